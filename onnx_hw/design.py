@@ -1,0 +1,103 @@
+"""The design: a network with every choice made (foldings, FIFO depths, clock), and nothing about tools or files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from onnx_hw.network import Network, Node, Tensor
+from onnx_hw.ops.operator import Folding, Resources
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A stream between two cores, or between the outside and a core (``producer`` or ``consumer`` is None).
+
+    Attributes:
+        tensor: the tensor it carries; also the edge's name.
+        producer, consumer: (node name, port name).
+        lanes: integers per beat.
+    """
+
+    tensor: str
+    type: Tensor
+    lanes: int
+    producer: tuple[str, str] | None
+    consumer: tuple[str, str] | None
+
+    @property
+    def beats(self) -> int:
+        """Tokens per frame."""
+        return self.type.beats(self.lanes)
+
+
+@dataclass(frozen=True)
+class FifoSize:
+    """What the timing says about the FIFO of one edge, in tokens.
+
+    Attributes:
+        depth: what the circuit gets.
+        live_depth: the least depth at which the network does not deadlock, other FIFOs being ample.
+        rate_depth: the least depth at which the interval does not grow, other FIFOs being ample.
+    """
+
+    depth: int
+    live_depth: int
+    rate_depth: int
+
+
+@dataclass(frozen=True)
+class Design:
+    """A network with its foldings and FIFO depths. The network contains the gearboxes the foldings ask for."""
+
+    network: Network
+    foldings: Mapping[str, Folding]
+    fifos: Mapping[str, FifoSize] = field(default_factory=dict)
+    clock_mhz: float = 80.0
+
+    def folding(self, node: Node) -> Folding:
+        return self.foldings[node.name]
+
+    def edges(self) -> tuple[Edge, ...]:
+        """Every stream, in the order sources, then nodes' outputs. Each tensor has exactly one consumer."""
+        network, edges = self.network, []
+        for boundary in network.inputs:
+            ((node, k),) = network.consumers(boundary.tensor)
+            edges.append(
+                Edge(
+                    boundary.tensor,
+                    network.tensors[boundary.tensor],
+                    self.folding(node).in_lanes,
+                    None,
+                    (node.name, node.operator.inputs[k]),
+                )
+            )
+        for node in network.nodes:
+            for tensor, port in zip(node.outputs, node.operator.outputs, strict=True):
+                readers = network.consumers(tensor)
+                consumer = None
+                if readers:
+                    ((reader, k),) = readers
+                    consumer = (reader.name, reader.operator.inputs[k])
+                edges.append(
+                    Edge(tensor, network.tensors[tensor], self.folding(node).out_lanes, (node.name, port), consumer)
+                )
+        return tuple(edges)
+
+    def resources(self) -> Resources:
+        """Sum of the operators' estimates."""
+        total = Resources()
+        for node in self.network.nodes:
+            total += node.operator.resources(self.folding(node))
+        return total
+
+    @property
+    def macs(self) -> int:
+        return sum(node.operator.macs for node in self.network.nodes)
+
+    def __repr__(self) -> str:
+        lines = [f"Design {self.network.name}, {self.clock_mhz:g} MHz"]
+        for node in self.network.nodes:
+            fold = self.folding(node)
+            lines.append(f"  {node!r}  fold={fold!r} cycles={node.operator.cycles(fold)}")
+        return "\n".join(lines)

@@ -1,0 +1,75 @@
+"""One exception for everything a user can cause, and the exit codes of the command line.
+
+Every message has the same shape: what must be, what was given, where in *the user's* file, how to fix it.
+Any exception that is not a ``UserError`` is a bug of onnx-hw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What the process returns to the shell."""
+
+    OK = 0
+    USAGE = 1  # the model or the arguments
+    DOES_NOT_FIT = 2  # resources, or an asked-for clock
+    TOOL_FAILED = 3  # yosys, nextpnr, a compiler ...
+    MISMATCH = 4  # the circuit differs from the golden model
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One independent fault.
+
+    Attributes:
+        code: stable, searchable identifier such as ``conv-dilation``.
+        message: one sentence that stands alone: what must be, not what was.
+        where: place in the user's own file, such as ``graph.node[12](Conv "c1").attribute[axis]``.
+        hint: how to fix it, or empty.
+        stage: ``parse``, ``validate``, ``external``, ``capability``, ``arguments`` ...
+    """
+
+    code: str
+    message: str
+    where: str = ""
+    hint: str = ""
+    stage: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"error[{self.code}]: {self.message}"]
+        if self.where:
+            lines.append(f"  where  {self.where}")
+        if self.hint:
+            lines.append(f"  hint   {self.hint}")
+        return "\n".join(lines)
+
+
+class UserError(Exception):
+    """One or several problems that the user can mend, all reported at once."""
+
+    def __init__(self, *problems: Problem, exit_code: ExitCode = ExitCode.USAGE):
+        if not problems:
+            raise ValueError("a UserError must carry at least one problem")
+        super().__init__(*problems)
+        self.problems = problems
+        self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(problem) for problem in self.problems)
+
+
+def user_error(
+    code: str,
+    message: str,
+    *,
+    where: str = "",
+    hint: str = "",
+    stage: str = "",
+    exit_code: ExitCode = ExitCode.USAGE,
+) -> UserError:
+    """A ``UserError`` with a single problem."""
+    return UserError(Problem(code, message, where, hint, stage), exit_code=exit_code)

@@ -1,0 +1,37 @@
+"""Integer types: the only number format a ``Network`` knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Int:
+    """A two's complement (or unsigned) integer of a fixed width."""
+
+    bits: int
+    signed: bool = True
+
+    def __post_init__(self) -> None:
+        if self.bits < 1:
+            raise ValueError(f"an integer must have at least one bit, not {self.bits}")
+
+    @property
+    def min(self) -> int:
+        return -(1 << (self.bits - 1)) if self.signed else 0
+
+    @property
+    def max(self) -> int:
+        return (1 << (self.bits - self.signed)) - 1
+
+    @classmethod
+    def holding(cls, low: int, high: int) -> Int:
+        """The narrowest type that holds every integer of ``low..high``; unsigned when ``low`` is not negative."""
+        if low > high:
+            raise ValueError(f"the range {low}..{high} is empty")
+        if low >= 0:
+            return cls(max(1, high.bit_length()), signed=False)
+        return cls(max((-low - 1).bit_length(), max(high, 0).bit_length()) + 1)
+
+    def __repr__(self) -> str:
+        return f"{'i' if self.signed else 'u'}{self.bits}"

@@ -1,0 +1,153 @@
+"""The integer network: a DAG of a few hardware operators on integer tensors.
+
+``Network`` is the value in the middle of the house. Its meaning (``golden.py``), its timing (``timing.py``) and its
+circuit (``assemble.py``) are three views of it. Nothing in it computes with floats; scale and zero point ride along
+so that a report can speak in real units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onnx_hw.integers import Int
+
+if TYPE_CHECKING:
+    from onnx_hw.ops.operator import Operator
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """The type of an integer tensor of one frame: ``shape`` is (height, width, channels), channel innermost.
+
+    A vector is ``(1, 1, channels)``. ``low`` and ``high`` bound the values that can occur (reachable range), which may
+    be narrower than what ``dtype`` can hold.
+    """
+
+    shape: tuple[int, int, int]
+    dtype: Int
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The reachable values (lowest, highest)."""
+        return (
+            self.dtype.min if self.low is None else self.low,
+            self.dtype.max if self.high is None else self.high,
+        )
+
+    @property
+    def pixels(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def channels(self) -> int:
+        return self.shape[2]
+
+    @property
+    def size(self) -> int:
+        return self.pixels * self.channels
+
+    def beats(self, lanes: int) -> int:
+        """Tokens per frame on a stream of ``lanes`` integers: no beat crosses a pixel, the last one may be ragged."""
+        return self.pixels * -(-self.channels // lanes)
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How integers of a tensor stand for real numbers: ``real = scale * (integer - zero_point)``; metadata only.
+
+    ``scale`` has one entry, or one per channel.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One hardware operator in its place. ``inputs`` and ``outputs`` name tensors, in the order of the operator's ports.
+
+    ``origin`` lists the names of the ONNX nodes this one stands for.
+    """
+
+    name: str
+    operator: Operator
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    origin: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        results = ", ".join(f"{name}: {type_}" for name, type_ in zip(self.outputs, self.operator.results(), strict=True))
+        return f"{self.name}: {results} = {self.operator!r}({', '.join(self.inputs)})"
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Where an ONNX tensor meets the hardware.
+
+    The stream carries ``array.reshape(-1)[order]`` of the ONNX tensor's array (one frame, leading batch of 1 kept in
+    ``onnx_shape``), viewed as ``tensors[tensor].shape``.
+
+    Attributes:
+        tensor: name of the hardware tensor.
+        onnx_name: name of the ONNX value that holds exactly these integers.
+        onnx_shape: its shape in the model.
+        onnx_dtype: its numpy dtype.
+        order: (size,) int64, stream position -> flat index in the ONNX array.
+    """
+
+    tensor: str
+    onnx_name: str
+    onnx_shape: tuple[int, ...]
+    onnx_dtype: np.dtype[Any]
+    order: np.ndarray = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A DAG of hardware operators, nodes in topological order, with the ONNX nodes left to the host around it.
+
+    Attributes:
+        name: the model's name.
+        nodes: in topological order.
+        tensors: type of every tensor by name.
+        inputs, outputs: where the hardware meets the ONNX model.
+        quantization: metadata for reports, by tensor name.
+        head, tail: the ONNX model's nodes that run on the host before and after the hardware (``Model`` objects of
+            ``onnx_hw.onnx.model``), or None where there is nothing to do. ``head`` maps the graph's inputs to the ONNX
+            values named by ``inputs``; ``tail`` maps those of ``outputs`` (and graph inputs) to the graph's outputs.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    tensors: Mapping[str, Tensor]
+    inputs: tuple[Boundary, ...]
+    outputs: tuple[Boundary, ...]
+    quantization: Mapping[str, Quantization] = field(default_factory=dict)
+    head: Any = None
+    tail: Any = None
+
+    def producer(self, tensor: str) -> tuple[Node, int] | None:
+        """The node and output index that make a tensor; None for an input of the network."""
+        for node in self.nodes:
+            if tensor in node.outputs:
+                return node, node.outputs.index(tensor)
+        return None
+
+    def consumers(self, tensor: str) -> tuple[tuple[Node, int], ...]:
+        """Every (node, input index) that reads a tensor."""
+        return tuple((node, k) for node in self.nodes for k, name in enumerate(node.inputs) if name == tensor)
+
+    def node(self, name: str) -> Node:
+        return next(node for node in self.nodes if node.name == name)
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Network {self.name}", *(f"  {node!r}" for node in self.nodes)])

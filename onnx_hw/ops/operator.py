@@ -1,0 +1,116 @@
+"""What every hardware operator must say about itself.
+
+A *fact about one operator* lives in its file here; a *decision about the whole graph* lives in a pass that asks these
+methods and names no operator.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from onnx_hw.network import Tensor
+from onnx_hw.ops.schedule import Schedule
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+
+@dataclass(frozen=True)
+class Folding:
+    """How wide a node's streams are, hence how often its circuit is reused.
+
+    Attributes:
+        in_lanes: integers per beat on every input stream.
+        out_lanes: integers per beat on every output stream.
+    """
+
+    in_lanes: int
+    out_lanes: int
+
+    def __repr__(self) -> str:
+        return f"{self.in_lanes}×{self.out_lanes}"
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Estimates of what a core costs.
+
+    Attributes:
+        mac_lanes: products per cycle counted as MAC lanes.
+        dsp: hardware multipliers for those lanes.
+        requantize_dsp: hardware multipliers of a requantizer.
+        lut: four-input look-up tables.
+        bram: block RAMs of 18 kbit.
+    """
+
+    mac_lanes: int = 0
+    dsp: int = 0
+    requantize_dsp: int = 0
+    lut: int = 0
+    bram: int = 0
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(
+            self.mac_lanes + other.mac_lanes,
+            self.dsp + other.dsp,
+            self.requantize_dsp + other.requantize_dsp,
+            self.lut + other.lut,
+            self.bram + other.bram,
+        )
+
+
+class Operator(ABC):
+    """A hardware operator with its parameters; a frozen dataclass, whose ``repr`` is short.
+
+    ``inputs`` and ``outputs`` name the stream ports of the core in order.
+    """
+
+    inputs: ClassVar[tuple[str, ...]] = ("i",)
+    outputs: ClassVar[tuple[str, ...]] = ("o",)
+
+    @abstractmethod
+    def operands(self) -> tuple[Tensor, ...]:
+        """The type of each input."""
+
+    @abstractmethod
+    def results(self) -> tuple[Tensor, ...]:
+        """The type of each output."""
+
+    @abstractmethod
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The meaning: int64 arrays (frames, height, width, channels) to the same; numpy only, exact."""
+
+    @abstractmethod
+    def foldings(self) -> Iterator[Folding]:
+        """Every legal folding worth considering, any order."""
+
+    @abstractmethod
+    def schedule(self, folding: Folding) -> Schedule:
+        """The engines' operations under a folding: the timing, stated as loop nests."""
+
+    @abstractmethod
+    def resources(self, folding: Folding) -> Resources:
+        """Estimated cost under a folding."""
+
+    @abstractmethod
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        """The circuit (imports ``onnx_hw_rtl`` inside). ``depths`` gives the FIFO depth of each output port."""
+
+    def cycles(self, folding: Folding) -> int:
+        """Operations per frame of the busiest engine: the node's own initiation interval."""
+        return self.schedule(folding).interval
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates per frame that count as useful work."""
+        return 0
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Constants worth showing, for reports."""
+        return {}
