@@ -1,0 +1,107 @@
+"""The ONNX graph as plain values: what ``read`` returns and everything downstream works on. No protobuf here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Value:
+    """A named tensor of the graph with its type.
+
+    Attributes:
+        name: as in the file.
+        element_type: ONNX name of the element type in lower case, such as ``float``, ``int8``, ``uint4``, ``bfloat16``.
+        shape: one entry per axis (an int, a dimension variable's name, or None when unknown), or None for unknown rank.
+    """
+
+    name: str
+    element_type: str
+    shape: tuple[int | str | None, ...] | None
+
+    def __repr__(self) -> str:
+        dims = "?" if self.shape is None else ",".join("?" if d is None else str(d) for d in self.shape)
+        return f"{self.name}: {self.element_type}[{dims}]"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator of the graph, bound to its opset.
+
+    Attributes:
+        name: as in the file; may be empty (``label`` never is).
+        op_type, domain: ``domain`` is "" for the default domain, however it was spelled.
+        version: the opset version imported for the domain.
+        inputs, outputs: value names; "" marks an omitted optional one.
+        attributes: int, float, str, bytes, numpy array, ``Graph``, or tuples of them.
+        where: place in the file, such as ``graph.node[12]``.
+    """
+
+    name: str
+    op_type: str
+    domain: str
+    version: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    where: str = ""
+
+    @property
+    def label(self) -> str:
+        """A name a person can find in the model: the node's own, or its first output's."""
+        return self.name or next((name for name in self.outputs if name), self.where)
+
+    def __repr__(self) -> str:
+        attributes = "".join(f", {key}={value!r}" for key, value in self.attributes.items())
+        return f"{', '.join(self.outputs)} = {self.op_type}({', '.join(self.inputs)}{attributes})"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in topological order.
+
+    Attributes:
+        inputs: the values a caller must give (initializers that merely repeat as inputs are not among them).
+        constants: initializers, by name.
+        values: the type of every value that is known.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    constants: Mapping[str, np.ndarray]
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            [f"Graph {self.name}({', '.join(map(repr, self.inputs))})", *(f"  {node!r}" for node in self.nodes)]
+        )
+
+
+@dataclass(frozen=True)
+class Model:
+    """An ONNX model: validated, functions inlined, operators bound to their opset version.
+
+    Attributes:
+        name: for people: the file's stem, or the graph's name.
+        graph: the main graph.
+        opsets: imported version by domain.
+        path: where it was read from, if anywhere.
+        notes: facts worth a line in the report (ignored training info, batch bound to 1, ...).
+    """
+
+    name: str
+    graph: Graph
+    opsets: Mapping[str, int]
+    ir_version: int
+    path: Path | None = None
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Model {self.name}\n{self.graph!r}"
