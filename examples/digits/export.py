@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 
+import onnx
 from network import Activations, Array, Weights
+from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 17
 IR_VERSION = 8

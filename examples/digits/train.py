@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 from sklearn.datasets import load_digits
 
+import onnx
 from export import float_model, int8_model
 from network import Adam, Array, Weights, forward, gradients
 
