@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+
+from onnx_hw_sim.payload import MAX_BITS, check_range
+
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,14 @@ class Stream:
     lanes: int
     bits: int
     signed: bool = True
+
+    def __post_init__(self) -> None:
+        if not _IDENTIFIER.fullmatch(self.name):
+            raise ValueError(f"a stream's name must be a plain identifier, not {self.name!r}")
+        if self.lanes < 1:
+            raise ValueError(f"`{self.name}` must have at least one lane, not {self.lanes}")
+        if not 1 <= self.bits <= MAX_BITS:
+            raise ValueError(f"lanes of `{self.name}` must have 1 to {MAX_BITS} bits, not {self.bits}")
 
     @property
     def width(self) -> int:
@@ -53,8 +67,10 @@ class Stimulus:
         ready: per sink, bool trace; after its end the sink is always ready.
         expected: per sink, how many tokens end the simulation.
         cycles: hard limit.
-        patience: cycles without a single firing or transfer, with work still to do, after which it is called a deadlock.
+        patience: cycles without a single firing or transfer, with work still to do, after which it is called a
+            deadlock. Cycles in which a source waits for its next offer or a sink refuses do not count.
         tail: cycles to go on after the last expected token, so that surplus tokens and firings are seen.
+        false_start: cycles of this same stimulus before the reset, not recorded: no state may leak through it.
     """
 
     tokens: dict[str, np.ndarray]
@@ -64,6 +80,23 @@ class Stimulus:
     cycles: int
     patience: int = 5000
     tail: int = 0
+    false_start: int = 0
+
+    def check(self, circuit: Circuit) -> None:
+        """Raise ValueError unless the stimulus names exactly the circuit's streams, with arrays that fit them."""
+        _same_names("tokens", self.tokens, circuit.sources)
+        _same_names("offers", self.offers, circuit.sources)
+        _same_names("ready", self.ready, circuit.sinks)
+        _same_names("expected", self.expected, circuit.sinks)
+        for stream in circuit.sources:
+            tokens, offers = self.tokens[stream.name], self.offers[stream.name]
+            if tokens.ndim != 2 or tokens.shape[1] != stream.lanes:
+                raise ValueError(f"tokens of `{stream.name}` must be (tokens, {stream.lanes}), not {tokens.shape}")
+            check_range(tokens, stream.bits, stream.signed, stream.name)
+            if offers.shape != tokens.shape[:1]:
+                raise ValueError(f"offers of `{stream.name}` must be ({tokens.shape[0]},), not {offers.shape}")
+            if np.any(np.diff(offers) < 0):
+                raise ValueError(f"offers of `{stream.name}` must ascend")
 
 
 @dataclass(frozen=True)
@@ -76,6 +109,7 @@ class Recording:
         cycles_of: per stream (sources, sinks and probes), the cycle of every transfer.
         tokens: per stream, (transfers, lanes) int64.
         finished: every sink got what was expected.
+        deadlocked: it was given up after ``patience`` quiet cycles.
         valid, ready: per stream, the state in the last cycle: who waits for whom.
     """
 
@@ -84,6 +118,7 @@ class Recording:
     cycles_of: dict[str, np.ndarray]
     tokens: dict[str, np.ndarray]
     finished: bool
+    deadlocked: bool = False
     valid: dict[str, bool] = field(default_factory=dict)
     ready: dict[str, bool] = field(default_factory=dict)
 
@@ -94,3 +129,9 @@ class Simulator(Protocol):
     name: str
 
     def run(self, stimulus: Stimulus) -> Recording: ...
+
+
+def _same_names(what: str, given: Collection[str], streams: tuple[Stream, ...]) -> None:
+    wanted = {stream.name for stream in streams}
+    if set(given) != wanted:
+        raise ValueError(f"`{what}` must be given for exactly {sorted(wanted)}, not {sorted(given)}")

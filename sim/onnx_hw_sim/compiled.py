@@ -1,0 +1,197 @@
+"""The fast engine: the circuit as native code, the cycle loop in C++ (``driver.cpp``), numpy on both sides."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+
+from onnx_hw_sim.circuit import Circuit, Recording, Stimulus, Stream
+from onnx_hw_sim.payload import idle, pack, unpack
+from onnx_hw_sim.shared_library import Toolchain, build_library
+from onnx_hw_sim.tools import Tool
+
+RESET_CYCLES = 2
+SLICE = 50_000  # cycles between two looks at Ctrl-C
+
+
+class SimulationBroken(Exception):
+    """The simulation itself cannot go on: the netlist has a combinational loop, for one. A fault of the circuit."""
+
+
+class _Status(IntEnum):
+    """As in ``driver.cpp``."""
+
+    GO_ON = 0
+    FINISHED = 1
+    STUCK = 2
+    OUT_OF_CYCLES = 3
+    BROKEN = 4
+
+
+class CompiledSimulator:
+    """A circuit compiled to a shared library. Runs are independent and may take place in several threads at once."""
+
+    name = "compiled"
+
+    def __init__(self, circuit: Circuit, library: Path):
+        self.circuit = circuit
+        self.library = library
+        self._streams = (*circuit.sources, *circuit.sinks, *circuit.probes)
+        self._c = _declare(ctypes.CDLL(str(library)))
+
+    @classmethod
+    def build(
+        cls,
+        circuit: Circuit,
+        folder: Path,
+        *,
+        jobs: int | None = None,
+        toolchain: Toolchain | None = None,
+        on_first_run: Callable[[Tool], None] | None = None,
+    ) -> CompiledSimulator:
+        """Compile ``circuit`` under ``folder``, or take what an equal circuit left there.
+
+        Raises:
+            ToolMissing: no yosys, Verilator or C++ compiler.
+            ToolFailed: one of them failed.
+        """
+        options = {"jobs": jobs, "toolchain": toolchain, "on_first_run": on_first_run}
+        return cls(circuit, build_library(circuit, folder.resolve(), **options))  # type: ignore[arg-type]
+
+    def run(
+        self,
+        stimulus: Stimulus,
+        *,
+        progress: Callable[[int], None] | None = None,
+        wave: Path | None = None,
+        window: tuple[int, int] = (0, 2**62),
+    ) -> Recording:
+        """Simulate from reset.
+
+        Args:
+            progress: called now and then with the number of cycles done.
+            wave: VCD file to write; needs a library built with ``traced``, see ``waves``.
+            window: first cycle of the waveform, and the first one after it.
+
+        Raises:
+            ValueError: the stimulus does not fit the circuit.
+            SimulationBroken: the circuit cannot be simulated.
+        """
+        stimulus.check(self.circuit)
+        handle = self._c.simulation_open(str(wave).encode() if wave else None)
+        try:
+            self._c.simulation_window(handle, *window)
+            keep = self._connect(handle, stimulus)
+            self._reset(handle)
+            if stimulus.false_start:
+                self._advance(handle, stimulus.false_start, stimulus.false_start, 2**62, 0)
+                self._reset(handle)
+            status = _Status.GO_ON
+            until = 0
+            while status == _Status.GO_ON:
+                until += SLICE
+                status = self._advance(handle, until, stimulus.cycles, stimulus.patience, stimulus.tail)
+                if progress is not None:
+                    progress(self._c.simulation_cycle(handle))
+            del keep
+            return self._recording(handle, status)
+        finally:
+            self._c.simulation_close(handle)
+
+    def _connect(self, handle: int, stimulus: Stimulus) -> list[np.ndarray]:
+        """Hand the stimulus over. The arrays returned must live as long as the run."""
+        keep = []
+        for k, source in enumerate(self.circuit.sources):
+            tokens = stimulus.tokens[source.name]
+            rows = np.zeros((len(tokens) + 1, self._c.simulation_port_bytes(handle, k)), dtype=np.uint8)
+            used = -(-source.width // 8)
+            rows[:-1, :used] = pack(tokens, source.bits)
+            rows[-1, :used] = idle(source.lanes, source.bits)
+            offers = np.ascontiguousarray(stimulus.offers[source.name], dtype=np.int64)
+            self._c.simulation_source(handle, k, len(tokens), rows.ctypes.data, offers.ctypes.data)
+            keep += [rows, offers]
+        for k, sink in enumerate(self.circuit.sinks):
+            trace = np.ascontiguousarray(stimulus.ready[sink.name], dtype=np.uint8)
+            self._c.simulation_sink(handle, k, stimulus.expected[sink.name], len(trace), trace.ctypes.data)
+            keep.append(trace)
+        return keep
+
+    def _reset(self, handle: int) -> None:
+        if self._c.simulation_reset(handle, RESET_CYCLES) == _Status.BROKEN:
+            raise SimulationBroken(self._c.simulation_error(handle).decode())
+
+    def _advance(self, handle: int, until: int, limit: int, patience: int, tail: int) -> _Status:
+        status = _Status(self._c.simulation_advance(handle, until, limit, patience, tail))
+        if status == _Status.BROKEN:
+            cycle = self._c.simulation_cycle(handle)
+            raise SimulationBroken(f"cycle {cycle}: {self._c.simulation_error(handle).decode()}")
+        return status
+
+    def _recording(self, handle: int, status: _Status) -> Recording:
+        cycles = self._c.simulation_cycle(handle)
+        cycles_of, tokens, valid, ready = {}, {}, {}, {}
+        for k, stream in enumerate(self._streams):
+            cycles_of[stream.name], tokens[stream.name] = self._transfers(handle, k, stream)
+            state = self._c.simulation_state(handle, k)
+            valid[stream.name], ready[stream.name] = bool(state & 1), bool(state & 2)
+        return Recording(
+            cycles=cycles,
+            fires=self._fires(handle, cycles),
+            cycles_of=cycles_of,
+            tokens=tokens,
+            finished=status == _Status.FINISHED,
+            deadlocked=status == _Status.STUCK,
+            valid=valid,
+            ready=ready,
+        )
+
+    def _transfers(self, handle: int, k: int, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
+        count, width = self._c.simulation_transfers(handle, k), self._c.simulation_port_bytes(handle, k)
+        cycles = _array(self._c.simulation_cycles_of(handle, k), count * 8).view(np.int64).copy()
+        payload = _array(self._c.simulation_payload(handle, k), count * width).reshape(count, width)
+        return cycles, unpack(payload, stream.lanes, stream.bits, stream.signed)
+
+    def _fires(self, handle: int, cycles: int) -> dict[str, np.ndarray]:
+        width = self._c.simulation_fire_bytes(handle)
+        bits = _array(self._c.simulation_fires(handle), cycles * width).reshape(cycles, width)
+        return {
+            engine: np.flatnonzero(bits[:, k // 8] & (1 << k % 8)) for k, engine in enumerate(self.circuit.engines)
+        }
+
+
+def _array(address: int | None, size: int) -> np.ndarray:
+    """The bytes at an address, without a copy."""
+    if not size or not address:
+        return np.zeros(0, dtype=np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+
+def _declare(c: ctypes.CDLL) -> ctypes.CDLL:
+    """The signatures of ``driver.cpp``."""
+    pointer, i64, u64, u32, i32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_int32
+    signatures = {
+        "open": (pointer, [ctypes.c_char_p]),
+        "close": (None, [pointer]),
+        "source": (None, [pointer, u32, i64, pointer, pointer]),
+        "sink": (None, [pointer, u32, i64, i64, pointer]),
+        "window": (None, [pointer, u64, u64]),
+        "reset": (i32, [pointer, i64]),
+        "advance": (i32, [pointer, i64, i64, i64, i64]),
+        "error": (ctypes.c_char_p, [pointer]),
+        "cycle": (i64, [pointer]),
+        "state": (ctypes.c_uint8, [pointer, u32]),
+        "port_bytes": (u32, [pointer, u32]),
+        "fire_bytes": (u32, [pointer]),
+        "transfers": (i64, [pointer, u32]),
+        "cycles_of": (pointer, [pointer, u32]),
+        "payload": (pointer, [pointer, u32]),
+        "fires": (pointer, [pointer]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(c, f"simulation_{name}")
+        function.restype, function.argtypes = result, arguments
+    return c

@@ -1,0 +1,237 @@
+"""From a netlist to a shared library: yosys writes Verilog, Verilator C++, and a compiler does the rest.
+
+No make and no perl: Verilator's own program is called directly and its files are compiled here, several at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx_hw_sim import tools
+from onnx_hw_sim.circuit import Circuit, Stream
+from onnx_hw_sim.process import Command, execute
+from onnx_hw_sim.tools import Tool
+from onnx_hw_sim.user_cache import exclusively, user_cache
+
+HERE = Path(__file__).parent
+LIBRARY = "simulation.so"
+
+# -O3 here is Verilator's own optimisation. Lint is for people who write Verilog.
+VERILATOR_FLAGS = (
+    "-cc -O3 --x-assign fast --x-initial fast --no-timing --no-assert --threads 1 -Wno-lint -Wno-style -Wno-fatal"
+).split()
+# Functions per file and statements per function: small enough that all processors have work.
+SPLIT_FLAGS = "--output-split 20000 --output-split-cfuncs 20000".split()
+
+COMMON_FLAGS = "-std=c++17 -fPIC -w -DVM_COVERAGE=0 -DVM_SC=0 -DVM_TIMING=0".split()
+RUN_FLAGS = ("-O2",)
+ONCE_FLAGS = ("-O0",)  # code that runs once: constructors, initial values
+USER_HOOKS = "-DVL_USER_FATAL -DVL_USER_STOP -DVL_USER_FINISH".split()
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The three tools a compiled simulation needs."""
+
+    yosys: Tool
+    verilator: Tool
+    compiler: Tool
+
+    @classmethod
+    def find(cls) -> Toolchain:
+        """Raises ``ToolMissing``, for the compiler first: without one, ``interpreted`` is the other way."""
+        return cls(compiler=tools.find("c++"), verilator=tools.find("verilator"), yosys=tools.find("yosys"))
+
+    @property
+    def include(self) -> Path:
+        """The folder of Verilator's headers and runtime."""
+        return Path(dict(self.verilator.environment)["VERILATOR_ROOT"]) / "include"
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {tool.name: tool.version for tool in (self.yosys, self.verilator, self.compiler)}
+
+
+def build_library(
+    circuit: Circuit,
+    folder: Path,
+    *,
+    traced: bool = False,
+    jobs: int | None = None,
+    toolchain: Toolchain | None = None,
+    on_first_run: Callable[[Tool], None] | None = None,
+) -> Path:
+    """Compile ``circuit`` in ``folder/<digest>`` and return the library; at once if it is already there.
+
+    Args:
+        traced: able to write waveforms; slower, so a library of its own.
+        jobs: compilers at a time; all processors by default.
+
+    Raises:
+        ToolMissing, ToolFailed: as their names say.
+    """
+    chain = toolchain or Toolchain.find()
+    jobs = jobs or os.cpu_count() or 1
+    place = folder / _digest(circuit, chain, traced)
+    library = place / LIBRARY
+    if library.exists():
+        return library
+    place.mkdir(parents=True, exist_ok=True)
+    with exclusively(place / "lock"):
+        if library.exists():
+            return library
+        (place / "circuit.il").write_text(circuit.rtlil)
+        _write_verilog(place, chain.yosys, on_first_run)
+        _write_cpp(place, chain.verilator, traced)
+        (place / "binding.cpp").write_text(binding(circuit, traced))
+        runtime = _runtime_objects(chain, traced, jobs)
+        objects = _compile_circuit(place, chain, traced, jobs)
+        _link(place, chain.compiler, [*objects, *runtime])
+        os.replace(place / f"{LIBRARY}.new", library)
+    return library
+
+
+def binding(circuit: Circuit, traced: bool = False) -> str:
+    """The C++ file that shows the driver where the ports of this circuit are."""
+    streams = (*circuit.sources, *circuit.sinks, *circuit.probes)
+    fires = "&top.fires, sizeof(top.fires)" if circuit.engines else "nullptr, 0"
+    counts = f"{len(circuit.sources)}, {len(circuit.sinks)}, {len(circuit.probes)}"
+    open_wave = [
+        "        if (!file || !*file) return;",
+        "        context.traceEverOn(true);",
+        "        top.trace(&wave, 1 << 20);",
+        '        context.timeunit(-9);',
+        "        wave.open(file);",
+        "        bench.dump = [](void* self, uint64_t time) { static_cast<Binding*>(self)->wave.dump(time); };",
+    ]
+    lines = [
+        '#include "Vtop.h"',
+        '#include "bench.h"',
+        '#include "verilated_vcd_c.h"' if traced else "",
+        "struct Binding {",
+        "    VerilatedContext context;",
+        "    Vtop top{&context};",
+        "    VerilatedVcdC wave;" if traced else "",
+        f"    Port ports[{len(streams)}] = {{",
+        *(f"        {_port(stream)}," for stream in streams),
+        "    };",
+        "    Bench bench{[](void* self) { static_cast<Binding*>(self)->top.eval(); }, nullptr, this,",
+        f"        &top.clk, &top.rst, {fires}, {counts}, ports}};",
+        "    explicit Binding(const char* file) {",
+        *(open_wave if traced else []),
+        "    }",
+        "    ~Binding() {",
+        "        if (bench.dump) wave.close();" if traced else "",
+        "        top.final();",
+        "    }",
+        "};",
+        "const Bench* bench_open(const char* wave_file) { return &(new Binding(wave_file))->bench; }",
+        "void bench_close(const Bench* bench) { delete static_cast<Binding*>(bench->model); }",
+    ]
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def _port(stream: Stream) -> str:
+    payload, valid, ready = (_member(f"{stream.name}_{signal}") for signal in ("payload", "valid", "ready"))
+    return f"{{&top.{payload}, sizeof(top.{payload}), &top.{valid}, &top.{ready}}}"
+
+
+def _member(port: str) -> str:
+    """How Verilator spells a port in C++: ``__`` would clash with its own names."""
+    return port.replace("__", "___05F")
+
+
+def _digest(circuit: Circuit, chain: Toolchain, traced: bool) -> str:
+    state = hashlib.sha256()
+    for part in (
+        circuit.rtlil,
+        binding(circuit, traced),
+        *(f"{name} {version}" for name, version in chain.versions.items()),
+        *(VERILATOR_FLAGS + SPLIT_FLAGS + COMMON_FLAGS),
+        *(RUN_FLAGS + ONCE_FLAGS),
+        (HERE / "driver.cpp").read_text(),
+        (HERE / "bench.h").read_text(),
+    ):
+        state.update(part.encode() + b"\0")
+    return state.hexdigest()[:20]
+
+
+def _write_verilog(place: Path, yosys: Tool, on_first_run: Callable[[Tool], None] | None) -> None:
+    script = "read_rtlil circuit.il; proc; opt_clean; write_verilog -noattr circuit.v"
+    tools.run(yosys, ["-q", "-p", script], cwd=place, log=place / "yosys.log", on_first_run=on_first_run)
+
+
+def _write_cpp(place: Path, verilator: Tool, traced: bool) -> None:
+    arguments = [*VERILATOR_FLAGS, *SPLIT_FLAGS, "--top-module", "top", "--prefix", "Vtop", "--Mdir", "cpp"]
+    if traced:
+        arguments += ["--trace-vcd", "--trace-structs"]
+    tools.run(verilator, [*arguments, "circuit.v"], cwd=place, log=place / "verilator.log")
+
+
+def _compile_circuit(place: Path, chain: Toolchain, traced: bool, jobs: int) -> list[Path]:
+    cpp = place / "cpp"
+    # The largest first: the last file to begin should not be the longest.
+    files = sorted(cpp.glob("*.cpp"), key=lambda file: (-_effort(file), file.name)) + [place / "binding.cpp"]
+    include = [f"-I{place / 'cpp'}", f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
+    commands, objects = [], []
+    for file in files:
+        flags = ONCE_FLAGS if "__Slow" in file.name else RUN_FLAGS
+        target = cpp / f"{file.stem}.o"
+        commands.append(_compile(chain.compiler, [*flags, *include], file, target))
+        objects.append(target)
+    execute(commands, parallel=jobs)
+    return objects
+
+
+def _effort(file: Path) -> int:
+    size = file.stat().st_size
+    return size // 4 if "__Slow" in file.name else size
+
+
+def _runtime_objects(chain: Toolchain, traced: bool, jobs: int) -> list[Path]:
+    """Verilator's runtime and our driver as objects: compiled once per machine, kept in the user's cache."""
+    sources = [chain.include / "verilated.cpp", chain.include / "verilated_threads.cpp", HERE / "driver.cpp"]
+    if traced:
+        sources.append(chain.include / "verilated_vcd_c.cpp")
+    flags = [*RUN_FLAGS, f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
+    state = hashlib.sha256()
+    for part in (chain.compiler.version, chain.verilator.version, *COMMON_FLAGS, *USER_HOOKS, *flags):
+        state.update(part.encode() + b"\0")
+    for file in (*sources, HERE / "bench.h"):
+        state.update(file.read_bytes())
+    place = user_cache() / "runtime" / state.hexdigest()[:20]
+    objects = [place / f"{file.stem}.o" for file in sources]
+    if all(target.exists() for target in objects):
+        return objects
+    with exclusively(place / "lock"):
+        missing = [(file, target) for file, target in zip(sources, objects, strict=True) if not target.exists()]
+        fresh = [target.with_suffix(".new.o") for _, target in missing]
+        execute(
+            [_compile(chain.compiler, flags, file, new) for (file, _), new in zip(missing, fresh, strict=True)],
+            parallel=jobs,
+        )
+        for new, (_, target) in zip(fresh, missing, strict=True):
+            os.replace(new, target)
+    return objects
+
+
+def _includes(chain: Toolchain) -> list[str]:
+    return [f"-I{chain.include}", f"-I{chain.include / 'vltstd'}"]
+
+
+def _trace_flags(traced: bool) -> list[str]:
+    return [f"-DVM_TRACE={int(traced)}", f"-DVM_TRACE_VCD={int(traced)}", "-DVM_TRACE_FST=0"]
+
+
+def _compile(compiler: Tool, flags: list[str], source: Path, target: Path) -> Command:
+    arguments = [*COMMON_FLAGS, *USER_HOOKS, *flags, "-c", str(source), "-o", str(target)]
+    return tools.command(compiler, arguments, cwd=target.parent, log=target.with_suffix(".log"))
+
+
+def _link(place: Path, compiler: Tool, objects: list[Path]) -> None:
+    arguments = ["-shared", "-fPIC", *map(str, objects), "-o", f"{LIBRARY}.new", "-pthread"]
+    tools.run(compiler, arguments, cwd=place, log=place / "link.log")

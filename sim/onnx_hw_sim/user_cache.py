@@ -1,0 +1,35 @@
+"""Files that outlive a build and are shared by all of them, safe for several processes at once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def user_cache() -> Path:
+    """``$XDG_CACHE_HOME/onnx-hw`` or ``~/.cache/onnx-hw``; a private temporary folder where neither can be written."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = Path(base) / "onnx-hw"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    folder = Path(tempfile.gettempdir()) / f"onnx-hw-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def exclusively(lock: Path) -> Iterator[None]:
+    """Hold the lock file ``lock``. It is released when the process ends, however it ends."""
+    import fcntl  # POSIX only, as is everything that runs the tools
+
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

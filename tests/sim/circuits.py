@@ -1,0 +1,78 @@
+"""Small circuits for the tests of the engines: streams with flat port names, as a network's top has them."""
+
+from __future__ import annotations
+
+from amaranth.back import rtlil
+from amaranth.hdl import Cat, Elaboratable, Module, Signal, Value, signed, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from onnx_hw_sim.circuit import Circuit, Stream
+
+
+def stream_ports(stream: Stream, direction: wiring.Flow) -> dict[str, wiring.Member]:
+    """``{name}_payload``, ``_valid`` and ``_ready``; a probe's ready is an output too."""
+    return {
+        f"{stream.name}_payload": direction(stream.width),
+        f"{stream.name}_valid": direction(1),
+        f"{stream.name}_ready": direction.flip()(1),
+    }
+
+
+class Adder(wiring.Component):
+    """sum = a + b per lane, one stage, through a queue of ``depth`` words; ``stuck_after`` sums it stops for good.
+
+    Engines: ``add`` fires when it pops a and b, ``out`` when the sum leaves the queue. The probe ``inner`` is the
+    queue's input. Reset empties the queue and nothing else.
+    """
+
+    def __init__(self, lanes: int = 3, bits: int = 8, is_signed: bool = True, depth: int = 4, stuck_after: int = 0):
+        self.depth, self.stuck_after = depth, stuck_after
+        self.a, self.b = (Stream(name, lanes, bits, is_signed) for name in "ab")
+        self.inner, self.sum = (Stream(name, lanes, bits + 1, is_signed) for name in ("inner", "sum"))
+        ports = stream_ports(self.a, In) | stream_ports(self.b, In) | stream_ports(self.sum, Out)
+        ports |= {f"inner_{signal}": Out(width) for signal, width in (("payload", self.inner.width), ("valid", 1))}
+        super().__init__(ports | {"inner_ready": Out(1), "fires": Out(2)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        room, full, total = Signal(), Signal(range(self.depth + 1)), Signal(32)
+        words = [Signal(self.sum.width, name=f"word{i}", reset_less=True) for i in range(self.depth)]
+        m.d.comb += room.eq(full < self.depth)
+        if self.stuck_after:
+            m.d.comb += room.eq((full < self.depth) & (total < self.stuck_after))
+        add, out = Signal(), Signal()
+        m.d.comb += [
+            add.eq(self.a_valid & self.b_valid & room),
+            out.eq(self.sum_valid & self.sum_ready),
+            self.a_ready.eq(self.b_valid & room),
+            self.b_ready.eq(self.a_valid & room),
+            self.inner_valid.eq(self.a_valid & self.b_valid),
+            self.inner_ready.eq(room),
+            self.fires.eq(Cat(add, out)),
+            self.sum_valid.eq(full != 0),
+            self.sum_payload.eq(words[0]),
+            self.inner_payload.eq(Cat(*self._sums())),
+        ]
+        m.d.sync += [full.eq(full + add - out), total.eq(total + add)]
+        with m.If(out):
+            m.d.sync += [word.eq(after) for word, after in zip(words, words[1:], strict=False)]
+        with m.If(add):
+            for i, word in enumerate(words):
+                with m.If(full - out == i):
+                    m.d.sync += word.eq(self.inner_payload)
+        return m
+
+    def _sums(self) -> list[Value]:
+        """One bit wider than the operands, so exact."""
+        shape = signed(self.a.bits) if self.a.signed else unsigned(self.a.bits)
+        layout = data.ArrayLayout(shape, self.a.lanes)
+        a, b = data.View(layout, self.a_payload), data.View(layout, self.b_payload)
+        return [a[lane] + b[lane] for lane in range(self.a.lanes)]
+
+    def circuit(self) -> Circuit:
+        return Circuit(as_rtlil(self), (self.a, self.b), (self.sum,), (self.inner,), ("add", "out"))
+
+
+def as_rtlil(component: Elaboratable) -> str:
+    return rtlil.convert(component, name="top")
