@@ -16,7 +16,8 @@ class Value:
 
     Attributes:
         name: as in the file.
-        element_type: ONNX name of the element type in lower case, such as ``float``, ``int8``, ``uint4``, ``bfloat16``.
+        element_type: ONNX name of the element type in lower case, such as ``float``, ``int8``, ``uint4``, ``bfloat16``;
+            for a value that is no dense tensor its whole type, such as ``sequence(float[?,3])``; "" when unknown.
         shape: one entry per axis (an int, a dimension variable's name, or None when unknown), or None for unknown rank.
     """
 
@@ -30,6 +31,25 @@ class Value:
 
 
 @dataclass(frozen=True)
+class Tensor:
+    """An array with its ONNX element type, which the dtype alone does not tell for types numpy lacks.
+
+    Attributes:
+        element_type: ONNX name in lower case, as in ``Value``.
+        array: the values in the dtype of ``onnx_hw.onnx.element_types``: bfloat16 and narrower floats in float32, 4-
+            and 2-bit integers in (u)int8, strings as ``str`` in an object array.
+    """
+
+    element_type: str
+    array: np.ndarray
+
+    def __repr__(self) -> str:
+        if self.array.size <= 8:
+            return f"{self.element_type}{self.array.tolist()}"
+        return f"{self.element_type}[{','.join(map(str, self.array.shape))}]"
+
+
+@dataclass(frozen=True)
 class Node:
     """One operator of the graph, bound to its opset.
 
@@ -38,7 +58,8 @@ class Node:
         op_type, domain: ``domain`` is "" for the default domain, however it was spelled.
         version: the opset version imported for the domain.
         inputs, outputs: value names; "" marks an omitted optional one.
-        attributes: int, float, str, bytes, numpy array, ``Graph``, or tuples of them.
+        attributes: int, float, str (bytes when it is not UTF-8), numpy array (``Tensor`` for an element type that numpy
+            lacks), ``Graph``, ``Value`` without a name for a type, or tuples of them.
         where: place in the file, such as ``graph.node[12]``.
     """
 
@@ -67,7 +88,8 @@ class Graph:
 
     Attributes:
         inputs: the values a caller must give (initializers that merely repeat as inputs are not among them).
-        constants: initializers, by name.
+        defaults: names of constants that are also listed as inputs, so that a caller may override them.
+        constants: initializers and results of Constant nodes, by name; each has its type in ``values``.
         values: the type of every value that is known.
     """
 
@@ -77,6 +99,7 @@ class Graph:
     outputs: tuple[Value, ...]
     constants: Mapping[str, np.ndarray]
     values: Mapping[str, Value] = field(default_factory=dict)
+    defaults: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "\n".join(

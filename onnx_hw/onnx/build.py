@@ -1,0 +1,121 @@
+"""From the checked plain values to ``Model``: names resolved, defaults frozen, Constant nodes made constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.element_types import BY_NAME
+from onnx_hw.onnx.findings import Findings, quote
+from onnx_hw.onnx.model import Graph, Model, Node, Tensor, Value
+from onnx_hw.onnx.source import SourceGraph, SourceModel, SourceNode, SourceValue, Type
+
+
+def build_model(source: SourceModel, path: Path | None, findings: Findings) -> Model:
+    """The ``Model`` of a file in which nothing was refused; facts worth telling go to ``findings.notes``."""
+    graph = GraphBuilder(source.opsets, source.ir_version, findings).build(source.graph)
+    name = path.stem if path is not None else source.graph.name
+    return Model(name, graph, source.opsets, source.ir_version, path, tuple(findings.notes))
+
+
+@dataclass(frozen=True)
+class GraphBuilder:
+    """Builds graphs whose nodes mean the given operator sets."""
+
+    opsets: Mapping[str, int]
+    ir_version: int
+    findings: Findings
+
+    def build(self, source: SourceGraph) -> Graph:
+        """One graph or subgraph."""
+        constants: dict[str, np.ndarray] = {}
+        values: dict[str, Value] = {}
+        for value in (*source.values, *source.inputs, *source.outputs):
+            values[value.name] = value_of(value)
+        for constant in source.constants:
+            assert constant.tensor is not None, "a model with refused tensors is not built"
+            self._add_constant(constant.name, constant.tensor, constants, values)
+        listed = [value.name for value in source.inputs]
+        defaults = tuple(name for name in listed if name in constants)
+        if defaults and self.ir_version >= 4:
+            self.findings.note(
+                f"{len(defaults)} of the graph's inputs have default values and are frozen to them: "
+                + ", ".join(quote(name) for name in defaults[:5])
+                + (", …" if len(defaults) > 5 else "")
+            )
+        nodes = []
+        for node in source.nodes:
+            tensor = constant_result(node)
+            if tensor is None:
+                nodes.append(self._node(node))
+            else:
+                self._add_constant(node.outputs[0], tensor, constants, values)
+        return Graph(
+            name=source.name,
+            nodes=tuple(nodes),
+            inputs=tuple(values[name] for name in listed if name not in constants),
+            outputs=tuple(value_of(value) for value in source.outputs),
+            constants=constants,
+            values=values,
+            defaults=defaults,
+        )
+
+    @staticmethod
+    def _add_constant(name: str, tensor: Tensor, constants: dict[str, np.ndarray], values: dict[str, Value]) -> None:
+        constants[name] = tensor.array
+        values[name] = Value(name, tensor.element_type, tensor.array.shape)
+
+    def _node(self, source: SourceNode) -> Node:
+        return Node(
+            name=source.name,
+            op_type=source.op_type,
+            domain=source.domain,
+            version=self.opsets.get(source.domain, 1),
+            inputs=source.inputs,
+            outputs=source.outputs,
+            attributes={attribute.name: self._attribute(attribute.value) for attribute in source.attributes},
+            where=source.where,
+        )
+
+    def _attribute(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(self._attribute(item) for item in value)
+        if isinstance(value, SourceGraph):
+            return self.build(value)
+        if isinstance(value, Tensor) and BY_NAME[value.element_type].native:
+            return value.array
+        if isinstance(value, Type):
+            return _typed("", value)
+        return value
+
+
+def value_of(source: SourceValue) -> Value:
+    """A value with its type, as far as it is declared."""
+    return Value(source.name, "", None) if source.type is None else _typed(source.name, source.type)
+
+
+def _typed(name: str, kind: Type) -> Value:
+    if kind.kind == "tensor":
+        return Value(name, kind.element, kind.shape)
+    return Value(name, str(kind), None)
+
+
+def constant_result(node: SourceNode) -> Tensor | None:
+    """What a Constant node gives; None for any other node."""
+    if node.op_type != "Constant" or node.domain or len(node.attributes) != 1:
+        return None
+    kind, value = node.attributes[0].kind, node.attributes[0].value
+    if kind in ("tensor", "sparse_tensor"):
+        assert isinstance(value, Tensor)
+        return value
+    if kind in ("float", "floats"):
+        return Tensor("float", np.array(value, np.float32))
+    if kind in ("int", "ints"):
+        return Tensor("int64", np.array(value, np.int64))
+    array = np.empty(() if kind == "string" else len(value), object)
+    array[...] = value
+    return Tensor("string", array)
