@@ -1,0 +1,85 @@
+"""What a caller may choose: the stages of a build, the engines of a run, and the options of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+DEFAULT_BOARD = "ecp5"
+
+
+class Stage(StrEnum):
+    """The stages of a build, in order."""
+
+    READ = "read"
+    QUANTIZE = "quantize"
+    SCHEDULE = "schedule"
+    ASSEMBLE = "assemble"
+    SIMULATE = "simulate"
+    SYNTHESIZE = "synthesize"
+    ROUTE = "route"
+    PACK = "pack"
+
+    @classmethod
+    def until(cls, last: Stage) -> tuple[Stage, ...]:
+        """Every stage up to and including ``last``."""
+        stages = tuple(cls)
+        return stages[: stages.index(last) + 1]
+
+
+class Engine(StrEnum):
+    """Who computes the outputs of a model."""
+
+    REFERENCE = "reference"  # the ONNX operators in numpy, float where the model is float
+    GOLDEN = "golden"  # the integer network in numpy
+    SIMULATION = "simulation"  # the circuit
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What ``onnx-hw build`` was asked to do.
+
+    Attributes:
+        model: the ONNX file.
+        board: name of a file in ``onnx_hw_boards``.
+        out: folder for everything written; None for ``<model>-<board>`` in the current folder.
+        inputs: npz with the frames to prove with (and ``labels``); None for random ones.
+        calibration: npz with frames that show the ranges of a float model's tensors.
+        multipliers: at most so many MAC lanes; None for what the board has.
+        folding: TOML file with the lanes of every node, instead of a search.
+        clock_mhz: the clock to reach; missing it is an error. None for the board's own, missing which is a warning.
+        stop_after: last stage to run.
+    """
+
+    model: Path
+    board: str = DEFAULT_BOARD
+    out: Path | None = None
+    inputs: Path | None = None
+    calibration: Path | None = None
+    multipliers: int | None = None
+    folding: Path | None = None
+    clock_mhz: float | None = None
+    stop_after: Stage = Stage.PACK
+
+    @property
+    def folder(self) -> Path:
+        """Where the build is written."""
+        return self.out if self.out is not None else Path(f"{self.model.stem}-{self.board}")
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return Stage.until(self.stop_after)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What ``onnx-hw run`` was asked to do; attributes as in ``BuildOptions``, but ``inputs`` must be given."""
+
+    model: Path
+    inputs: Path
+    engine: Engine
+    board: str = DEFAULT_BOARD
+    calibration: Path | None = None
+    multipliers: int | None = None
+    folding: Path | None = None

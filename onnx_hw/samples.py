@@ -1,0 +1,201 @@
+"""Samples in npz files: one array per graph input or output, named as in the model.
+
+An array has the input's own shape (one sample), or samples are stacked on a new first axis: an input [1,1,8,8] takes
+[1,1,8,8] or [n,1,1,8,8]. All inputs of a file hold the same number of samples. The key ``labels`` may hold one integer
+per sample, the right class; it is used to state accuracies.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from onnx_hw.errors import Problem, UserError
+from onnx_hw.onnx.element_types import BY_NAME
+from onnx_hw.onnx.model import Value
+from onnx_hw.spelling import did_you_mean
+
+LABELS = "labels"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of one file.
+
+    Attributes:
+        arrays: by graph input, (count, *shape of the input), in the input's dtype.
+        count: how many samples, at least 1.
+        labels: (count,) integers, or None.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+    count: int
+    labels: np.ndarray | None = None
+
+    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
+        """One sample after the other, by graph input, in the input's own shape."""
+        return ({name: array[k] for name, array in self.arrays.items()} for k in range(self.count))
+
+    def __repr__(self) -> str:
+        named = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.arrays.items())
+        return f"Samples({self.count}: {named}{', with labels' if self.labels is not None else ''})"
+
+
+def read_samples(path: Path, inputs: Sequence[Value], *, finite: bool = True) -> Samples:
+    """Read and check a file against the inputs of a graph.
+
+    Args:
+        path: the npz file.
+        inputs: the graph's inputs; unknown dimensions (None, or a name) fit any number.
+        finite: refuse NaN and infinities, which no integer stands for and which would spoil every range.
+
+    Raises:
+        UserError: stage ``samples``, with everything that is wrong in the file.
+    """
+    stored = _load(path)
+    problems: list[Problem] = []
+    arrays: dict[str, np.ndarray] = {}
+    names = [value.name for value in inputs]
+    for value in inputs:
+        where = f'{path}["{value.name}"]'
+        if value.name not in stored:
+            unknown = [key for key in stored if key not in names]
+            hint = f"{_listed('the file has the key', unknown)}; name it as the input" if unknown else ""
+            problems.append(
+                _problem("samples-missing", f"there must be an array for the graph input `{value.name}`", where, hint)
+            )
+            continue
+        checked = _stacked(stored[value.name], value, where, finite)
+        if isinstance(checked, Problem):
+            problems.append(checked)
+        else:
+            arrays[value.name] = checked
+    for key in stored:
+        if key not in names and key != LABELS and all(name in stored for name in names):
+            hint = did_you_mean(key, [*names, LABELS])
+            problems.append(_problem("samples-unknown", f"the graph has no input `{key}`", f'{path}["{key}"]', hint))
+    counts = {name: len(array) for name, array in arrays.items()}
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"`{name}` has {count}" for name, count in counts.items())
+        problems.append(
+            _problem("samples-count", f"every input must have the same number of samples; {found}", str(path))
+        )
+    count = next(iter(counts.values()), 0)
+    labels = stored.get(LABELS) if LABELS not in names else None
+    if labels is not None and counts:
+        problems.extend(_wrong_labels(labels, count, path))
+    if problems:
+        raise UserError(*problems)
+    return Samples(arrays, count, None if labels is None else labels.reshape(-1))
+
+
+def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays by name, each with its samples on the first axis; the file appears whole or not at all.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with unfinished.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        reason = error.strerror or str(error)
+        raise UserError(_problem("samples-write", f"the outputs cannot be written: {reason}", str(path))) from None
+
+
+def _load(path: Path) -> dict[str, np.ndarray]:
+    where = str(path)
+    try:
+        # Opened here, since numpy leaves a broken archive that it opened itself to the garbage collector.
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                hint = 'one array per graph input, by name: np.savez("samples.npz", image=images)'
+                message = "the file must be an npz archive, not a single npy array"
+                raise UserError(_problem("samples-format", message, where, hint))
+            stored = {key: loaded[key] for key in loaded.files}
+    except FileNotFoundError:
+        neighbours = [entry.name for entry in path.parent.glob("*.npz")] if path.parent.is_dir() else []
+        hint = did_you_mean(path.name, neighbours)
+        raise UserError(_problem("samples-missing-file", "there is no such file", where, hint)) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(_problem("samples-read", f"the file cannot be read: {reason}", where)) from None
+    except (ValueError, EOFError, NotImplementedError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+        hint = 'write it with np.savez("samples.npz", name=array); arrays of Python objects cannot be read'
+        message = f"the file must be an npz archive of numpy arrays; numpy says: {error}"
+        raise UserError(_problem("samples-format", message, where, hint)) from None
+    if not stored:
+        raise UserError(_problem("samples-format", "the npz archive must hold at least one array, it is empty", where))
+    return stored
+
+
+def _stacked(array: np.ndarray, value: Value, where: str, finite: bool) -> np.ndarray | Problem:
+    """The array with samples on its first axis, or what is wrong with it."""
+    dtype = BY_NAME[value.element_type].dtype
+    if array.dtype != dtype:
+        message = f"the dtype must be {dtype} ({value.element_type} in the model), not {array.dtype}"
+        return _problem("samples-dtype", message, where, f"array.astype(np.{dtype})")
+    if value.shape is None:
+        message = f"the model must say the shape of `{value.name}`, or it is unknown how many samples the array holds"
+        return _problem("samples-shape", message, where, "give the graph input a shape")
+    if _fits(array.shape, value.shape):
+        stacked = array[np.newaxis]
+    elif array.ndim == len(value.shape) + 1 and _fits(array.shape[1:], value.shape):
+        stacked = array
+    else:
+        return _wrong_shape(array.shape, value.shape, where)
+    if not len(stacked):
+        return _problem("samples-count", "there must be at least one sample, the array is empty", where)
+    if finite and stacked.dtype.kind in "fc" and not np.isfinite(stacked).all():
+        place = np.argwhere(~np.isfinite(stacked))[0]
+        spelled = ", ".join(map(str, place))
+        message = f"every value must be finite, not {stacked[tuple(place)]} as at [{spelled}]"
+        return _problem("samples-finite", message, where)
+    return stacked
+
+
+def _fits(shape: Sequence[int], pattern: Sequence[int | str | None]) -> bool:
+    return len(shape) == len(pattern) and all(
+        not isinstance(wanted, int) or size == wanted for size, wanted in zip(shape, pattern, strict=True)
+    )
+
+
+def _wrong_shape(shape: tuple[int, ...], pattern: tuple[int | str | None, ...], where: str) -> Problem:
+    wanted = _spelled(pattern)
+    message = f"the shape must be {wanted}, or [n,{wanted[1:]} for n samples, not {_spelled(shape)}"
+    hint = ""
+    if pattern[:1] == (1,) and _fits(shape[1:], pattern[1:]):
+        hint = "samples lie on a *new* first axis, before the batch of 1: array[:, np.newaxis]"
+    elif sorted(shape[-len(pattern) :]) == sorted(d for d in pattern if isinstance(d, int)):
+        hint = "the axes are in another order: np.transpose"
+    return _problem("samples-shape", message, where, hint)
+
+
+def _wrong_labels(labels: np.ndarray, count: int, path: Path) -> Iterator[Problem]:
+    where = f'{path}["{LABELS}"]'
+    if labels.dtype.kind not in "iu":
+        yield _problem("samples-labels", f"labels must be integers, the number of the class, not {labels.dtype}", where)
+    elif labels.size != count:
+        yield _problem("samples-labels", f"there must be one label per sample, {count}, not {labels.size}", where)
+
+
+def _spelled(shape: Sequence[int | str | None]) -> str:
+    return f"[{','.join('?' if size is None else str(size) for size in shape)}]"
+
+
+def _listed(what: str, names: list[str]) -> str:
+    return f"{what}{'s' if len(names) > 1 else ''} {', '.join(f'`{name}`' for name in names)}"
+
+
+def _problem(code: str, message: str, where: str, hint: str = "") -> Problem:
+    return Problem(code, message, where, hint, stage="samples")

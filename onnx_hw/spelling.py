@@ -1,0 +1,22 @@
+"""Suggesting the name somebody may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A hint such as ``did you mean `ecp5`?``; otherwise the list of what there is.
+
+    >>> did_you_mean("ecp6", ["ecp5", "ulx3s"])
+    'did you mean `ecp5`?'
+    >>> did_you_mean("zynq", ["ecp5", "ulx3s"])
+    'there is `ecp5`, `ulx3s`'
+    """
+    names = list(known)
+    by_lower_case = {name.lower(): name for name in names}
+    close = get_close_matches(given.lower(), by_lower_case, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean `{by_lower_case[close[0]]}`?"
+    return "there is " + ", ".join(f"`{name}`" for name in names) if names else ""

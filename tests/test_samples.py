@@ -1,0 +1,157 @@
+"""Samples in npz files: what is read, and what is said about a file that does not fit the model."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from material import EXAMPLES
+from onnx_hw.errors import UserError
+from onnx_hw.onnx.model import Value
+from onnx_hw.samples import read_samples, write_samples
+
+IMAGE = Value("image", "float", (1, 1, 8, 8))
+
+
+def written(tmp_path, **arrays):
+    path = tmp_path / "samples.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+def zeros(*shape, dtype=np.float32):
+    return np.zeros(shape, dtype)
+
+
+def refusal(path, *inputs, **options):
+    with pytest.raises(UserError) as caught:
+        read_samples(path, inputs or (IMAGE,), **options)
+    return str(caught.value)
+
+
+@given(
+    shape=st.lists(st.integers(1, 4), max_size=4).map(tuple),
+    count=st.integers(1, 3),
+    kind=st.sampled_from(["float", "int8", "uint8", "int64", "double", "bool"]),
+)
+def test_samples_come_back_as_written(tmp_path_factory, shape, count, kind):
+    dtype = {"float": "float32", "double": "float64"}.get(kind, kind)
+    stack = np.arange(count * int(np.prod(shape))).reshape(count, *shape).astype(dtype)
+    path = written(tmp_path_factory.mktemp("samples"), x=stack)
+    samples = read_samples(path, [Value("x", kind, shape)])
+    assert samples.count == count
+    assert [frame["x"].tolist() for frame in samples] == list(stack.tolist())
+    assert samples.arrays["x"].dtype == dtype
+
+
+def test_one_sample_needs_no_new_axis(tmp_path):
+    samples = read_samples(written(tmp_path, image=zeros(1, 1, 8, 8)), [IMAGE])
+    assert samples.count == 1
+    assert samples.arrays["image"].shape == (1, 1, 1, 8, 8)
+
+
+def test_unknown_dimensions_fit_any_number(tmp_path):
+    path = written(tmp_path, x=zeros(5, 2, 7))
+    assert read_samples(path, [Value("x", "float", ("batch", None))]).count == 5
+
+
+def test_example_files():
+    samples = read_samples(EXAMPLES / "digits" / "digits_test.npz", [IMAGE])
+    assert samples.count == 360
+    assert samples.labels is not None and samples.labels.shape == (360,)
+    assert "360" in repr(samples)
+
+
+def test_labels_may_be_an_input(tmp_path):
+    path = written(tmp_path, labels=zeros(2, 3))
+    samples = read_samples(path, [Value("labels", "float", (3,))])
+    assert samples.count == 2 and samples.labels is None
+
+
+def test_everything_wrong_is_said_at_once(tmp_path):
+    path = written(tmp_path, imgae=zeros(1, 1, 8, 8), mask=zeros(2, 5))
+    text = refusal(path, IMAGE, Value("mask", "int8", (5,)), Value("gain", "float", ()))
+    assert text.count("error[") == 3
+    assert "there must be an array for the graph input `image`" in text
+    assert "the file has the key `imgae`; name it as the input" in text
+    assert "the dtype must be int8 (int8 in the model), not float32" in text
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"image": zeros(3, 1, 8, 8)}, "hint   samples lie on a *new* first axis"),
+        ({"image": zeros(3, 1, 8, 8)}, "must be [1,1,8,8], or [n,1,1,8,8] for n samples, not [3,1,8,8]"),
+        ({"image": zeros(1, 8, 8, 1)}, "the axes are in another order"),
+        ({"image": zeros(64)}, "not [64]"),
+        ({"image": zeros(0, 1, 1, 8, 8)}, "there must be at least one sample"),
+        ({"image": zeros(1, 1, 8, 8, dtype=np.float64)}, "hint   array.astype(np.float32)"),
+        ({"image": np.full((1, 1, 8, 8), np.nan, np.float32)}, "must be finite, not nan as at [0, 0, 0, 0, 0]"),
+        ({"image": zeros(1, 1, 8, 8), "lables": np.zeros(1, int)}, "did you mean `labels`?"),
+        ({"image": zeros(2, 1, 1, 8, 8), "labels": np.zeros(3, int)}, "one label per sample, 2, not 3"),
+        ({"image": zeros(2, 1, 1, 8, 8), "labels": zeros(2)}, "labels must be integers"),
+        ({}, "the npz archive must hold at least one array"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path, arrays, said):
+    assert said in refusal(written(tmp_path, **arrays))
+
+
+def test_counts_must_agree(tmp_path):
+    path = written(tmp_path, image=zeros(2, 1, 1, 8, 8), mask=zeros(3, 5))
+    assert "`image` has 2, `mask` has 3" in refusal(path, IMAGE, Value("mask", "float", (5,)))
+
+
+def test_not_a_number_may_be_allowed(tmp_path):
+    path = written(tmp_path, image=np.full((1, 1, 8, 8), np.inf, np.float32))
+    assert read_samples(path, [IMAGE], finite=False).count == 1
+
+
+def test_unknown_rank_cannot_be_stacked(tmp_path):
+    assert "must say the shape of `x`" in refusal(written(tmp_path, x=zeros(2)), Value("x", "float", None))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "must be an npz archive"),
+        (b"<!DOCTYPE html>", "must be an npz archive"),
+        (b"PK\x03\x04 and then nothing", "must be an npz archive"),
+    ],
+)
+def test_files_that_are_no_archives(tmp_path, content, said):
+    path = tmp_path / "samples.npz"
+    path.write_bytes(content)
+    assert said in refusal(path)
+
+
+def test_a_truncated_archive(tmp_path):
+    path = written(tmp_path, image=zeros(40, 1, 1, 8, 8))
+    path.write_bytes(path.read_bytes()[:-400])
+    assert "must be an npz archive" in refusal(path)
+
+
+def test_python_objects_are_not_read(tmp_path):
+    assert "arrays of Python objects" in refusal(written(tmp_path, image=np.array([object()])))
+
+
+def test_a_single_array_is_no_archive(tmp_path):
+    path = tmp_path / "image.npy"
+    np.save(path, zeros(1, 1, 8, 8))
+    assert "not a single npy array" in refusal(path)
+
+
+def test_missing_file_suggests_its_neighbour(tmp_path):
+    written(tmp_path, image=zeros(1))
+    assert "did you mean `samples.npz`?" in refusal(tmp_path / "sample.npz")
+    assert "there is no such file" in refusal(tmp_path / "nowhere" / "sample.npz")
+    assert "cannot be read" in refusal(tmp_path)
+
+
+def test_writing(tmp_path):
+    path = tmp_path / "out.npz"
+    write_samples(path, {"scores": np.arange(6).reshape(2, 3)})
+    assert read_samples(path, [Value("scores", "int64", (3,))]).arrays["scores"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.npz"]
+    with pytest.raises(UserError, match="cannot be written"):
+        write_samples(tmp_path / "nowhere" / "out.npz", {"scores": np.zeros(1)})
