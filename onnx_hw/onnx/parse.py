@@ -53,20 +53,26 @@ def _content(path: Path) -> bytes:
             raise _refusal("not-a-file", "the model must be a file, not a folder", str(path), _inside(path)) from None
         reason = getattr(error, "strerror", None) or str(error)
         raise _refusal("unreadable-file", f"the model file must be readable ({reason})", str(path)) from None
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if stat.S_ISDIR(status.st_mode):
-            raise _refusal("not-a-file", "the model must be a file, not a folder", str(path), _inside(path))
-        if not stat.S_ISREG(status.st_mode):
-            raise _refusal("not-a-file", "the model must be a regular file, not a device or pipe", str(path))
-        if status.st_size > MAX_BYTES:
-            raise _refusal(
-                "too-large",
-                f"a protobuf file must be smaller than 2 GiB, not {status.st_size:,} bytes",
-                str(path),
-                "save the model with external data, so that the weights lie in a file beside it",
-            )
-        return file.read(MAX_BYTES + 1)
+    try:
+        _refuse_other_than_file(os.fstat(handle), path)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES + 1)
+    finally:
+        os.close(handle)
+
+
+def _refuse_other_than_file(status: os.stat_result, path: Path) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise _refusal("not-a-file", "the model must be a file, not a folder", str(path), _inside(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise _refusal("not-a-file", "the model must be a regular file, not a device or pipe", str(path))
+    if status.st_size > MAX_BYTES:
+        raise _refusal(
+            "too-large",
+            f"a protobuf file must be smaller than 2 GiB, not {status.st_size:,} bytes",
+            str(path),
+            "save the model with external data, so that the weights lie in a file beside it",
+        )
 
 
 def _similar(path: Path) -> str:

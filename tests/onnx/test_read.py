@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from material import MODELS, model_names, needs_models
 
+from material import MODELS, model_names, needs_models
 from onnx_hw.errors import UserError
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import read
@@ -50,7 +50,7 @@ def test_what_is_no_model_is_named(tmp_path, content, code):
 
 def test_missing_file_names_the_nearest(tmp_path):
     (tmp_path / "digits.onnx").write_bytes(b"x")
-    with pytest.raises(UserError, match="did you mean .*digits.onnx") as caught:
+    with pytest.raises(UserError, match=r"did you mean .*digits\.onnx") as caught:
         read(tmp_path / "digit.onnx")
     assert caught.value.problems[0].code == "no-such-file"
 
