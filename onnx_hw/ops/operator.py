@@ -86,8 +86,12 @@ class Operator(ABC):
         """The meaning: int64 arrays (frames, height, width, channels) to the same; numpy only, exact."""
 
     @abstractmethod
-    def foldings(self) -> Iterator[Folding]:
-        """Every legal folding worth considering, any order."""
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        """Foldings that finish a frame in at most ``interval`` cycles and are worth considering; none if impossible.
+
+        ``in_lanes`` and ``out_lanes`` are what the neighbours have chosen already, to be met where that is legal: a
+        folding that meets them needs no gearbox.
+        """
 
     @abstractmethod
     def schedule(self, folding: Folding) -> Schedule:
@@ -114,3 +118,14 @@ class Operator(ABC):
     def parameters(self) -> Mapping[str, Any]:
         """Constants worth showing, for reports."""
         return {}
+
+
+def same_lanes(operand: Tensor, interval: int, *wanted: int | None) -> Iterator[Folding]:
+    """Foldings of an operator whose streams are equally wide: the wanted ones that keep up, else the narrowest."""
+    beats = interval // operand.pixels
+    if not beats:
+        return
+    least = -(-operand.channels // beats)
+    kept = sorted({lanes for lanes in wanted if lanes and least <= lanes <= operand.channels})
+    for lanes in kept or [least]:
+        yield Folding(lanes, lanes)

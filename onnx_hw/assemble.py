@@ -1,0 +1,79 @@
+"""A design as a circuit: one core per node, one wire per edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onnx_hw.design import Design, Edge
+
+if TYPE_CHECKING:
+    from onnx_hw_rtl.assembly import Assembly
+    from onnx_hw_sim.circuit import Circuit
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names in the circuit: plain identifiers, since tensors and nodes may be called anything.
+
+    Attributes:
+        edges: tensor -> wire.
+        engines: (node, engine) -> name in ``Assembly.engines``.
+    """
+
+    edges: dict[str, str]
+    engines: dict[tuple[str, str], str]
+
+
+def identifier(prefix: str, number: int, name: str) -> str:
+    """A unique identifier that still reads like the name."""
+    readable = "".join(c if c.isascii() and c.isalnum() else "_" for c in name).strip("_")[-24:].strip("_")
+    return f"{prefix}{number}_{readable}".rstrip("_").lower()
+
+
+def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
+    """The circuit of a design, and how its parts are called."""
+    from onnx_hw_rtl.assembly import Assembly, Wire
+
+    depths = {edge.tensor: design.fifos[edge.tensor].depth for edge in design.edges() if edge.producer}
+    modules = {node.name: identifier("n", k, node.name) for k, node in enumerate(design.network.nodes)}
+    cores, engines = {}, {}
+    for node in design.network.nodes:
+        ports = dict(zip(node.operator.outputs, node.outputs, strict=True))
+        core = node.operator.core(design.folding(node), {port: depths[tensor] for port, tensor in ports.items()})
+        cores[modules[node.name]] = core
+        for engine in core.engines:  # type: ignore[attr-defined]
+            engines[node.name, engine] = f"{modules[node.name]}.{engine}"
+    edges = {edge.tensor: identifier("e", k, edge.tensor) for k, edge in enumerate(design.edges())}
+    wires = [
+        Wire(edges[edge.tensor], *((end and (modules[end[0]], end[1])) for end in (edge.producer, edge.consumer)))
+        for edge in design.edges()
+    ]
+    return Assembly(cores, wires, probes=probes), Names(edges, engines)  # type: ignore[arg-type]
+
+
+def to_rtlil(assembly: Assembly, platform: object = None) -> str:
+    """The netlist in yosys' own text format; module name ``top``."""
+    from amaranth.back import rtlil
+
+    return rtlil.convert(assembly, name="top", platform=platform, emit_src=False)
+
+
+def to_circuit(design: Design) -> tuple[Circuit, Names, Assembly]:
+    """What the proof bench simulates: the design with every edge and every firing visible."""
+    from onnx_hw_sim.circuit import Circuit, Stream
+
+    assembly, names = assemble(design, probes=True)
+
+    def stream(edge: Edge) -> Stream:
+        return Stream(names.edges[edge.tensor], edge.lanes, edge.type.dtype.bits, edge.type.dtype.signed)
+
+    edges = design.edges()
+    circuit = Circuit(
+        to_rtlil(assembly),
+        sources=tuple(stream(edge) for edge in edges if edge.producer is None),
+        sinks=tuple(stream(edge) for edge in edges if edge.consumer is None),
+        probes=tuple(stream(edge) for edge in edges if edge.producer and edge.consumer),
+        engines=assembly.engines,
+    )
+    return circuit, names, assembly

@@ -1,0 +1,63 @@
+"""Fork: one tensor for several consumers, each with a FIFO of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
+from onnx_hw.ops.schedule import Engine, Schedule
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+
+@dataclass(frozen=True, repr=False)
+class Fork(Operator):
+    """``count`` copies of the operand, on ports o0, o1, ..."""
+
+    operand: Tensor
+    count: int = 2
+
+    LATENCY = 0
+
+    @property
+    def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(f"o{k}" for k in range(self.count))
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def results(self) -> tuple[Tensor, ...]:
+        return (self.operand,) * self.count
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        return arrays * self.count
+
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        yield from same_lanes(self.operand, interval, in_lanes, out_lanes)
+
+    def schedule(self, folding: Folding) -> Schedule:
+        beats = np.arange(self.operand.beats(folding.in_lanes))
+        engine = Engine("fork", len(beats), self.LATENCY, {"i": beats}, dict.fromkeys(self.outputs, beats))
+        return Schedule((engine,))
+
+    def resources(self, folding: Folding) -> Resources:
+        return Resources(lut=10 * self.count)
+
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        from onnx_hw_rtl.fork import Fork as Circuit
+
+        return Circuit(
+            bits=self.operand.dtype.bits,
+            signed=self.operand.dtype.signed,
+            lanes=folding.in_lanes,
+            depths={name: depths[name] for name in self.outputs},
+        )
+
+    def __repr__(self) -> str:
+        return f"Fork {self.count}"

@@ -1,0 +1,110 @@
+"""Gearbox: the same tensor in beats of another width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.schedule import Engine, Loops, Schedule, SharedBuffer
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+
+@dataclass(frozen=True, repr=False)
+class Gearbox(Operator):
+    """Changes nothing but the number of lanes.
+
+    Attributes:
+        operand: what passes through.
+        capacity: input beats it stores; None for as many as full rate asks for.
+    """
+
+    operand: Tensor
+    capacity: int | None = None
+
+    LATENCY = 2
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def results(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        return arrays
+
+    def _beats(self, folding: Folding) -> tuple[int, int]:
+        return -(-self.operand.channels // folding.in_lanes), -(-self.operand.channels // folding.out_lanes)
+
+    def _needs_and_released(self, folding: Folding) -> tuple[np.ndarray, np.ndarray]:
+        """Per output beat of a pixel: the input beat it needs, and how many of the pixel are done with after it."""
+        beats_in, beats_out = self._beats(folding)
+        elements = np.minimum((np.arange(beats_out) + 1) * folding.out_lanes, self.operand.channels)
+        needs = -(-elements // folding.in_lanes) - 1
+        released = elements // folding.in_lanes
+        released[-1] = beats_in
+        return needs, released
+
+    def live_capacity(self, folding: Folding) -> int:
+        """Input beats that one output beat spans at most."""
+        needs, released = self._needs_and_released(folding)
+        return int(np.max(needs + 1 - np.concatenate([[0], released[:-1]])))
+
+    def stored_beats(self, folding: Folding) -> int:
+        """Twice what one output beat spans, and one: the writer then never waits for the reader's last beat."""
+        return self.capacity or 2 * self.live_capacity(folding) + 1
+
+    def cycles(self, folding: Folding) -> int:
+        return self.operand.pixels * max(self._beats(folding))
+
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        if in_lanes and out_lanes and self.cycles(folding := Folding(in_lanes, out_lanes)) <= interval:
+            yield folding
+
+    def schedule(self, folding: Folding) -> Schedule:
+        beats_in, beats_out = self._beats(folding)
+        pixels = self.operand.pixels
+        needs, released = self._needs_and_released(folding)
+        nest = Loops(pixel=pixels, beat=beats_out)
+        return Schedule(
+            (
+                Engine("writer", pixels * beats_in, 0, pops={"i": np.arange(pixels * beats_in)}),
+                Engine("reader", nest.operations, self.LATENCY, pushes={"o": nest.all()}),
+            ),
+            SharedBuffer(
+                "writer",
+                "reader",
+                self.stored_beats(folding),
+                nest.pixel * beats_in + needs[nest.beat],
+                nest.pixel * beats_in + released[nest.beat],
+            ),
+        )
+
+    def resources(self, folding: Folding) -> Resources:
+        bits = self.operand.dtype.bits
+        group = gcd(folding.in_lanes, folding.out_lanes)
+        choices = 2 * folding.in_lanes // group
+        return Resources(lut=60 + folding.out_lanes * bits * choices // 2 + 2 * choices)
+
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        from onnx_hw_rtl.gearbox import Gearbox as Circuit
+
+        return Circuit(
+            channels=self.operand.channels,
+            bits=self.operand.dtype.bits,
+            signed=self.operand.dtype.signed,
+            in_lanes=folding.in_lanes,
+            out_lanes=folding.out_lanes,
+            capacity=self.stored_beats(folding),
+            depth=depths["o"],
+        )
+
+    def __repr__(self) -> str:
+        return "Gearbox"

@@ -1,0 +1,144 @@
+"""MatMul: ``result[pixel] = weights · operand[pixel]``, integers, exact; also the arithmetic of a convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.ops.sliding import ring_blocks
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+EXACT_IN_FLOAT64 = 1 << 53
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class MatMul(Operator):
+    """Constant matrix times the vector of each pixel.
+
+    Attributes:
+        operand: the vectors.
+        weights: (outputs, inputs) int64.
+    """
+
+    operand: Tensor
+    weights: np.ndarray = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.weights.ndim != 2 or self.weights.shape[1] != self.operand.channels:
+            raise ValueError(
+                f"weights must be (outputs, {self.operand.channels}) for {self.operand!r}, not {self.weights.shape}"
+            )
+
+    @property
+    def weight_type(self) -> Int:
+        low, high = int(self.weights.min()), int(self.weights.max())
+        return Int.holding(min(low, 0), max(high, 0))
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def results(self) -> tuple[Tensor, ...]:
+        """The accumulator's type follows from the real weights."""
+        low, high = self.operand.range
+        positive, negative = np.maximum(self.weights, 0).sum(axis=1), np.minimum(self.weights, 0).sum(axis=1)
+        least = int((positive * low + negative * high).min())
+        most = int((positive * high + negative * low).max())
+        shape = (*self.operand.shape[:2], self.weights.shape[0])
+        dtype = Int.holding(min(least, -1), max(most, 0))  # always signed: the adders are
+        return (Tensor(shape, dtype, least, most),)
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Float64 has a fast product and is exact below 2^53, a bound every partial sum keeps."""
+        (vectors,) = arrays
+        largest = max(map(abs, self.operand.range))
+        if int(np.abs(self.weights).sum(axis=1).max()) * largest >= EXACT_IN_FLOAT64:
+            return (vectors @ self.weights.T,)
+        product = vectors.reshape(-1, vectors.shape[-1]).astype(np.float64) @ self.weights.T.astype(np.float64)
+        return (product.astype(np.int64).reshape(*vectors.shape[:-1], -1),)
+
+    @property
+    def macs(self) -> int:
+        return self.operand.pixels * self.weights.size
+
+    def turns(self, folding: Folding) -> tuple[int, int]:
+        """(groups of results, beats of a vector)."""
+        outputs, inputs = self.weights.shape
+        return -(-outputs // folding.out_lanes), -(-inputs // folding.in_lanes)
+
+    def cycles(self, folding: Folding) -> int:
+        groups, beats = self.turns(folding)
+        return self.operand.pixels * groups * beats
+
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        """For every number of result lanes, the fewest input lanes that keep up; wider ones of equal use left out."""
+        outputs, inputs = self.weights.shape
+        turns = interval // self.operand.pixels
+        groups_seen: set[int] = set()
+        for lanes in range(1, outputs + 1):
+            groups = -(-outputs // lanes)
+            if groups in groups_seen or groups > turns:
+                continue
+            groups_seen.add(groups)
+            yield Folding(-(-inputs // (turns // groups)), lanes)
+
+    def latency(self, folding: Folding) -> int:
+        """Ten stages around the multipliers, and one for each level of the adder tree."""
+        return 10 + (folding.in_lanes - 1).bit_length()
+
+    def schedule(self, folding: Folding) -> Schedule:
+        groups, beats = self.turns(folding)
+        nest = Loops(pixel=self.operand.pixels, group=groups, beat=beats)
+        engine = Engine(
+            "matmul",
+            nest.operations,
+            self.latency(folding),
+            pops={"i": nest.where(nest.group == 0)},
+            pushes={"o": nest.where(nest.last("beat"))},
+        )
+        return Schedule((engine,))
+
+    def resources(self, folding: Folding) -> Resources:
+        groups, beats = self.turns(folding)
+        lanes = folding.in_lanes * folding.out_lanes
+        accumulator, weight = self.results()[0].dtype.bits, self.weight_type.bits
+        adders = folding.out_lanes * (folding.in_lanes - 1) * (weight + self.operand.dtype.bits + 2)
+        vector = ring_blocks(self.operand.dtype.bits * folding.in_lanes, beats, 1) if groups > 1 else 0
+        return Resources(
+            mac_lanes=lanes,
+            dsp=lanes,
+            lut=80 + adders + folding.out_lanes * accumulator * 2,
+            bram=ring_blocks(weight * lanes, groups * beats, 1) + vector,
+        )
+
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        from onnx_hw_rtl.matmul import MatMul as Circuit
+
+        weight, result = self.weight_type, self.results()[0].dtype
+        return Circuit(
+            self.weights,
+            weight_bits=weight.bits,
+            weight_signed=weight.signed,
+            bits=self.operand.dtype.bits,
+            signed=self.operand.dtype.signed,
+            out_bits=result.bits,
+            out_signed=result.signed,
+            in_lanes=folding.in_lanes,
+            out_lanes=folding.out_lanes,
+            depth=depths["o"],
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        return {"weights": int(self.weights.size)}
+
+    def __repr__(self) -> str:
+        return f"MatMul {self.weights.shape[1]}→{self.weights.shape[0]}"

@@ -1,0 +1,139 @@
+"""Pool: ``result[pixel, c] = max`` or ``sum`` of the image under the kernel, channel by channel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.ops.sliding import Sliding, ring_blocks
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+
+@dataclass(frozen=True, repr=False)
+class Pool(Operator):
+    """Windowed maximum, or sum (an average is a sum and a requantization).
+
+    Attributes:
+        operand: the image.
+        kind: ``max`` or ``sum``.
+        kernel, strides, dilations: (rows, columns).
+        pads: (top, left, bottom, right).
+        pad_value: what lies outside the image: the lowest value for ``max``, the zero point for ``sum``.
+        capacity: beats of the line buffer; None for as many as full rate asks for.
+    """
+
+    operand: Tensor
+    kind: str
+    kernel: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pad_value: int = 0
+    dilations: tuple[int, int] = (1, 1)
+    capacity: int | None = None
+
+    LATENCY = 7
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("max", "sum"):
+            raise ValueError(f"a pool must be a max or a sum, not {self.kind!r}")
+
+    @property
+    def sliding(self) -> Sliding:
+        return Sliding(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations)
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def results(self) -> tuple[Tensor, ...]:
+        shape = (*self.sliding.output, self.operand.channels)
+        low, high = self.operand.range
+        if any(self.pads):
+            low, high = min(low, self.pad_value), max(high, self.pad_value)
+        if self.kind == "max":
+            return (Tensor(shape, self.operand.dtype, low, high),)
+        taps = self.sliding.taps
+        return (Tensor(shape, Int.holding(taps * low, taps * high), taps * low, taps * high),)
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        windows = self.sliding.windows(arrays[0], self.pad_value)
+        return (windows.max(axis=(3, 4)) if self.kind == "max" else windows.sum(axis=(3, 4)),)
+
+    def beats_per_pixel(self, folding: Folding) -> int:
+        return -(-self.operand.channels // folding.in_lanes)
+
+    def stored_beats(self, folding: Folding) -> int:
+        """Capacity of the line buffer."""
+        return self.capacity or self.sliding.rate_capacity(self.beats_per_pixel(folding))
+
+    def cycles(self, folding: Folding) -> int:
+        rows, columns = self.sliding.output
+        chunks = -(-self.operand.channels // folding.out_lanes)
+        return max(self.operand.beats(folding.in_lanes), rows * columns * chunks * self.sliding.taps)
+
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        rows, columns = self.sliding.output
+        channels = self.operand.channels
+        beats_in, beats_out = interval // self.operand.pixels, interval // (rows * columns * self.sliding.taps)
+        if not beats_in or not beats_out:
+            return
+        least_in, least_out = -(-channels // beats_in), -(-channels // beats_out)
+        entry = in_lanes if in_lanes and least_in <= in_lanes <= channels else least_in
+        exits = {least_out, entry} | ({out_lanes} if out_lanes else set())
+        for lanes in sorted(lanes for lanes in exits if least_out <= lanes <= channels):
+            yield Folding(entry, lanes)
+
+    def schedule(self, folding: Folding) -> Schedule:
+        rows, columns = self.sliding.output
+        chunks = -(-self.operand.channels // folding.out_lanes)
+        nest = Loops(row=rows, column=columns, chunk=chunks, tap=self.sliding.taps)
+        beats = self.operand.beats(folding.in_lanes)
+        return Schedule(
+            (
+                Engine("writer", beats, 0, pops={"i": np.arange(beats)}),
+                Engine("reader", nest.operations, self.LATENCY, pushes={"o": nest.where(nest.last("tap"))}),
+            ),
+            self.sliding.buffer(nest, ("chunk", "tap"), self.beats_per_pixel(folding), self.stored_beats(folding)),
+        )
+
+    def resources(self, folding: Folding) -> Resources:
+        bits = self.operand.dtype.bits
+        group = gcd(self.operand.channels, folding.in_lanes, folding.out_lanes)
+        copies = folding.out_lanes // group
+        blocks = ring_blocks(bits * folding.in_lanes, self.stored_beats(folding), copies)
+        lut = 150 + copies * 25 + folding.out_lanes * self.results()[0].dtype.bits * 2
+        lut += folding.out_lanes * bits * (folding.in_lanes // group - 1) // 2
+        if not blocks:
+            lut += copies * folding.in_lanes * bits * self.stored_beats(folding) // 16
+        return Resources(lut=lut, bram=blocks)
+
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        from onnx_hw_rtl.pool import Pool as Circuit
+        from onnx_hw_rtl.sliding import Geometry
+
+        result = self.results()[0].dtype
+        return Circuit(
+            self.kind,
+            Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
+            bits=self.operand.dtype.bits,
+            signed=self.operand.dtype.signed,
+            out_bits=result.bits,
+            out_signed=result.signed,
+            in_lanes=folding.in_lanes,
+            out_lanes=folding.out_lanes,
+            capacity=self.stored_beats(folding),
+            pad_value=self.pad_value,
+            depth=depths["o"],
+        )
+
+    def __repr__(self) -> str:
+        return f"Pool {self.kind} {self.kernel[0]}×{self.kernel[1]}"

@@ -1,0 +1,88 @@
+"""Reduce: ``result[c] = max`` or ``sum`` over all pixels of a frame (global pooling)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
+from onnx_hw.ops.schedule import Engine, Loops, Schedule
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+
+@dataclass(frozen=True, repr=False)
+class Reduce(Operator):
+    """Maximum or sum over the pixels.
+
+    Attributes:
+        operand: the image.
+        kind: ``max`` or ``sum``.
+    """
+
+    operand: Tensor
+    kind: str
+
+    LATENCY = 2
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("max", "sum"):
+            raise ValueError(f"a reduction must be a max or a sum, not {self.kind!r}")
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def results(self) -> tuple[Tensor, ...]:
+        shape = (1, 1, self.operand.channels)
+        low, high = self.operand.range
+        if self.kind == "max":
+            return (Tensor(shape, self.operand.dtype, low, high),)
+        pixels = self.operand.pixels
+        return (Tensor(shape, Int.holding(pixels * low, pixels * high), pixels * low, pixels * high),)
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        (image,) = arrays
+        fold = image.max if self.kind == "max" else image.sum
+        return (fold(axis=(1, 2), keepdims=True),)
+
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        yield from same_lanes(self.operand, interval, in_lanes, out_lanes)
+
+    def schedule(self, folding: Folding) -> Schedule:
+        chunks = -(-self.operand.channels // folding.in_lanes)
+        nest = Loops(pixel=self.operand.pixels, chunk=chunks)
+        engine = Engine(
+            "reduce", nest.operations, self.LATENCY, {"i": nest.all()}, {"o": nest.where(nest.last("pixel"))}
+        )
+        return Schedule((engine,))
+
+    def cycles(self, folding: Folding) -> int:
+        return self.operand.beats(folding.in_lanes)
+
+    def resources(self, folding: Folding) -> Resources:
+        return Resources(lut=40 + 3 * folding.in_lanes * self.results()[0].dtype.bits)
+
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        from onnx_hw_rtl.reduce import Reduce as Circuit
+
+        result = self.results()[0].dtype
+        return Circuit(
+            self.kind,
+            pixels=self.operand.pixels,
+            channels=self.operand.channels,
+            bits=self.operand.dtype.bits,
+            signed=self.operand.dtype.signed,
+            out_bits=result.bits,
+            out_signed=result.signed,
+            lanes=folding.in_lanes,
+            depth=depths["o"],
+        )
+
+    def __repr__(self) -> str:
+        return f"Reduce {self.kind}"

@@ -1,0 +1,114 @@
+"""Arithmetic of windows that slide over an image, shared by the operators that contain one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_hw.ops.schedule import Loops, SharedBuffer
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """Where a kernel slides over a (height, width, channels) image.
+
+    Attributes:
+        kernel, strides, dilations: (rows, columns).
+        pads: (top, left, bottom, right).
+    """
+
+    shape: tuple[int, int, int]
+    kernel: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Rows and columns from the first to the last tap of the kernel."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))  # type: ignore[return-value]
+
+    @property
+    def output(self) -> tuple[int, int]:
+        """(height, width) of the result: ``floor((size + pads - extent) / stride) + 1``."""
+        height, width, _ = self.shape
+        top, left, bottom, right = self.pads
+        return (
+            (height + top + bottom - self.extent[0]) // self.strides[0] + 1,
+            (width + left + right - self.extent[1]) // self.strides[1] + 1,
+        )
+
+    @property
+    def taps(self) -> int:
+        return self.kernel[0] * self.kernel[1]
+
+    def windows(self, image: np.ndarray, pad_value: int) -> np.ndarray:
+        """(frames, height, width, channels) to a view (frames, out height, out width, rows, columns, channels)."""
+        top, left, bottom, right = self.pads
+        padded = np.pad(image, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=pad_value)
+        views = np.lib.stride_tricks.sliding_window_view(padded, self.extent, axis=(1, 2))
+        (sy, sx), (dy, dx) = self.strides, self.dilations
+        views = views[:, ::sy, ::sx, :, ::dy, ::dx]
+        return views.transpose(0, 1, 2, 4, 5, 3)
+
+    def last_touched(self, axis: int) -> np.ndarray:
+        """Per output row (column), the last image row (column) in reach of its windows, -1 if none."""
+        k = np.arange(self.output[axis])
+        reach = k * self.strides[axis] - self.pads[axis] + self.extent[axis] - 1
+        return np.clip(reach, -1, self.shape[axis] - 1)
+
+    def needs(self, nest: Loops, beats_per_pixel: int) -> np.ndarray:
+        """The beat each reader operation waits for: the last one its window can touch, or -1."""
+        y, x = self.last_touched(0)[nest.row], self.last_touched(1)[nest.column]
+        last = (y * self.shape[1] + x + 1) * beats_per_pixel - 1
+        return np.where((y < 0) | (x < 0), -1, last)
+
+    def kept_from(self) -> np.ndarray:
+        """Per output row, the first image row that later windows of the frame still touch."""
+        rows = (np.arange(self.output[0]) + 1) * self.strides[0] - self.pads[0]
+        kept = np.clip(rows, 0, self.shape[0])
+        kept[-1] = self.shape[0]
+        return kept
+
+    def released(self, nest: Loops, inner: tuple[str, ...], beats_per_pixel: int) -> np.ndarray:
+        """Beats given back once each operation has fired: whole rows, when the last window of an output row is done."""
+        kept = np.concatenate([[0], self.kept_from()]) * self.shape[1] * beats_per_pixel
+        return kept[nest.row + nest.last("column", *inner)]
+
+    def live_capacity(self, beats_per_pixel: int) -> int:
+        """Beats the buffer must hold lest the reader waits for a beat that has no room."""
+        row = self.shape[1] * beats_per_pixel
+        needed = (self.last_touched(0) + 1) * row
+        kept = np.concatenate([[0], self.kept_from()[:-1]]) * row
+        return max(1, int(np.max(needed - kept)))
+
+    def rate_capacity(self, beats_per_pixel: int) -> int:
+        """Beats that let the writer fill the next output row's windows while the reader works on this one's.
+
+        Rounded up to a power of two, which is what the memory is made of.
+        """
+        row = self.shape[1] * beats_per_pixel
+        frame = self.shape[0] * row
+        needed = (self.last_touched(0) + 1) * row
+        following = np.concatenate([needed[1:], [frame + max(needed[0], 0)]])
+        kept = np.concatenate([[0], self.kept_from()[:-1]]) * row
+        capacity = max(2, int(np.max(following - kept)))
+        return 1 << (capacity - 1).bit_length()
+
+    def buffer(self, nest: Loops, inner: tuple[str, ...], beats_per_pixel: int, capacity: int) -> SharedBuffer:
+        return SharedBuffer(
+            "writer",
+            "reader",
+            capacity,
+            self.needs(nest, beats_per_pixel),
+            self.released(nest, inner, beats_per_pixel),
+        )
+
+
+def ring_blocks(width: int, depth: int, copies: int) -> int:
+    """Block RAMs of 18 kbit for ``copies`` memories; small ones are distributed memory."""
+    if depth * width <= 16 * 64 or depth <= 32:
+        return 0
+    shapes = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
+    return copies * min(-(-depth // d) * -(-width // w) for d, w in shapes)

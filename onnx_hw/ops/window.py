@@ -1,0 +1,133 @@
+"""Window: ``result[pixel] = flatten(image under the kernel)``, the input side of a convolution (im2col)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.ops.sliding import Sliding, ring_blocks
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+
+@dataclass(frozen=True, repr=False)
+class Window(Operator):
+    """Elements of a window leave in (kernel row, kernel column, channel) order, as channels of the result.
+
+    Attributes:
+        operand: the image.
+        kernel, strides, dilations: (rows, columns).
+        pads: (top, left, bottom, right).
+        pad_value: what lies outside the image: the zero point of the operand.
+        capacity: beats of the line buffer; None for as many as full rate asks for.
+    """
+
+    operand: Tensor
+    kernel: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+    pad_value: int = 0
+    capacity: int | None = None
+
+    LATENCY = 6
+
+    @property
+    def sliding(self) -> Sliding:
+        return Sliding(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations)
+
+    @property
+    def elements(self) -> int:
+        """Elements of one window."""
+        return self.sliding.taps * self.operand.channels
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def results(self) -> tuple[Tensor, ...]:
+        low, high = self.operand.range
+        if any(self.pads):
+            low, high = min(low, self.pad_value), max(high, self.pad_value)
+        return (Tensor((*self.sliding.output, self.elements), self.operand.dtype, low, high),)
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        (image,) = arrays
+        windows = self.sliding.windows(image, self.pad_value)
+        return (windows.reshape(*windows.shape[:3], self.elements),)
+
+    def beats_per_pixel(self, folding: Folding) -> int:
+        return -(-self.operand.channels // folding.in_lanes)
+
+    def beats_per_window(self, folding: Folding) -> int:
+        return -(-self.elements // folding.out_lanes)
+
+    def stored_beats(self, folding: Folding) -> int:
+        """Capacity of the line buffer."""
+        return self.capacity or self.sliding.rate_capacity(self.beats_per_pixel(folding))
+
+    def cycles(self, folding: Folding) -> int:
+        rows, columns = self.sliding.output
+        return max(self.operand.beats(folding.in_lanes), rows * columns * self.beats_per_window(folding))
+
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        rows, columns = self.sliding.output
+        beats_in, beats_out = interval // self.operand.pixels, interval // (rows * columns)
+        if not beats_in or not beats_out:
+            return
+        least_in = -(-self.operand.channels // beats_in)
+        least_out = -(-self.elements // beats_out)
+        entry = in_lanes if in_lanes and least_in <= in_lanes <= self.operand.channels else least_in
+        if out_lanes and least_out <= out_lanes <= self.elements:
+            yield Folding(entry, out_lanes)
+        else:
+            yield Folding(entry, least_out)
+
+    def schedule(self, folding: Folding) -> Schedule:
+        rows, columns = self.sliding.output
+        nest = Loops(row=rows, column=columns, beat=self.beats_per_window(folding))
+        beats = self.operand.beats(folding.in_lanes)
+        return Schedule(
+            (
+                Engine("writer", beats, 0, pops={"i": np.arange(beats)}),
+                Engine("reader", nest.operations, self.LATENCY, pushes={"o": nest.all()}),
+            ),
+            self.sliding.buffer(nest, ("beat",), self.beats_per_pixel(folding), self.stored_beats(folding)),
+        )
+
+    def resources(self, folding: Folding) -> Resources:
+        bits = self.operand.dtype.bits
+        group = gcd(self.operand.channels, folding.in_lanes, folding.out_lanes)
+        copies = folding.out_lanes // group
+        slices = folding.in_lanes // group
+        blocks = ring_blocks(bits * folding.in_lanes, self.stored_beats(folding), copies)
+        lut = 150 + copies * (25 + group * bits * (slices + 1) // 2)
+        if not blocks:
+            lut += copies * folding.in_lanes * bits * self.stored_beats(folding) // 16
+        return Resources(lut=lut, bram=blocks)
+
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        from onnx_hw_rtl.sliding import Geometry
+        from onnx_hw_rtl.window import Window as Circuit
+
+        return Circuit(
+            Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
+            bits=self.operand.dtype.bits,
+            signed=self.operand.dtype.signed,
+            in_lanes=folding.in_lanes,
+            out_lanes=folding.out_lanes,
+            capacity=self.stored_beats(folding),
+            pad_value=self.pad_value,
+            depth=depths["o"],
+        )
+
+    def __repr__(self) -> str:
+        rows, columns = self.kernel
+        return f"Window {rows}×{columns}" + (f" stride {self.strides}" if self.strides != (1, 1) else "")

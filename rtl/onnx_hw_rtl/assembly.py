@@ -1,0 +1,82 @@
+"""Cores joined by streams, with flat ports: the circuit of a whole network.
+
+Every edge is a name, a producer and a consumer. An edge without a producer enters from outside, one without a consumer
+leaves. ``probes`` show every edge and every firing, for the proof bench; the cores are the same with and without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib.wiring import Component, In, Out
+
+from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.stream import bits_of
+
+__all__ = ["Assembly", "Wire"]
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A stream between two cores: (core, port) at each end, None for the outside."""
+
+    name: str
+    producer: tuple[str, str] | None
+    consumer: tuple[str, str] | None
+
+
+class Assembly(Component):
+    """The cores and their wires.
+
+    Ports, for every wire with an open end and with ``probes`` for every wire: ``{name}_payload``, ``{name}_valid``,
+    ``{name}_ready``; with ``probes`` also ``fires``, one bit per engine in the order of ``engines``.
+    """
+
+    def __init__(self, cores: Mapping[str, Core], wires: Sequence[Wire], *, probes: bool = False) -> None:
+        self.cores, self.wires, self.probes = dict(cores), tuple(wires), probes
+        self.engines = tuple(f"{name}.{engine}" for name, core in cores.items() for engine in core.engines)
+        ports: dict[str, object] = {}
+        for wire in wires:
+            width = len(bits_of(self._stream(wire).payload))
+            if wire.producer is None:
+                ports |= {f"{wire.name}_payload": In(width), f"{wire.name}_valid": In(1), f"{wire.name}_ready": Out(1)}
+            elif wire.consumer is None:
+                ports |= {f"{wire.name}_payload": Out(width), f"{wire.name}_valid": Out(1), f"{wire.name}_ready": In(1)}
+            elif probes:
+                ports |= {f"{wire.name}_{part}": Out(w) for part, w in (("payload", width), ("valid", 1), ("ready", 1))}
+        if probes:
+            ports["fires"] = Out(len(self.engines))
+        super().__init__(ports)  # type: ignore[arg-type]
+
+    def _stream(self, wire: Wire) -> object:
+        end = wire.producer or wire.consumer
+        if end is None:
+            raise ValueError(f"the wire {wire.name} must have a core at one end")
+        return getattr(self.cores[end[0]], end[1])
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for name, core in self.cores.items():
+            m.submodules[name] = core
+        for wire in self.wires:
+            producer = getattr(self.cores[wire.producer[0]], wire.producer[1]) if wire.producer else None
+            consumer = getattr(self.cores[wire.consumer[0]], wire.consumer[1]) if wire.consumer else None
+            if producer is not None and consumer is not None:
+                m.d.comb += [
+                    bits_of(consumer.payload).eq(bits_of(producer.payload)),
+                    consumer.valid.eq(producer.valid),
+                    producer.ready.eq(consumer.ready),
+                ]
+                if not self.probes:
+                    continue
+            payload, valid, ready = (getattr(self, f"{wire.name}_{part}") for part in ("payload", "valid", "ready"))
+            if producer is None:
+                m.d.comb += [bits_of(consumer.payload).eq(payload), consumer.valid.eq(valid), ready.eq(consumer.ready)]
+            else:
+                m.d.comb += [payload.eq(bits_of(producer.payload)), valid.eq(producer.valid)]
+                m.d.comb += producer.ready.eq(ready) if consumer is None else ready.eq(producer.ready)
+        if self.probes:
+            m.d.comb += self.fires.eq(Cat(*(core.fires for core in self.cores.values())))
+        return m

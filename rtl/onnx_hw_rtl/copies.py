@@ -1,0 +1,51 @@
+"""Registered copies of a signal, so that no single register has to reach a whole core."""
+
+from __future__ import annotations
+
+from amaranth.hdl import ClockSignal, Instance, Module, Signal, Value
+from amaranth.lib.wiring import Component, In, Out
+
+from onnx_hw_rtl.target import family_of
+
+__all__ = ["Copy", "copies"]
+
+
+class Copy(Component):
+    """``o`` is ``i`` one cycle later, in flip-flops that synthesis does not merge with equal ones."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        super().__init__({"i": In(width), "o": Out(width)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        if family_of(platform) == "ecp5":
+            for k in range(self.width):
+                m.submodules[f"bit{k}"] = Instance(
+                    "TRELLIS_FF",
+                    p_GSR="DISABLED",
+                    p_CEMUX="1",
+                    p_CLKMUX="CLK",
+                    p_LSRMUX="LSR",
+                    p_REGSET="RESET",
+                    i_CLK=ClockSignal(),
+                    i_LSR=0,
+                    i_DI=self.i[k],
+                    o_Q=self.o[k],
+                )
+        else:
+            register = Signal(self.width, reset_less=True)
+            m.d.sync += register.eq(self.i)
+            m.d.comb += self.o.eq(register)
+        return m
+
+
+def copies(m: Module, value: Value, count: int, name: str = "copy") -> list[Value]:
+    """``count`` registers, all holding ``value`` one cycle later."""
+    found: list[Value] = []
+    for k in range(count):
+        copy = Copy(len(value))
+        m.submodules[f"{name}_copy{k}"] = copy
+        m.d.comb += copy.i.eq(value)
+        found.append(copy.o)
+    return found

@@ -1,0 +1,52 @@
+"""What all cores share: stream ports, one outbox per output, and one ``fires`` bit per engine for the proof bench."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from onnx_hw_rtl.engine import Engine
+from onnx_hw_rtl.outbox import Outbox
+
+__all__ = ["Core"]
+
+
+class Core(Component):
+    """Base of the cores.
+
+    Args:
+        inputs: payload shape by port name.
+        outputs: (payload shape, FIFO depth) by port name.
+        engines: names of the engines, in the order of the bits of ``fires``.
+    """
+
+    def __init__(
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, tuple[Any, int]], engines: tuple[str, ...]
+    ) -> None:
+        self.engines = engines
+        self.outboxes = {name: Outbox(shape, depth) for name, (shape, depth) in outputs.items()}
+        super().__init__(
+            {
+                **{name: In(stream.Signature(shape)) for name, shape in inputs.items()},
+                **{name: Out(stream.Signature(shape)) for name, (shape, _) in outputs.items()},
+                "fires": Out(len(engines)),
+            }
+        )
+
+    def begin(self) -> Module:
+        """A module in which every outbox drives its port."""
+        m = Module()
+        for name, outbox in self.outboxes.items():
+            m.submodules[f"outbox_{name}"] = outbox
+            connect(m, outbox.o, flipped(getattr(self, name)))
+        return m
+
+    def report(self, m: Module, *engines: Engine) -> None:
+        """Show when the engines fire."""
+        if tuple(engine.name for engine in engines) != self.engines:
+            raise ValueError(f"the engines must be {self.engines}, not {tuple(engine.name for engine in engines)}")
+        m.d.comb += self.fires.eq(Cat(*(engine.fire for engine in engines)))

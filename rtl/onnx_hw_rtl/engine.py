@@ -1,0 +1,160 @@
+"""The firing law in gates: counters one operation ahead, a ``go`` register, all-or-none firing.
+
+An engine repeats a fixed list of operations, frame after frame, without end. The loop counters hold operation k + 1;
+everything decoded from them about operation k is a register, so that the decision to fire is a handful of gates:
+
+* ``go``: every output the operation pushes on has a credit;
+* every input the operation pops from is valid;
+* ``condition``: whatever else the law demands (shared buffers), itself made of flip-flops.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from amaranth.hdl import Const, Module, Mux, Signal, Value
+
+from onnx_hw_rtl.outbox import Outbox
+
+__all__ = ["Engine", "Turn", "choose", "delayed", "pick"]
+
+Turn = Mapping[str, Any]
+"""The index of every loop at one operation: integers at elaboration, signals in the circuit."""
+
+
+class Engine:
+    """One engine inside the module ``m``.
+
+    Args:
+        loops: count of every loop, outermost first.
+        pops: per input stream, which operations pop: a function of the turn.
+        pushes: per outbox, which operations push.
+        condition: a further condition, or None.
+
+    Attributes:
+        fire: high in each cycle in which an operation fires.
+    """
+
+    def __init__(
+        self,
+        m: Module,
+        name: str,
+        loops: Mapping[str, int],
+        *,
+        pops: Sequence[tuple[Any, Callable[[Turn], Any]]] = (),
+        pushes: Sequence[tuple[Outbox, Callable[[Turn], Any]]] = (),
+        condition: Value | None = None,
+    ):
+        self.m, self.name = m, name
+        self.loops = {loop: count for loop, count in loops.items()}
+        self.fire = Signal(name=f"{name}_fire")
+        self._count()
+        go_next: Value = Const(1, 1)
+        for outbox, pushes_at in pushes:
+            push, push_next = self._decode(pushes_at, 1, "push")
+            m.d.comb += outbox.reserve.eq(self.fire & push)
+            go_next = go_next & (outbox.credit_next | ~push_next)
+        if len(pops) == 1 and condition is None:
+            self._fire_with_one_input(go_next, *pops[0])
+        else:
+            self._fire_with_many(go_next, pops, Const(1, 1) if condition is None else condition)
+
+    def _count(self) -> None:
+        """Counters of the next operation, advanced by ``fire``."""
+        m = self.m
+        self.first: dict[str, int] = dict.fromkeys(self.loops, 0)
+        second = dict(self.first)
+        for loop in reversed(self.loops):
+            if second[loop] < self.loops[loop] - 1:
+                second[loop] += 1
+                break
+            second[loop] = 0
+        self.next: dict[str, Signal] = {
+            loop: Signal(range(max(count, 2)), init=second[loop], name=f"{self.name}_{loop}_next")
+            for loop, count in self.loops.items()
+        }
+        carry: Value = self.fire
+        for loop, count in reversed(self.loops.items()):
+            if count == 1:
+                continue
+            counter = self.next[loop]
+            last = Signal(name=f"{self.name}_{loop}_last")
+            m.d.comb += last.eq(counter == count - 1)
+            with m.If(carry):
+                m.d.sync += counter.eq(Mux(last, 0, counter + 1))
+            carry = carry & last
+
+    def _decode(self, what: Callable[[Turn], Any], shape: Any, name: str) -> tuple[Signal, Signal]:
+        """A register with what holds for the current operation, and its value in the next cycle."""
+        current = Signal(shape, init=int(what(self.first)), name=f"{self.name}_{name}")
+        following = Signal(shape, name=f"{self.name}_{name}_following")
+        self.m.d.comb += following.eq(Mux(self.fire, what(self.next), current))
+        self.m.d.sync += current.eq(following)
+        return current, following
+
+    def decode(self, what: Callable[[Turn], Any], shape: Any = 1, name: str = "flag") -> Signal:
+        """A register that holds a function of the current operation's turn."""
+        current = Signal(shape, init=int(what(self.first)), name=f"{self.name}_{name}")
+        with self.m.If(self.fire):
+            self.m.d.sync += current.eq(what(self.next))
+        return current
+
+    def is_last(self, *names: str) -> Callable[[Turn], Any]:
+        """The condition that each named loop is in its last turn."""
+        return lambda turn: reduce(operator.and_, (turn[name] == self.loops[name] - 1 for name in names), 1)
+
+    def _fire_with_one_input(self, go_next: Value, stream: Any, pops_at: Callable[[Turn], Any]) -> None:
+        """``ready`` is a flip-flop: it is up exactly when the operation pops and has its credits."""
+        m = self.m
+        _, pop_next = self._decode(pops_at, 1, "pop")
+        pops_first = int(pops_at(self.first))
+        ready = Signal(init=pops_first, name=f"{self.name}_ready")
+        free = Signal(init=1 - pops_first, name=f"{self.name}_free")
+        m.d.sync += [ready.eq(go_next & pop_next), free.eq(go_next & ~pop_next)]
+        m.d.comb += [stream.ready.eq(ready), self.fire.eq(free | (ready & stream.valid))]
+
+    def _fire_with_many(self, go_next: Value, pops: Sequence[tuple[Any, Any]], condition: Value) -> None:
+        """A join: an input is ready when everything *else* is there."""
+        m = self.m
+        go = Signal(init=1, name=f"{self.name}_go")
+        m.d.sync += go.eq(go_next)
+        wanted = [(stream, self._decode(pops_at, 1, "pop")[0]) for stream, pops_at in pops]
+        there = [stream.valid | ~pop for stream, pop in wanted]
+        m.d.comb += self.fire.eq(go & condition & _all(there))
+        for k, (stream, pop) in enumerate(wanted):
+            m.d.comb += stream.ready.eq(go & condition & pop & _all(there[:k] + there[k + 1 :]))
+
+
+def _all(conditions: Iterable[Value]) -> Value:
+    return reduce(operator.and_, conditions, Const(1, 1))
+
+
+def delayed(m: Module, value: Any, cycles: int, name: str = "delayed", *, strobe: bool = False) -> Any:
+    """The value some cycles ago: a chain of registers, which a reset clears only for a ``strobe``."""
+    for stage in range(cycles):
+        register = Signal.like(Value.cast(value), name=f"{name}_{stage + 1}", init=0, reset_less=not strobe)
+        m.d.sync += register.eq(value)
+        value = register
+    return value
+
+
+def choose(condition: Any, yes: Any, no: Any) -> Any:
+    """``yes if condition else no`` for integers and for signals."""
+    if isinstance(condition, int):
+        return yes if condition else no
+    return Mux(condition, yes, no)
+
+
+def pick(index: Any, values: Sequence[int]) -> Any:
+    """``values[index]`` for an integer or a signal; the most frequent value costs no comparison."""
+    if isinstance(index, int):
+        return int(values[index])
+    common = max(set(values), key=list(values).count)
+    chosen: Any = common
+    for k, value in enumerate(values):
+        if value != common:
+            chosen = Mux(index == k, value, chosen)
+    return chosen

@@ -1,0 +1,42 @@
+"""``a = i`` and ``b = i``: one tensor for several consumers. One beat per cycle; latency 0."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module
+
+from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.engine import Engine
+from onnx_hw_rtl.stream import beat, bits_of
+
+__all__ = ["Fork"]
+
+
+class Fork(Core):
+    """Copies every beat to each output; it fires when all of them have room.
+
+    Args:
+        bits, signed: of an element.
+        lanes: elements per beat.
+        depths: FIFO depth of each output, by port name.
+    """
+
+    LATENCY = 0
+
+    def __init__(self, *, bits: int, signed: bool, lanes: int, depths: dict[str, int]) -> None:
+        shape = beat(lanes, bits, signed)
+        super().__init__({"i": shape}, {name: (shape, depth) for name, depth in depths.items()}, ("fork",))
+
+    def elaborate(self, platform: object) -> Module:
+        m = self.begin()
+        outboxes = list(self.outboxes.values())
+        engine = Engine(
+            m,
+            "fork",
+            {"beat": 1},
+            pops=[(self.i, lambda turn: 1)],
+            pushes=[(outbox, lambda turn: 1) for outbox in outboxes],
+        )
+        for outbox in outboxes:
+            m.d.comb += [bits_of(outbox.data).eq(bits_of(self.i.payload)), outbox.write.eq(outbox.reserve)]
+        self.report(m, engine)
+        return m

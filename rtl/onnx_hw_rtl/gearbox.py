@@ -1,0 +1,123 @@
+"""The same elements in beats of another width. Two engines over a ring; one beat per cycle on the busier side.
+
+The writer stores a beat of ``in_lanes``; the reader emits one of ``out_lanes`` once all its elements are there. (A
+single engine would lose a cycle per pixel for some ratios.) Latency 2.
+
+The ring consists of *blocks* of lcm(in_lanes, out_lanes) elements, in which beats of either width always lie at the
+same few places; a pixel begins a new block, and its last block may be cut short.
+"""
+
+from __future__ import annotations
+
+from math import gcd, lcm
+
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal
+
+from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.engine import Engine, delayed, pick
+from onnx_hw_rtl.stream import beat, bits_of
+
+__all__ = ["Gearbox"]
+
+
+class Gearbox(Core):
+    """Width converter; beats of neither side cross a pixel.
+
+    Args:
+        channels: elements of a pixel.
+        bits, signed: of an element.
+        in_lanes, out_lanes: elements per beat.
+        capacity: beats of ``in_lanes`` that may be stored and not yet given back.
+        depth: FIFO depth of the output.
+    """
+
+    LATENCY = 2
+
+    def __init__(
+        self, *, channels: int, bits: int, signed: bool, in_lanes: int, out_lanes: int, capacity: int, depth: int
+    ) -> None:
+        self.channels, self.element, self.capacity = channels, Shape(bits, signed), capacity
+        self.in_lanes, self.out_lanes = in_lanes, out_lanes
+        self.in_beats, self.out_beats = -(-channels // in_lanes), -(-channels // out_lanes)
+        block = lcm(in_lanes, out_lanes)
+        self.in_places = min(self.in_beats, block // in_lanes)  # beats of a block
+        self.out_places = min(self.out_beats, block // out_lanes)
+        self.blocks = _blocks_touched(self.in_beats, self.in_places, capacity)
+        super().__init__(
+            {"i": beat(in_lanes, bits, signed)}, {"o": (beat(out_lanes, bits, signed), depth)}, ("writer", "reader")
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = self.begin()
+        outbox = self.outboxes["o"]
+        needed = [-(-min((k + 1) * self.out_lanes, self.channels) // self.in_lanes) for k in range(self.out_beats)]
+        released = [min((k + 1) * self.out_lanes, self.channels) // self.in_lanes for k in range(self.out_beats)]
+        released[-1] = self.in_beats
+        further = [b - a for a, b in zip(needed, [*needed[1:], self.in_beats + needed[0]], strict=True)]
+        freed = [b - a for a, b in zip([0, *released], released, strict=False)]
+
+        most = self.in_beats * 2 + self.capacity
+        ahead = Signal(range(-most, most), init=-needed[0], name="ahead")  # written - needed
+        room = Signal(range(-most, most), init=self.capacity - 1, name="room")
+        writer = Engine(m, "writer", {"beat": self.in_beats}, pops=[(self.i, lambda turn: 1)], condition=~room[-1])
+        reader = Engine(
+            m, "reader", {"beat": self.out_beats}, pushes=[(outbox, lambda turn: 1)], condition=~ahead[-1]
+        )
+        asks = reader.decode(lambda turn: pick(turn["beat"], further), range(most), "further")
+        frees = reader.decode(lambda turn: pick(turn["beat"], freed), range(most), "freed")
+        m.d.sync += [
+            ahead.eq(ahead - Mux(reader.fire, asks, 0) + writer.fire),
+            room.eq(room + Mux(reader.fire, frees, 0) - writer.fire),
+        ]
+        self._move(m, writer, reader)
+        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.report(m, writer, reader)
+        return m
+
+    def _move(self, m: Module, writer: Engine, reader: Engine) -> None:
+        """The ring, in groups of elements that are never separated."""
+        group = gcd(self.in_lanes, self.out_lanes)
+        size = group * self.element.width
+        in_groups, out_groups = self.in_lanes // group, self.out_lanes // group
+        groups = max(self.in_places * in_groups, self.out_places * out_groups)
+
+        write = delayed(m, writer.fire, 1, "write_beat", strobe=True)
+        data = delayed(m, bits_of(self.i.payload), 1, "data")
+        write_block, write_place = (delayed(m, at, 1, "write_at") for at in self._position(m, writer, self.in_places))
+        read_block, read_place = (delayed(m, at, 1, "read_at") for at in self._position(m, reader, self.out_places))
+
+        ring = [
+            [Signal(size, name=f"block{block}_{k}", reset_less=True) for k in range(groups)]
+            for block in range(self.blocks)
+        ]
+        for number, block in enumerate(ring):
+            for k, slot in enumerate(block[: self.in_places * in_groups]):
+                place, part = divmod(k, in_groups)
+                with m.If(write & (write_block == number) & (write_place == place)):
+                    m.d.sync += slot.eq(data[part * size : (part + 1) * size])
+        chosen = Signal(size * out_groups, reset_less=True)
+        with m.Switch(Cat(read_place, read_block)):
+            for number, block in enumerate(ring):
+                for place in range(self.out_places):
+                    with m.Case(number << len(read_place) | place):
+                        m.d.sync += chosen.eq(Cat(*block[place * out_groups : (place + 1) * out_groups]))
+        m.d.comb += bits_of(self.outboxes["o"].data).eq(chosen)
+
+    def _position(self, m: Module, engine: Engine, places: int) -> tuple[Signal, Signal]:
+        """(block of the ring, place in the block) of an engine's current beat."""
+        block = Signal(range(max(2, self.blocks)), name=f"{engine.name}_block")
+        place = Signal(range(max(2, places)), name=f"{engine.name}_place")
+        last = engine.decode(engine.is_last("beat"), 1, "last")
+        ends = last | (place == places - 1)
+        with m.If(engine.fire):
+            m.d.sync += place.eq(Mux(ends, 0, place + 1))
+            with m.If(ends):
+                m.d.sync += block.eq(Mux(block == self.blocks - 1, 0, block + 1))
+        return block, place
+
+
+def _blocks_touched(beats: int, places: int, span: int) -> int:
+    """The most blocks that ``span`` consecutive beats can touch; a pixel's ``beats`` fill blocks of ``places``."""
+    per_pixel = -(-beats // places)
+    block_of = [pixel * per_pixel + k // places for pixel in range(2 + -(-span // beats)) for k in range(beats)]
+    return max(block_of[k + span - 1] - block_of[k] + 1 for k in range(beats))

@@ -1,0 +1,172 @@
+"""``o[pixel] = weights · i[pixel]``: ``in_lanes × out_lanes`` products per cycle, never idle.
+
+The input vector of a pixel arrives once, in beats of ``in_lanes``, and is replayed from a buffer for every further
+group of ``out_lanes`` results. Per group, ``ceil(inputs / in_lanes)`` cycles; latency 10 + ceil(log2(in_lanes)).
+
+    stage  1     the beat, the address of its weights
+           2..4  the buffer's copy of the beat; the weights (block RAM with its output register)
+           5     both, in registers beside the multipliers
+           6..9  the products (three registers in the multiplier, one in fabric)
+           10..  the adder tree, one register a level; then the accumulator
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Shape, Signal, Value
+from amaranth.lib import memory
+
+import numpy as np
+
+from onnx_hw_rtl.copies import copies
+from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.engine import Engine, delayed
+from onnx_hw_rtl.multiplier import Multiplier
+from onnx_hw_rtl.rom import Rom
+from onnx_hw_rtl.stream import beat, bits_of
+
+__all__ = ["MatMul"]
+
+ROM_BITS_PER_ADDRESS_COPY = 6 * 36
+RESULTS_PER_VECTOR_COPY = 4
+
+
+class MatMul(Core):
+    """Matrix times vector with constant weights.
+
+    Args:
+        weights: (outputs, inputs) integers.
+        weight_bits, weight_signed: that hold every weight.
+        bits, signed: of an input element.
+        out_bits: of a result, signed; wide enough for every final sum.
+        in_lanes, out_lanes: elements per beat; multipliers are their product.
+        depth: FIFO depth of the output.
+    """
+
+    def __init__(
+        self,
+        weights: np.ndarray,
+        *,
+        weight_bits: int,
+        weight_signed: bool,
+        bits: int,
+        signed: bool,
+        out_bits: int,
+        out_signed: bool,
+        in_lanes: int,
+        out_lanes: int,
+        depth: int,
+    ) -> None:
+        outputs, inputs = weights.shape
+        self.groups, self.beats = -(-outputs // out_lanes), -(-inputs // in_lanes)
+        self.weights = np.zeros((self.groups * out_lanes, self.beats * in_lanes), dtype=np.int64)
+        self.weights[:outputs, :inputs] = weights
+        self.weight, self.element, self.result = (
+            Shape(weight_bits, weight_signed),
+            Shape(bits, signed),
+            Shape(out_bits, out_signed),
+        )
+        self.in_lanes, self.out_lanes = in_lanes, out_lanes
+        self.latency = 10 + (in_lanes - 1).bit_length()
+        super().__init__(
+            {"i": beat(in_lanes, bits, signed)}, {"o": (beat(out_lanes, out_bits, out_signed), depth)}, ("matmul",)
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = self.begin()
+        outbox = self.outboxes["o"]
+        engine = Engine(
+            m,
+            "matmul",
+            {"group": self.groups, "beat": self.beats},
+            pops=[(self.i, lambda turn: turn["group"] == 0)],
+            pushes=[(outbox, lambda turn: turn["beat"] == self.beats - 1)],
+        )
+        vectors = self._vectors(m, engine)
+        weights = self._weights(m, engine)
+        sums = self.latency - 1  # the stage of the adder tree's result
+        there = delayed(m, engine.fire, sums - 1, "there", strobe=True)
+        first = delayed(m, engine.decode(lambda turn: turn["beat"] == 0, 1, "first"), sums - 1, "first")
+        accumulate = Signal(2)
+        m.d.comb += accumulate.eq(there | first << 1)
+        controls = copies(m, accumulate, self.out_lanes, "accumulate")
+        for row in range(self.out_lanes):
+            total = self._dot(m, row, vectors[row // RESULTS_PER_VECTOR_COPY], weights[row])
+            result = Signal(self.result, name=f"result{row}", reset_less=True)
+            with m.If(controls[row][0]):
+                m.d.sync += result.eq(Mux(controls[row][1], 0, result) + total)
+            m.d.comb += outbox.data[row].eq(result)
+        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.latency, "write", strobe=True))
+        self.report(m, engine)
+        return m
+
+    def _vectors(self, m: Module, engine: Engine) -> list[Value]:
+        """Stage 5: the input beat, fresh or replayed, a copy for every few results."""
+        fresh = delayed(m, engine.decode(lambda turn: turn["group"] == 0, 1, "fresh"), 1, "fresh")
+        x = delayed(m, bits_of(self.i.payload), 1, "x")
+        if self.groups > 1:
+            slot = delayed(m, engine.decode(lambda turn: turn["beat"], range(max(2, self.beats)), "beat"), 1, "slot")
+            m.submodules.vector = vector = memory.Memory(shape=len(x), depth=max(2, self.beats), init=[])
+            write_port, read_port = vector.write_port(), vector.read_port()
+            there = delayed(m, engine.fire, 1, "take", strobe=True)
+            m.d.comb += [
+                write_port.addr.eq(slot),
+                write_port.data.eq(x),
+                write_port.en.eq(there & fresh),
+                read_port.addr.eq(slot),
+            ]
+            replayed = delayed(m, read_port.data, 1, "replayed")
+            x4 = Signal(len(x), reset_less=True)
+            m.d.sync += x4.eq(Mux(delayed(m, fresh, 2, "fresh"), delayed(m, x, 2, "x"), replayed))
+        else:
+            x4 = delayed(m, x, 3, "x")
+        return copies(m, x4, -(-self.out_lanes // RESULTS_PER_VECTOR_COPY), "vector")
+
+    def _weights(self, m: Module, engine: Engine) -> list[list[Value]]:
+        """Stage 5: the weight of every lane, by result and input lane."""
+        words = self.groups * self.beats
+        address = Signal(range(max(2, words)))
+        with m.If(engine.fire):
+            m.d.sync += address.eq(Mux(address == words - 1, 0, address + 1))
+        lane_bits = self.weight.width
+        per_rom = max(1, ROM_BITS_PER_ADDRESS_COPY // lane_bits)
+        lanes = self.in_lanes * self.out_lanes
+        roms = -(-lanes // per_rom)
+        addresses = copies(m, delayed(m, address, 1, "address"), roms, "address")
+        # (groups, out_lanes, beats, in_lanes) -> a row per word, its lanes in the order of the multipliers
+        table = self.weights.reshape(self.groups, self.out_lanes, self.beats, self.in_lanes)
+        table = table.transpose(0, 2, 1, 3).reshape(words, lanes)
+        mask = (1 << lane_bits) - 1
+        found: list[Value] = []
+        for k in range(roms):
+            part = table[:, k * per_rom : (k + 1) * per_rom] & mask
+            content = [sum(int(w) << (lane_bits * j) for j, w in enumerate(row)) for row in part]
+            rom = Rom(lane_bits * part.shape[1], content)
+            m.submodules[f"weights{k}"] = rom
+            m.d.comb += rom.addr.eq(addresses[k])
+            data = delayed(m, rom.data, 1, f"weights{k}")
+            found += [data[lane_bits * j : lane_bits * (j + 1)] for j in range(part.shape[1])]
+        return [found[row * self.in_lanes : (row + 1) * self.in_lanes] for row in range(self.out_lanes)]
+
+    def _dot(self, m: Module, row: int, vector: Value, weights: list[Value]) -> Value:
+        """Products and adder tree of one result."""
+        terms: list[Value] = []
+        width = self.element.width
+        for k, weight in enumerate(weights):
+            lane = Multiplier(
+                width, self.weight.width, a_signed=self.element.signed, b_signed=self.weight.signed
+            )
+            m.submodules[f"lane{row}_{k}"] = lane
+            m.d.comb += [lane.a.eq(vector[k * width : (k + 1) * width]), lane.b.eq(weight)]
+            terms.append(delayed(m, lane.p, 1, f"product{row}_{k}"))
+        while len(terms) > 1:
+            level = []
+            for k in range(0, len(terms) - 1, 2):
+                pair = terms[k] + terms[k + 1]
+                width = min(len(pair), self.result.width)
+                total = Signal(Shape(width, pair.shape().signed), name=f"sum{row}", reset_less=True)
+                m.d.sync += total.eq(pair)
+                level.append(total)
+            if len(terms) % 2:
+                level.append(delayed(m, terms[-1], 1, f"rest{row}"))
+            terms = level
+        return terms[0]

@@ -1,0 +1,159 @@
+"""The edge between two cores: a FIFO that belongs to its producer, guarded by credits.
+
+A firing engine *reserves* a place; its result arrives some pipeline stages later and always finds it. So the pipeline
+never stalls, and ``valid`` and ``payload`` of the outgoing stream are flip-flops. ``depth`` counts tokens that have
+been fired and not yet popped, the output register included.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Shape, Signal, Value
+from amaranth.lib import memory, stream
+from amaranth.lib.wiring import Component, In, Out
+
+__all__ = ["DEEPEST_IN_LUTRAM", "Outbox", "visible_after"]
+
+DEEPEST_IN_LUTRAM = 33  # 32 words of distributed memory and the output register
+
+
+def visible_after(depth: int) -> int:
+    """V of the firing law: cycles from a token's arrival in the outbox until its ``valid``."""
+    return 1 if depth <= DEEPEST_IN_LUTRAM else 3
+
+
+class Outbox(Component):
+    """Credits, storage and output register of one edge.
+
+    Ports:
+        o: the outgoing stream.
+        reserve: an operation that pushes fires in this cycle.
+        write, data: a reserved token arrives.
+        credit_next: a place will be free in the next cycle; feeds the engine's ``go`` register.
+    """
+
+    def __init__(self, shape: object, depth: int):
+        if depth < 1:
+            raise ValueError(f"an edge must hold at least one token, not {depth}")
+        self.shape, self.depth = shape, depth
+        super().__init__(
+            {
+                "o": Out(stream.Signature(shape)),
+                "reserve": In(1),
+                "write": In(1),
+                "data": In(shape),
+                "credit_next": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        pop = Signal()
+        m.d.comb += pop.eq(self.o.valid & self.o.ready)
+        self._count_credits(m, pop)
+        if self.depth == 1:
+            self._store_in_register(m)
+        elif self.depth <= DEEPEST_IN_LUTRAM:
+            self._store_in_lutram(m)
+        else:
+            self._store_in_block_ram(m, pop)
+        return m
+
+    def _count_credits(self, m: Module, pop: Signal) -> None:
+        """``some`` and ``one`` shadow the counter, so that no carry chain stands before ``credit_next``."""
+        credits = Signal(range(self.depth + 1), init=self.depth)
+        one = Signal(init=self.depth == 1)
+        some = Signal(init=1)
+        m.d.comb += self.credit_next.eq(pop | (some & ~(one & self.reserve)))
+        m.d.sync += some.eq(self.credit_next)
+        with m.If(self.reserve & ~pop):
+            m.d.sync += [credits.eq(credits - 1), one.eq(credits == 2)]
+        with m.Elif(pop & ~self.reserve):
+            m.d.sync += [credits.eq(credits + 1), one.eq(~some)]
+
+    def _store_in_register(self, m: Module) -> None:
+        out = self.o
+        m.d.sync += out.valid.eq(self.write | (out.valid & ~out.ready))
+        with m.If(self.write):
+            m.d.sync += out.payload.eq(self.data)
+
+    def _store_in_lutram(self, m: Module) -> None:
+        """A token goes around the memory when it finds the output register free and nothing before it.
+
+        The memory is written on ``write`` alone: a token that went around leaves a word that both pointers skip.
+        """
+        out, word = self.o, Value.cast(self.data)
+        words = _power_of_two(self.depth - 1)
+        m.submodules.memory = ram = memory.Memory(shape=len(word), depth=words, init=[])
+        write_port, read_port = ram.write_port(), ram.read_port(domain="comb")
+        write_at, read_at = Signal(range(words)), Signal(range(words))
+        stored, some, one = Signal(range(words + 1)), Signal(), Signal()  # words in memory; flags: not 0, exactly 1
+        load, take, put = Signal(), Signal(), Signal()
+        m.d.comb += [
+            load.eq(~out.valid | out.ready),
+            take.eq(load & some),
+            put.eq(self.write & ~(load & ~some)),
+            write_port.addr.eq(write_at),
+            write_port.data.eq(word),
+            write_port.en.eq(self.write),
+            read_port.addr.eq(read_at),
+        ]
+        with m.If(self.write):
+            m.d.sync += write_at.eq(write_at + 1)
+        with m.If(load & (some | self.write)):
+            m.d.sync += read_at.eq(read_at + 1)
+        with m.If(put & ~take):
+            m.d.sync += [stored.eq(stored + 1), some.eq(1), one.eq(~some)]
+        with m.Elif(take & ~put):
+            m.d.sync += [stored.eq(stored - 1), some.eq(~one), one.eq(stored == 2)]
+        with m.If(load):
+            m.d.sync += [
+                Value.cast(out.payload).eq(Mux(some, read_port.data, word)),
+                out.valid.eq(some | self.write),
+            ]
+
+    def _store_in_block_ram(self, m: Module, pop: Signal) -> None:
+        """Memory, then three registers (one of them the output) that cover the memory's read latency."""
+        out, word = self.o, Value.cast(self.data)
+        words = _power_of_two(self.depth)
+        m.submodules.memory = ram = memory.Memory(shape=len(word), depth=words, init=[])
+        write_port, read_port = ram.write_port(), ram.read_port()
+        write_at, read_at = Signal(range(words)), Signal(range(words))
+        stored, room = Signal(range(self.depth + 1)), Signal(range(4), init=3)
+        read, arrived = Signal(), Signal()
+        m.d.comb += [
+            read.eq((stored != 0) & (room != 0)),
+            write_port.addr.eq(write_at),
+            write_port.data.eq(word),
+            write_port.en.eq(self.write),
+            read_port.addr.eq(read_at),
+            read_port.en.eq(1),
+        ]
+        m.d.sync += [
+            stored.eq(stored + self.write - read),
+            room.eq(room - read + pop),
+            write_at.eq(write_at + self.write),
+            read_at.eq(read_at + read),
+            arrived.eq(read),
+        ]
+        spare = [Signal(Shape(len(word)), name=f"spare{k}") for k in range(2)]
+        spares = Signal(range(3))
+        load = ~out.valid | out.ready
+        with m.If(load):
+            m.d.sync += [
+                Value.cast(out.payload).eq(Mux(spares != 0, spare[0], read_port.data)),
+                out.valid.eq((spares != 0) | arrived),
+            ]
+            with m.If(spares != 0):
+                m.d.sync += spare[0].eq(Mux(spares == 1, read_port.data, spare[1]))
+                m.d.sync += spare[1].eq(read_port.data)
+                m.d.sync += spares.eq(spares - 1 + arrived)
+        with m.Elif(arrived):
+            m.d.sync += spares.eq(spares + 1)
+            with m.If(spares == 0):
+                m.d.sync += spare[0].eq(read_port.data)
+            with m.Else():
+                m.d.sync += spare[1].eq(read_port.data)
+
+
+def _power_of_two(least: int) -> int:
+    return max(2, 1 << (least - 1).bit_length())

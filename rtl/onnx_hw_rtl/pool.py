@@ -1,0 +1,103 @@
+"""``o[pixel, channel] = max`` or ``sum`` of the elements under the kernel, channel by channel.
+
+A sliding window that folds instead of emitting: per output pixel, per chunk of ``out_lanes`` channels, one cycle per
+element of the kernel. Latency 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal
+
+from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.engine import delayed
+from onnx_hw_rtl.sliding import Geometry, Place, SlidingBuffer
+from onnx_hw_rtl.stream import beat
+
+__all__ = ["Pool", "fold_into"]
+
+
+def fold_into(kind: str, first: Signal, value: Signal, total: Signal) -> Mux:
+    """The next value of an accumulator: ``value`` at the first element, else the larger one or the sum."""
+    if kind == "max":
+        return Mux(first | (value > total), value, total)
+    return Mux(first, 0, total) + value
+
+
+class Pool(Core):
+    """Windowed maximum or sum.
+
+    Args:
+        kind: ``max`` or ``sum``.
+        geometry: image and kernel.
+        bits, signed: of an input element.
+        out_bits, out_signed: of a result.
+        in_lanes, out_lanes: elements per beat.
+        capacity: beats the buffer holds.
+        pad_value: what elements outside the image read as.
+        depth: FIFO depth of the output.
+    """
+
+    LATENCY = SlidingBuffer.LATENCY + 1
+
+    def __init__(
+        self,
+        kind: str,
+        geometry: Geometry,
+        *,
+        bits: int,
+        signed: bool,
+        out_bits: int,
+        out_signed: bool,
+        in_lanes: int,
+        out_lanes: int,
+        capacity: int,
+        pad_value: int,
+        depth: int,
+    ) -> None:
+        self.kind, self.geometry, self.capacity, self.pad_value = kind, geometry, capacity, pad_value
+        self.element, self.result = Shape(bits, signed), Shape(out_bits, out_signed)
+        self.in_lanes, self.out_lanes = in_lanes, out_lanes
+        super().__init__(
+            {"i": beat(in_lanes, bits, signed)},
+            {"o": (beat(out_lanes, out_bits, out_signed), depth)},
+            ("writer", "reader"),
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = self.begin()
+        outbox = self.outboxes["o"]
+        taps = self.geometry.kernel[0] * self.geometry.kernel[1]
+        buffer = SlidingBuffer(
+            m,
+            self.geometry,
+            source=self.i,
+            outbox=outbox,
+            bits=self.element.width,
+            in_lanes=self.in_lanes,
+            out_lanes=self.out_lanes,
+            capacity=self.capacity,
+            pad_value=self.pad_value,
+            inner={"chunk": -(-self.geometry.shape[2] // self.out_lanes), "tap": taps},
+            places=self._places,
+            pushes_at=lambda turn: turn["tap"] == taps - 1,
+        )
+        reader = buffer.reader
+        first = delayed(m, reader.decode(lambda turn: turn["tap"] == 0, 1, "first"), buffer.LATENCY, "first")
+        there = delayed(m, reader.fire, buffer.LATENCY, "there", strobe=True)
+        for lane, bits in enumerate(buffer.beat):
+            value = Signal(self.element, name=f"value{lane}")
+            total = Signal(self.result, name=f"total{lane}", reset_less=True)
+            m.d.comb += value.eq(bits)
+            with m.If(there):
+                m.d.sync += total.eq(fold_into(self.kind, first, value, total))
+            m.d.comb += outbox.data[lane].eq(total)
+        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.report(m, buffer.writer, reader)
+        return m
+
+    def _places(self, turn: Mapping[str, int]) -> list[Place]:
+        row, column = divmod(turn["tap"], self.geometry.kernel[1])
+        first = turn["chunk"] * self.out_lanes
+        return [(row, column, c) for c in range(first, min(first + self.out_lanes, self.geometry.shape[2]))]

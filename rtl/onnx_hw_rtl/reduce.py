@@ -1,0 +1,86 @@
+"""``o[channel] = max`` or ``sum`` over all pixels: a global pool that needs no line buffer.
+
+One beat per cycle; a running result per chunk of channels is kept in a small memory; latency 2.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Shape, Signal
+from amaranth.lib import memory
+
+from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.engine import Engine, delayed
+from onnx_hw_rtl.pool import fold_into
+from onnx_hw_rtl.stream import beat
+
+__all__ = ["Reduce"]
+
+
+class Reduce(Core):
+    """Maximum or sum over the pixels of a frame.
+
+    Args:
+        kind: ``max`` or ``sum``.
+        pixels, channels: of a frame.
+        bits, signed: of an input element.
+        out_bits, out_signed: of a result.
+        lanes: elements per beat, in and out.
+        depth: FIFO depth of the output.
+    """
+
+    LATENCY = 2
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        pixels: int,
+        channels: int,
+        bits: int,
+        signed: bool,
+        out_bits: int,
+        out_signed: bool,
+        lanes: int,
+        depth: int,
+    ) -> None:
+        self.kind, self.pixels, self.lanes = kind, pixels, lanes
+        self.chunks = -(-channels // lanes)
+        self.result = Shape(out_bits, out_signed)
+        super().__init__(
+            {"i": beat(lanes, bits, signed)}, {"o": (beat(lanes, out_bits, out_signed), depth)}, ("reduce",)
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = self.begin()
+        outbox = self.outboxes["o"]
+        engine = Engine(
+            m,
+            "reduce",
+            {"pixel": self.pixels, "chunk": self.chunks},
+            pops=[(self.i, lambda turn: 1)],
+            pushes=[(outbox, lambda turn: turn["pixel"] == self.pixels - 1)],
+        )
+        first = delayed(m, engine.decode(lambda turn: turn["pixel"] == 0, 1, "first"), 1, "first")
+        chunk = delayed(m, engine.decode(lambda turn: turn["chunk"], range(max(2, self.chunks)), "chunk"), 1, "chunk")
+        there = delayed(m, engine.fire, 1, "there", strobe=True)
+        element = delayed(m, self.i.payload, 1, "element")
+
+        width = self.result.width
+        m.submodules.totals = totals = memory.Memory(shape=width * self.lanes, depth=max(2, self.chunks), init=[])
+        write_port, read_port = totals.write_port(), totals.read_port(domain="comb")
+        m.d.comb += [read_port.addr.eq(chunk), write_port.addr.eq(chunk), write_port.en.eq(there)]
+        bits = len(element) // self.lanes
+        for lane in range(self.lanes):
+            value = Signal(self.i.payload[lane].shape(), name=f"value{lane}")
+            total = Signal(self.result, name=f"total{lane}")
+            following = Signal(self.result, name=f"following{lane}")
+            m.d.comb += [
+                value.eq(element[lane * bits : (lane + 1) * bits]),
+                total.eq(read_port.data[lane * width : (lane + 1) * width]),
+                following.eq(fold_into(self.kind, first, value, total)),
+                write_port.data[lane * width : (lane + 1) * width].eq(following),
+            ]
+            m.d.comb += outbox.data[lane].eq(delayed(m, following, 1, f"result{lane}"))
+        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.report(m, engine)
+        return m

@@ -1,0 +1,322 @@
+"""A sliding window over a streamed image: two engines around one ring of beats.
+
+The *writer* stores every incoming beat. The *reader* walks over the output pixels and, for each, over the *beats of a
+window*: a beat holds ``out_lanes`` elements, each at its own place (row of the kernel, column of the kernel, channel).
+A window's first beat waits until the last pixel the window touches has been written; its other beats follow freely.
+Rows that no later window touches are given back after the last window of an output row.
+
+Elements are fetched in *groups* of ``gcd(in_lanes, out_lanes, channels)`` lanes, because a group never straddles a
+stored beat; each group has its own copy of the ring, its own address and its own choice of a slice. So any cut of the
+window into lanes is legal, and a cut that is aligned needs one copy and no multiplexer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import memory
+from amaranth.utils import bits_for
+
+from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
+from onnx_hw_rtl.outbox import Outbox
+from onnx_hw_rtl.stream import bits_of
+from onnx_hw_rtl.table import Table
+
+__all__ = ["Geometry", "Place", "SlidingBuffer", "group_lanes"]
+
+Place = tuple[int, int, int]
+"""(row of the kernel, column of the kernel, channel) of an element of a window."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Where a kernel slides.
+
+    Attributes:
+        shape: (height, width, channels) of the image.
+        kernel, strides, dilations: (rows, columns).
+        pads: (top, left, bottom, right).
+    """
+
+    shape: tuple[int, int, int]
+    kernel: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Rows and columns from the first to the last element of the kernel."""
+        return (
+            (self.kernel[0] - 1) * self.dilations[0] + 1,
+            (self.kernel[1] - 1) * self.dilations[1] + 1,
+        )
+
+    @property
+    def output(self) -> tuple[int, int]:
+        """(height, width) of the result."""
+        top, left, bottom, right = self.pads
+        rows, columns = self.extent
+        return (
+            (self.shape[0] + top + bottom - rows) // self.strides[0] + 1,
+            (self.shape[1] + left + right - columns) // self.strides[1] + 1,
+        )
+
+
+def group_lanes(channels: int, in_lanes: int, out_lanes: int) -> int:
+    """Lanes that always lie side by side in one stored beat."""
+    return gcd(channels, in_lanes, out_lanes)
+
+
+class SlidingBuffer:
+    """Writer, reader and ring, built into the module of a core.
+
+    Args:
+        places: for each turn of the inner loops (outermost first), the places of the lanes of that beat; unused lanes
+            of a ragged beat are missing at the end.
+        inner: count of the loops over the beats of one window.
+        pushes_at: which reader operations push a token.
+
+    Attributes:
+        writer, reader: the engines.
+        beat: ``out_lanes`` values, ``LATENCY`` cycles after the operation fired.
+    """
+
+    LATENCY = 6
+
+    def __init__(
+        self,
+        m: Module,
+        geometry: Geometry,
+        *,
+        source: Any,
+        outbox: Outbox,
+        bits: int,
+        in_lanes: int,
+        out_lanes: int,
+        capacity: int,
+        pad_value: int,
+        inner: Mapping[str, int],
+        places: Callable[[Mapping[str, int]], Sequence[Place]],
+        pushes_at: Callable[[Turn], Any],
+    ) -> None:
+        self.m, self.geometry, self.inner, self.places = m, geometry, dict(inner), places
+        self.bits, self.in_lanes, self.out_lanes, self.pad_value = bits, in_lanes, out_lanes, pad_value
+        self.per_pixel = -(-geometry.shape[2] // in_lanes)
+        self.beats = geometry.shape[0] * geometry.shape[1] * self.per_pixel
+        self.ring = max(2, 1 << (capacity - 1).bit_length())
+        self.write_stage = 3  # later than any read of the old beat, earlier than any read of the new one
+
+        ahead = Signal(self._counter(capacity), init=-self._needed(0, 0), name="ahead")  # written - needed
+        room = Signal(self._counter(capacity), init=capacity - 1, name="room")  # capacity - written + released - 1
+        everything_padding = Signal(name="everything_padding")
+        self.writer = writer = Engine(
+            m, "writer", {"beat": 1}, pops=[(source, lambda turn: 1)], condition=~room[-1]
+        )
+        out_rows, out_columns = geometry.output
+        self.reader = reader = Engine(
+            m,
+            "reader",
+            {"row": out_rows, "column": out_columns, **self.inner},
+            pushes=[(outbox, pushes_at)],
+            condition=~ahead[-1] | everything_padding,
+        )
+        m.d.comb += everything_padding.eq(reader.decode(self._touches_no_pixel, 1, "padding"))
+        further = reader.decode(self._need_grows_by, self._counter(capacity), "further")
+        released = reader.decode(self._releases, range(self.beats + 1), "released")
+        m.d.sync += [
+            ahead.eq(ahead - Mux(reader.fire, further, 0) + writer.fire),
+            room.eq(room + Mux(reader.fire, released, 0) - writer.fire),
+        ]
+        self.beat = self._fetch(source)
+
+    # ---- what operations need and give back; the arguments are integers or signals --------------------------------
+
+    def _counter(self, capacity: int) -> range:
+        most = 2 * self.beats + capacity + (self.geometry.extent[0] + 1) * self.geometry.shape[1] * self.per_pixel
+        return range(-most, most)
+
+    def _last_touched(self, axis: int) -> list[int]:
+        """Per output row (column), the last image row (column) its windows touch, or -1."""
+        size, stride, pad = self.geometry.shape[axis], self.geometry.strides[axis], self.geometry.pads[axis]
+        return [
+            max(-1, min(k * stride + self.geometry.extent[axis] - 1 - pad, size - 1))
+            for k in range(self.geometry.output[axis])
+        ]
+
+    def _needed(self, row: int, column: int) -> int:
+        """Beats of the frame that a window waits for; meaningless if it touches nothing."""
+        y, x = self._last_touched(0)[row], self._last_touched(1)[column]
+        return (y * self.geometry.shape[1] + x + 1) * self.per_pixel
+
+    def _touches_no_pixel(self, turn: Turn) -> Any:
+        rows = [int(y < 0) for y in self._last_touched(0)]
+        columns = [int(x < 0) for x in self._last_touched(1)]
+        return pick(turn["row"], rows) | pick(turn["column"], columns)
+
+    def _need_grows_by(self, turn: Turn) -> Any:
+        """From an operation to the next one."""
+        rows, columns = self.geometry.output
+        y, x = self._last_touched(0), self._last_touched(1)
+        width = self.geometry.shape[1]
+        by_column = [(b - a) * self.per_pixel for a, b in zip(x, [*x[1:], x[-1]], strict=True)]
+        back = (x[0] - x[-1]) * self.per_pixel
+        by_row = [(b - a) * width * self.per_pixel + back for a, b in zip(y, [*y[1:], y[-1]], strict=True)]
+        by_row[-1] = self.beats + self._needed(0, 0) - self._needed(rows - 1, columns - 1)
+        row_ends = self.reader_is_last("column")(turn)
+        grows = choose(row_ends, pick(turn["row"], by_row), pick(turn["column"], by_column))
+        return choose(self.reader_is_last(*self.inner)(turn), grows, 0)
+
+    def _releases(self, turn: Turn) -> Any:
+        """Beats given back by an operation: whole rows, after the last window of an output row."""
+        height, width, _ = self.geometry.shape
+        kept_from = [
+            max(0, min((row + 1) * self.geometry.strides[0] - self.geometry.pads[0], height))
+            for row in range(self.geometry.output[0])
+        ]
+        kept_from[-1] = height
+        rows = [b - a for a, b in zip([0, *kept_from], kept_from, strict=False)]
+        beats = [count * width * self.per_pixel for count in rows]
+        return choose(self.reader_is_last("column", *self.inner)(turn), pick(turn["row"], beats), 0)
+
+    def reader_is_last(self, *names: str) -> Callable[[Turn], Any]:
+        counts = {"row": self.geometry.output[0], "column": self.geometry.output[1], **self.inner}
+
+        def condition(turn: Turn) -> Any:
+            last: Any = 1
+            for name in names:
+                last = (turn[name] == counts[name] - 1) & last
+            return last
+
+        return condition
+
+    # ---- the data path ------------------------------------------------------------------------------------------
+
+    def _fetch(self, source: Any) -> list[Value]:
+        m, geometry, reader = self.m, self.geometry, self.reader
+        width = geometry.shape[1]
+        group = group_lanes(geometry.shape[2], self.in_lanes, self.out_lanes)
+        stored = len(bits_of(source.payload))
+
+        write_at = Signal(range(self.ring))
+        with m.If(self.writer.fire):
+            m.d.sync += write_at.eq(write_at + 1)
+        write = delayed(m, self.writer.fire, self.write_stage, "write", strobe=True)
+        write_address = delayed(m, write_at, self.write_stage, "write_address")
+        write_data = delayed(m, bits_of(source.payload), self.write_stage, "write_data")
+
+        # stage 1: which window, which beat of it; the window's corner as an address in the ring
+        step = geometry.strides[1] * self.per_pixel
+        columns, rows = geometry.output[1], geometry.output[0]
+        to_row = geometry.strides[0] * width * self.per_pixel - (columns - 1) * step
+        corner_0 = -(geometry.pads[0] * width + geometry.pads[1]) * self.per_pixel
+        corner_n = corner_0 + ((rows - 1) * geometry.strides[0] * width + (columns - 1) * geometry.strides[1]) * self.per_pixel
+        to_frame = self.beats + corner_0 - corner_n
+
+        def corner_moves(turn: Turn) -> Any:
+            moves = choose(
+                self.reader_is_last("column")(turn),
+                choose(self.reader_is_last("row")(turn), to_frame % self.ring, to_row % self.ring),
+                step % self.ring,
+            )
+            return choose(self.reader_is_last(*self.inner)(turn), moves, 0)
+
+        corner = Signal(range(self.ring), init=corner_0 % self.ring)
+        move = reader.decode(corner_moves, range(self.ring), "move")
+        with m.If(reader.fire):
+            m.d.sync += corner.eq(corner + move)
+        corner_2 = delayed(m, corner, 2, "corner")
+        rows_inside = delayed(m, reader.decode(self._inside(0), geometry.kernel[0], "rows_inside"), 2, "rows_inside")
+        columns_inside = delayed(
+            m, reader.decode(self._inside(1), geometry.kernel[1], "columns_inside"), 2, "columns_inside"
+        )
+        index = Cat(
+            delayed(m, reader.decode(lambda turn, name=name: turn[name], range(max(2, count)), name), 1, name)
+            for name, count in reversed(self.inner.items())
+        )
+
+        lanes: list[Value] = []
+        for first_lane in range(0, self.out_lanes, group):
+            offset, row, column, chosen = self._group_table(first_lane, index)
+            # stage 3: address and padding; stage 4: the ring's word; stage 5: its register; stage 6: slice and padding
+            address = Signal(range(self.ring), name=f"address{first_lane}", reset_less=True)
+            inside = Signal(name=f"inside{first_lane}", reset_less=True)
+            m.d.sync += [
+                address.eq(corner_2 + offset),
+                inside.eq(rows_inside.bit_select(row, 1) & columns_inside.bit_select(column, 1)),
+            ]
+            m.submodules[f"ring{first_lane}"] = ring = memory.Memory(shape=stored, depth=self.ring, init=[])
+            write_port, read_port = ring.write_port(), ring.read_port()
+            m.d.comb += [
+                write_port.addr.eq(write_address),
+                write_port.data.eq(write_data),
+                write_port.en.eq(write),
+                read_port.addr.eq(address),
+            ]
+            word = delayed(m, read_port.data, 1, f"word{first_lane}")
+            size = group * self.bits
+            slices = Array(word[k : k + size] for k in range(0, stored, size))
+            picked = slices[delayed(m, chosen, 3, "slice")] if stored > size else word
+            padding = Const(self.pad_value & ((1 << self.bits) - 1), self.bits).replicate(group)
+            value = Signal(size, name=f"group{first_lane}", reset_less=True)
+            m.d.sync += value.eq(Mux(delayed(m, inside, 2, "inside"), picked, padding))
+            lanes += [value[k : k + self.bits] for k in range(0, size, self.bits)]
+        return lanes
+
+    def _inside(self, axis: int) -> Callable[[Turn], Any]:
+        """Which rows (columns) of the kernel lie inside the image, one bit each."""
+        size, stride, pad = self.geometry.shape[axis], self.geometry.strides[axis], self.geometry.pads[axis]
+        dilation = self.geometry.dilations[axis]
+        masks = [
+            sum((0 <= k * stride - pad + tap * dilation < size) << tap for tap in range(self.geometry.kernel[axis]))
+            for k in range(self.geometry.output[axis])
+        ]
+        return lambda turn: pick(turn[("row", "column")[axis]], masks)
+
+    def _group_table(self, first_lane: int, index: Value) -> tuple[Value, Value, Value, Value]:
+        """Stage 2: (offset in the ring, kernel row, kernel column, slice) of a group, by beat of the window."""
+        m, geometry = self.m, self.geometry
+        group = group_lanes(geometry.shape[2], self.in_lanes, self.out_lanes)
+        counts = list(self.inner.values())
+        sizes = [1 << bits_for(max(1, count - 1)) for count in counts]
+        fields: dict[int, tuple[int, int, int, int]] = {}
+        total = 1
+        for size in sizes:
+            total *= size
+        for flat in range(total):
+            turn, rest = {}, flat
+            for name, size in zip(reversed(list(self.inner)), reversed(sizes), strict=True):
+                turn[name], rest = rest % size, rest // size
+            if any(turn[name] >= count for name, count in self.inner.items()):
+                continue
+            places = self.places(turn)
+            if first_lane >= len(places):
+                continue
+            row, column, channel = places[first_lane]
+            offset = (row * geometry.dilations[0] * geometry.shape[1] + column * geometry.dilations[1]) * self.per_pixel
+            offset += channel // self.in_lanes
+            fields[flat] = (offset % self.ring, row, column, channel % self.in_lanes // group)
+        widths = [
+            bits_for(self.ring - 1),
+            bits_for(geometry.kernel[0] - 1),
+            bits_for(geometry.kernel[1] - 1),
+            bits_for(max(1, self.in_lanes // group - 1)),
+        ]
+        words = []
+        for flat in range(max(fields) + 1):
+            word, at = 0, 0
+            for value, width in zip(fields.get(flat, (0, 0, 0, 0)), widths, strict=True):
+                word |= value << at
+                at += width
+            words.append(word)
+        m.submodules[f"table{first_lane}"] = table = Table(sum(widths), words)
+        m.d.comb += table.index.eq(index)
+        parts, at = [], 0
+        for width in widths:
+            parts.append(table.data[at : at + width])
+            at += width
+        return parts[0], parts[1], parts[2], parts[3]

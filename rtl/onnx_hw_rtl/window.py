@@ -1,0 +1,84 @@
+"""``o[pixel] = flatten(i[rows and columns under the kernel])``: the input side of a convolution.
+
+For every output pixel the window's ``kernel rows × kernel columns × channels`` elements leave in that order, cut into
+beats of ``out_lanes`` anywhere; only the last beat of a pixel may be ragged. One beat per cycle; latency 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Module
+
+from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.engine import delayed
+from onnx_hw_rtl.sliding import Geometry, Place, SlidingBuffer
+from onnx_hw_rtl.stream import beat, bits_of
+
+__all__ = ["Window"]
+
+
+class Window(Core):
+    """Line buffer and reader.
+
+    Args:
+        geometry: image and kernel.
+        bits, signed: of an element.
+        in_lanes, out_lanes: elements per beat.
+        capacity: beats the buffer holds; at least those under one window's rows.
+        pad_value: what elements outside the image read as.
+        depth: FIFO depth of the output.
+    """
+
+    LATENCY = SlidingBuffer.LATENCY
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        bits: int,
+        signed: bool,
+        in_lanes: int,
+        out_lanes: int,
+        capacity: int,
+        pad_value: int = 0,
+        depth: int,
+    ) -> None:
+        self.geometry, self.bits, self.capacity, self.pad_value = geometry, bits, capacity, pad_value
+        self.in_lanes, self.out_lanes = in_lanes, out_lanes
+        super().__init__(
+            {"i": beat(in_lanes, bits, signed)}, {"o": (beat(out_lanes, bits, signed), depth)}, ("writer", "reader")
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = self.begin()
+        outbox = self.outboxes["o"]
+        rows, columns = self.geometry.kernel
+        elements = rows * columns * self.geometry.shape[2]
+        buffer = SlidingBuffer(
+            m,
+            self.geometry,
+            source=self.i,
+            outbox=outbox,
+            bits=self.bits,
+            in_lanes=self.in_lanes,
+            out_lanes=self.out_lanes,
+            capacity=self.capacity,
+            pad_value=self.pad_value,
+            inner={"beat": -(-elements // self.out_lanes)},
+            places=self._places,
+            pushes_at=lambda turn: 1,
+        )
+        m.d.comb += [
+            bits_of(outbox.data).eq(Cat(*buffer.beat)),
+            outbox.write.eq(delayed(m, buffer.reader.fire, self.LATENCY, "write", strobe=True)),
+        ]
+        self.report(m, buffer.writer, buffer.reader)
+        return m
+
+    def _places(self, turn: Mapping[str, int]) -> list[Place]:
+        rows, columns = self.geometry.kernel
+        channels = self.geometry.shape[2]
+        first = turn["beat"] * self.out_lanes
+        elements = range(first, min(first + self.out_lanes, rows * columns * channels))
+        return [(e // (columns * channels), e // channels % columns, e % channels) for e in elements]
