@@ -1,0 +1,124 @@
+"""DP16KD as a read-only memory: 18 kbit of block RAM, read through its own output register."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from amaranth.hdl import ClockSignal, Const, Instance, Value
+
+__all__ = ["GEOMETRIES", "LATENCY", "Geometry", "best_geometry", "block_rom", "initial_values"]
+
+LATENCY = 2  # the memory and its output register
+_ADDRESS_PINS = 14
+_PARAMETERS = 64  # INITVAL_00 .. INITVAL_3F
+_WORDS_PER_PARAMETER = 16  # words of 18 bits, each padded to 20
+_PADDED = 20
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A way to use one block.
+
+    Attributes:
+        width: bits per word.
+        depth: words.
+        port_width: bits per port; half of ``width`` when both ports serve one word.
+    """
+
+    width: int
+    depth: int
+    port_width: int
+
+    @property
+    def both_ports(self) -> bool:
+        return self.width > self.port_width
+
+
+# The widest one reads the lower half of a word through port A and the upper half through port B.
+GEOMETRIES = (
+    Geometry(36, 512, 18),
+    Geometry(18, 1024, 18),
+    Geometry(9, 2048, 9),
+    Geometry(4, 4096, 4),
+    Geometry(2, 8192, 2),
+    Geometry(1, 16384, 1),
+)
+
+
+def best_geometry(width: int, depth: int) -> tuple[Geometry, int, int]:
+    """The geometry that stores ``depth`` words of ``width`` bits in the fewest blocks, then with the fewest banks.
+
+    Returns:
+        the geometry, blocks side by side, banks one after the other.
+    """
+    choices = [(g, -(-width // g.width), -(-depth // g.depth)) for g in GEOMETRIES]
+    return min(choices, key=lambda choice: (choice[1] * choice[2], choice[2]))
+
+
+def initial_values(geometry: Geometry, words: Sequence[int]) -> list[int]:
+    """The 64 ``INITVAL`` parameters, 320 bits each, that make a block hold ``words``.
+
+    A block is 1024 words of 18 bits, or 2048 bytes of 9. Ports of 4, 2 and 1 bit see only the lower 8 bits of a byte.
+    """
+    if geometry.both_ports:
+        half = (1 << geometry.port_width) - 1
+        cells = [word & half for word in words] + [0] * (geometry.depth - len(words))
+        cells += [word >> geometry.port_width for word in words]
+    else:
+        cells = list(words)
+    width = geometry.port_width
+    memory = [0] * (_PARAMETERS * _WORDS_PER_PARAMETER)
+    for place, cell in enumerate(cells):
+        if width == 18:
+            memory[place] = cell
+        elif width == 9:
+            memory[place // 2] |= cell << 9 * (place % 2)
+        else:
+            byte, bit = divmod(place * width, 8)
+            memory[byte // 2] |= cell << (9 * (byte % 2) + bit)
+    return [
+        sum(word << _PADDED * k for k, word in enumerate(memory[start : start + _WORDS_PER_PARAMETER]))
+        for start in range(0, len(memory), _WORDS_PER_PARAMETER)
+    ]
+
+
+def block_rom(geometry: Geometry, words: Sequence[int], address: Value, data: Value) -> Instance:
+    """``data`` becomes ``words[address]`` after ``LATENCY`` cycles of the domain ``sync``.
+
+    ``data`` has at most ``geometry.width`` bits, ``address`` at most as many as ``geometry.depth`` needs.
+    """
+    connections: dict[str, object] = {}
+    for index, value in enumerate(initial_values(geometry, words)):
+        connections[f"p_INITVAL_{index:02X}"] = Const(value, _PADDED * _WORDS_PER_PARAMETER)
+    for port in "AB":
+        read = port == "A" or geometry.both_ports
+        connections |= {
+            f"p_DATA_WIDTH_{port}": geometry.port_width,
+            f"p_REGMODE_{port}": "OUTREG",
+            f"i_CLK{port}": ClockSignal("sync"),
+            f"i_CE{port}": int(read),
+            f"i_OCE{port}": 1,  # without it the output register keeps its first value
+            f"i_WE{port}": 0,
+            f"i_RST{port}": 0,
+            **{f"i_CS{port}{k}": 0 for k in range(3)},
+        }
+        if read:
+            upper = port == "B"
+            connections |= {
+                f"i_AD{port}{pin}": bit for pin, bit in enumerate(_address_pins(geometry, address, upper=upper))
+            }
+            lanes = data[geometry.port_width :] if upper else data[: geometry.port_width]
+            connections |= {f"o_DO{port}{k}": lanes[k] for k in range(len(lanes))}
+    return Instance("DP16KD", p_RESETMODE="SYNC", p_GSR="DISABLED", **connections)
+
+
+def _address_pins(geometry: Geometry, address: Value, *, upper: bool) -> list[Value | int]:
+    """Words narrower than 18 bits are addressed further down: the lowest pin that counts is log2(16 / port width)."""
+    lowest = {18: 4, 9: 3, 4: 2, 2: 1, 1: 0}[geometry.port_width]
+    pins: list[Value | int] = [0] * _ADDRESS_PINS
+    for k in range(len(address)):
+        pins[lowest + k] = address[k]
+    if upper:
+        pins[_ADDRESS_PINS - 1] = 1
+    return pins
