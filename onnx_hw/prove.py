@@ -1,0 +1,248 @@
+"""The proof in every build: the circuit against the golden model on every edge, against the timing on every firing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.beats import to_beats, used_lanes
+from onnx_hw.design import Design, Edge
+from onnx_hw.timing import Prediction, predict
+
+if TYPE_CHECKING:
+    from onnx_hw.assemble import Names
+    from onnx_hw_sim.circuit import Recording, Simulator
+
+
+@dataclass(frozen=True)
+class Stall:
+    """How the outside behaves in one run.
+
+    Attributes:
+        name: for the report.
+        offers: per input tensor, the cycle from which each token is offered, all frames.
+        ready: per output tensor, trace of readiness; past its end always ready.
+    """
+
+    name: str
+    offers: Mapping[str, np.ndarray]
+    ready: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first wrong value or firing of a run, in the model's own words."""
+
+    what: str
+    cycle: int
+
+    def __str__(self) -> str:
+        return f"{self.what}, cycle {self.cycle}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulation compared.
+
+    Attributes:
+        stall: name of the stall pattern.
+        cycles: simulated.
+        values_compared, mismatches: integers on all edges.
+        firings_compared, firing_mismatches: operations of all engines.
+        difference: the first one, or None.
+        interval_cycles, latency_cycles: as simulated, of the slowest output; None if it did not finish.
+        max_fill: per edge, the most tokens fired and not yet popped.
+        outputs: per output tensor, (frames, height, width, channels) integers that left the circuit.
+        deadlock: who waits for whom, or empty.
+    """
+
+    stall: str
+    cycles: int
+    values_compared: int
+    mismatches: int
+    firings_compared: int
+    firing_mismatches: int
+    difference: Difference | None
+    interval_cycles: int | None
+    latency_cycles: int | None
+    max_fill: Mapping[str, int] = field(default_factory=dict)
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    deadlock: tuple[str, ...] = ()
+
+    @property
+    def agrees(self) -> bool:
+        return self.mismatches == 0 and self.firing_mismatches == 0 and not self.deadlock
+
+
+def simulate_and_compare(
+    design: Design,
+    simulator: Simulator,
+    names: Names,
+    golden: Mapping[str, np.ndarray],
+    stall: Stall,
+    *,
+    prediction: Prediction | None = None,
+    slack: int = 64,
+    patience: int = 5000,
+) -> Run:
+    """Stream all frames through the circuit and compare every edge and every firing.
+
+    Args:
+        golden: every tensor of the network, (frames, height, width, channels).
+        stall: the outside.
+        prediction: for ``frames + 1`` under this stall, if known already.
+        slack: cycles simulated beyond the predicted end, in which nothing may happen that is not predicted.
+    """
+    from onnx_hw_sim.circuit import Stimulus
+
+    frames = len(next(iter(golden.values())))
+    if prediction is None:
+        prediction = predict(design, frames + 1, offers=stall.offers, ready=stall.ready)
+    edges = design.edges()
+    beats = {edge.tensor: to_beats(golden[edge.tensor], edge.lanes) for edge in edges}
+    events = [*prediction.fires.values(), *prediction.sinks.values()]
+    end = max((int(times[-1]) for times in events if len(times)), default=0) + slack
+    outputs = [edge for edge in edges if edge.consumer is None]
+    stimulus = Stimulus(
+        tokens={names.edges[edge.tensor]: beats[edge.tensor] for edge in edges if edge.producer is None},
+        offers={names.edges[tensor]: np.asarray(offers, dtype=np.int64) for tensor, offers in stall.offers.items()},
+        ready={
+            names.edges[edge.tensor]: np.asarray(stall.ready.get(edge.tensor, np.ones(0)), dtype=bool)
+            for edge in outputs
+        },
+        expected={names.edges[edge.tensor]: len(beats[edge.tensor]) for edge in outputs},
+        cycles=end,
+        patience=patience,
+        tail=end,
+    )
+    recording = simulator.run(stimulus)
+    differences: list[Difference] = []
+    values, wrong_values = _compare_values(edges, names, recording, beats, differences)
+    firings, wrong_firings = _compare_firings(names, recording, prediction, differences)
+    first = min(differences, key=lambda difference: difference.cycle, default=None)
+    finished = all(len(recording.tokens[names.edges[e.tensor]]) >= len(beats[e.tensor]) for e in outputs)
+    interval = latency = None
+    if finished:
+        seen = {e.tensor: recording.cycles_of[names.edges[e.tensor]][: frames * e.beats] for e in outputs}
+        as_seen = Prediction({}, seen, ())
+        interval = as_seen.interval(frames) if frames > 1 else None
+        latency = as_seen.latency(frames)
+    return Run(
+        stall.name,
+        recording.cycles,
+        values,
+        wrong_values,
+        firings,
+        wrong_firings,
+        first,
+        interval,
+        latency,
+        max_fill={e.tensor: _max_fill(design, e, names, recording) for e in edges if e.producer},
+        outputs={e.tensor: _collected(e, recording.tokens[names.edges[e.tensor]]) for e in outputs},
+        deadlock=() if finished else diagnose(design, names, recording, prediction),
+    )
+
+
+def _compare_values(
+    edges: Sequence[Edge],
+    names: Names,
+    recording: Recording,
+    beats: Mapping[str, np.ndarray],
+    differences: list[Difference],
+) -> tuple[int, int]:
+    """(values compared, mismatches): every token of every edge, unused lanes of ragged beats left out."""
+    compared = wrong = 0
+    for edge in edges:
+        wire = names.edges[edge.tensor]
+        seen, expected = recording.tokens[wire], beats[edge.tensor]
+        tokens = min(len(seen), len(expected))
+        used = used_lanes(edge.type.channels, edge.lanes, tokens)
+        compared += int(used.sum())
+        unequal = (seen[:tokens] != expected[:tokens]) & used
+        wrong += int(unequal.sum()) + abs(len(seen) - tokens) * edge.lanes
+        if unequal.any():
+            token, lane = map(int, np.argwhere(unequal)[0])
+            differences.append(
+                Difference(
+                    f"{_place(edge, token, lane)}: golden {expected[token, lane]}, circuit {seen[token, lane]}",
+                    int(recording.cycles_of[wire][token]),
+                )
+            )
+        elif len(seen) > tokens:
+            differences.append(
+                Difference(f"{edge.tensor}: a surplus token {seen[tokens].tolist()}", int(recording.cycles_of[wire][tokens]))
+            )
+    return compared, wrong
+
+
+def _place(edge: Edge, token: int, lane: int) -> str:
+    """``tensor[frame, row, column, channel]`` of a value on a stream."""
+    frame, beat = divmod(token, edge.beats)
+    per_pixel = -(-edge.type.channels // edge.lanes)
+    pixel, chunk = divmod(beat, per_pixel)
+    row, column = divmod(pixel, edge.type.shape[1])
+    return f"{edge.tensor}[{frame}, {row}, {column}, {chunk * edge.lanes + lane}]"
+
+
+def _compare_firings(
+    names: Names, recording: Recording, prediction: Prediction, differences: list[Difference]
+) -> tuple[int, int]:
+    """(firings compared, mismatches) of all engines."""
+    compared = wrong = 0
+    for (node, engine), predicted in prediction.fires.items():
+        seen = recording.fires[names.engines[node, engine]]
+        expected = predicted[predicted < recording.cycles]
+        count = min(len(seen), len(expected))
+        compared += max(len(seen), len(expected))
+        unequal = np.flatnonzero(seen[:count] != expected[:count])
+        wrong += len(unequal) + abs(len(seen) - len(expected))
+        if len(unequal) or len(seen) != len(expected):
+            k = int(unequal[0]) if len(unequal) else count
+            told = [f"cycle {int(times[k])}" if k < len(times) else "never" for times in (expected, seen)]
+            cycle = min(int(times[k]) for times in (expected, seen) if k < len(times))
+            differences.append(
+                Difference(f"{node}.{engine}, operation {k}: predicted {told[0]}, circuit {told[1]}", cycle)
+            )
+    return compared, wrong
+
+
+def _max_fill(design: Design, edge: Edge, names: Names, recording: Recording) -> int:
+    """The most tokens that were fired and not yet popped."""
+    assert edge.producer is not None
+    node, port = edge.producer
+    schedule = design.network.node(node).operator.schedule(design.foldings[node])
+    engine = next(e for e in schedule.engines if port in e.pushes)
+    fires = recording.fires[names.engines[node, engine.name]]
+    pushes = engine.pushes[port]
+    frames = -(-len(fires) // engine.operations)
+    numbers = (np.arange(frames)[:, None] * engine.operations + pushes[None, :]).reshape(-1)
+    pushed = fires[numbers[numbers < len(fires)]]
+    popped = recording.cycles_of[names.edges[edge.tensor]]
+    gone = np.searchsorted(popped, pushed, side="left")  # popped before the cycle of the push
+    return int(np.max(np.arange(1, len(pushed) + 1) - gone, initial=0))
+
+
+def _collected(edge: Edge, tokens: np.ndarray) -> np.ndarray:
+    from onnx_hw.beats import from_beats
+
+    frames = len(tokens) // edge.beats
+    return from_beats(tokens[: frames * edge.beats], edge.type.shape)
+
+
+def diagnose(design: Design, names: Names, recording: Recording, prediction: Prediction) -> tuple[str, ...]:
+    """Who waits for whom at the end of a run that did not finish."""
+    if prediction.waits:
+        told = [f"{w.name[0]}.{w.name[1]} waits in operation {w.operation} for {w.waits_for}" for w in prediction.waits]
+        circle = [line for line in told if "room on" in line or "buffer" in line]
+        return tuple(circle or told)
+    lines = []
+    for edge in design.edges():
+        wire = names.edges[edge.tensor]
+        if recording.valid.get(wire) and not recording.ready.get(wire):
+            lines.append(f"{edge.tensor} is offered to {edge.consumer[0] if edge.consumer else 'the outside'}, not taken")
+        elif recording.ready.get(wire) and not recording.valid.get(wire):
+            lines.append(f"{edge.consumer[0] if edge.consumer else 'the outside'} waits for {edge.tensor}")
+    return tuple(lines)
