@@ -1,0 +1,98 @@
+"""Constant folding: what can be computed before the model runs is computed now, and becomes a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.errors import Problem, UserError
+from onnx_hw.onnx.dependencies import needed_nodes, reads
+from onnx_hw.onnx.infer_shapes import infer_graph, with_types
+from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.operators.dtypes import held, name_of_dtype
+from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants
+from onnx_hw.onnx.operators.registry import lookup
+from onnx_hw.onnx.operators.tensor_type import TensorType
+
+#: A result larger than this and larger than all its inputs together is left to be computed when the model runs.
+GROWTH_LIMIT = 1 << 20  # bytes
+
+
+def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Model:
+    """The model with every node whose outputs can be known replaced by constants, and without what nothing needs.
+
+    Known are the outputs of nodes that read only constants, and shapes of values of known shape. Not folded are random
+    operators, and results that are large and larger than what they are computed from.
+
+    Args:
+        keep: nodes for which it is true stay as they are (such as the DequantizeLinear of weights).
+
+    Raises:
+        UserError: an operator cannot compute what it is given.
+    """
+    graph = model.graph
+    problems: list[Problem] = []
+    types = infer_graph(graph, {}, problems)
+    if problems:
+        raise UserError(*problems)
+    known: dict[str, Any] = tagged_constants(graph)
+    made: dict[str, Any] = {}
+    nodes = []
+    for node in graph.nodes:
+        values = None if keep(node) else _folded(node, known, types)
+        if values is None:
+            nodes.append(node)
+            continue
+        for name, value in values.items():
+            known[name] = made[name] = value
+    return replace(model, graph=_with_constants(with_types(graph, types), nodes, made))
+
+
+def _folded(node: Node, known: dict[str, Any], types: dict[str, TensorType]) -> dict[str, Any] | None:
+    """The node's outputs by name, or None when it must stay."""
+    names = [name for name in node.outputs if name]
+    inferred = {name: types[name].value for name in names if name in types and types[name].value is not None}
+    if len(inferred) == len(names):
+        return inferred
+    operator = lookup(node.domain, node.op_type, node.version)
+    if operator is None or not operator.stateless or not reads(node) <= known.keys():
+        return None
+    size = sum(known[name].nbytes for name in reads(node))
+    if any(_bytes(types.get(name)) > max(size, GROWTH_LIMIT) for name in names):
+        return None
+
+    def run_graph(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+        feeds = {value.name: x for value, x in zip(graph.inputs, inputs, strict=True)}
+        results = [value.name for value in graph.outputs]
+        values = evaluate(graph, feeds, results, outer=known)
+        return [values[name] for name in results]
+
+    results = compute(node, [known[name] if name else None for name in node.inputs], run_graph)
+    if not all(isinstance(value, np.ndarray) for value in results):
+        return None  # sequences are no constants
+    return {name: value for name, value in zip(node.outputs, results, strict=True) if name}
+
+
+def _bytes(of: TensorType | None) -> int:
+    return 0 if of is None else of.size * of.dtype.itemsize
+
+
+def _with_constants(graph: Graph, nodes: Sequence[Node], made: dict[str, Any]) -> Graph:
+    """The graph of these nodes and new constants, without nodes and constants that no output needs."""
+    nodes = needed_nodes(replace(graph, nodes=tuple(nodes)), [value.name for value in graph.outputs])
+    read = {value.name for value in graph.outputs}.union(*(reads(node) for node in nodes))
+    constants = {**graph.constants, **{name: held(value) for name, value in made.items()}}
+    values = dict(graph.values)
+    for name, value in made.items():
+        values[name] = Value(name, name_of_dtype(value.dtype), value.shape)
+    alive = read.union(*(node.outputs for node in nodes), (value.name for value in graph.inputs))
+    return replace(
+        graph,
+        nodes=tuple(nodes),
+        constants={name: value for name, value in constants.items() if name in read},
+        values={name: value for name, value in values.items() if name in alive},
+        defaults=tuple(name for name in graph.defaults if name in read),
+    )

@@ -1,0 +1,180 @@
+"""Add, Sub, Mul, Div, Pow, Mod, Min, Max, Sum, Mean: elementwise arithmetic with broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import numpy as np
+
+from onnx_hw.onnx.operators.dtypes import Array, is_integer
+from onnx_hw.onnx.operators.registry import operator
+from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast, broadcast_shape, normal_axis, same_dtype
+
+
+@operator(since=(7, 13, 14), types=broadcast)
+def Add(a: Array, b: Array) -> Array:
+    return np.add(a, b)
+
+
+@operator(since=(7, 13, 14), types=broadcast)
+def Sub(a: Array, b: Array) -> Array:
+    return np.subtract(a, b)
+
+
+@operator(since=(7, 13, 14), types=broadcast)
+def Mul(a: Array, b: Array) -> Array:
+    return np.multiply(a, b)
+
+
+@operator(since=(7, 13, 14), types=broadcast)
+def Div(a: Array, b: Array) -> Array:
+    """Integers are divided towards zero."""
+    return quotient(a, b)
+
+
+def quotient(a: Array, b: Array) -> Array:
+    """``a / b``, rounded towards zero for integers."""
+    if not is_integer(a.dtype):
+        return np.true_divide(a, b)
+    if not np.all(b):
+        raise ValueError("integers must not be divided by zero")
+    if a.dtype.kind == "u" or b.dtype.kind == "u":
+        return np.floor_divide(a, b)
+    down = np.floor_divide(a, b)
+    return np.where((down < 0) & (down * b != a), down + 1, down).astype(a.dtype)
+
+
+def place_axis(a: Array, b: Array, axis: int | None) -> Array:
+    """``b`` with trailing axes of length 1, so that its first axis meets ``axis`` of ``a``, as before opset 7."""
+    if axis is None:
+        return b
+    after = a.ndim - normal_axis(axis, a.ndim) - b.ndim
+    return b.reshape(*b.shape, *(1,) * max(after, 0))
+
+
+def limited(compute: Callable[[Array, Array], Array], a: Array, b: Array, axis: int | None, broadcast: int) -> Array:
+    """An operator before opset 7: one-sided broadcasting, and only where it is asked for."""
+    if not broadcast and a.shape != b.shape:
+        raise ValueError(
+            f"before opset 7 shapes must be equal unless broadcast is 1, not {list(a.shape)} and {list(b.shape)}"
+        )
+    y = compute(a, place_axis(a, b, axis))
+    if y.shape != a.shape:
+        raise ValueError(f"B must broadcast to A, {list(b.shape)} to {list(a.shape)} does not")
+    return y
+
+
+def like_a(a: TensorType, b: TensorType, **_: int | None) -> TensorType:
+    """The result of one-sided broadcasting."""
+    return TensorType(same_dtype(a, b), a.shape)
+
+
+_CONSUMED = ("consumed_inputs",)
+
+
+@operator(since=6, types=like_a)
+@operator(since=1, types=like_a, hints=_CONSUMED)
+def Add_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
+    return limited(np.add, a, b, axis, broadcast)
+
+
+@operator(since=6, types=like_a)
+@operator(since=1, types=like_a, hints=_CONSUMED)
+def Sub_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
+    return limited(np.subtract, a, b, axis, broadcast)
+
+
+@operator(since=6, types=like_a)
+@operator(since=1, types=like_a, hints=_CONSUMED)
+def Mul_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
+    return limited(np.multiply, a, b, axis, broadcast)
+
+
+@operator(since=6, types=like_a)
+@operator(since=1, types=like_a, hints=_CONSUMED)
+def Div_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
+    return limited(quotient, a, b, axis, broadcast)
+
+
+def power_type(a: TensorType, b: TensorType, **_: int | None) -> TensorType:
+    return TensorType(a.dtype, broadcast_shape(a, b))
+
+
+@operator(since=(7, 12, 13, 15), types=power_type)
+def Pow(a: Array, b: Array) -> Array:
+    """In the type of the base; an integer base with a float exponent is computed in float64 and cut off."""
+    return power(a, b)
+
+
+@operator(since=1, types=like_a)
+def Pow_1(a: Array, b: Array, *, axis: int | None = None, broadcast: int = 0) -> Array:
+    return limited(power, a, b, axis, broadcast)
+
+
+def power(a: Array, b: Array) -> Array:
+    if is_integer(a.dtype):
+        if is_integer(b.dtype) and (b.dtype.kind == "u" or np.all(b >= 0)):
+            return np.power(a, b.astype(a.dtype)) if b.dtype != a.dtype else np.power(a, b)
+        return np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
+    return np.power(a, b.astype(a.dtype))
+
+
+@operator(since=(10, 13, 28), types=broadcast)
+def Mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
+    """The remainder with the sign of the divisor, or with ``fmod`` that of the dividend (C's ``fmod``)."""
+    if is_integer(a.dtype) and not np.all(b):
+        raise ValueError("integers must not be divided by zero")
+    return np.fmod(a, b) if fmod else np.mod(a, b)
+
+
+@operator(since=(8, 12, 13), types=broadcast)
+def Max(*inputs: Array) -> Array:
+    return reduce(np.maximum, inputs)
+
+
+@operator(since=(8, 12, 13), types=broadcast)
+def Min(*inputs: Array) -> Array:
+    return reduce(np.minimum, inputs)
+
+
+@operator(since=(8, 13), types=broadcast)
+def Sum(*inputs: Array) -> Array:
+    return reduce(np.add, inputs)
+
+
+@operator(since=(8, 13), types=broadcast)
+def Mean(*inputs: Array) -> Array:
+    return (reduce(np.add, inputs) / np.asarray(len(inputs), inputs[0].dtype)).astype(inputs[0].dtype, copy=False)
+
+
+@operator(since=6, types=broadcast)
+@operator(since=1, types=broadcast, hints=_CONSUMED)
+def Max_1(*inputs: Array) -> Array:
+    return reduce(np.maximum, of_one_shape(inputs))
+
+
+@operator(since=6, types=broadcast)
+@operator(since=1, types=broadcast, hints=_CONSUMED)
+def Min_1(*inputs: Array) -> Array:
+    return reduce(np.minimum, of_one_shape(inputs))
+
+
+@operator(since=6, types=broadcast)
+@operator(since=1, types=broadcast, hints=_CONSUMED)
+def Sum_1(*inputs: Array) -> Array:
+    return reduce(np.add, of_one_shape(inputs))
+
+
+@operator(since=6, types=broadcast)
+@operator(since=1, types=broadcast, hints=_CONSUMED)
+def Mean_1(*inputs: Array) -> Array:
+    return Mean(*of_one_shape(inputs))
+
+
+def of_one_shape(inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The inputs, which before opset 8 do not broadcast."""
+    for x in inputs[1:]:
+        if x.shape != inputs[0].shape:
+            raise ValueError(f"before opset 8 shapes must be equal, not {list(inputs[0].shape)} and {list(x.shape)}")
+    return inputs

@@ -1,0 +1,128 @@
+"""Conv: every window becomes a column of a matrix, and BLAS multiplies it with the weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.registry import Ints, operator
+from onnx_hw.onnx.operators.tensor_type import TensorType, same_dtype
+from onnx_hw.onnx.operators.windows import Window, slide
+
+_BLOCK = 1 << 18  # elements of one block of columns: stays in the cache, and bounds the memory
+
+
+def conv_type(
+    x: TensorType,
+    w: TensorType,
+    b: TensorType | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> TensorType:
+    same_dtype(x, w, b)
+    window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
+    if b is not None and b.shape != w.shape[:1]:
+        raise ValueError(f"B must have shape [{w.shape[0]}], one entry per output channel, not {list(b.shape)}")
+    return x.with_shape((x.shape[0], w.shape[0], *window.output))
+
+
+@operator(since=(1, 11, 22), types=conv_type)
+def Conv(
+    x: Array,
+    w: Array,
+    b: Array | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """``x``: (batch, channels, *spatial), ``w``: (outputs, channels / group, *kernel), ``b``: (outputs,)."""
+    window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
+    dtype = x.dtype
+    if dtype.itemsize < 4:  # float16 and bfloat16 are summed in float32, as every runtime does
+        x, w = x.astype(np.float32), w.astype(np.float32)
+    y = convolve(x, w, window, group)
+    if b is not None:
+        y += b.reshape(-1, *(1,) * len(window.kernel))
+    return y.astype(dtype, copy=False)
+
+
+def conv_window(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    auto_pad: str,
+    dilations: Ints | None,
+    group: int,
+    kernel_shape: Ints | None,
+    pads: Ints | None,
+    strides: Ints | None,
+) -> Window:
+    """The window of a convolution of shapes ``x`` and ``w``.
+
+    Raises:
+        ValueError: the shapes and attributes do not fit together.
+    """
+    if len(x) < 3 or len(w) != len(x):
+        raise ValueError(f"X and W must both be of one rank, 3 or more, not {list(x)} and {list(w)}")
+    if kernel_shape is not None and tuple(kernel_shape) != w[2:]:
+        raise ValueError(f"kernel_shape must be that of W, {list(w[2:])}, not {list(kernel_shape)}")
+    if group < 1 or x[1] != w[1] * group or w[0] % group:
+        raise ValueError(f"{x[1]} channels in {group} groups do not fit weights of shape {list(w)}")
+    return slide(x[2:], w[2:], auto_pad=auto_pad, pads=pads, strides=strides, dilations=dilations)
+
+
+def convolve(x: Array, w: Array, window: Window, group: int = 1) -> Array:
+    """The sums of a convolution without bias, zero padded, in the dtype of ``x`` (float32 or float64)."""
+    batch, channels = x.shape[:2]
+    outputs, inner = w.shape[:2]
+    y = np.empty((batch, outputs, *window.output), x.dtype)
+    if y.size == 0:
+        return y
+    x = window.padded(x, 0)
+    if inner == 1 and channels > 1:
+        return _depthwise(x, w, window, y)
+    weights = w.reshape(group, outputs // group, -1)
+    if all(k == 1 for k in window.kernel):
+        _, pixels = next(window.taps(x))
+        columns = pixels.reshape(batch, group, channels // group, -1)
+        np.matmul(weights, columns, out=y.reshape(batch, group, outputs // group, -1))
+        return y
+    rank = len(window.kernel)
+    # (batch, channels, *kernel, *output): a column of the matrix for each window
+    views = np.moveaxis(window.views(x), range(-rank, 0), range(2, 2 + rank))
+    rows = window.output[0]
+    per_row = max(1, views[0].size // rows)
+    step = max(1, _BLOCK // per_row)
+    for frame in range(batch):
+        for start in range(0, rows, step):
+            block = views[frame][(slice(None),) * (1 + rank) + (slice(start, start + step),)]
+            sums = weights @ block.reshape(group, weights.shape[2], -1)
+            y[frame, :, start : start + step] = sums.reshape(outputs, -1, *window.output[1:])
+    return y
+
+
+def _depthwise(x: Array, w: Array, window: Window, y: Array) -> Array:
+    """Each channel by itself: the taps are added up one after the other, without a matrix."""
+    batch, channels = x.shape[:2]
+    ones = (1,) * len(window.kernel)
+    sums = y.reshape(batch, channels, -1, *window.output)
+    term = np.empty_like(sums)
+    for number, (tap, seen) in enumerate(window.taps(x)):
+        index: Any = (slice(None), 0, *tap)
+        weight = w[index].reshape(channels, -1, *ones)
+        if number == 0:
+            np.multiply(seen[:, :, None], weight, out=sums)
+        else:
+            np.multiply(seen[:, :, None], weight, out=term)
+            sums += term
+    return y

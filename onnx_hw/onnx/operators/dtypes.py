@@ -1,0 +1,100 @@
+"""The dtypes that operators compute with: numpy's own, and those of ``ml_dtypes`` for what numpy lacks.
+
+A model holds a bfloat16 tensor as float32 values (see ``onnx_hw.onnx.element_types``). To compute with it, its type
+must be seen in the array itself, since it decides how results are rounded: ``tagged`` gives the array that dtype,
+``held`` takes it off again. Both are exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from onnx_hw.onnx.element_types import BY_CODE, BY_NAME, of_dtype
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_NARROW: dict[str, np.dtype[Any]] = {
+    name: np.dtype(dtype)
+    for name, dtype in {
+        "bfloat16": ml_dtypes.bfloat16,
+        "float8e4m3fn": ml_dtypes.float8_e4m3fn,
+        "float8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+        "float8e5m2": ml_dtypes.float8_e5m2,
+        "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+        "uint4": ml_dtypes.uint4,
+        "int4": ml_dtypes.int4,
+        "float4e2m1": ml_dtypes.float4_e2m1fn,
+        "float8e8m0": ml_dtypes.float8_e8m0fnu,
+        "uint2": ml_dtypes.uint2,
+        "int2": ml_dtypes.int2,
+        "float6e2m3": ml_dtypes.float6_e2m3fn,
+        "float6e3m2": ml_dtypes.float6_e3m2fn,
+    }.items()
+}
+_NAME_OF_NARROW = {dtype: name for name, dtype in _NARROW.items()}
+_NARROW_INTEGERS = frozenset(_NARROW[name] for name in ("uint4", "int4", "uint2", "int2"))
+
+
+def dtype_of_name(element_type: str) -> np.dtype[Any]:
+    """The dtype of an element type such as ``float`` or ``uint4``; KeyError if there is none."""
+    return _NARROW[element_type] if element_type in _NARROW else BY_NAME[element_type].dtype
+
+
+def dtype_of_code(code: int) -> np.dtype[Any]:
+    """The dtype of a ``TensorProto.DataType`` number, as ``Cast(to=...)`` writes it.
+
+    Raises:
+        ValueError: there is no such type.
+    """
+    if code not in BY_CODE:
+        raise ValueError(f"an element type must be one of 1..{max(BY_CODE)}, not {code}")
+    return dtype_of_name(BY_CODE[code].name)
+
+
+def name_of_dtype(dtype: np.dtype[Any]) -> str:
+    """The element type of a dtype, strings included; KeyError if ONNX has no such type."""
+    if dtype in _NAME_OF_NARROW:
+        return _NAME_OF_NARROW[dtype]
+    try:
+        return of_dtype(dtype).name
+    except StopIteration:
+        raise KeyError(dtype) from None
+
+
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    """True for signed and unsigned integers of every width, 2 bits included."""
+    return dtype.kind in "iu" or dtype in _NARROW_INTEGERS
+
+
+def is_signed(dtype: np.dtype[Any]) -> bool:
+    """True for integers that can be negative."""
+    return integer_range(dtype)[0] < 0
+
+
+def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """The lowest and the highest value of an integer type."""
+    info: Any = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
+    return int(info.min), int(info.max)
+
+
+def greatest(dtype: np.dtype[Any]) -> float:
+    """The largest finite number of a float type."""
+    return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+
+
+def tagged(values: Array, element_type: str) -> Array:
+    """An array as the model holds it, in the dtype that tells its element type."""
+    dtype = _NARROW.get(element_type)
+    return values if dtype is None else values.astype(dtype, copy=False)
+
+
+def held(values: Any) -> Any:
+    """An array in the dtype in which a model holds it; the inverse of ``tagged``. Sequences element by element."""
+    if isinstance(values, list):
+        return [held(value) for value in values]
+    if isinstance(values, np.ndarray) and values.dtype in _NAME_OF_NARROW:
+        return values.astype(BY_NAME[_NAME_OF_NARROW[values.dtype]].dtype)
+    return values

@@ -1,0 +1,120 @@
+"""Computing nodes and graphs with the operators' functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.errors import user_error
+from onnx_hw.onnx.dependencies import needed_nodes, reads
+from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.operators.dtypes import Array, tagged
+from onnx_hw.onnx.operators.registry import Call, operator_of, place
+
+Observer = Callable[[str, Any], None]
+GraphRunner = Callable[[Graph, Sequence[Any]], list[Any]]
+
+
+def tagged_constants(graph: Graph) -> dict[str, Array]:
+    """The graph's constants in the dtypes that operators compute with."""
+    return {
+        name: tagged(array, graph.values[name].element_type) if name in graph.values else array
+        for name, array in graph.constants.items()
+    }
+
+
+def evaluate(
+    graph: Graph,
+    feeds: Mapping[str, Any],
+    wanted: Sequence[str],
+    *,
+    outer: Mapping[str, Any] | None = None,
+    observe: Observer | None = None,
+) -> dict[str, Any]:
+    """The wanted values of a graph; what they do not depend on is not computed.
+
+    Each value is let go after its last reader, so that memory holds only what is still needed.
+
+    Args:
+        feeds: a value for each graph input.
+        outer: the values of the scopes around a subgraph.
+        observe: is shown every fed or computed value.
+
+    Raises:
+        UserError: an operator is not known, or cannot compute what it is given.
+        KeyError: a wanted value is none of the graph's.
+    """
+    nodes = needed_nodes(graph, wanted)
+    values: dict[str, Any] = {**(outer or {}), **tagged_constants(graph), **feeds}
+    if observe is not None:
+        for name, value in feeds.items():
+            observe(name, value)
+    read_by = [reads(node) for node in nodes]
+    last = {name: number for number, names in enumerate(read_by) for name in names}
+    last |= dict.fromkeys(wanted, len(nodes))
+
+    def run_graph(subgraph: Graph, inputs: Sequence[Any]) -> list[Any]:
+        names = [value.name for value in subgraph.inputs]
+        if len(inputs) != len(names):
+            raise ValueError(f"the subgraph must have {len(inputs)} inputs, not {len(names)}")
+        results = [value.name for value in subgraph.outputs]
+        inner = evaluate(subgraph, dict(zip(names, inputs, strict=True)), results, outer=values)
+        return [inner[name] for name in results]
+
+    for number, node in enumerate(nodes):
+        results = compute(node, [values[name] if name else None for name in node.inputs], run_graph)
+        for name, value in zip(node.outputs, results, strict=True):
+            if name:
+                if observe is not None:
+                    observe(name, value)
+                if name in last:
+                    values[name] = value
+        del results
+        for name in read_by[number]:
+            if last[name] == number:
+                values.pop(name, None)
+    return {name: values[name] for name in wanted}
+
+
+def compute(node: Node, inputs: Sequence[Any], run_graph: GraphRunner) -> list[Any]:
+    """The outputs of one node, as many as it names.
+
+    Args:
+        inputs: one value per input of the node; None for an omitted one.
+        run_graph: computes a subgraph of the node.
+
+    Raises:
+        UserError: the operator is not known, an attribute does not fit, or the values do not.
+    """
+    operator = operator_of(node)
+    arguments = operator.bind(node)
+    if operator.takes_call:
+        arguments["call"] = Call(node, run_graph)
+    try:
+        with np.errstate(all="ignore"):  # infinities and NaN are values like others
+            result = operator.function(*inputs, **arguments)
+    except (ValueError, IndexError) as reason:
+        given = ", ".join(_shown(value) for value in inputs)
+        raise user_error(
+            "operator-failed",
+            f"{node.op_type} must be able to compute ({given}): {reason}",
+            where=place(node),
+            stage="capability",
+        ) from reason
+    outputs = list(result) if isinstance(result, tuple) else [result]
+    if len(outputs) < len(node.outputs):
+        raise user_error(
+            "output-count",
+            f"{operator!r} has {len(outputs)} outputs, not {len(node.outputs)}",
+            where=place(node),
+            stage="capability",
+        )
+    return [np.asarray(value) if isinstance(value, np.generic) else value for value in outputs[: len(node.outputs)]]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    return "-" if value is None else type(value).__name__

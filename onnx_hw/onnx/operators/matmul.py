@@ -1,0 +1,117 @@
+"""MatMul, Gemm: float matrices through BLAS, integer ones exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_hw.onnx.operators.dtypes import Array, is_integer
+from onnx_hw.onnx.operators.registry import operator
+from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, same_dtype
+
+
+def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a product by numpy's rule: vectors are rows on the left, columns on the right, outer axes broadcast.
+
+    Raises:
+        ValueError: the inner lengths differ, an operand is a scalar, or the outer axes do not broadcast.
+    """
+    if not a or not b:
+        raise ValueError("a matrix product needs operands of at least one axis")
+    left = a if len(a) > 1 else (1, *a)
+    right = b if len(b) > 1 else (*b, 1)
+    if left[-1] != right[-2]:
+        raise ValueError(f"the last axis of A and the second last of B must be equal, not {list(a)} and {list(b)}")
+    outer = broadcast_shape(*(TensorType(np.dtype(np.float32), shape[:-2]) for shape in (left, right)))
+    return (*outer, *left[-2:-1][: len(a) - 1], *right[-1:][: len(b) - 1])
+
+
+def matmul_type(a: TensorType, b: TensorType) -> TensorType:
+    return TensorType(same_dtype(a, b), matmul_shape(a.shape, b.shape))
+
+
+@operator(since=(1, 9, 13), types=matmul_type)
+def MatMul(a: Array, b: Array) -> Array:
+    return product(a, b)
+
+
+def gemm_type(
+    a: TensorType, b: TensorType, c: TensorType | None = None, *, transA: int = 0, transB: int = 0, **_: float
+) -> TensorType:
+    if a.ndim != 2 or b.ndim != 2:
+        raise ValueError(f"A and B must be matrices, not of shapes {list(a.shape)} and {list(b.shape)}")
+    shape = matmul_shape(a.shape[::-1] if transA else a.shape, b.shape[::-1] if transB else b.shape)
+    y = TensorType(same_dtype(a, b, c), shape)
+    if c is not None and broadcast_shape(y, c) != shape:
+        raise ValueError(f"C must broadcast to {list(shape)}, {list(c.shape)} does not")
+    return y
+
+
+@operator(since=(11, 13), types=gemm_type)
+def Gemm(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Array:
+    """``alpha * A' @ B' + beta * C``; ``C`` broadcasts to the product's shape."""
+    y = product(a.T if transA else a, b.T if transB else b)
+    if alpha != 1.0:
+        y = (y * alpha).astype(a.dtype)
+    if c is None:
+        return y
+    return y + (c if beta == 1.0 else (c * beta).astype(c.dtype))
+
+
+@operator(since=(7, 9), types=gemm_type)
+def Gemm_7(
+    a: Array, b: Array, c: Array, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0
+) -> Array:
+    """``C`` is required."""
+    return Gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+
+
+@operator(since=(1, 6), types=gemm_type)
+def Gemm_1(
+    a: Array,
+    b: Array,
+    c: Array,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    broadcast: int = 0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Array:
+    """``C`` broadcasts only where ``broadcast`` says so."""
+    y = Gemm_7(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    if not broadcast and c.shape != y.shape:
+        raise ValueError(f"C must have the shape of the product, {list(y.shape)}, unless broadcast is 1")
+    return y
+
+
+def product(a: Array, b: Array) -> Array:
+    """The matrix product in the operands' own type: half floats are summed in float32, integers wrap around.
+
+    Integers go through the float64 routines of BLAS wherever no sum can leave the range that those represent exactly.
+    """
+    if is_integer(a.dtype):
+        return integer_product(a, b).astype(a.dtype)
+    if a.dtype.itemsize < 4:
+        return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+    return np.matmul(a, b)
+
+
+def integer_product(a: Array, b: Array) -> Array:
+    """The exact matrix product of integers as float64 or, where float64 cannot hold it, as int64 (modulo 2^64)."""
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    if _largest(wide_a) * _largest(wide_b) * a.shape[-1] < 2**53:
+        return np.matmul(wide_a, wide_b)
+    return np.matmul(a.astype(np.int64), b.astype(np.int64))
+
+
+def _largest(x: Array) -> float:
+    return float(np.abs(x).max()) if x.size else 0.0

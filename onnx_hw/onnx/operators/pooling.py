@@ -1,0 +1,247 @@
+"""Pooling: an axis at a time, a tap at a time, since maxima and sums over a box are maxima and sums of its sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer
+from onnx_hw.onnx.operators.registry import Call, Ints, operator
+from onnx_hw.onnx.operators.tensor_type import TensorType
+from onnx_hw.onnx.operators.windows import Window, slide
+
+
+def pool_type(
+    x: TensorType,
+    *,
+    kernel_shape: Ints,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+    **_: Any,
+) -> TensorType:
+    return x.with_shape(
+        (*x.shape[:2], *pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides).output)
+    )
+
+
+def max_pool_type(x: TensorType, **attributes: Any) -> tuple[TensorType, TensorType]:
+    y = pool_type(x, **attributes)
+    return y, y.with_dtype(np.int64)
+
+
+def pool_window(
+    shape: tuple[int, ...],
+    kernel_shape: Ints,
+    auto_pad: str,
+    ceil_mode: int,
+    dilations: Ints | None,
+    pads: Ints | None,
+    strides: Ints | None,
+) -> Window:
+    """The window of a pooling over a tensor of that shape.
+
+    Raises:
+        ValueError: the tensor has no spatial axis, or the attributes do not fit.
+    """
+    if len(shape) < 3:
+        raise ValueError(f"X must be (batch, channels, *spatial), not {list(shape)}")
+    return slide(
+        shape[2:],
+        kernel_shape,
+        auto_pad=auto_pad,
+        pads=pads,
+        strides=strides,
+        dilations=dilations,
+        ceil_mode=ceil_mode,
+    )
+
+
+@operator(since=(10, 11, 12, 22), types=max_pool_type)
+def MaxPool(
+    x: Array,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints | None = None,
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    storage_order: int = 0,
+    strides: Ints | None = None,
+    call: Call,
+) -> Array | tuple[Array, Array]:
+    """Maxima, and if asked for the flat index in ``x`` of each (``storage_order`` 1: first axis runs fastest)."""
+    window = pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
+    padded = window.padded(x, lowest(x.dtype))
+    y = along_axes(np.maximum, padded, window)
+    if call.results < 2:
+        return y
+    return y, _indices_of_maxima(x, window, storage_order)
+
+
+@operator(since=8, types=max_pool_type)
+def MaxPool_8(
+    x: Array,
+    *,
+    auto_pad: str = "NOTSET",
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    storage_order: int = 0,
+    strides: Ints | None = None,
+    call: Call,
+) -> Array | tuple[Array, Array]:
+    """Without ``ceil_mode`` and ``dilations``."""
+    return MaxPool(
+        x,
+        auto_pad=auto_pad,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        storage_order=storage_order,
+        strides=strides,
+        call=call,
+    )
+
+
+@operator(since=1, types=pool_type)
+def MaxPool_1(
+    x: Array,
+    *,
+    auto_pad: str = "NOTSET",
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """Without indices."""
+    window = pool_window(x.shape, kernel_shape, auto_pad, 0, None, pads, strides)
+    return along_axes(np.maximum, window.padded(x, lowest(x.dtype)), window)
+
+
+@operator(since=(19, 22), types=pool_type)
+def AveragePool(
+    x: Array,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Ints | None = None,
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """Means over the elements of ``x``; with ``count_include_pad`` the stated padding counts as zeros."""
+    window = pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
+    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+    sums = along_axes(np.add, window.padded(wide, 0), window)
+    counts = window.counts(x.shape[2:], include_pads=bool(count_include_pad))
+    return (sums / counts.astype(wide.dtype)).astype(x.dtype, copy=False)
+
+
+@operator(since=(10, 11), types=pool_type)
+def AveragePool_10(
+    x: Array,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """Without ``dilations``."""
+    return AveragePool(
+        x,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+
+
+@operator(since=7, types=pool_type)
+def AveragePool_7(
+    x: Array,
+    *,
+    auto_pad: str = "NOTSET",
+    count_include_pad: int = 0,
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """Without ``ceil_mode``."""
+    return AveragePool(
+        x,
+        auto_pad=auto_pad,
+        count_include_pad=count_include_pad,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+
+
+@operator(since=1, types=pool_type)
+def AveragePool_1(
+    x: Array,
+    *,
+    auto_pad: str = "NOTSET",
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """Padding never counts."""
+    return AveragePool(x, auto_pad=auto_pad, kernel_shape=kernel_shape, pads=pads, strides=strides)
+
+
+def global_pool_type(x: TensorType, **_: Any) -> TensorType:
+    return x.with_shape((*x.shape[:2], *(1,) * (x.ndim - 2)))
+
+
+@operator(since=(1, 22), types=global_pool_type)
+def GlobalAveragePool(x: Array) -> Array:
+    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+    return wide.mean(axis=tuple(range(2, x.ndim)), keepdims=True).astype(x.dtype)
+
+
+@operator(since=(1, 22), types=global_pool_type)
+def GlobalMaxPool(x: Array) -> Array:
+    return x.max(axis=tuple(range(2, x.ndim)), keepdims=True)
+
+
+def along_axes(combine: np.ufunc, padded: Array, window: Window) -> Array:
+    """``combine`` over each window of the padded tensor, one spatial axis after the other."""
+    y = padded
+    for axis, kernel in enumerate(window.kernel, start=2):
+        stride, dilation, count = window.strides[axis - 2], window.dilations[axis - 2], window.output[axis - 2]
+        before = (slice(None),) * axis
+        seen = [
+            y[(*before, slice(k * dilation, k * dilation + (count - 1) * stride + 1, stride))] for k in range(kernel)
+        ]
+        y = seen[0].copy()
+        for other in seen[1:]:
+            combine(y, other, out=y)
+    return y
+
+
+def lowest(dtype: np.dtype[Any]) -> Any:
+    """What a maximum is compared with where there is nothing: minus infinity, or the lowest integer."""
+    return integer_range(dtype)[0] if is_integer(dtype) else -np.inf
+
+
+def _indices_of_maxima(x: Array, window: Window, storage_order: int) -> Array:
+    rank = len(window.kernel)
+    wide = x.astype(np.float64) if is_integer(x.dtype) else x  # so that padding is below every integer
+    views = window.views(window.padded(wide, -np.inf))
+    best = views.reshape(*views.shape[:-rank], -1).argmax(axis=-1)
+    taps = np.unravel_index(best, window.kernel)
+    spatial = x.shape[2:]
+    flat = np.zeros((), np.int64)
+    for axis in reversed(range(rank)) if storage_order else range(rank):
+        first = np.arange(window.output[axis]) * window.strides[axis] - window.begin[axis]
+        first = first.reshape(-1, *(1,) * (rank - 1 - axis))
+        flat = flat * spatial[axis] + first + taps[axis] * window.dilations[axis]
+    planes = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *(1,) * rank)
+    return flat + planes * int(np.prod(spatial))

@@ -1,0 +1,247 @@
+"""QuantizeLinear and DequantizeLinear: per tensor, per axis and per block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.operators.cast import convert
+from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, integer_range, is_integer
+from onnx_hw.onnx.operators.registry import operator
+from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axis
+
+
+def quantized_type(
+    x: TensorType, scale: TensorType, zero_point: TensorType | None = None, *, output_dtype: int = 0, **attributes: int
+) -> TensorType:
+    check_scale(
+        x.shape,
+        scale.shape,
+        None if zero_point is None else zero_point.shape,
+        attributes.get("axis"),
+        attributes.get("block_size", 0),
+    )
+    return x.with_dtype(quantized_dtype(zero_point, output_dtype))
+
+
+def dequantized_type(
+    x: TensorType, scale: TensorType, zero_point: TensorType | None = None, *, output_dtype: int = 0, **attributes: int
+) -> TensorType:
+    check_scale(
+        x.shape,
+        scale.shape,
+        None if zero_point is None else zero_point.shape,
+        attributes.get("axis"),
+        attributes.get("block_size", 0),
+    )
+    if zero_point is not None and zero_point.dtype != x.dtype:
+        raise ValueError(f"x_zero_point must be of the type of x, {x.dtype}, not {zero_point.dtype}")
+    return x.with_dtype(dtype_of_code(output_dtype) if output_dtype else scale.dtype)
+
+
+@operator(since=(23, 24, 25, 28), types=quantized_type)
+def QuantizeLinear(
+    x: Array,
+    scale: Array,
+    zero_point: Array | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> Array:
+    """``saturate(round_half_even(x / scale) + zero_point)``; the division is done in type ``precision``."""
+    dtype = quantized_dtype(zero_point, output_dtype)
+    division = dtype_of_code(precision) if precision else scale.dtype
+    check_scale(x.shape, scale.shape, None if zero_point is None else zero_point.shape, axis, block_size)
+    return quantize(x, scale, zero_point, dtype, axis, block_size, division, bool(saturate))
+
+
+@operator(since=21, types=quantized_type)
+def QuantizeLinear_21(
+    x: Array,
+    scale: Array,
+    zero_point: Array | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    saturate: int = 1,
+) -> Array:
+    """Without ``precision``."""
+    return QuantizeLinear(
+        x, scale, zero_point, axis=axis, block_size=block_size, output_dtype=output_dtype, saturate=saturate
+    )
+
+
+@operator(since=19, types=quantized_type)
+def QuantizeLinear_19(
+    x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1, saturate: int = 1
+) -> Array:
+    """Per tensor or per axis."""
+    return QuantizeLinear(x, scale, zero_point, axis=axis, saturate=saturate)
+
+
+@operator(since=13, types=quantized_type)
+def QuantizeLinear_13(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
+    """Integers only."""
+    return QuantizeLinear(x, scale, zero_point, axis=axis)
+
+
+@operator(since=10, types=quantized_type)
+def QuantizeLinear_10(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
+    """Per tensor."""
+    return QuantizeLinear(x, one_scale(scale), zero_point)
+
+
+@operator(since=(23, 24, 25, 28), types=dequantized_type)
+def DequantizeLinear(
+    x: Array,
+    scale: Array,
+    zero_point: Array | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Array:
+    """``(x - zero_point) * scale`` in the output's type; the difference is exact."""
+    check_scale(x.shape, scale.shape, None if zero_point is None else zero_point.shape, axis, block_size)
+    dtype = dtype_of_code(output_dtype) if output_dtype else scale.dtype
+    return dequantize(x, scale, zero_point, dtype, axis, block_size)
+
+
+@operator(since=21, types=dequantized_type)
+def DequantizeLinear_21(
+    x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1, block_size: int = 0
+) -> Array:
+    """In the type of the scale."""
+    return DequantizeLinear(x, scale, zero_point, axis=axis, block_size=block_size)
+
+
+@operator(since=(13, 19), types=dequantized_type)
+def DequantizeLinear_13(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
+    """Per tensor or per axis."""
+    return DequantizeLinear(x, scale, zero_point, axis=axis)
+
+
+@operator(since=10, types=dequantized_type)
+def DequantizeLinear_10(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
+    """Per tensor."""
+    return DequantizeLinear(x, one_scale(scale), zero_point)
+
+
+def quantize(
+    x: Array,
+    scale: Array,
+    zero_point: Array | None,
+    dtype: np.dtype[Any],
+    axis: int = 1,
+    block_size: int = 0,
+    division: np.dtype[Any] | None = None,
+    saturate: bool = True,
+) -> Array:
+    """``x`` as numbers of type ``dtype``; scale and zero point are one for all, or one per ``axis`` entry or block."""
+    division = scale.dtype if division is None else division
+    scale = per_element(scale, x.shape, axis, block_size).astype(division, copy=False)
+    ratio = np.divide(x.astype(division, copy=False), scale)
+    wide = ratio if ratio.dtype.itemsize >= 4 else ratio.astype(np.float32)
+    if not is_integer(dtype):
+        if zero_point is not None:
+            wide = wide + per_element(zero_point, x.shape, axis, block_size).astype(wide.dtype)
+        return convert(wide, dtype, saturate=saturate)
+    low, high = integer_range(dtype)
+    rounded = np.rint(wide, out=wide if wide is not x else None)
+    if high > 1 << 16:
+        rounded = rounded.astype(np.float64)  # a sum with the zero point that float32 cannot hold
+    if zero_point is not None:
+        rounded += per_element(zero_point, x.shape, axis, block_size).astype(rounded.dtype)
+    return np.clip(rounded, low, high, out=rounded).astype(_native(dtype)).astype(dtype, copy=False)
+
+
+def dequantize(
+    x: Array, scale: Array, zero_point: Array | None, dtype: np.dtype[Any], axis: int = 1, block_size: int = 0
+) -> Array:
+    """The real numbers that ``x`` stands for, in ``dtype``."""
+    if is_integer(x.dtype):
+        if zero_point is not None and np.any(zero_point):
+            x = x.astype(np.int64 if x.dtype.itemsize >= 4 else np.int32)
+            x = x - per_element(zero_point, x.shape, axis, block_size).astype(x.dtype)
+        wide = x.astype(dtype)
+    else:
+        wide = x.astype(dtype)
+        if zero_point is not None:
+            wide = wide - per_element(zero_point, x.shape, axis, block_size).astype(dtype)
+    return np.multiply(wide, per_element(scale, x.shape, axis, block_size).astype(dtype, copy=False))
+
+
+def per_element(parameter: Array, shape: tuple[int, ...], axis: int, block_size: int) -> Array:
+    """Scale or zero point in a shape that broadcasts to the tensor's."""
+    if parameter.ndim == 0 or (parameter.size == 1 and not block_size):
+        return parameter.reshape(())
+    axis = normal_axis(axis, len(shape)) if len(shape) > 1 else 0
+    if block_size:
+        return np.repeat(parameter, block_size, axis=axis)[(slice(None),) * axis + (slice(shape[axis]),)]
+    return parameter.reshape(-1, *(1,) * (len(shape) - 1 - axis))
+
+
+def check_scale(
+    shape: tuple[int, ...],
+    scale: tuple[int, ...],
+    zero_point: tuple[int, ...] | None,
+    axis: int | None,
+    block_size: int,
+) -> None:
+    """That scale and zero point fit a tensor of ``shape``.
+
+    Raises:
+        ValueError: they do not. ``axis`` None: only one scale is allowed.
+    """
+    if zero_point is not None and _size(zero_point) != _size(scale):
+        raise ValueError(f"zero point and scale must have one shape, not {list(zero_point)} and {list(scale)}")
+    if _size(scale) == 1 and not block_size:
+        return
+    if axis is None:
+        raise ValueError(f"before opset 13 the scale must be a scalar, not of shape {list(scale)}")
+    axis = normal_axis(axis, len(shape)) if len(shape) > 1 else 0
+    if block_size:
+        wanted = tuple(-(-n // block_size) if number == axis else n for number, n in enumerate(shape))
+    else:
+        wanted = shape[axis : axis + 1]
+    if scale != wanted:
+        raise ValueError(
+            f"the scale must have shape {list(wanted)} for axis {axis} of {list(shape)}, not {list(scale)}"
+        )
+
+
+def quantized_dtype(zero_point: Array | TensorType | None, output_dtype: int) -> np.dtype[Any]:
+    """The zero point's type, else the attribute's, else uint8.
+
+    Raises:
+        ValueError: zero point and attribute differ.
+    """
+    if zero_point is None:
+        return dtype_of_code(output_dtype) if output_dtype else np.dtype(np.uint8)
+    if output_dtype and dtype_of_code(output_dtype) != zero_point.dtype:
+        raise ValueError(f"output_dtype must be the type of the zero point, {zero_point.dtype}")
+    return zero_point.dtype
+
+
+def one_scale(scale: Array) -> Array:
+    """The scale, which before opset 13 is one number."""
+    if scale.size != 1:
+        raise ValueError(f"before opset 13 the scale must be a scalar, not of shape {list(scale.shape)}")
+    return scale.reshape(())
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for length in shape:
+        size *= length
+    return size
+
+
+def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """An integer type of numpy's own that holds every value of ``dtype``."""
+    return np.dtype(np.int8) if dtype.kind == "V" else dtype

@@ -1,0 +1,282 @@
+"""How a Python function becomes the meaning of an ONNX operator.
+
+The signature *is* the schema: positional parameters are the operator's inputs (optional ones default to None, variadic
+ones are ``*inputs``), keyword-only parameters are its attributes with ONNX's own names and defaults. The function's
+name is the operator's, with an underscore and a number when several versions stand side by side::
+
+    @operator(since=13, types=like_first)
+    def Softmax(x, *, axis: int = -1): ...
+
+    @operator(since=(1, 11), types=like_first)
+    def Softmax_1(x, *, axis: int = 1): ...
+
+The keyword-only parameter ``call`` is no attribute: a function that has it is given the ``Call``, from which it learns
+how many outputs are wanted and how to run a subgraph.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import numpy as np
+
+from onnx_hw.errors import Problem, UserError
+from onnx_hw.onnx.model import Graph, Node, Tensor, Value
+from onnx_hw.onnx.operators.dtypes import tagged
+from onnx_hw.spelling import did_you_mean
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+Ints = tuple[int, ...]
+Floats = tuple[float, ...]
+Strings = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a function may want to know about the node it computes.
+
+    Attributes:
+        node: the node.
+        run_graph: ``run_graph(graph, inputs)`` computes the outputs of a subgraph, which sees the names around it.
+    """
+
+    node: Node
+    run_graph: Callable[[Graph, Sequence[Any]], list[Any]]
+
+    @property
+    def results(self) -> int:
+        """How many outputs the node has, omitted ones in the middle included."""
+        return len(self.node.outputs)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute; ``kind`` is int, float, str, Ints, Floats, Strings, np.ndarray, Graph or Value (a type)."""
+
+    name: str
+    kind: Any
+    required: bool
+    default: Any
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator from one opset version on, until the next one of the same name.
+
+    Attributes:
+        versions: opset versions at which ONNX published this meaning; it holds from the first of them on.
+        function: the numpy semantics.
+        types: the type rule: a function of the same signature over ``TensorType``; None means that the types are found
+            by computing on zeros.
+        shape_inputs: positions of the inputs whose *values* decide the shape of an output.
+        dynamic: the shape of an output depends on values that are not known before the model runs.
+        stateless: computing twice gives the same result, so that constant inputs give a constant.
+    """
+
+    domain: str
+    op_type: str
+    versions: tuple[int, ...]
+    function: Function
+    types: Function | None
+    shape_inputs: tuple[int, ...]
+    dynamic: bool
+    stateless: bool
+    attributes: Mapping[str, Attribute] = field(repr=False)
+    min_inputs: int = 0
+    max_inputs: int | None = None  # None: any number
+    takes_call: bool = False
+    rule_takes_call: bool = False
+
+    @property
+    def since(self) -> int:
+        return self.versions[0]
+
+    def bind(self, node: Node) -> dict[str, Any]:
+        """The keyword arguments for the function, from the node's attributes.
+
+        Raises:
+            UserError: an attribute that the operator does not have, lacks, or that is of the wrong kind, or a wrong
+                number of inputs; all of them at once.
+        """
+        problems = []
+        arguments: dict[str, Any] = {}
+        for name, value in node.attributes.items():
+            if name.startswith("__"):  # private to a tool, without meaning by the IR specification
+                continue
+            attribute = self.attributes.get(name)
+            if attribute is None:
+                hint = did_you_mean(name, sorted(self.attributes))
+                problems.append(_problem(node, "attribute-unknown", f"{self!r} has no attribute `{name}`", hint))
+                continue
+            if isinstance(value, Tensor):
+                value = tagged(value.array, value.element_type)
+            if not _is_kind(value, attribute.kind):
+                message = f"attribute `{name}` of {self!r} must be {_KIND_NAMES[attribute.kind]}, not {value!r}"
+                problems.append(_problem(node, "attribute-type", message))
+            else:
+                arguments[name] = tuple(value) if isinstance(value, list) else value
+        for attribute in self.attributes.values():
+            if attribute.required and attribute.name not in node.attributes:
+                message = f"{self!r} must have the attribute `{attribute.name}`"
+                problems.append(_problem(node, "attribute-missing", message))
+        given = len(node.inputs)
+        if given < self.min_inputs or (self.max_inputs is not None and given > self.max_inputs):
+            most = "any number of" if self.max_inputs is None else str(self.max_inputs)
+            message = f"{self!r} must have {self.min_inputs} to {most} inputs, not {given}"
+            problems.append(_problem(node, "input-count", message))
+        if problems:
+            raise UserError(*problems)
+        return arguments
+
+    def __repr__(self) -> str:
+        domain = f"{self.domain}." if self.domain else ""
+        return f"{domain}{self.op_type} (opset {self.since})"
+
+
+_OPERATORS: dict[tuple[str, str], list[Operator]] = {}
+
+
+def operator(
+    *,
+    since: int | tuple[int, ...],
+    domain: str = "",
+    types: Function | None = None,
+    shape_inputs: tuple[int, ...] = (),
+    dynamic: bool = False,
+    stateless: bool = True,
+    hints: tuple[str, ...] = (),
+) -> Callable[[F], F]:
+    """Register the decorated function; the other arguments are those of ``Operator``.
+
+    ``hints`` names attributes of this version that by specification never change the result
+    (``consumed_inputs`` of opset 1: which buffers a runtime may overwrite).
+    """
+    versions = (since,) if isinstance(since, int) else since
+
+    def register(function: F) -> F:
+        op_type = function.__name__.split("_")[0]
+        signature = inspect.signature(function, eval_str=True)
+        attributes: dict[str, Attribute] = {name: Attribute(name, Ints, False, None) for name in hints}
+        least, most, takes_call = 0, 0, False
+        for parameter in signature.parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                if parameter.name == "call":
+                    takes_call = True
+                else:
+                    attributes[parameter.name] = _attribute(parameter)
+            elif parameter.kind is parameter.VAR_POSITIONAL:
+                most = -1
+            else:
+                most += 1
+                least += parameter.default is parameter.empty
+        entry = Operator(
+            domain=domain,
+            op_type=op_type,
+            versions=versions,
+            function=_without(function, hints),
+            types=types and _without(types, hints),
+            shape_inputs=shape_inputs,
+            dynamic=dynamic,
+            stateless=stateless,
+            attributes=attributes,
+            min_inputs=least,
+            max_inputs=None if most < 0 else most,
+            takes_call=takes_call,
+            rule_takes_call=types is not None and "call" in inspect.signature(types).parameters,
+        )
+        rows = _OPERATORS.setdefault((domain, op_type), [])
+        if any(set(row.versions) & set(versions) for row in rows):
+            raise ValueError(f"{entry!r} is registered twice")
+        rows.append(entry)
+        rows.sort(key=lambda row: row.since)
+        return function
+
+    return register
+
+
+def lookup(domain: str, op_type: str, version: int) -> Operator | None:
+    """The operator of that name which holds in that opset version, or None when there is none."""
+    held = [row for row in _OPERATORS.get((domain, op_type), ()) if row.since <= version]
+    return held[-1] if held else None
+
+
+def operator_of(node: Node) -> Operator:
+    """The operator that a node means.
+
+    Raises:
+        UserError: the operator, or its version, is not known.
+    """
+    found = lookup(node.domain, node.op_type, node.version)
+    if found is not None:
+        return found
+    rows = _OPERATORS.get((node.domain, node.op_type))
+    domain = f"domain `{node.domain}`" if node.domain else "the default domain"
+    if rows:
+        message = f"{node.op_type} of {domain} must be used from opset {rows[0].since} on, not {node.version}"
+        raise UserError(_problem(node, "operator-version", message, "convert the model to a newer opset"))
+    close = get_close_matches(node.op_type, [name for of, name in _OPERATORS if of == node.domain], 1)
+    message = f"the operator must be one that onnx-hw knows; {node.op_type} of {domain} is not"
+    raise UserError(_problem(node, "operator-unknown", message, f"did you mean `{close[0]}`?" if close else ""))
+
+
+def operators() -> tuple[Operator, ...]:
+    """Every registered operator, by domain, name and version."""
+    return tuple(row for key in sorted(_OPERATORS) for row in _OPERATORS[key])
+
+
+def place(node: Node) -> str:
+    """Where a node stands, in the user's words: ``graph.node[12](Conv "c1")``."""
+    return f'{node.where}({node.op_type} "{node.label}")'
+
+
+_KIND_NAMES = {
+    int: "an integer",
+    float: "a float",
+    str: "a string",
+    Ints: "a list of integers",
+    Floats: "a list of floats",
+    Strings: "a list of strings",
+    np.ndarray: "a tensor",
+    Graph: "a graph",
+    Value: "a type",
+}
+
+
+def _attribute(parameter: inspect.Parameter) -> Attribute:
+    kind = parameter.annotation
+    optional = parameter.default is None
+    if optional and type(None) in getattr(kind, "__args__", ()):
+        kind = next(option for option in kind.__args__ if option is not type(None))
+    if getattr(kind, "__origin__", None) is np.ndarray:
+        kind = np.ndarray
+    if kind not in _KIND_NAMES:
+        raise TypeError(f"attribute `{parameter.name}` must be annotated with an attribute kind, not {kind!r}")
+    required = parameter.default is parameter.empty
+    return Attribute(parameter.name, kind, required, None if required else parameter.default)
+
+
+def _is_kind(value: Any, kind: Any) -> bool:
+    if kind in (Ints, Floats, Strings):
+        element = kind.__args__[0]
+        return isinstance(value, (tuple, list)) and all(isinstance(entry, element) for entry in value)
+    return isinstance(value, kind)
+
+
+def _without(function: Function, hints: tuple[str, ...]) -> Function:
+    """The function, with the attributes that never change the result taken away before it is called."""
+    if not hints:
+        return function
+
+    def called(*inputs: Any, **attributes: Any) -> Any:
+        return function(*inputs, **{name: value for name, value in attributes.items() if name not in hints})
+
+    return called
+
+
+def _problem(node: Node, code: str, message: str, hint: str = "") -> Problem:
+    return Problem(code, message, place(node), hint, "capability")

@@ -1,0 +1,101 @@
+"""What is known of a node's outputs before the model runs: their types, and their values where inputs are constant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.errors import user_error
+from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.evaluate import compute
+from onnx_hw.onnx.operators.registry import Call, Operator, operator_of, place
+from onnx_hw.onnx.operators.tensor_type import TensorType
+
+#: Values of at most so many elements are computed while types are inferred: shapes, axes, scales, not weights.
+VALUE_LIMIT = 1 << 12
+#: An operator without type rule is computed on zeros only when its inputs have at most so many elements in all.
+_ZEROS_LIMIT = 1 << 24
+
+
+def result_types(node: Node, inputs: Sequence[TensorType | None]) -> list[TensorType | None]:
+    """The types of a node's outputs, None for an output of which nothing is known.
+
+    Args:
+        inputs: one type per input of the node; None for an omitted one. All must be known.
+
+    Raises:
+        UserError: the operator is not known, or the inputs cannot be those of this node.
+    """
+    operator = operator_of(node)
+    arguments = operator.bind(node)
+    unknown: list[TensorType | None] = [None] * len(node.outputs)
+    values = [None if x is None else x.value for x in inputs]
+    given = [x for x in inputs if x is not None]
+    if operator.stateless and all(x.value is not None for x in given) and sum(x.size for x in given) <= VALUE_LIMIT:
+        try:
+            return [_known(value) for value in compute(node, values, _no_subgraph)]
+        except _NoSubgraph:
+            return unknown
+    if operator.dynamic or any(_is_open(inputs, position) for position in operator.shape_inputs):
+        return unknown
+    if operator.types is not None:
+        return _by_rule(operator, node, inputs, arguments)
+    if sum(x.size for x in given) > _ZEROS_LIMIT:
+        return unknown
+    try:
+        zeros = [None if x is None else _zeros(x) for x in inputs]
+        results = compute(node, zeros, _no_subgraph)
+    except _NoSubgraph:
+        return unknown
+    return [TensorType(x.dtype, x.shape) if isinstance(x, np.ndarray) else None for x in results]
+
+
+def _by_rule(
+    operator: Operator, node: Node, inputs: Sequence[TensorType | None], arguments: dict[str, Any]
+) -> list[TensorType | None]:
+    assert operator.types is not None
+    if operator.rule_takes_call:
+        arguments["call"] = Call(node, _no_subgraph)
+    try:
+        found = operator.types(*inputs, **arguments)
+    except ValueError as reason:
+        message = f"{node.op_type} must fit its inputs: {reason}"
+        raise user_error("type-mismatch", message, where=place(node), stage="validate") from reason
+    types = list(found) if isinstance(found, tuple) else [found]
+    if len(types) < len(node.outputs):
+        message = f"{operator!r} has {len(types)} outputs, not {len(node.outputs)}"
+        raise user_error("output-count", message, where=place(node), stage="validate")
+    return types[: len(node.outputs)]
+
+
+def _is_open(inputs: Sequence[TensorType | None], position: int) -> bool:
+    """Whether an input is given, but its value not known."""
+    if position >= len(inputs):
+        return False
+    x = inputs[position]
+    return x is not None and x.value is None
+
+
+def _known(value: Any) -> TensorType | None:
+    if not isinstance(value, np.ndarray):
+        return None
+    return TensorType(value.dtype, value.shape, value)
+
+
+def _zeros(x: TensorType) -> Array:
+    """The value where it is known, else zeros that take no memory."""
+    if x.value is not None:
+        return x.value
+    zero: Any = "" if x.dtype == object else 0
+    return np.broadcast_to(np.array(zero).astype(x.dtype), x.shape)
+
+
+class _NoSubgraph(Exception):
+    """An operator wanted to run a subgraph, of which only types are known."""
+
+
+def _no_subgraph(_: Graph, __: Sequence[Any]) -> list[Any]:
+    raise _NoSubgraph

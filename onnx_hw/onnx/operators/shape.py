@@ -1,0 +1,175 @@
+"""Operators that move, add or drop axes without touching a value: Reshape, Transpose, Flatten, Squeeze, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.registry import Ints, operator
+from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis
+
+
+@operator(since=(1, 13, 14, 16, 19, 21, 23, 24, 25), types=like_first)
+def Identity(x: Array) -> Array:
+    return x
+
+
+def reshape_type(x: TensorType, shape: TensorType, *, allowzero: int = 0) -> TensorType:
+    assert shape.value is not None  # it decides the shape
+    return x.with_shape(new_shape(x.shape, shape.value, allowzero))
+
+
+@operator(since=(14, 19, 21, 23, 24, 25), types=reshape_type, shape_inputs=(1,))
+def Reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
+    """-1 takes what is left; 0 keeps the length of ``x`` there, unless ``allowzero``."""
+    return x.reshape(new_shape(x.shape, shape, allowzero))
+
+
+def reshape_5_type(x: TensorType, shape: TensorType) -> TensorType:
+    return reshape_type(x, shape)
+
+
+@operator(since=(5, 13), types=reshape_5_type, shape_inputs=(1,))
+def Reshape_5(x: Array, shape: Array) -> Array:
+    return x.reshape(new_shape(x.shape, shape, 0))
+
+
+def reshape_1_type(x: TensorType, *, shape: Ints = ()) -> TensorType:
+    return x.with_shape(new_shape(x.shape, shape, 0))
+
+
+@operator(since=1, types=reshape_1_type, hints=("consumed_inputs",))
+def Reshape_1(x: Array, *, shape: Ints = ()) -> Array:
+    return x.reshape(new_shape(x.shape, shape, 0))
+
+
+def new_shape(old: tuple[int, ...], shape: Sequence[int] | Array, allowzero: int) -> tuple[int, ...]:
+    """The shape that Reshape means.
+
+    Raises:
+        ValueError: more than one -1, a 0 without counterpart, or another number of elements.
+    """
+    wanted = [int(length) for length in shape]
+    if not allowzero:
+        if any(length == 0 and axis >= len(old) for axis, length in enumerate(wanted)):
+            raise ValueError(f"0 in shape must stand for an axis of the input, {list(old)}, not in {wanted}")
+        wanted = [old[axis] if length == 0 else length for axis, length in enumerate(wanted)]
+    size, known, free = 1, 1, wanted.count(-1)
+    for length in old:
+        size *= length
+    for length in wanted:
+        known *= 1 if length == -1 else length
+    if free > 1 or min(wanted, default=0) < -1:
+        raise ValueError(f"shape must have at most one -1 and nothing below, not {wanted}")
+    if free:
+        if known == 0 or size % known:
+            raise ValueError(f"{size} elements of {list(old)} cannot be reshaped to {wanted}")
+        wanted[wanted.index(-1)] = size // known
+    elif known != size:
+        raise ValueError(f"{size} elements of {list(old)} cannot be reshaped to {wanted}, which holds {known}")
+    return tuple(wanted)
+
+
+def transpose_type(x: TensorType, *, perm: Ints | None = None) -> TensorType:
+    return x.with_shape([x.shape[axis] for axis in permutation(perm, x.ndim)])
+
+
+@operator(since=(1, 13, 21, 23, 24, 25), types=transpose_type)
+def Transpose(x: Array, *, perm: Ints | None = None) -> Array:
+    """Axis ``i`` of the result is axis ``perm[i]`` of ``x``; without ``perm`` the order is reversed."""
+    return x.transpose(permutation(perm, x.ndim))
+
+
+def permutation(perm: Ints | None, rank: int) -> tuple[int, ...]:
+    """The order of axes.
+
+    Raises:
+        ValueError: not every axis exactly once.
+    """
+    if perm is None:
+        return tuple(reversed(range(rank)))
+    if sorted(perm) != list(range(rank)):
+        raise ValueError(f"perm must have each of the axes 0..{rank - 1} once, not {list(perm)}")
+    return tuple(perm)
+
+
+def flatten_type(x: TensorType, *, axis: int = 1) -> TensorType:
+    return x.with_shape(flat_shape(x.shape, axis))
+
+
+@operator(since=(1, 9, 11, 13, 21, 23, 24, 25), types=flatten_type)
+def Flatten(x: Array, *, axis: int = 1) -> Array:
+    """A matrix: the axes before ``axis`` are its rows, the others its columns."""
+    return x.reshape(flat_shape(x.shape, axis))
+
+
+def flat_shape(shape: tuple[int, ...], axis: int) -> tuple[int, int]:
+    cut = axis if axis == len(shape) else normal_axis(axis, len(shape))
+    rows = columns = 1
+    for number, length in enumerate(shape):
+        if number < cut:
+            rows *= length
+        else:
+            columns *= length
+    return rows, columns
+
+
+def squeeze_1_type(x: TensorType, *, axes: Ints | None = None) -> TensorType:
+    return x.with_shape(squeezed(x.shape, axes))
+
+
+@operator(since=(1, 11), types=squeeze_1_type)
+def Squeeze_1(x: Array, *, axes: Ints | None = None) -> Array:
+    return x.reshape(squeezed(x.shape, axes))
+
+
+def squeeze_type(x: TensorType, axes: TensorType | None = None) -> TensorType:
+    return x.with_shape(squeezed(x.shape, None if axes is None else axes.value))
+
+
+@operator(since=(13, 21, 23, 24, 25), types=squeeze_type, shape_inputs=(1,))
+def Squeeze(x: Array, axes: Array | None = None) -> Array:
+    """Drops the axes, or all of length 1 when none are given."""
+    return x.reshape(squeezed(x.shape, axes))
+
+
+def squeezed(shape: tuple[int, ...], axes: Sequence[int] | Array | None) -> tuple[int, ...]:
+    """``shape`` without ``axes``.
+
+    Raises:
+        ValueError: an axis out of range, or of a length other than 1.
+    """
+    if axes is None:
+        return tuple(length for length in shape if length != 1)
+    dropped = normal_axes(axes, len(shape))  # type: ignore[arg-type]
+    if any(shape[axis] != 1 for axis in dropped):
+        raise ValueError(f"only axes of length 1 can be dropped, not {list(dropped)} of {list(shape)}")
+    return tuple(length for axis, length in enumerate(shape) if axis not in dropped)
+
+
+def unsqueeze_1_type(x: TensorType, *, axes: Ints) -> TensorType:
+    return x.with_shape(unsqueezed(x.shape, axes))
+
+
+@operator(since=(1, 11), types=unsqueeze_1_type)
+def Unsqueeze_1(x: Array, *, axes: Ints) -> Array:
+    return x.reshape(unsqueezed(x.shape, axes))
+
+
+def unsqueeze_type(x: TensorType, axes: TensorType) -> TensorType:
+    assert axes.value is not None  # it decides the shape
+    return x.with_shape(unsqueezed(x.shape, axes.value))
+
+
+@operator(since=(13, 21, 23, 24, 25), types=unsqueeze_type, shape_inputs=(1,))
+def Unsqueeze(x: Array, axes: Array) -> Array:
+    """New axes of length 1 at these places of the result."""
+    return x.reshape(unsqueezed(x.shape, axes))
+
+
+def unsqueezed(shape: tuple[int, ...], axes: Sequence[int] | Array) -> tuple[int, ...]:
+    new = set(normal_axes(np.atleast_1d(np.asarray(axes)).tolist(), len(shape) + np.size(axes)))
+    old = iter(shape)
+    return tuple(1 if axis in new else next(old) for axis in range(len(shape) + len(new)))

@@ -1,0 +1,117 @@
+"""The type of a tensor, and the type rules that many operators share.
+
+A type rule has its operator's signature with ``TensorType`` in place of arrays, and returns the types of the outputs.
+It is called only when every input's shape is known; a ``ValueError`` it raises becomes an error naming the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.operators.dtypes import Array, name_of_dtype
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Element type and shape of a tensor, with its ``value`` when that is known before the model runs."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    value: Array | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for length in self.shape:  # not np.prod: a claimed size may exceed 64 bits
+            size *= length
+        return size
+
+    def with_shape(self, shape: Sequence[int]) -> TensorType:
+        return TensorType(self.dtype, tuple(int(length) for length in shape))
+
+    def with_dtype(self, dtype: Any) -> TensorType:
+        return TensorType(np.dtype(dtype), self.shape)
+
+
+def like_first(x: TensorType, *_: Any, **__: Any) -> TensorType:
+    """Element type and shape of the first input."""
+    return TensorType(x.dtype, x.shape)
+
+
+def bool_like_first(x: TensorType, *_: Any, **__: Any) -> TensorType:
+    """A boolean for each element of the first input."""
+    return x.with_dtype(np.bool_)
+
+
+def broadcast(*inputs: TensorType, **_: Any) -> TensorType:
+    """All inputs of one element type, broadcast against each other."""
+    return TensorType(same_dtype(*inputs), broadcast_shape(*inputs))
+
+
+def broadcast_bool(*inputs: TensorType, **_: Any) -> TensorType:
+    """A boolean for each element of the inputs, broadcast against each other."""
+    same_dtype(*inputs)
+    return TensorType(np.dtype(np.bool_), broadcast_shape(*inputs))
+
+
+def same_dtype(*inputs: TensorType | None) -> np.dtype[Any]:
+    """The one element type of all inputs (omitted ones left out).
+
+    Raises:
+        ValueError: they differ.
+    """
+    dtypes = [x.dtype for x in inputs if x is not None]
+    for dtype in dtypes[1:]:
+        if dtype != dtypes[0]:
+            raise ValueError(
+                f"all inputs must be of one element type, not {name_of_dtype(dtypes[0])} and {name_of_dtype(dtype)}"
+            )
+    return dtypes[0]
+
+
+def broadcast_shape(*inputs: TensorType) -> tuple[int, ...]:
+    """The shape to which all inputs broadcast (numpy's rule, which ONNX shares since opset 7).
+
+    Raises:
+        ValueError: they do not broadcast.
+    """
+    rank = max(x.ndim for x in inputs)
+    result = []
+    for axis in range(-rank, 0):
+        lengths = {x.shape[axis] for x in inputs if x.ndim >= -axis} - {1}
+        if len(lengths) > 1:
+            shapes = " and ".join(str(list(x.shape)) for x in inputs)
+            raise ValueError(f"shapes must broadcast against each other, {shapes} do not")
+        result.append(lengths.pop() if lengths else 1)
+    return tuple(result)
+
+
+def normal_axis(axis: int, rank: int) -> int:
+    """The axis counted from the front.
+
+    Raises:
+        ValueError: outside ``-rank .. rank - 1``.
+    """
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis must be within {-rank}..{rank - 1}, not {axis}")
+    return axis % rank
+
+
+def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """The axes counted from the front, in the given order.
+
+    Raises:
+        ValueError: one is out of range, or comes twice.
+    """
+    result = tuple(normal_axis(int(axis), rank) for axis in axes)
+    if len(set(result)) != len(result):
+        raise ValueError(f"axes must be distinct, not {list(axes)}")
+    return result

@@ -1,0 +1,96 @@
+"""The reference engine: what it is fed, what it returns, what it says about mistakes, and the real models."""
+
+import numpy as np
+import onnx
+import pytest
+from material import model, model_names, needs_models
+from onnx import TensorProto, helper
+
+from onnx_hw.errors import UserError
+from onnx_hw.onnx.fold_constants import fold
+from onnx_hw.onnx.infer_shapes import infer
+from onnx_hw.onnx.read import read
+from onnx_hw.onnx.reference import run
+
+
+@pytest.fixture
+def chain(tmp_path):
+    """``y = relu(x + c)``, ``c`` = (1, 2), with the leading dimension named N."""
+    nodes = [
+        helper.make_node("Add", ["x", "c"], ["sum"], name="shift"),
+        helper.make_node("Relu", ["sum"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "chain",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 2])],
+        [helper.make_tensor("c", TensorProto.FLOAT, [2], [1, 2])],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(proto, tmp_path / "chain.onnx")
+    return read(tmp_path / "chain.onnx")
+
+
+def test_outputs_inner_values_and_observer(chain):
+    x = np.array([[-3, 4]], np.float32)
+    assert run(chain, {"x": x})["y"].tolist() == [[0, 6]]
+    assert run(chain, {"x": x}, outputs=["sum", "c"])["sum"].tolist() == [[-2, 6]]
+    seen = {}
+    run(chain, {"x": x}, observe=seen.__setitem__)
+    assert list(seen) == ["x", "sum", "y"]
+    assert seen["sum"].tolist() == [[-2, 6]]
+
+
+def test_only_what_is_wanted_is_computed(chain):
+    seen = {}
+    run(chain, {"x": np.zeros((1, 2), np.float32)}, outputs=["sum"], observe=seen.__setitem__)
+    assert list(seen) == ["x", "sum"]
+
+
+@pytest.mark.parametrize(
+    ("feeds", "code", "says"),
+    [
+        ({}, "feed-missing", "input `x` must be given"),
+        ({"X": np.zeros((1, 2), np.float32)}, "feed-unknown", "did you mean `x`?"),
+        ({"x": np.zeros((1, 2))}, "feed-type", "must be of type float, not double"),
+        ({"x": np.zeros((1, 3), np.float32)}, "feed-shape", r"must have shape \[1, 2\], not \[1, 3\]"),
+        ({"x": np.zeros((5, 1, 2), np.float32)}, "feed-shape", "one call takes one sample"),
+        ({"x": [[0.0, 0.0]]}, "feed-type", "must be an array, not list"),
+    ],
+)
+def test_feeds_that_do_not_fit_are_refused(chain, feeds, code, says):
+    with pytest.raises(UserError, match=says) as caught:
+        run(chain, feeds)
+    assert code in [problem.code for problem in caught.value.problems]
+
+
+def test_an_unknown_value_is_refused(chain):
+    with pytest.raises(UserError, match="no value `sun`"):
+        run(chain, {"x": np.zeros((1, 2), np.float32)}, outputs=["sun"])
+
+
+@needs_models
+@pytest.mark.parametrize("name", model_names())
+def test_real_models_agree_with_their_stored_outputs(name):
+    """Twice: as read, and after shape inference and constant folding. Integers may be one step off once in a thousand."""
+    folder = model(name)
+    as_read = read(folder / "model.onnx")
+    folded = fold(infer(as_read))
+    feeds, expected = np.load(folder / "inputs.npz"), np.load(folder / "outputs.npz")
+    for sample in range(min(len(feeds[feeds.files[0]]), 2)):
+        frame = {key: feeds[key][sample] for key in feeds.files}
+        for computed in (run(as_read, frame), run(folded, frame)):
+            for key in expected.files:
+                _same(computed[key], expected[key][sample])
+
+
+def _same(computed, expected):
+    assert computed.dtype == expected.dtype
+    assert computed.shape == expected.shape
+    if expected.dtype.kind == "f":
+        np.testing.assert_allclose(computed, expected, rtol=1e-4, atol=1e-5 * max(1, np.abs(expected).max()))
+    else:
+        steps = np.abs(computed.astype(np.int64) - expected)
+        assert steps.max() <= 1
+        assert (steps > 0).mean() <= 1e-3
