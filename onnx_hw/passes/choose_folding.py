@@ -1,0 +1,158 @@
+"""Choose how wide every node is: the least interval whose circuit fits the budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx_hw.network import Network, Node
+from onnx_hw.ops.gearbox import Gearbox
+from onnx_hw.ops.operator import Folding, Operator, Resources
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a design may use; None for no bound.
+
+    Attributes:
+        mac_lanes: products per cycle.
+        dsp: hardware multipliers, those of requantizers included.
+        lut, bram: look-up tables; block RAMs.
+    """
+
+    mac_lanes: int | None = None
+    dsp: int | None = None
+    lut: int | None = None
+    bram: int | None = None
+
+    def excess(self, used: Resources) -> dict[str, tuple[int, int]]:
+        """(used, allowed) of everything there is too much of."""
+        pairs = {
+            "MAC lanes": (used.mac_lanes, self.mac_lanes),
+            "multipliers": (used.dsp + used.requantize_dsp, self.dsp),
+            "LUTs": (used.lut, self.lut),
+            "block RAMs": (used.bram, self.bram),
+        }
+        return {name: (have, most) for name, (have, most) in pairs.items() if most is not None and have > most}
+
+
+LUTS_PER_DSP = 537
+LUTS_PER_BRAM = 402
+"""A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 156 multipliers, 208 block RAMs."""
+
+
+def weight(resources: Resources) -> float:
+    """A cost to compare candidates by, in LUTs."""
+    return (
+        resources.lut
+        + LUTS_PER_DSP * (resources.dsp + resources.requantize_dsp)
+        + LUTS_PER_BRAM * resources.bram
+    )
+
+
+def fold_for(network: Network, interval: int) -> dict[str, Folding] | None:
+    """Foldings with which every node finishes a frame in ``interval`` cycles; None if a node cannot.
+
+    Nodes that multiply choose first, since their lanes are the scarce thing; the others meet what their neighbours
+    have chosen, or the least that keeps up.
+    """
+    order = sorted(network.nodes, key=lambda node: -node.operator.macs)  # stable: topological among equals
+    multiply = [node for node in order if node.operator.macs]
+    others = [node for node in network.nodes if not node.operator.macs]
+    chosen: dict[str, Folding] = {}
+    for node in multiply + others:
+        before = [chosen[p[0].name].out_lanes for t in node.inputs if (p := network.producer(t)) and p[0].name in chosen]
+        after = [chosen[c.name].in_lanes for t in node.outputs for c, _ in network.consumers(t) if c.name in chosen]
+        candidates = list(
+            node.operator.foldings(interval, before[0] if before else None, after[0] if after else None)
+        )
+        if not candidates:
+            return None
+        chosen[node.name] = min(candidates, key=lambda f: _cost(network, node, f, interval, chosen))
+    return chosen
+
+
+def _cost(network: Network, node: Node, folding: Folding, interval: int, chosen: dict[str, Folding]) -> float:
+    """Of a node, of the gearboxes it forces, and of neighbours that have not chosen yet and will follow it."""
+    cost = weight(node.operator.resources(folding))
+    for tensor in node.inputs:
+        producer = network.producer(tensor)
+        if producer is None:
+            continue
+        operator = producer[0].operator
+        if producer[0].name in chosen:
+            cost += _gearbox(network, tensor, chosen[producer[0].name].out_lanes, folding.in_lanes)
+        else:
+            cost += _follower(operator, network, tensor, interval, None, folding.in_lanes)
+    for tensor in node.outputs:
+        for consumer, _ in network.consumers(tensor):
+            if consumer.name in chosen:
+                cost += _gearbox(network, tensor, folding.out_lanes, chosen[consumer.name].in_lanes)
+            else:
+                cost += _follower(consumer.operator, network, tensor, interval, folding.out_lanes, None)
+    return cost
+
+
+def _gearbox(network: Network, tensor: str, given: int, wanted: int) -> float:
+    if given == wanted:
+        return 0.0
+    return weight(Gearbox(network.tensors[tensor]).resources(Folding(given, wanted)))
+
+
+def _follower(
+    operator: Operator, network: Network, tensor: str, interval: int, in_lanes: int | None, out_lanes: int | None
+) -> float:
+    """The cheapest a neighbour can be, with a gearbox if it cannot meet the lanes."""
+    costs = []
+    for folding in operator.foldings(interval, in_lanes, out_lanes):
+        cost = weight(operator.resources(folding))
+        if in_lanes is not None:
+            cost += _gearbox(network, tensor, in_lanes, folding.in_lanes)
+        if out_lanes is not None:
+            cost += _gearbox(network, tensor, folding.out_lanes, out_lanes)
+        costs.append(cost)
+    return min(costs, default=float("inf"))
+
+
+def resources_of(network: Network, foldings: dict[str, Folding]) -> Resources:
+    """Estimates of all nodes and of the gearboxes between them."""
+    total = Resources()
+    for node in network.nodes:
+        total += node.operator.resources(foldings[node.name])
+        for tensor in node.inputs:
+            producer = network.producer(tensor)
+            if producer and foldings[producer[0].name].out_lanes != foldings[node.name].in_lanes:
+                lanes = Folding(foldings[producer[0].name].out_lanes, foldings[node.name].in_lanes)
+                total += Gearbox(network.tensors[tensor]).resources(lanes)
+    return total
+
+
+def choose_folding(network: Network, budget: Budget) -> dict[str, Folding] | None:
+    """The foldings of the least interval that fits, by bisection; None if nothing fits.
+
+    Among intervals, fewer cycles never need less hardware except by luck of rounding, so bisection finds the least
+    interval up to that luck.
+    """
+
+    def fits(interval: int) -> dict[str, Folding] | None:
+        foldings = fold_for(network, interval)
+        if foldings is None or budget.excess(resources_of(network, foldings)):
+            return None
+        return foldings
+
+    low = max(tensor.pixels for tensor in network.tensors.values())
+    high = low
+    best = fits(high)
+    longest = max(node.operator.cycles(Folding(1, 1)) for node in network.nodes)
+    while best is None and high < longest:
+        low, high = high, min(2 * high, longest)
+        best = fits(high)
+    if best is None:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = fits(middle)
+        if found is None:
+            low = middle
+        else:
+            high, best = middle, found
+    return best

@@ -1,0 +1,49 @@
+"""Give every tensor exactly one consumer: a Fork where there are several."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onnx_hw.network import Network, Node
+from onnx_hw.ops.fork import Fork
+
+
+def insert_forks(network: Network) -> Network:
+    """Streams are consumed once; a tensor read twice, or read and also an output of the network, is copied.
+
+    The copies are called ``{tensor}/0``, ``{tensor}/1``, ...; quantization metadata follows them.
+    """
+    tensors, quantization = dict(network.tensors), dict(network.quantization)
+    nodes: list[Node] = []
+    renamed: dict[tuple[str, int], str] = {}  # (consumer, input index) -> copy
+    outputs = {boundary.tensor: boundary for boundary in network.outputs}
+
+    def fork(tensor: str) -> None:
+        readers = [(node.name, k) for node, k in network.consumers(tensor)]
+        count = len(readers) + (tensor in outputs)
+        if count < 2:
+            return
+        copies = tuple(f"{tensor}/{k}" for k in range(count))
+        nodes.append(Node(f"fork {tensor}", Fork(network.tensors[tensor], count), (tensor,), copies))
+        renamed.update(zip(readers, copies, strict=False))
+        for copy in copies:
+            tensors[copy] = network.tensors[tensor]
+            if tensor in quantization:
+                quantization[copy] = quantization[tensor]
+        if tensor in outputs:
+            outputs[tensor] = replace(outputs[tensor], tensor=copies[-1])
+
+    for boundary in network.inputs:
+        fork(boundary.tensor)
+    for node in network.nodes:
+        inputs = tuple(renamed.get((node.name, k), name) for k, name in enumerate(node.inputs))
+        nodes.append(replace(node, inputs=inputs))
+        for tensor in node.outputs:
+            fork(tensor)
+    return replace(
+        network,
+        nodes=tuple(nodes),
+        tensors=tensors,
+        outputs=tuple(outputs[boundary.tensor] for boundary in network.outputs),
+        quantization=quantization,
+    )

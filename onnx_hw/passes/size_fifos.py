@@ -1,0 +1,140 @@
+"""Size the FIFO of every edge by arithmetic: from the firing law, not from simulation.
+
+With all other FIFOs ample, the only causes that run against the direction of the data are this edge's credits and the
+shared buffers inside cores. So every circle of causes through this edge lies among the nodes *between* its producer and
+its consumer: the two alone on a plain chain, all branches of a fork that a join closes. That part, fed and drained
+without delay, decides alone
+
+* ``live_depth``: the least depth at which it does not come to a stop;
+* ``rate_depth``: the least depth at which it keeps the interval of the design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_hw.design import Design, Edge, FifoSize
+from onnx_hw.network import Boundary, Network, Node
+from onnx_hw.ops.schedule import Schedule
+from onnx_hw.timing import DEEPEST_IN_LUTRAM, Events
+
+FRAMES = 4
+"""The interval is taken between the last two; the first ones fill the buffers."""
+
+WORDS_OF_LUTRAM = 16
+
+
+def size_fifos(design: Design) -> Design:
+    """The design with ``live_depth``, ``rate_depth`` and ``depth`` of every edge that has a producer."""
+    schedules = {n.name: n.operator.schedule(design.folding(n)) for n in design.network.nodes}
+    interval = max(schedule.interval for schedule in schedules.values())
+    fifos: dict[str, FifoSize] = {}
+    for edge in design.edges():
+        if edge.producer is None:
+            continue
+        live, rate = depths_of(design, edge, interval, schedules)
+        fifos[edge.tensor] = FifoSize(_affordable(rate), live, rate)
+    return _until_full_rate(replace(design, fifos=fifos), interval, schedules)
+
+
+def depths_of(
+    design: Design, edge: Edge, interval: int, schedules: Mapping[str, Schedule]
+) -> tuple[int, int]:
+    """(live_depth, rate_depth) of one edge for a wanted interval."""
+    part = _between(design, edge)
+    events = Events(part, {node.name: schedules[node.name] for node in part.network.nodes})
+    ample = {e.tensor: 2 * e.beats for e in part.edges()}
+    offers = {
+        e.tensor: np.zeros(FRAMES * e.beats, dtype=np.int64) for e in part.edges() if e.producer is None
+    }
+    seen: dict[int, int | None] = {}
+
+    def interval_at(depth: int) -> int | None:
+        """None in a deadlock."""
+        if depth not in seen:
+            result = events.solve(FRAMES, offers=offers, depths={**ample, edge.tensor: depth})
+            seen[depth] = None if result.waits else result.interval(FRAMES)
+        return seen[depth]
+
+    most = ample[edge.tensor]
+    live = _least(lambda depth: interval_at(depth) is not None, most)
+    rate = _least(lambda depth: (found := interval_at(depth)) is not None and found <= interval, most, live)
+    return live, rate
+
+
+def _least(good: Callable[[int], bool], most: int, start: int = 1) -> int:
+    """The least depth from ``start`` to ``most`` that is good, where deeper is never worse."""
+    bad, depth = start - 1, start
+    while depth < most and not good(depth):
+        bad, depth = depth, min(2 * depth, most)
+    while depth - bad > 1:
+        middle = (bad + depth) // 2
+        if good(middle):
+            depth = middle
+        else:
+            bad = middle
+    return depth
+
+
+def _between(design: Design, edge: Edge) -> Design:
+    """The nodes on any path from an edge's producer to its consumer, as a design of their own."""
+    network = design.network
+    assert edge.producer is not None
+    first, last = edge.producer[0], edge.consumer[0] if edge.consumer else None
+    after: set[str] = {first}
+    for node in network.nodes:
+        if any((p := network.producer(tensor)) and p[0].name in after for tensor in node.inputs):
+            after.add(node.name)
+    before: set[str] = {last} if last else set()
+    for node in reversed(network.nodes):
+        if any(c.name in before for tensor in node.outputs for c, _ in network.consumers(tensor)):
+            before.add(node.name)
+    kept = tuple(node for node in network.nodes if node.name in ({first} | before if last else {first}) & after)
+    return replace(design, network=_part(network, kept))
+
+
+def _part(network: Network, nodes: tuple[Node, ...]) -> Network:
+    made = {tensor for node in nodes for tensor in node.outputs}
+    read = {tensor for node in nodes for tensor in node.inputs}
+
+    def boundary(tensor: str) -> Boundary:
+        kind = network.tensors[tensor]
+        return Boundary(tensor, tensor, kind.shape, np.dtype(np.int64), np.arange(kind.size))
+
+    return Network(
+        network.name,
+        nodes,
+        {tensor: network.tensors[tensor] for tensor in made | read},
+        tuple(boundary(tensor) for tensor in sorted(read - made)),
+        tuple(boundary(tensor) for tensor in sorted(made - read)),
+    )
+
+
+def _affordable(rate_depth: int) -> int:
+    """The depth that costs no more than ``rate_depth``: distributed memory comes in 16 words, block RAM in powers of 2."""
+    if rate_depth <= 2:
+        return rate_depth
+    if rate_depth <= DEEPEST_IN_LUTRAM:
+        return -(-(rate_depth - 1) // WORDS_OF_LUTRAM) * WORDS_OF_LUTRAM + 1  # and the output register
+    return 1 << (rate_depth - 1).bit_length()
+
+
+def _until_full_rate(design: Design, interval: int, schedules: Mapping[str, Schedule]) -> Design:
+    """Depths that are each enough when the others are ample may fall short together: then all grow by a token."""
+    while True:
+        events = Events(design, schedules)
+        offers = {
+            edge.tensor: np.arange(FRAMES * edge.beats) * interval // edge.beats
+            for edge in design.edges()
+            if edge.producer is None
+        }
+        result = events.solve(FRAMES, offers=offers)
+        if not result.waits and result.interval(FRAMES) <= interval:
+            return design
+        deeper = {t: replace(size, depth=_affordable(size.depth + 1)) for t, size in design.fifos.items()}
+        if deeper == design.fifos or max(size.depth for size in deeper.values()) > 1 << 20:
+            return design
+        design = replace(design, fifos=deeper)
