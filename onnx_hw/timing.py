@@ -4,9 +4,9 @@ An engine fires operation k in the least cycle t with
 
 1. t ≥ fire(k - 1) + 1;
 2. every popped token j visible: fire_producer(push of j) + L + V ≤ t (or t ≥ the offer, at a source);
-3. every pushed token j ≥ depth has a place: fire_consumer(pop of j - depth) + 1 ≤ t;
-4. shared buffer: the reader's beat is written: fire_writer(b) + 1 ≤ t; the writer's beat j ≥ capacity finds room:
-   fire_reader(release of j - capacity) + 1 ≤ t.
+3. every pushed token j ≥ depth has a place: fire_consumer(pop of j - depth) + CREDIT_RETURN ≤ t;
+4. shared buffer: the reader's beat is written: fire_writer(b) + BUFFER_DELAY ≤ t; the writer's beat j ≥ capacity finds
+   room: fire_reader(release of j - capacity) + BUFFER_DELAY ≤ t.
 
 A sink pops token j in the least t ≥ max(visible(j), pop(j - 1) + 1) in which it is ready. All conditions are lower
 bounds on sums, so there is a least solution; computing each event once its causes are known finds it without
@@ -21,11 +21,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnx_hw.design import Design
+from onnx_hw.design import Design, Edge
 from onnx_hw.ops.schedule import Schedule
 
 DEEPEST_IN_LUTRAM = 33
 """FIFOs of more tokens live in block RAM."""
+
+CREDIT_RETURN = 1
+"""Cycles from a pop until its place may be reserved again."""
+
+BUFFER_DELAY = 1
+"""Cycles from a write into a shared buffer until an operation that reads it, and from a release until a write."""
 
 
 def visible_after(depth: int) -> int:
@@ -78,11 +84,23 @@ class Track:
 
 @dataclass(frozen=True)
 class Wait:
-    """An engine that will never fire again: operation number, and whom it waits for, in words."""
+    """An engine, or a sink, that will never fire again.
+
+    Attributes:
+        name: (node, engine) or ("sink", tensor).
+        operation: the one that never fires.
+        waits_for: what it lacks, in words.
+        whom: who would have to act first: (node, engine), or ("source", tensor) for one that has ended.
+    """
 
     name: tuple[str, str]
     operation: int
     waits_for: str
+    whom: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        who = f"the sink of {self.name[1]}" if self.name[0] == "sink" else ".".join(self.name)
+        return f"{who} waits in operation {self.operation} for {self.waits_for}"
 
 
 @dataclass(frozen=True)
@@ -92,24 +110,48 @@ class Prediction:
     Attributes:
         fires: (node, engine) -> cycles of its operations, frames end to end.
         sinks: output tensor -> cycle in which each token leaves.
-        waits: empty, or who waits for whom in a deadlock.
+        beats: output tensor -> tokens per frame.
+        waits: who never fires again though there are operations left, and why.
     """
 
     fires: Mapping[tuple[str, str], np.ndarray]
     sinks: Mapping[str, np.ndarray]
-    waits: tuple[Wait, ...]
+    beats: Mapping[str, int]
+    waits: tuple[Wait, ...] = ()
 
     def interval(self, frames: int) -> int:
-        """Cycles between the last tokens of the last two of ``frames`` frames, the slowest output counting."""
-        gaps = []
-        for times in self.sinks.values():
-            tokens = len(times) // frames
-            gaps.append(int(times[frames * tokens - 1] - times[(frames - 1) * tokens - 1]))
-        return max(gaps)
+        """Cycles between the last tokens of frames ``frames - 1`` and ``frames``, the slowest output counting."""
+        return max(
+            int(times[frames * self.beats[name] - 1] - times[(frames - 1) * self.beats[name] - 1])
+            for name, times in self.sinks.items()
+        )
 
-    def latency(self, frames: int) -> int:
+    def latency(self) -> int:
         """Cycles from 0 until the last token of the first frame has left, the slowest output counting."""
-        return max(int(times[len(times) // frames - 1]) + 1 for times in self.sinks.values())
+        return max(int(times[self.beats[name] - 1]) + 1 for name, times in self.sinks.items())
+
+    def circle(self) -> tuple[Wait, ...]:
+        """Waits that hold each other up, each waiting for the next and the last for the first; empty if there are none.
+
+        A deadlock has such a circle; waiting for a source that has ended is no deadlock.
+        """
+        waiting = {wait.name: wait for wait in self.waits}
+        done: set[tuple[str, str]] = set()
+        path: list[tuple[str, str]] = []
+
+        def closes(name: tuple[str, str]) -> tuple[Wait, ...]:
+            if name in path:
+                return tuple(waiting[member] for member in path[path.index(name) :])
+            if name in done or name not in waiting:
+                return ()
+            path.append(name)
+            for other in waiting[name].whom:
+                if found := closes(other):
+                    return found
+            done.add(path.pop())
+            return ()
+
+        return next((found for wait in self.waits if (found := closes(wait.name))), ())
 
 
 def _spread(per_frame: np.ndarray, step: int, frames: int) -> np.ndarray:
@@ -154,25 +196,27 @@ class Events:
         ready = ready or {}
         if depths is None:
             depths = {tensor: size.depth for tensor, size in self.design.fifos.items()}
-        tracks = self._engines(frames)
-        self._buffers(tracks, frames)
-        sinks: dict[str, Track] = {}
-        fixed: list[Track] = []
+        engines = self._engines(frames)
+        sinks = {e.tensor: _sink(e, frames, ready.get(e.tensor)) for e in self.edges if e.consumer is None}
+        self._buffers(engines, frames)
         for edge in self.edges:
-            if edge.producer is None:
-                source = Track(("source", edge.tensor), len(offers[edge.tensor]))
-                source.times = np.asarray(offers[edge.tensor]).tolist()
-                fixed.append(source)
             if edge.consumer is None:
-                trace = ready.get(edge.tensor)
-                sink = Track(("sink", edge.tensor), edge.beats * frames)
-                sink.ready = None if trace is None else np.asarray(trace, dtype=bool).tolist()
-                sinks[edge.tensor] = sink
-            self._connect(edge, tracks, fixed[-1] if edge.producer is None else None, sinks.get(edge.tensor), frames, depths)
-        waits = _run([*tracks.values(), *sinks.values()])
+                consumer, pops = sinks[edge.tensor], np.arange(edge.beats * frames)
+            else:
+                consumer, pops = self._pops(edge.consumer, engines, frames)
+            if edge.producer is None:
+                times = np.asarray(offers[edge.tensor]).tolist()
+                source = Track(("source", edge.tensor), len(times), times=times)
+                # it may end early: the missing tokens are events that never become known
+                index = _waits(consumer.count, pops, np.arange(len(pops)))
+                consumer.waits.append((source, index, 0, f"input {edge.tensor}"))
+            else:
+                self._connect(edge, edge.producer, engines, consumer, pops, depths[edge.tensor])
+        waits = _run([*engines.values(), *sinks.values()])
         return Prediction(
-            {name: np.array(track.times, dtype=np.int64) for name, track in tracks.items()},
+            {name: np.array(track.times, dtype=np.int64) for name, track in engines.items()},
             {tensor: np.array(track.times, dtype=np.int64) for tensor, track in sinks.items()},
+            {edge.tensor: edge.beats for edge in self.edges if edge.consumer is None},
             waits,
         )
 
@@ -183,61 +227,56 @@ class Events:
             for engine in schedule.engines
         }
 
-    def _buffers(self, tracks: dict[tuple[str, str], Track], frames: int) -> None:
+    def _buffers(self, engines: Mapping[tuple[str, str], Track], frames: int) -> None:
         """Rule 4."""
         for node, schedule in self.schedules.items():
             buffer = schedule.buffer
             if buffer is None:
                 continue
-            writer, reader = tracks[node, buffer.writer], tracks[node, buffer.reader]
+            writer, reader = engines[node, buffer.writer], engines[node, buffer.reader]
             beats, operations = writer.count // frames, reader.count // frames
             at = np.flatnonzero(buffer.needs >= 0)
             needs = _spread(buffer.needs[at], beats, frames)
             index = _waits(reader.count, _spread(at, operations, frames), needs)
-            reader.waits.append((writer, index, 1, f"{node}.{buffer.writer} to write into the buffer"))
+            reader.waits.append((writer, index, BUFFER_DELAY, f"{node}.{buffer.writer} to write into the buffer"))
             # beats given back after each reader operation, all frames; beat j waits for the release of j - capacity
             given_back = _spread(buffer.released, beats, frames)
             late = np.arange(buffer.capacity, writer.count)
             release = np.searchsorted(given_back, late - buffer.capacity, side="right")
             index = _waits(writer.count, late, release)
-            writer.waits.append((reader, index, 1, f"{node}.{buffer.reader} to free the buffer"))
+            writer.waits.append((reader, index, BUFFER_DELAY, f"{node}.{buffer.reader} to free the buffer"))
+
+    def _pops(self, end: tuple[str, str], engines: Mapping[tuple[str, str], Track], frames: int) -> tuple[Track, np.ndarray]:
+        """The engine that pops at an input port, and the operations that do."""
+        node, port = end
+        engine = next(engine for engine in self.schedules[node].engines if port in engine.pops)
+        return engines[node, engine.name], _spread(engine.pops[port], engine.operations, frames)
 
     def _connect(
         self,
-        edge: object,
-        tracks: dict[tuple[str, str], Track],
-        source: Track | None,
-        sink: Track | None,
-        frames: int,
-        depths: Mapping[str, int],
+        edge: Edge,
+        start: tuple[str, str],
+        engines: Mapping[tuple[str, str], Track],
+        consumer: Track,
+        pops: np.ndarray,
+        depth: int,
     ) -> None:
-        """Rules 2 and 3 for one edge."""
-        from onnx_hw.design import Edge
-
-        assert isinstance(edge, Edge)
-        if edge.consumer is None:
-            assert sink is not None
-            consumer, pops = sink, np.arange(sink.count)
-        else:
-            node, port = edge.consumer
-            engine = next(e for e in self.schedules[node].engines if port in e.pops)
-            consumer, pops = tracks[node, engine.name], _spread(engine.pops[port], engine.operations, frames)
-        if source is not None:
-            # a source may end early: the missing tokens are events that never become known
-            index = _waits(consumer.count, pops, np.arange(len(pops)))
-            consumer.waits.append((source, index, 0, f"input {edge.tensor}"))
-            return
-        assert edge.producer is not None
-        node, port = edge.producer
-        engine = next(e for e in self.schedules[node].engines if port in e.pushes)
-        producer, pushes = tracks[node, engine.name], _spread(engine.pushes[port], engine.operations, frames)
+        """Rules 2 and 3 for one edge that has a producer."""
+        node, port = start
+        engine = next(engine for engine in self.schedules[node].engines if port in engine.pushes)
+        producer = engines[node, engine.name]
+        pushes = _spread(engine.pushes[port], engine.operations, producer.count // engine.operations)
         if len(pushes) != len(pops):
             raise ValueError(f"edge {edge.tensor}: {len(pushes)} tokens are pushed and {len(pops)} popped")
-        depth = depths[edge.tensor]
         index = _waits(consumer.count, pops, pushes)
         consumer.waits.append((producer, index, engine.latency + visible_after(depth), f"a token on {edge.tensor}"))
         index = _waits(producer.count, pushes[depth:], pops[: max(0, len(pops) - depth)])
-        producer.waits.append((consumer, index, 1, f"room on {edge.tensor}"))
+        producer.waits.append((consumer, index, CREDIT_RETURN, f"room on {edge.tensor}"))
+
+
+def _sink(edge: Edge, frames: int, ready: np.ndarray | None) -> Track:
+    trace = None if ready is None else np.asarray(ready, dtype=bool).tolist()
+    return Track(("sink", edge.tensor), edge.beats * frames, ready=trace)
 
 
 def _run(tracks: list[Track]) -> tuple[Wait, ...]:
@@ -257,8 +296,8 @@ def _run(tracks: list[Track]) -> tuple[Wait, ...]:
 
 def _explain(track: Track) -> Wait:
     k = len(track.times)
-    reasons = [what for other, index, _, what in track.waits if index[k] >= len(other.times)]
-    return Wait(track.name, k, " and ".join(reasons))
+    reasons = [(what, other.name) for other, index, _, what in track.waits if index[k] >= len(other.times)]
+    return Wait(track.name, k, " and ".join(what for what, _ in reasons), tuple(name for _, name in reasons))
 
 
 def predict(
