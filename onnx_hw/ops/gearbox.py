@@ -29,7 +29,7 @@ class Gearbox(Operator):
     operand: Tensor
     capacity: int | None = None
 
-    LATENCY = 2
+    LATENCY = 3
 
     def operands(self) -> tuple[Tensor, ...]:
         return (self.operand,)

@@ -1,7 +1,7 @@
 """The same elements in beats of another width. Two engines over a ring; one beat per cycle on the busier side.
 
 The writer stores a beat of ``in_lanes``; the reader emits one of ``out_lanes`` once all its elements are there. (A
-single engine would lose a cycle per pixel for some ratios.) Latency 2.
+single engine would lose a cycle per pixel for some ratios.) Latency 3.
 
 The ring consists of *blocks* of lcm(in_lanes, out_lanes) elements, in which beats of either width always lie at the
 same few places; a pixel begins a new block, and its last block may be cut short.
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from math import gcd, lcm
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.lib import memory
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed, pick
@@ -31,7 +32,7 @@ class Gearbox(Core):
         depth: FIFO depth of the output.
     """
 
-    LATENCY = 2
+    LATENCY = 3
 
     def __init__(
         self, *, channels: int, bits: int, signed: bool, in_lanes: int, out_lanes: int, capacity: int, depth: int
@@ -75,32 +76,37 @@ class Gearbox(Core):
         return m
 
     def _move(self, m: Module, writer: Engine, reader: Engine) -> None:
-        """The ring, in groups of elements that are never separated."""
+        """The ring, in groups of elements that are never separated: a small memory for each place of a block."""
         group = gcd(self.in_lanes, self.out_lanes)
         size = group * self.element.width
         in_groups, out_groups = self.in_lanes // group, self.out_lanes // group
-        groups = max(self.in_places * in_groups, self.out_places * out_groups)
 
         write = delayed(m, writer.fire, 1, "write_beat", strobe=True)
         data = delayed(m, bits_of(self.i.payload), 1, "data")
         write_block, write_place = (delayed(m, at, 1, "write_at") for at in self._position(m, writer, self.in_places))
         read_block, read_place = (delayed(m, at, 1, "read_at") for at in self._position(m, reader, self.out_places))
 
-        ring = [
-            [Signal(size, name=f"block{block}_{k}", reset_less=True) for k in range(groups)]
-            for block in range(self.blocks)
-        ]
-        for number, block in enumerate(ring):
-            for k, slot in enumerate(block[: self.in_places * in_groups]):
-                place, part = divmod(k, in_groups)
-                with m.If(write & (write_block == number) & (write_place == place)):
-                    m.d.sync += slot.eq(data[part * size : (part + 1) * size])
-        chosen = Signal(size * out_groups, reset_less=True)
-        with m.Switch(Cat(read_place, read_block)):
-            for number, block in enumerate(ring):
-                for place in range(self.out_places):
-                    with m.Case(number << len(read_place) | place):
-                        m.d.sync += chosen.eq(Cat(*block[place * out_groups : (place + 1) * out_groups]))
+        stored: list[Value] = []  # stage 2: every group of the block that is read
+        for k in range(self.in_places * in_groups):
+            place, part = divmod(k, in_groups)
+            m.submodules[f"group{k}"] = ring = memory.Memory(
+                shape=size, depth=max(2, self.blocks), init=[], attrs={"ram_style": "distributed"}
+            )
+            write_port, read_port = ring.write_port(), ring.read_port(domain="comb")
+            m.d.comb += [
+                write_port.addr.eq(write_block),
+                write_port.data.eq(data[part * size : (part + 1) * size]),
+                write_port.en.eq(write & (write_place == place)),
+                read_port.addr.eq(read_block),
+            ]
+            stored.append(delayed(m, read_port.data, 1, f"group{k}"))
+        stored += [Const(0, size)] * (self.out_places * out_groups - len(stored))
+
+        chosen = Signal(size * out_groups, reset_less=True)  # stage 3
+        with m.Switch(delayed(m, read_place, 1, "read_place")):
+            for place in range(self.out_places):
+                with m.Case(place):
+                    m.d.sync += chosen.eq(Cat(*stored[place * out_groups : (place + 1) * out_groups]))
         m.d.comb += bits_of(self.outboxes["o"].data).eq(chosen)
 
     def _position(self, m: Module, engine: Engine, places: int) -> tuple[Signal, Signal]:
