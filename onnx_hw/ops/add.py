@@ -25,6 +25,7 @@ class Add(Operator):
     b: Tensor
 
     inputs = ("a", "b")
+    one_width = True
     LATENCY = 1
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ class Fork(Operator):
     operand: Tensor
     count: int = 2
 
+    one_width = True
     LATENCY = 0
 
     @property

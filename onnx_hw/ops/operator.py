@@ -72,6 +72,8 @@ class Operator(ABC):
 
     inputs: ClassVar[tuple[str, ...]] = ("i",)
     outputs: ClassVar[tuple[str, ...]] = ("o",)
+    one_width: ClassVar[bool] = False
+    """Whether all streams of the core have the same number of lanes."""
 
     @abstractmethod
     def operands(self) -> tuple[Tensor, ...]:
@@ -108,6 +110,17 @@ class Operator(ABC):
     def cycles(self, folding: Folding) -> int:
         """Operations per frame of the busiest engine: the node's own initiation interval."""
         return self.schedule(folding).interval
+
+    def illegal(self, folding: Folding) -> str:
+        """Why a folding cannot be built, or an empty text."""
+        (given, *_), (made, *_) = self.operands(), self.results()
+        if not 1 <= folding.in_lanes <= given.channels:
+            return f"the lanes in must be 1..{given.channels}"
+        if not 1 <= folding.out_lanes <= made.channels:
+            return f"the lanes out must be 1..{made.channels}"
+        if self.one_width and folding.in_lanes != folding.out_lanes:
+            return "the lanes in and out must be equal here"
+        return ""
 
     @property
     def macs(self) -> int:

@@ -29,6 +29,7 @@ class Reduce(Operator):
     operand: Tensor
     kind: str
 
+    one_width = True
     LATENCY = 2
 
     def __post_init__(self) -> None:

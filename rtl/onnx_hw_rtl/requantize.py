@@ -17,7 +17,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
-from onnx_hw_rtl.multiplier import WideMultiplier
+from onnx_hw_rtl.multiplier import Multiplier, WideMultiplier
 from onnx_hw_rtl.rom import Rom
 from onnx_hw_rtl.stream import beat
 
@@ -58,13 +58,9 @@ class MultiplyAddShift:
     @property
     def latency(self) -> int:
         """From the beat to its result: constants, product, sum, correction, clamp."""
-        product = 1 if self.multiplier_bits == 1 else self._wide().LATENCY
+        wide = (self.clamp.width > WideMultiplier.LIMB) + (self.multiplier_bits > WideMultiplier.LIMB)
+        product = 1 if self.multiplier_bits == 1 else Multiplier.LATENCY + wide
         return 4 + product + 1 + (self.tie_bit is not None) + 1
-
-    def _wide(self) -> WideMultiplier:
-        return WideMultiplier(
-            self.clamp.width, self.multiplier_bits, a_signed=self.clamp.signed, b_signed=False
-        )
 
     def lane(self, m: Module, name: str, x: Value, chunk: Value, channels: Sequence[int]) -> Value:
         saturated = _delayed(m, _saturate(m, name, x, self.clamp), 2, f"{name}_x")
@@ -80,7 +76,7 @@ class MultiplyAddShift:
             m.d.sync += product.eq(Mux(factor, saturated, 0))
             late = _delayed(m, addend, 1, f"{name}_addend")
         else:
-            multiplier = self._wide()
+            multiplier = WideMultiplier(self.clamp.width, bits, a_signed=self.clamp.signed, b_signed=False)
             m.submodules[f"{name}_multiplier"] = multiplier
             m.d.comb += [multiplier.a.eq(saturated), multiplier.b.eq(factor)]
             product = multiplier.p

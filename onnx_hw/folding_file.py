@@ -1,0 +1,78 @@
+"""The folding as a text that people edit: TOML, one line per node.
+
+    [folding]
+    "conv1" = { in = 9, out = 4 }
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from onnx_hw.design import Design
+from onnx_hw.errors import Problem, UserError, user_error
+from onnx_hw.network import Network
+from onnx_hw.ops.operator import Folding
+from onnx_hw.spelling import did_you_mean
+
+
+def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
+    """The file for the foldings of a design's nodes, gearboxes left out: they follow from the others."""
+    lines = [
+        "# Integers per beat on the inputs and outputs of each core. Read it back with --folding.",
+        "[folding]",
+    ]
+    for node in design.network.nodes:
+        if node.name in chosen:
+            fold = chosen[node.name]
+            name = json.dumps(node.name, ensure_ascii=False)
+            cycles = node.operator.cycles(fold)
+            lines.append(f"{name} = {{ in = {fold.in_lanes}, out = {fold.out_lanes} }}  # {node.operator!r}, {cycles} cycles")
+    return "\n".join(lines) + "\n"
+
+
+def read_foldings(path: Path, network: Network) -> dict[str, Folding]:
+    """The foldings of every node of a network (with forks).
+
+    Raises:
+        UserError: everything that is wrong with the file, at once.
+    """
+    try:
+        stored = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise user_error("folding-file", f"the folding file must be readable: {error.strerror}", where=str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise user_error("folding-file", f"the folding file must be TOML: {error}", where=str(path)) from None
+    table = stored.get("folding")
+    if not isinstance(table, dict):
+        raise user_error("folding-file", "the folding file must have a table [folding]", where=str(path))
+    problems: list[Problem] = []
+    foldings: dict[str, Folding] = {}
+    names = [node.name for node in network.nodes]
+    for name in table:
+        if name not in names:
+            problems.append(
+                Problem("folding-node", f"there is no core `{name}`", f"{path} [folding]", did_you_mean(name, names), "schedule")
+            )
+    for node in network.nodes:
+        where = f"{path} [folding] {json.dumps(node.name, ensure_ascii=False)}"
+        entry = table.get(node.name)
+        if entry is None:
+            problems.append(Problem("folding-missing", f"the core `{node.name}` must have a folding", where, "", "schedule"))
+            continue
+        lanes = [entry.get(key) for key in ("in", "out")] if isinstance(entry, dict) else [None, None]
+        if any(not isinstance(value, int) or isinstance(value, bool) for value in lanes) or set(entry) != {"in", "out"}:
+            problems.append(
+                Problem("folding-entry", f"a folding must be {{ in = N, out = M }}, not {entry!r}", where, "", "schedule")
+            )
+            continue
+        folding = Folding(*lanes)
+        told = node.operator.illegal(folding)
+        if told:
+            problems.append(Problem("folding-lanes", f"{told}, not {folding!r}", where, "", "schedule"))
+        foldings[node.name] = folding
+    if problems:
+        raise UserError(*problems)
+    return foldings

@@ -1,0 +1,101 @@
+"""Requantizers without arithmetic, which exist for every step function: a table of values, a search of thresholds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_hw.integers import Int
+from onnx_hw.quantize.steps import Steps
+
+__all__ = ["Table", "Thresholds", "table", "thresholds"]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """y = entries[channel, saturate(x) − clamp.min].
+
+    Attributes:
+        clamp: the type to which x saturates.
+        entries: (channels, 2^clamp.bits) int64.
+        low, high: bounds of the entries.
+    """
+
+    clamp: Int
+    entries: np.ndarray
+    low: int
+    high: int
+
+    @property
+    def channels(self) -> int:
+        return len(self.entries)
+
+    @property
+    def bits(self) -> int:
+        """Size of the memory."""
+        return int(self.entries.size) * Int.holding(self.low, self.high).bits
+
+    def apply(self, channel: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """What the circuit computes for pairs (channel, x); int64."""
+        return self.entries[channel, np.clip(x, self.clamp.min, self.clamp.max) - self.clamp.min]
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """y = low + number of thresholds that are at most saturate(x): a binary search, one comparison per bit of y.
+
+    Attributes:
+        clamp: the type to which x saturates; it holds every threshold.
+        thresholds: (channels, 2^depth − 1) int64, ascending, filled up with ``clamp.max``.
+        low, high: low + passed thresholds is clamped to ``high``, which makes the filling harmless.
+    """
+
+    clamp: Int
+    thresholds: np.ndarray
+    low: int
+    high: int
+
+    @property
+    def channels(self) -> int:
+        return len(self.thresholds)
+
+    @property
+    def depth(self) -> int:
+        """Comparisons one after the other."""
+        return self.thresholds.shape[1].bit_length()
+
+    @property
+    def bits(self) -> int:
+        """Size of the memories of all steps together."""
+        return int(self.thresholds.size) * self.clamp.bits
+
+    def apply(self, channel: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """What the circuit computes for pairs (channel, x); int64."""
+        saturated = np.clip(x, self.clamp.min, self.clamp.max)
+        passed = np.zeros(saturated.shape, dtype=np.int64)
+        for step in reversed(range(self.depth)):
+            middle = passed + (1 << step) - 1
+            passed += np.where(saturated >= self.thresholds[channel, middle], 1 << step, 0)
+        return np.minimum(self.low + passed, self.high)
+
+
+def table(exact: Steps) -> Table:
+    """The values of every argument that matters."""
+    clamp = Int.holding(*exact.busy)
+    x = np.clip(np.arange(clamp.min, clamp.max + 1), exact.first, exact.last)
+    entries = np.stack([exact.at(np.full(len(x), c), x) for c in range(exact.channels)])
+    return Table(clamp, entries, exact.low, exact.high)
+
+
+def thresholds(exact: Steps) -> Thresholds:
+    """The thresholds themselves, as many as the search visits.
+
+    One that no argument reaches stands behind the last argument, so that then nothing saturates at the top.
+    """
+    low, high = exact.busy
+    clamp = Int.holding(low, high if exact.reached.all() else exact.last + 1)
+    depth = max(1, (exact.high - exact.low).bit_length())
+    rows = np.full((exact.channels, (1 << depth) - 1), clamp.max, dtype=np.int64)
+    rows[:, : exact.high - exact.low] = np.clip(exact.thresholds, clamp.min, clamp.max)
+    return Thresholds(clamp, rows, exact.low, exact.high)

@@ -1,0 +1,235 @@
+"""Requantizing with one multiplication: y = clamp((saturate(x)·m + c) >> S, low, high), and the search for m, c, S.
+
+The zero point, the bias and the rounding are all in c. S is common to the layer, m and c belong to a channel. Equality
+with the thresholds T_k of the exact function is, for every k that some x reaches or misses,
+
+    T_k·m + c ≥ D_k     and     (T_k − 1)·m + c < D_k,     D_k = k·2^S,
+
+so for a given m the addends form the interval max(D_k − T_k·m) ≤ c ≤ min(D_k − 1 − (T_k − 1)·m). Its length is a
+concave function of m, so the least m with a non-empty one is found by Newton's method from the left, in integers.
+
+Ties. With multipliers like 2^−5 every step of the exact function is a tie (half to even), and the thresholds lie
+alternately on and behind a line: no m and c exist. The circuit then subtracts 2^e from the sum before the shift where
+bit S of the sum shows a value k of the parity that a tie does not reach. That only moves those steps,
+D_k = k·2^S + 2^e, and the search stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_hw.integers import Int
+from onnx_hw.quantize.steps import Steps
+
+__all__ = ["WIDEST_MULTIPLIER", "MultiplyAddShift", "find"]
+
+WIDEST_MULTIPLIER = 36
+"""Bits of the widest multiplier looked for: two hardware multipliers beside one."""
+
+_NARROW = 60
+"""Below 2^60 every product of the search, and twice its sum, stays within int64."""
+
+TieBit = Callable[[int], int | None]
+"""The bit e of the tie correction for a shift S; None without correction."""
+
+
+@dataclass(frozen=True, eq=False)
+class MultiplyAddShift:
+    """y = clamp((t − correction) >> shift, low, high) with t = saturate(x)·multiplier + addend.
+
+    Attributes:
+        clamp: the type to which x saturates.
+        multipliers: (channels,) object array of ints, not negative.
+        addends: (channels,) object array of ints.
+        shift: S.
+        low, high: the result is clamped to this range.
+        tie_bit: e; None where no correction is needed, so that ``correction`` is 0.
+        tie_parity: the correction is 2^e where bit S of t equals this, else 0.
+    """
+
+    clamp: Int
+    multipliers: np.ndarray
+    addends: np.ndarray
+    shift: int
+    low: int
+    high: int
+    tie_bit: int | None = None
+    tie_parity: int = 1
+
+    @property
+    def channels(self) -> int:
+        return len(self.multipliers)
+
+    @property
+    def multiplier_type(self) -> Int:
+        """Holds every multiplier."""
+        return Int.holding(0, int(self.multipliers.max()))
+
+    @property
+    def addend_type(self) -> Int:
+        """Holds every addend."""
+        return Int.holding(int(self.addends.min()), int(self.addends.max()))
+
+    @property
+    def sum_type(self) -> Int:
+        """Holds x·m, t and the corrected t for every saturated x and every channel; always signed."""
+        correction = 0 if self.tie_bit is None else 1 << self.tie_bit
+        pairs = list(zip(self.multipliers, self.addends, strict=True))
+        low = min(self.clamp.min * m + min(c, 0) for m, c in pairs) - correction
+        high = max(self.clamp.max * m + max(c, 0) for m, c in pairs)
+        return Int(Int.holding(min(low, -1), max(high, 0)).bits)
+
+    @property
+    def multiplierless(self) -> bool:
+        """No multiplication at all: every channel multiplies by 0 or by the same power of two (times 2^−S)."""
+        return all(m in (0, 1) for m in self.multipliers)
+
+    def apply(self, channel: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """What the circuit computes for pairs (channel, x), with its exact integers; int64."""
+        dtype = np.int64 if self.sum_type.bits <= 63 else object
+        saturated = np.clip(x, self.clamp.min, self.clamp.max).astype(dtype)
+        t = saturated * self.multipliers.astype(dtype)[channel] + self.addends.astype(dtype)[channel]
+        if self.tie_bit is not None:
+            t = t - np.where((t >> self.shift) % 2 == self.tie_parity, 1 << self.tie_bit, 0)
+        return np.clip(t >> self.shift, self.low, self.high).astype(np.int64)
+
+
+def find(exact: Steps) -> MultiplyAddShift | None:
+    """The one with the least shift, hence the narrowest multipliers; None if none within ``WIDEST_MULTIPLIER``."""
+    clamp = Int.holding(*exact.busy)
+    if exact.low == exact.high:
+        zeros = np.zeros(exact.channels, dtype=object)
+        return MultiplyAddShift(clamp, zeros, zeros + exact.low, 0, exact.low, exact.high)
+    constraints = _Constraints.of(exact)
+    for tie_bit in constraints.tie_bits():
+        found = constraints.least_shift(tie_bit)
+        if found is None:
+            continue
+        shift, multipliers = found
+        bit = tie_bit(shift)
+        addends = constraints.addends(multipliers, shift, bit)
+        return MultiplyAddShift(
+            clamp, multipliers.astype(object), addends, shift, exact.low, exact.high, bit, exact.parity
+        )
+    return None
+
+
+class _TooWide(Exception):
+    """Every feasible multiplier is wider than ``WIDEST_MULTIPLIER``."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Constraints:
+    """The linear constraints of one layer: a row per channel, a column per value k.
+
+    Attributes:
+        thresholds: T_k.
+        levels: k, a single row.
+        odd: bool, a single row: k has the parity that a tie does not reach.
+        reached, missed: bool: whether the constraint on T_k and the one on T_k − 1 exist.
+        deepest: the greatest shift worth a look.
+    """
+
+    thresholds: np.ndarray
+    levels: np.ndarray
+    odd: np.ndarray
+    reached: np.ndarray
+    missed: np.ndarray
+    deepest: int
+
+    @classmethod
+    def of(cls, exact: Steps) -> _Constraints:
+        clamp = Int.holding(*exact.busy)
+        low, high = max(exact.first, clamp.min), min(exact.last, clamp.max)  # what x is after saturation
+        levels = np.arange(exact.low + 1, exact.high + 1, dtype=np.int64)
+        deepest = WIDEST_MULTIPLIER + (high - low).bit_length()
+        product = max(abs(low), abs(high) + 1).bit_length() + WIDEST_MULTIPLIER
+        target = int(np.abs(levels).max()).bit_length() + deepest
+        dtype = np.int64 if max(product, target) < _NARROW else object
+        return cls(
+            np.clip(exact.thresholds, low, high + 1).astype(dtype),
+            levels.astype(dtype),
+            levels % 2 == exact.parity,
+            exact.reached,
+            exact.missed,
+            deepest,
+        )
+
+    def tie_bits(self) -> Iterator[TieBit]:
+        """Corrections to try, the plainest first.
+
+        Bit 0 serves multipliers that are exact (m = M·2^S). Others, such as 1/36, need a correction of about M/2, half
+        a step of x.
+        """
+        yield lambda shift: None
+        yield lambda shift: 0
+        real = np.where(self.reached & self.missed, self.thresholds, self.thresholds.min())
+        steps_per_level = int((real.max(axis=1) - real.min(axis=1)).max()) // len(self.levels)
+        for below in range(steps_per_level.bit_length(), steps_per_level.bit_length() + 3):
+            yield lambda shift, below=below: max(0, shift - below)  # type: ignore[misc]
+
+    def least_shift(self, tie_bit: TieBit) -> tuple[int, np.ndarray] | None:
+        """The least shift for which every channel has a multiplier, with the least multipliers.
+
+        By bisection: a solution for S, doubled, is one for S + 1.
+        """
+        low, high, best = 0, self.deepest, None
+        while low <= high:
+            shift = (low + high) // 2
+            try:
+                multipliers = self.least_multipliers(shift, tie_bit(shift))
+            except _TooWide:
+                high = shift - 1
+                continue
+            if multipliers is None:
+                low = shift + 1
+            else:
+                best, high = (shift, multipliers), shift - 1
+        return best
+
+    def least_multipliers(self, shift: int, tie_bit: int | None) -> np.ndarray | None:
+        """(channels,) the least feasible multipliers; None if some channel has none for this shift."""
+        channels = np.arange(len(self.thresholds))
+        multipliers = np.zeros(len(channels), dtype=self.thresholds.dtype)
+        while True:
+            lower, upper = self.bounds(multipliers, shift, tie_bit)
+            j, k = lower.argmax(axis=1), upper.argmin(axis=1)
+            two_sided = self.reached[channels, j] & self.missed[channels, k]
+            gap = np.where(two_sided, lower[channels, j] - upper[channels, k], 0)
+            empty = gap > 0
+            if not empty.any():
+                return multipliers
+            # the gap is convex in m, so a unit of m closes at most what it closes here: a tangent
+            closes = (self.thresholds[channels, j] - self.thresholds[channels, k] + 1)[empty]
+            if (closes <= 0).any():
+                return None
+            multipliers[empty] += -(-gap[empty] // closes)
+            if (multipliers >> WIDEST_MULTIPLIER).any():
+                raise _TooWide
+
+    def bounds(self, multipliers: np.ndarray, shift: int, tie_bit: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """What every constraint allows c to be, at least and at most."""
+        targets = self.levels * (1 << shift) + self.odd * (0 if tie_bit is None else 1 << tie_bit)
+        at_least = targets - self.thresholds * multipliers[:, np.newaxis]
+        at_most = at_least + multipliers[:, np.newaxis] - 1
+        beyond = 1 << 62 if self.thresholds.dtype == np.int64 else 1 << 512
+        return np.where(self.reached, at_least, -beyond), np.where(self.missed, at_most, beyond)
+
+    def addends(self, multipliers: np.ndarray, shift: int, tie_bit: int | None) -> np.ndarray:
+        """(channels,) of the feasible addends those with the most trailing zeros: what is added is narrow."""
+        lower, upper = self.bounds(multipliers, shift, tie_bit)
+        intervals = zip(lower.max(axis=1).tolist(), upper.min(axis=1).tolist(), strict=True)
+        return np.array([_roundest(low, high) for low, high in intervals], dtype=object)
+
+
+def _roundest(low: int, high: int) -> int:
+    """The multiple of the greatest power of two within ``low..high``."""
+    bits = 0
+    while -(-low >> bits + 1) << bits + 1 <= high:
+        if bits > 600:
+            return 0
+        bits += 1
+    return -(-low >> bits) << bits
