@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,27 +11,33 @@ import numpy as np
 
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.findings import Findings, quote
+from onnx_hw.onnx.inline_functions import Body, Inliner
 from onnx_hw.onnx.model import Graph, Model, Node, Tensor, Value
+from onnx_hw.onnx.opsets import NEWEST
+from onnx_hw.onnx.signatures import standard_domains
 from onnx_hw.onnx.source import SourceGraph, SourceModel, SourceNode, SourceValue, Type
+from onnx_hw.onnx.validate_signatures import check_node
 
 
 def build_model(source: SourceModel, path: Path | None, findings: Findings) -> Model:
     """The ``Model`` of a file in which nothing was refused; facts worth telling go to ``findings.notes``."""
-    graph = GraphBuilder(source.opsets, source.ir_version, findings).build(source.graph)
+    builder = GraphBuilder(source.ir_version, Inliner.of(source), findings)
+    graph = builder.build(source.graph, Body(source.opsets))
     name = path.stem if path is not None else source.graph.name
     return Model(name, graph, source.opsets, source.ir_version, path, tuple(findings.notes))
 
 
 @dataclass(frozen=True)
 class GraphBuilder:
-    """Builds graphs whose nodes mean the given operator sets."""
+    """Builds the graphs of one model, functions inlined."""
 
-    opsets: Mapping[str, int]
     ir_version: int
+    inliner: Inliner
     findings: Findings
 
-    def build(self, source: SourceGraph) -> Graph:
-        """One graph or subgraph."""
+    def build(self, source: SourceGraph, body: Body) -> Graph:
+        """One graph or subgraph, whose names mean what ``body`` says."""
+        inlined = len(self.inliner.values)
         constants: dict[str, np.ndarray] = {}
         values: dict[str, Value] = {}
         for value in (*source.values, *source.inputs, *source.outputs):
@@ -41,19 +47,17 @@ class GraphBuilder:
             self._add_constant(constant.name, constant.tensor, constants, values)
         listed = [value.name for value in source.inputs]
         defaults = tuple(name for name in listed if name in constants)
-        if defaults and self.ir_version >= 4:
-            self.findings.note(
-                f"{len(defaults)} of the graph's inputs have default values and are frozen to them: "
-                + ", ".join(quote(name) for name in defaults[:5])
-                + (", …" if len(defaults) > 5 else "")
-            )
+        self._note_defaults(defaults)
         nodes = []
-        for node in source.nodes:
+        for node, of in self.inliner.nodes(source.nodes, body):
             tensor = constant_result(node)
             if tensor is None:
-                nodes.append(self._node(node))
+                nodes.append(self._node(node, of))
             else:
                 self._add_constant(node.outputs[0], tensor, constants, values)
+        for value in self.inliner.values[inlined:]:
+            values.setdefault(value.name, value_of(value))
+        del self.inliner.values[inlined:]
         return Graph(
             name=source.name,
             nodes=tuple(nodes),
@@ -64,28 +68,38 @@ class GraphBuilder:
             defaults=defaults,
         )
 
+    def _note_defaults(self, names: Sequence[str]) -> None:
+        """Before IR version 4 listing constants as inputs was the only way to write them; since then it is a choice."""
+        if names and self.ir_version >= 4:
+            shown = ", ".join(quote(name) for name in names[:3]) + (", …" if len(names) > 3 else "")
+            self.findings.note(f"inputs with a default value are frozen to it: {len(names)} ({shown})")
+
     @staticmethod
     def _add_constant(name: str, tensor: Tensor, constants: dict[str, np.ndarray], values: dict[str, Value]) -> None:
         constants[name] = tensor.array
         values[name] = Value(name, tensor.element_type, tensor.array.shape)
 
-    def _node(self, source: SourceNode) -> Node:
+    def _node(self, source: SourceNode, body: Body) -> Node:
+        version = body.opsets.get(source.domain) or (1 if source.domain else NEWEST[""])
+        if body.names is not None and source.domain in standard_domains():
+            # Omitted arguments and attributes of the call may leave a node of the function without what it needs.
+            check_node(source, version, self.findings)
         return Node(
             name=source.name,
             op_type=source.op_type,
             domain=source.domain,
-            version=self.opsets.get(source.domain, 1),
+            version=version,
             inputs=source.inputs,
             outputs=source.outputs,
-            attributes={attribute.name: self._attribute(attribute.value) for attribute in source.attributes},
+            attributes={attribute.name: self._attribute(attribute.value, body) for attribute in source.attributes},
             where=source.where,
         )
 
-    def _attribute(self, value: Any) -> Any:
+    def _attribute(self, value: Any, body: Body) -> Any:
         if isinstance(value, tuple):
-            return tuple(self._attribute(item) for item in value)
+            return tuple(self._attribute(item, body) for item in value)
         if isinstance(value, SourceGraph):
-            return self.build(value)
+            return self.build(*self.inliner.graph(value, body))
         if isinstance(value, Tensor) and BY_NAME[value.element_type].native:
             return value.array
         if isinstance(value, Type):

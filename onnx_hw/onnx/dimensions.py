@@ -50,10 +50,11 @@ def bind_dimensions(model: Model, sizes: Mapping[str, int]) -> Model:
         raise UserError(*problems)
     if not sizes:
         return model
-    return replace(model, graph=_graph(model.graph, sizes))
+    return replace(model, graph=substituted(model.graph, sizes))
 
 
-def _graph(graph: Graph, sizes: Mapping[str, int]) -> Graph:
+def substituted(graph: Graph, sizes: Mapping[str, int]) -> Graph:
+    """The graph with numbers for dimension variables, subgraphs included; names it does not have are no matter."""
     return replace(
         graph,
         nodes=tuple(_node(node, sizes) for node in graph.nodes),
@@ -71,9 +72,9 @@ def _node(node: Node, sizes: Mapping[str, int]) -> Node:
 
 def _attribute(value: Any, sizes: Mapping[str, int]) -> Any:
     if isinstance(value, Graph):
-        return _graph(value, sizes)
+        return substituted(value, sizes)
     if isinstance(value, tuple) and value and isinstance(value[0], Graph):
-        return tuple(_graph(graph, sizes) for graph in value)
+        return tuple(substituted(graph, sizes) for graph in value)
     return value
 
 

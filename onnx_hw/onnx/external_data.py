@@ -56,23 +56,11 @@ class SideFiles:
             needed: bytes the tensor's type and dimensions ask for.
             where: place of the tensor in the model.
         """
-        before = findings.refusals
-        keys = _keys(entries, where, findings)
-        location = keys.get("location", "")
-        fault = _location_fault(location)
-        if fault:
-            _refuse(
-                findings,
-                "external-path",
-                f"location must be a relative path inside the model's folder; {quote(location)} {fault}",
-                where,
-                "move the data file into the model's folder and name it by its plain file name",
-            )
-        offset = _number(keys, "offset", where, findings)
-        length = _number(keys, "length", where, findings)
-        if fault or findings.refusals > before:
+        keys = self.check_location(entries, where, findings)
+        if keys is None:
             return None
-        file = self._file(location, where, findings)
+        offset, length = _number(keys, "offset"), _number(keys, "length")
+        file = self._file(keys["location"], where, findings)
         if file is None:
             return None
         offset = 0 if offset is None else offset
@@ -81,6 +69,31 @@ class SideFiles:
         if "checksum" in keys and not self._checksum_agrees(file, keys["checksum"], where, findings):
             return None
         return memoryview(file.content)[offset : offset + needed]
+
+    def check_location(
+        self, entries: Sequence[tuple[str, str]], where: str, findings: Findings
+    ) -> dict[str, str] | None:
+        """The keys of a tensor's ``external_data``, checked by themselves; None after reporting a fault."""
+        before = findings.refusals
+        keys = _keys(entries, where, findings)
+        location = keys.setdefault("location", "")
+        if fault := _location_fault(location):
+            _refuse(
+                findings,
+                "external-path",
+                f"location must be a relative path inside the model's folder; {quote(location)} {fault}",
+                where,
+                "move the data file into the model's folder and name it by its plain file name",
+            )
+        for key in ("offset", "length"):
+            if key in keys and not _DECIMAL.fullmatch(keys[key]):
+                _refuse(
+                    findings,
+                    "external-number",
+                    f"{key} must be a decimal number of bytes, zero or more, not {quote(keys[key])}",
+                    where,
+                )
+        return None if findings.refusals > before else keys
 
     def _file(self, location: str, where: str, findings: Findings) -> MappedFile | None:
         name = "/".join(part for part in location.split("/") if part not in ("", "."))
@@ -165,18 +178,8 @@ def _location_fault(location: str) -> str:
     return ""
 
 
-def _number(keys: dict[str, str], key: str, where: str, findings: Findings) -> int | None:
-    if key not in keys:
-        return None
-    if not _DECIMAL.fullmatch(keys[key]):
-        _refuse(
-            findings,
-            "external-number",
-            f"{key} must be a decimal number of bytes, zero or more, not {quote(keys[key])}",
-            where,
-        )
-        return None
-    return int(keys[key])
+def _number(keys: dict[str, str], key: str) -> int | None:
+    return int(keys[key]) if key in keys else None
 
 
 def _range_fits(file: MappedFile, offset: int, length: int | None, needed: int, where: str, findings: Findings) -> bool:

@@ -29,17 +29,19 @@ def _escape(character: str) -> str:
 class Findings:
     """Problems (refusals), warnings (accepted, but the author should act) and notes (facts for the report).
 
-    Rules of the specification come in three strengths, each with its method:
+    Rules of the specification come in four strengths, each with its method:
 
     * ``must``: always a refusal;
     * ``should``: a warning, and a refusal under ``strict``;
-    * ``habit``: a ``must`` that real exporters break: a refusal, and a warning under ``lenient``.
+    * ``habit``: a ``must`` that real exporters break: a refusal, and a warning under ``lenient``;
+    * ``newer``: the file uses a version we do not know: a refusal, and a warning under ``try_newer``.
 
     ``refusals`` counts every refusal, also those too many to list.
     """
 
     strict: bool = False
     lenient: bool = False
+    try_newer: bool = False
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -57,6 +59,10 @@ class Findings:
     def habit(self, code: str, message: str, where: str = "", hint: str = "", stage: str = "validate") -> None:
         """Refuse; warn when lenient."""
         self._add(self.warnings if self.lenient else self.problems, code, message, where, hint, stage)
+
+    def newer(self, code: str, message: str, where: str = "", hint: str = "", stage: str = "validate") -> None:
+        """Refuse a version we do not know; warn when we shall try."""
+        self._add(self.warnings if self.try_newer else self.problems, code, message, where, hint, stage)
 
     def note(self, text: str) -> None:
         """Keep a fact for the report, once."""

@@ -36,13 +36,14 @@ def read_opsets(entries: Sequence[Any], ir_version: int, where: str, findings: F
             findings.must("opset-version", f"an operator set's version must be 1 or greater; it is {given}", place)
             continue
         if version > NEWEST.get(domain, version):
-            findings.must(
+            findings.newer(
                 "opset-unknown",
                 f"the newest published version of {domain_name(domain)} is {NEWEST[domain]}; this is {version}",
                 place,
-                "an operator may mean something else there; convert the model to a published version",
+                "an operator may mean something else there: convert the model to a published version, "
+                "or try it as it is with --newer",
             )
-            continue
+            version = NEWEST[domain]
         if domain in found:
             report = findings.should if found[domain] == version else findings.must
             report(

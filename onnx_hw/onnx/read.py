@@ -8,6 +8,7 @@ Each stage reports everything it finds; the first that refuses ends the reading 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -16,8 +17,11 @@ from onnx_hw.onnx.dimensions import bind_dimensions
 from onnx_hw.onnx.external_data import SideFiles
 from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.node_order import sorted_graph
 from onnx_hw.onnx.parse import parse_file
 from onnx_hw.onnx.translate import Translator
+from onnx_hw.onnx.validate import check_model, check_source
+from onnx_hw.onnx.validate_header import check_header, check_ir_version
 
 
 def read(
@@ -25,6 +29,7 @@ def read(
     *,
     strict: bool = False,
     lenient: bool = False,
+    newer: bool = False,
     dimensions: Mapping[str, int] | None = None,
 ) -> Model:
     """The model in an ONNX file.
@@ -33,15 +38,37 @@ def read(
         path: the file; external data is looked for in its folder and nowhere else.
         strict: refuse what the specification only recommends against.
         lenient: accept, with a warning, what exporters are known to get wrong.
+        newer: try a file of a newer IR or opset version than we know, as if it were the newest we know.
         dimensions: sizes for dimension variables, by name.
 
     Raises:
         UserError: everything that is wrong with the file, at once; ``Problem.stage`` is ``parse``, ``validate``,
             ``external`` or ``capability``.
     """
-    path = Path(path)
-    findings = Findings(strict, lenient)
-    message = parse_file(path)
-    source = Translator(findings, SideFiles(path.parent), message.ir_version).model(message)
+    findings = Findings(strict, lenient, newer)
+    model = examine(Path(path), findings)
     findings.raise_problems()
-    return bind_dimensions(build_model(source, path, findings), dimensions or {})
+    assert model is not None, "a file without a problem gives a model"
+    return bind_dimensions(model, dimensions or {})
+
+
+def examine(path: Path, findings: Findings) -> Model | None:
+    """The model in a file, and everything there is to say about it; None when it cannot be built.
+
+    Raises:
+        UserError: stage ``parse``; the file holds no messages to examine.
+    """
+    message = parse_file(path)
+    files = SideFiles(path.parent)
+    check_ir_version(message, findings)
+    check_header(message, findings, files)
+    if not message.HasField("graph"):
+        return None
+    source = Translator(findings, files, message.ir_version).model(message)
+    del message
+    check_source(source, findings)
+    if findings.refusals:
+        return None
+    if findings.lenient:
+        source = replace(source, graph=sorted_graph(source.graph))
+    return check_model(build_model(source, path, findings), findings)

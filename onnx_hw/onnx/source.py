@@ -45,11 +45,17 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class SourceValue:
-    """A graph's input, output, or ``value_info`` entry; ``type`` is None when none is given."""
+    """A graph's input, output, or ``value_info`` entry.
+
+    Attributes:
+        type: None when none is given, or when it was refused.
+        untyped: none is given.
+    """
 
     name: str
     type: Type | None
     where: str
+    untyped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,4 +176,3 @@ class SourceModel:
     opsets: dict[str, int]
     graph: SourceGraph
     functions: tuple[SourceFunction, ...]
-    producer: str

@@ -39,20 +39,12 @@ class Translator:
         self.attributes = AttributeReader(ir_version, findings, readers)
 
     def model(self, message: Any) -> SourceModel:
-        findings = self.findings
-        for field in ("doc_string", "producer_name", "producer_version", "domain"):
-            remark(getattr(message, field), field, findings)
         return SourceModel(
             ir_version=message.ir_version,
-            opsets=read_opsets(message.opset_import, message.ir_version, "opset_import", findings),
+            opsets=read_opsets(message.opset_import, message.ir_version, "opset_import", self.findings),
             graph=self.graph(message.graph, "graph"),
             functions=tuple(
                 self.function(function, index, message.ir_version) for index, function in enumerate(message.functions)
-            ),
-            producer=" ".join(
-                field.decode("utf-8", "backslashreplace")
-                for field in (message.producer_name, message.producer_version)
-                if field
             ),
         )
 

@@ -16,8 +16,9 @@ _MAP_KEYS = frozenset({"uint8", "int8", "uint16", "int16", "int32", "int64", "ui
 
 def read_value(message: Any, name: str, where: str, findings: Findings) -> SourceValue:
     """A ``ValueInfoProto``. An absent type gives None; whether that is allowed depends on the place."""
-    kind = read_type(message.type, where, findings) if message.HasField("type") else None
-    return SourceValue(name, kind, where)
+    if not message.HasField("type"):
+        return SourceValue(name, None, where, untyped=True)
+    return SourceValue(name, read_type(message.type, where, findings), where)
 
 
 def read_type(message: Any, where: str, findings: Findings) -> Type | None:

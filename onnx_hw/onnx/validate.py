@@ -1,0 +1,29 @@
+"""The rules of the specification, in the order in which they are checked."""
+
+from __future__ import annotations
+
+from onnx_hw.onnx.findings import Findings
+from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.source import SourceModel
+from onnx_hw.onnx.validate_functions import check_functions
+from onnx_hw.onnx.validate_graph import check_graph
+from onnx_hw.onnx.validate_names import check_names
+from onnx_hw.onnx.validate_scopes import check_scopes
+from onnx_hw.onnx.validate_shapes import check_shapes, with_output_shapes
+from onnx_hw.onnx.validate_signatures import check_signatures
+from onnx_hw.onnx.validate_types import check_types
+
+
+def check_source(source: SourceModel, findings: Findings) -> None:
+    """What can be told before names are resolved and functions inlined."""
+    check_graph(source, findings)
+    check_scopes(source, findings)
+    check_functions(source, findings)
+    check_signatures(source, findings)
+    check_names(source, findings)
+
+
+def check_model(model: Model, findings: Findings) -> Model:
+    """What can only be told of the resolved graph: that types and shapes fit. Fills in outputs' missing shapes."""
+    check_types(model, findings)
+    return with_output_shapes(model, check_shapes(model, findings))

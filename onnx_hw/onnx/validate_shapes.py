@@ -1,0 +1,117 @@
+"""Shapes: what the operators compute and what the file declares must agree, whatever numbers its dimensions stand for.
+
+Inference works on numbers. A model with open dimensions is therefore inferred twice, with different numbers for them:
+a length that comes out the same both times does not depend on them, and one that follows a dimension is that dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from onnx_hw.errors import Problem
+from onnx_hw.onnx.dimensions import substituted
+from onnx_hw.onnx.findings import Findings, quote
+from onnx_hw.onnx.infer_shapes import infer_graph
+from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.validate_types import place
+
+#: Primes, for a product of two then is no third. Dimension k gets one of each row, another pair for each k.
+_TRIALS = ((13, 17, 19, 23, 29), (31, 37, 41, 43, 47))
+_MOST_OPEN = len(_TRIALS[0]) * len(_TRIALS[1])
+
+Shape = tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True)
+class Open:
+    """One open dimension of the inputs: its name if it has one, and the numbers it gets in the two trials."""
+
+    name: str | None
+    numbers: tuple[int, int]
+
+
+def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
+    """Report shapes that cannot be; give the shape of every value of the main graph for which one was found."""
+    opened = _open_dimensions(model.graph)
+    if len(opened) > _MOST_OPEN:
+        return {}
+    problems: list[Problem] = []
+    first = infer_graph(_trial(model.graph, opened, 0), {}, problems)
+    if opened:
+        second = infer_graph(_trial(model.graph, opened, 1), {}, [])
+        shapes = {
+            name: _merged(of.shape, second[name].shape, opened)
+            for name, of in first.items()
+            if name in second and second[name].ndim == of.ndim
+        }
+    else:
+        shapes = {name: of.shape for name, of in first.items()}
+        for problem in problems:
+            if problem.stage == "validate" and problem.code != "type-declared":
+                findings.must(problem.code, problem.message, problem.where, problem.hint)
+    _compare(model.graph, shapes, findings)
+    return shapes
+
+
+def with_output_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:
+    """The model, with found shapes for outputs that were declared without one."""
+    outputs = tuple(
+        replace(value, shape=shapes[value.name]) if value.shape is None and value.name in shapes else value
+        for value in model.graph.outputs
+    )
+    values = {**model.graph.values, **{value.name: value for value in outputs}}
+    return replace(model, graph=replace(model.graph, outputs=outputs, values=values))
+
+
+def _open_dimensions(graph: Graph) -> list[Open]:
+    """Each name once; dimensions without name each for itself."""
+    names: list[str | None] = []
+    for value in graph.inputs:
+        for dimension in value.shape or ():
+            if dimension is None or (isinstance(dimension, str) and dimension not in names):
+                names.append(dimension)
+    rows = len(_TRIALS[0])
+    return [Open(name, (_TRIALS[0][k % rows], _TRIALS[1][(k + k // rows) % rows])) for k, name in enumerate(names)]
+
+
+def _trial(graph: Graph, opened: list[Open], which: int) -> Graph:
+    """The graph with numbers for its open dimensions."""
+    if not opened:
+        return graph
+    bound = substituted(graph, {of.name: of.numbers[which] for of in opened if of.name is not None})
+    unnamed = iter([of.numbers[which] for of in opened if of.name is None])
+    inputs = tuple(
+        value
+        if value.shape is None
+        else replace(value, shape=tuple(next(unnamed) if d is None else d for d in value.shape))
+        for value in bound.inputs
+    )
+    return replace(bound, inputs=inputs)
+
+
+def _merged(first: tuple[int, ...], second: tuple[int, ...], opened: list[Open]) -> Shape:
+    names = {of.numbers: of.name for of in opened}
+    return tuple(a if a == b else names.get((a, b)) for a, b in zip(first, second, strict=True))
+
+
+def _compare(graph: Graph, shapes: Mapping[str, Shape], findings: Findings) -> None:
+    """Every declared shape against the computed one: the rank, and each length that both know."""
+    producers: dict[str, Node] = {name: node for node in graph.nodes for name in node.outputs}
+    for name, declared in {**graph.values, **{value.name: value for value in graph.outputs}}.items():
+        computed = shapes.get(name)
+        if computed is None or declared.shape is None or name not in producers:
+            continue
+        if len(computed) != len(declared.shape) or any(
+            isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(computed, declared.shape, strict=False)
+        ):
+            found = Value(name, declared.element_type, computed)
+            findings.must(
+                "declared-shape",
+                f"value {quote(name)} is declared as {_shown(declared)}, but is {_shown(found)}",
+                place(producers[name]),
+            )
+
+
+def _shown(value: Value) -> str:
+    return repr(replace(value, name="")).removeprefix(": ")
