@@ -31,6 +31,10 @@ class Gearbox(Operator):
 
     LATENCY = 3
 
+    def __post_init__(self) -> None:
+        if self.capacity is not None and self.capacity < 1:
+            raise ValueError(f"a gearbox must hold at least one beat, not {self.capacity}")
+
     def operands(self) -> tuple[Tensor, ...]:
         return (self.operand,)
 
@@ -59,7 +63,7 @@ class Gearbox(Operator):
 
     def stored_beats(self, folding: Folding) -> int:
         """Twice what one output beat spans, and one: the writer then never waits for the reader's last beat."""
-        return self.capacity or 2 * self.live_capacity(folding) + 1
+        return 2 * self.live_capacity(folding) + 1 if self.capacity is None else self.capacity
 
     def cycles(self, folding: Folding) -> int:
         return self.operand.pixels * max(self._beats(folding))

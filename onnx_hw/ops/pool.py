@@ -46,6 +46,8 @@ class Pool(Operator):
     def __post_init__(self) -> None:
         if self.kind not in ("max", "sum"):
             raise ValueError(f"a pool must be a max or a sum, not {self.kind!r}")
+        if self.capacity is not None and self.capacity < 1:
+            raise ValueError(f"a line buffer must hold at least one beat, not {self.capacity}")
 
     @property
     def sliding(self) -> Sliding:
@@ -73,7 +75,9 @@ class Pool(Operator):
 
     def stored_beats(self, folding: Folding) -> int:
         """Capacity of the line buffer."""
-        return self.capacity or self.sliding.rate_capacity(self.beats_per_pixel(folding))
+        if self.capacity is not None:
+            return self.capacity
+        return self.sliding.rate_capacity(self.beats_per_pixel(folding))
 
     def cycles(self, folding: Folding) -> int:
         rows, columns = self.sliding.output

@@ -77,24 +77,36 @@ class Sliding:
         return kept[nest.row + nest.last("column", *inner)]
 
     def live_capacity(self, beats_per_pixel: int) -> int:
-        """Beats the buffer must hold lest the reader waits for a beat that has no room."""
-        row = self.shape[1] * beats_per_pixel
-        needed = (self.last_touched(0) + 1) * row
-        kept = np.concatenate([[0], self.kept_from()[:-1]]) * row
-        return max(1, int(np.max(needed - kept)))
+        """The least number of beats with which the reader never waits for one that has no room."""
+        nest = Loops(row=self.output[0], column=self.output[1])
+        kept = np.concatenate([[0], self.kept_from()[:-1]]) * self.shape[1] * beats_per_pixel
+        return max(1, int(np.max(self.needs(nest, beats_per_pixel) + 1 - kept[nest.row])))
 
     def rate_capacity(self, beats_per_pixel: int) -> int:
-        """Beats that let the writer fill the next output row's windows while the reader works on this one's.
+        """Beats with which neither engine ever waits for long, whichever is the busier.
 
-        Rounded up to a power of two, which is what the memory is made of.
+        The larger of two figures, rounded up to a power of two, which is what the memory is made of:
+
+        * the rows of one output row's windows and those that the next one's add, so that bursts find room;
+        * what lies between the engines when both go evenly through the frame. The reader begins window k of n after
+          k/n of the frame, the writer is ahead by as much as the neediest window asks (``lead``), and nothing of the
+          rows in use has been given back (``span``). Two beats make up for rounding to whole cycles.
         """
         row = self.shape[1] * beats_per_pixel
         frame = self.shape[0] * row
         needed = (self.last_touched(0) + 1) * row
         following = np.concatenate([needed[1:], [frame + max(needed[0], 0)]])
         kept = np.concatenate([[0], self.kept_from()[:-1]]) * row
-        capacity = max(2, int(np.max(following - kept)))
-        return 1 << (capacity - 1).bit_length()
+        for_bursts = int(np.max(following - kept))
+
+        rows, columns = self.output
+        n = rows * columns
+        needs = self.needs(Loops(row=rows, column=columns), beats_per_pixel) + 1
+        lead = np.max(np.where(needs > 0, needs * n - frame * np.arange(n), 0))
+        span = np.max((np.arange(rows) + 1) * columns * frame - kept * n)
+        evenly = -(-int(lead + span) // n) + 2
+
+        return 1 << (max(for_bursts, evenly, 2) - 1).bit_length()
 
     def buffer(self, nest: Loops, inner: tuple[str, ...], beats_per_pixel: int, capacity: int) -> SharedBuffer:
         return SharedBuffer(

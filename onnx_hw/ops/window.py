@@ -40,6 +40,10 @@ class Window(Operator):
 
     LATENCY = 6
 
+    def __post_init__(self) -> None:
+        if self.capacity is not None and self.capacity < 1:
+            raise ValueError(f"a line buffer must hold at least one beat, not {self.capacity}")
+
     @property
     def sliding(self) -> Sliding:
         return Sliding(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations)
@@ -71,7 +75,9 @@ class Window(Operator):
 
     def stored_beats(self, folding: Folding) -> int:
         """Capacity of the line buffer."""
-        return self.capacity or self.sliding.rate_capacity(self.beats_per_pixel(folding))
+        if self.capacity is not None:
+            return self.capacity
+        return self.sliding.rate_capacity(self.beats_per_pixel(folding))
 
     def cycles(self, folding: Folding) -> int:
         rows, columns = self.sliding.output

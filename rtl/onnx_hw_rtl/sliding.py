@@ -307,7 +307,7 @@ class SlidingBuffer:
             bits_for(max(1, self.in_lanes // group - 1)),
         ]
         words = []
-        for flat in range(max(fields) + 1):
+        for flat in range(max(fields, default=0) + 1):  # no fields: lanes beyond the last channel
             word, at = 0, 0
             for value, width in zip(fields.get(flat, (0, 0, 0, 0)), widths, strict=True):
                 word |= value << at
