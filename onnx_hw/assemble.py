@@ -59,8 +59,11 @@ def to_rtlil(assembly: Assembly, platform: object = None) -> str:
     return rtlil.convert(assembly, name="top", platform=platform, emit_src=False)
 
 
-def to_circuit(design: Design) -> tuple[Circuit, Names, Assembly]:
-    """What the proof bench simulates: the design with every edge and every firing visible."""
+def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Names, Assembly]:
+    """What the proof bench simulates: the design with every edge and every firing visible.
+
+    ``netlist=False`` leaves the RTLIL out: Amaranth's simulator takes the assembly itself.
+    """
     from onnx_hw_sim.circuit import Circuit, Stream
 
     assembly, names = assemble(design, probes=True)
@@ -70,7 +73,7 @@ def to_circuit(design: Design) -> tuple[Circuit, Names, Assembly]:
 
     edges = design.edges()
     circuit = Circuit(
-        to_rtlil(assembly),
+        to_rtlil(assembly) if netlist else "",
         sources=tuple(stream(edge) for edge in edges if edge.producer is None),
         sinks=tuple(stream(edge) for edge in edges if edge.consumer is None),
         probes=tuple(stream(edge) for edge in edges if edge.producer and edge.consumer),
