@@ -16,11 +16,12 @@ iteration, and events that never become known *are* the deadlock. See ``docs/str
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from onnx_hw import native_law
 from onnx_hw.design import Design, Edge
 from onnx_hw.ops.schedule import Schedule
 
@@ -48,38 +49,24 @@ class Track:
         count: how many events there are.
         waits: (other track, index of its event or -1 per event here, cycles to add, what is waited for).
         ready: trace of a sink; after its end it is always ready.
-        times: the cycles found so far.
+        times: (count,) int64, of which ``done`` are found.
     """
 
     name: tuple[str, str]
     count: int
-    waits: list[tuple[Track, list[int], int, str]] = field(default_factory=list)
-    ready: list[bool] | None = None
-    times: list[int] = field(default_factory=list)
+    waits: list[tuple[Track, np.ndarray, int, str]] = field(default_factory=list)
+    ready: np.ndarray | None = None
+    times: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    done: int = 0
 
-    def advance(self) -> Track | None:
-        """Find as many events as possible; the track that is waited for, or None when all are known."""
-        times, count, ready = self.times, self.count, self.ready
-        waits = [(other.times, index, delay) for other, index, delay, _ in self.waits]
-        k = len(times)
-        previous = times[-1] if times else -1
-        while k < count:
-            t = previous + 1
-            for position, (known, index, delay) in enumerate(waits):
-                j = index[k]
-                if j >= 0:
-                    if j >= len(known):
-                        return self.waits[position][0]
-                    cause = known[j] + delay
-                    if cause > t:
-                        t = cause
-            if ready is not None:
-                while t < len(ready) and not ready[t]:
-                    t += 1
-            times.append(t)
-            previous = t
-            k += 1
-        return None
+    def __post_init__(self) -> None:
+        if not self.done:
+            self.times = np.zeros(self.count, dtype=np.int64)
+
+    @property
+    def known(self) -> np.ndarray:
+        """The cycles found so far."""
+        return self.times[: self.done]
 
 
 @dataclass(frozen=True)
@@ -159,11 +146,11 @@ def _spread(per_frame: np.ndarray, step: int, frames: int) -> np.ndarray:
     return (np.arange(frames)[:, None] * step + np.asarray(per_frame)[None, :]).reshape(-1)
 
 
-def _waits(count: int, at: np.ndarray, event: np.ndarray) -> list[int]:
-    """Per event of a track, the event it waits for, or -1."""
-    index = np.full(count, -1, dtype=np.int64)
+def _waits(count: int, at: np.ndarray, event: np.ndarray) -> np.ndarray:
+    """(count,) int32: per event of a track, the event it waits for, or -1."""
+    index = np.full(count, -1, dtype=np.int32)
     index[at] = event
-    return index.tolist()  # type: ignore[no-any-return]
+    return index
 
 
 class Events:
@@ -199,23 +186,25 @@ class Events:
         engines = self._engines(frames)
         sinks = {e.tensor: _sink(e, frames, ready.get(e.tensor)) for e in self.edges if e.consumer is None}
         self._buffers(engines, frames)
+        sources: list[Track] = []
         for edge in self.edges:
             if edge.consumer is None:
                 consumer, pops = sinks[edge.tensor], np.arange(edge.beats * frames)
             else:
                 consumer, pops = self._pops(edge.consumer, engines, frames)
             if edge.producer is None:
-                times = np.asarray(offers[edge.tensor]).tolist()
-                source = Track(("source", edge.tensor), len(times), times=times)
+                times = np.ascontiguousarray(offers[edge.tensor], dtype=np.int64)
+                source = Track(("source", edge.tensor), len(times), times=times, done=len(times))
+                sources.append(source)
                 # it may end early: the missing tokens are events that never become known
                 index = _waits(consumer.count, pops, np.arange(len(pops)))
                 consumer.waits.append((source, index, 0, f"input {edge.tensor}"))
             else:
                 self._connect(edge, edge.producer, engines, consumer, pops, depths[edge.tensor])
-        waits = _run([*engines.values(), *sinks.values()])
+        waits = _run([*engines.values(), *sinks.values(), *sources])
         return Prediction(
-            {name: np.array(track.times, dtype=np.int64) for name, track in engines.items()},
-            {tensor: np.array(track.times, dtype=np.int64) for tensor, track in sinks.items()},
+            {name: track.known for name, track in engines.items()},
+            {tensor: track.known for tensor, track in sinks.items()},
             {edge.tensor: edge.beats for edge in self.edges if edge.consumer is None},
             waits,
         )
@@ -275,28 +264,59 @@ class Events:
 
 
 def _sink(edge: Edge, frames: int, ready: np.ndarray | None) -> Track:
-    trace = None if ready is None else np.asarray(ready, dtype=bool).tolist()
+    trace = None if ready is None else np.asarray(ready, dtype=bool)
     return Track(("sink", edge.tensor), edge.beats * frames, ready=trace)
 
 
 def _run(tracks: list[Track]) -> tuple[Wait, ...]:
     """Advance every track until none can."""
+    if not native_law.solve(tracks):
+        advance_all(tracks)
+    return tuple(_explain(track) for track in tracks if track.done < track.count)
+
+
+def advance_all(tracks: Sequence[Track]) -> None:
+    """The definition of the least solution: compute every event whose causes are known, until there is none."""
+    found = {id(track): track.known.tolist() for track in tracks}
     asleep: dict[int, list[Track]] = {}
     queue = deque(tracks)
     while queue:
         track = queue.popleft()
-        before = len(track.times)
-        blocker = track.advance()
+        before = len(found[id(track)])
+        blocker = _advance(track, found)
         if blocker is not None:
             asleep.setdefault(id(blocker), []).append(track)
-        if len(track.times) > before:
+        if len(found[id(track)]) > before:
             queue.extend(asleep.pop(id(track), ()))
-    return tuple(_explain(track) for track in tracks if len(track.times) < track.count)
+    for track in tracks:
+        track.done = len(found[id(track)])
+        track.times[: track.done] = found[id(track)]
+
+
+def _advance(track: Track, found: Mapping[int, list[int]]) -> Track | None:
+    """Find as many events of one track as possible; the track that is waited for, or None when all are known."""
+    times = found[id(track)]
+    waits = [(found[id(other)], index, delay) for other, index, delay, _ in track.waits]
+    previous = times[-1] if times else -1
+    for k in range(len(times), track.count):
+        t = previous + 1
+        for position, (known, index, delay) in enumerate(waits):
+            j = index[k]
+            if j >= 0:
+                if j >= len(known):
+                    return track.waits[position][0]
+                t = max(t, known[j] + delay)
+        if track.ready is not None:
+            while t < len(track.ready) and not track.ready[t]:
+                t += 1
+        times.append(t)
+        previous = t
+    return None
 
 
 def _explain(track: Track) -> Wait:
-    k = len(track.times)
-    reasons = [(what, other.name) for other, index, _, what in track.waits if index[k] >= len(other.times)]
+    k = track.done
+    reasons = [(what, other.name) for other, index, _, what in track.waits if index[k] >= other.done]
     return Wait(track.name, k, " and ".join(what for what, _ in reasons), tuple(name for _, name in reasons))
 
 
