@@ -7,6 +7,10 @@ without delay, decides alone
 
 * ``live_depth``: the least depth at which it does not come to a stop;
 * ``rate_depth``: the least depth at which it keeps the interval of the design.
+
+Depths that are each enough when the others are ample may fall short together: where every core is busy in every cycle,
+a frame must wait *somewhere* between two of them. So the depths of the circuit are chosen one after the other, the
+widest stream first, each as small as the whole design allows: what must wait does so where a place costs least.
 """
 
 from __future__ import annotations
@@ -31,13 +35,33 @@ def size_fifos(design: Design) -> Design:
     """The design with ``live_depth``, ``rate_depth`` and ``depth`` of every edge that has a producer."""
     schedules = {n.name: n.operator.schedule(design.folding(n)) for n in design.network.nodes}
     interval = max(schedule.interval for schedule in schedules.values())
-    fifos: dict[str, FifoSize] = {}
-    for edge in design.edges():
-        if edge.producer is None:
-            continue
-        live, rate = depths_of(design, edge, interval, schedules)
-        fifos[edge.tensor] = FifoSize(_affordable(rate), live, rate)
-    return _until_full_rate(replace(design, fifos=fifos), interval, schedules)
+    edges = [edge for edge in design.edges() if edge.producer]
+    least = {edge.tensor: depths_of(design, edge, interval, schedules) for edge in edges}
+    depths = _joint_depths(design, edges, interval, schedules, {t: rate for t, (_, rate) in least.items()})
+    return replace(design, fifos={t: FifoSize(depths[t], live, rate) for t, (live, rate) in least.items()})
+
+
+def _joint_depths(
+    design: Design, edges: list[Edge], interval: int, schedules: Mapping[str, Schedule], rates: Mapping[str, int]
+) -> dict[str, int]:
+    """Depths that keep the interval together."""
+    events = Events(design, schedules)
+    offers = {
+        edge.tensor: np.arange(FRAMES * edge.beats) * interval // edge.beats
+        for edge in design.edges()
+        if edge.producer is None
+    }
+    depths = {edge.tensor: 2 * edge.beats + DEEPEST_IN_LUTRAM for edge in edges}
+
+    def keeps_rate(tensor: str, depth: int) -> bool:
+        result = events.solve(FRAMES, offers=offers, depths={**depths, tensor: depth})
+        return not result.waits and result.interval(FRAMES) <= interval
+
+    for edge in sorted(edges, key=lambda edge: -edge.lanes * edge.type.dtype.bits):
+        tensor = edge.tensor
+        rate = rates[tensor]
+        depths[tensor] = _affordable(_least(lambda depth, t=tensor: keeps_rate(t, depth), depths[tensor], rate))  # type: ignore[misc]
+    return depths
 
 
 def depths_of(
@@ -120,21 +144,3 @@ def _affordable(rate_depth: int) -> int:
     if rate_depth <= DEEPEST_IN_LUTRAM:
         return -(-(rate_depth - 1) // WORDS_OF_LUTRAM) * WORDS_OF_LUTRAM + 1  # and the output register
     return 1 << (rate_depth - 1).bit_length()
-
-
-def _until_full_rate(design: Design, interval: int, schedules: Mapping[str, Schedule]) -> Design:
-    """Depths that are each enough when the others are ample may fall short together: then all grow by a token."""
-    while True:
-        events = Events(design, schedules)
-        offers = {
-            edge.tensor: np.arange(FRAMES * edge.beats) * interval // edge.beats
-            for edge in design.edges()
-            if edge.producer is None
-        }
-        result = events.solve(FRAMES, offers=offers)
-        if not result.waits and result.interval(FRAMES) <= interval:
-            return design
-        deeper = {t: replace(size, depth=_affordable(size.depth + 1)) for t, size in design.fifos.items()}
-        if deeper == design.fifos or max(size.depth for size in deeper.values()) > 1 << 20:
-            return design
-        design = replace(design, fifos=deeper)
