@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx_hw_sim.interpreted import InterpretedSimulator
 
 from onnx_hw.assemble import to_circuit
 from onnx_hw.design import Design, FifoSize
 from onnx_hw.network import Boundary, Network, Node, Tensor
 from onnx_hw.ops.operator import Folding, Operator
 from onnx_hw.prove import Run, Stall, simulate_and_compare
+from onnx_hw_sim.interpreted import InterpretedSimulator
 
 
 @dataclass
@@ -51,30 +51,44 @@ class Sketch:
 
     def _boundary(self, name: str) -> Boundary:
         tensor = self.tensors[name]
-        return Boundary(name, name, (1, *tensor.shape), np.dtype(np.int8), np.arange(tensor.size))
+        return Boundary(name, name, (1, *tensor.shape), np.dtype(np.int64), np.arange(tensor.size))
+
+
+def alone(operator: Operator, lanes: tuple[int, int], depth: int) -> Design:
+    """A network of one node, called ``node``, with every output FIFO of one depth."""
+    sketch = Sketch()
+    inputs = [sketch.input(port, tensor) for port, tensor in zip(operator.inputs, operator.operands(), strict=True)]
+    sketch.add("node", operator, inputs, lanes, *[depth] * len(operator.outputs))
+    return sketch.design()
 
 
 def random_frames(design: Design, frames: int, seed: int) -> dict[str, np.ndarray]:
-    """Integers over the whole range of every input."""
+    """Integers for every input, frame by frame from the whole range, or its ends alone, where sums are largest."""
     generator = np.random.default_rng(seed)
-    tensors = {b.tensor: design.network.tensors[b.tensor] for b in design.network.inputs}
-    return {
-        name: generator.integers(tensor.range[0], tensor.range[1] + 1, (frames, *tensor.shape))
-        for name, tensor in tensors.items()
-    }
+    values = {}
+    for boundary in design.network.inputs:
+        tensor = design.network.tensors[boundary.tensor]
+        low, high = tensor.range
+        anywhere = generator.integers(low, high + 1, (frames, *tensor.shape))
+        at_the_ends = generator.choice([low, high], (frames, *tensor.shape), p=generator.choice([[0.5, 0.5], [0, 1]]))
+        values[boundary.tensor] = np.where(generator.random((frames, 1, 1, 1)) < 0.7, anywhere, at_the_ends)
+    return values
 
 
 def every_tensor(network: Network, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Golden values of all edges."""
+    """Golden values of all edges; each lies in the range its type promises."""
     values = dict(inputs)
     for node in network.nodes:
         results = node.operator.golden(*(values[name] for name in node.inputs))
         values |= dict(zip(node.outputs, results, strict=True))
+    for name, array in values.items():
+        low, high = network.tensors[name].range
+        assert low <= array.min() and array.max() <= high, f"{name} leaves {low}..{high}"
     return values
 
 
 def trace(generator: np.random.Generator, cycles: int) -> np.ndarray:
-    """A random stall pattern: full rate, random, or bursts."""
+    """(cycles,) bool: a random stall pattern: full rate, random, or bursts."""
     kind = generator.integers(4)
     if kind == 0:
         return np.ones(cycles, dtype=bool)
@@ -86,32 +100,49 @@ def trace(generator: np.random.Generator, cycles: int) -> np.ndarray:
     return np.repeat(np.arange(len(lengths)) % 2 == 0, lengths)[:cycles]
 
 
-def random_stall(design: Design, frames: int, seed: int, *, stalls: bool = True) -> Stall:
+def no_stall(design: Design, frames: int) -> Stall:
+    """Every token is offered at once, every sink always ready."""
+    offers = {e.tensor: np.zeros(e.beats * frames, dtype=np.int64) for e in design.edges() if e.producer is None}
+    return Stall("none", offers, {})
+
+
+def random_stall(design: Design, frames: int, seed: int) -> Stall:
     """A source and a sink with moods of their own for every stream of the outside."""
     generator = np.random.default_rng(seed)
     offers, ready = {}, {}
     for edge in design.edges():
         tokens = edge.beats * frames
         if edge.producer is None:
-            moods = trace(generator, 5 * tokens + 100) if stalls else np.ones(tokens, dtype=bool)
-            cycles = np.flatnonzero(moods)[:tokens]
-            late = cycles[-1] + 1 + np.arange(tokens - len(cycles))
-            offers[edge.tensor] = np.concatenate([cycles, late])
+            cycles = np.flatnonzero(trace(generator, 5 * tokens + 100))[:tokens]
+            last = cycles[-1] if len(cycles) else -1
+            offers[edge.tensor] = np.concatenate([cycles, last + 1 + np.arange(tokens - len(cycles))])
         if edge.consumer is None:
-            ready[edge.tensor] = trace(generator, 5 * tokens + 100) if stalls else np.ones(0, dtype=bool)
-    return Stall("random" if stalls else "none", offers, ready)
+            ready[edge.tensor] = trace(generator, 5 * tokens + 100)
+    return Stall("random", offers, ready)
 
 
-def prove(design: Design, *, frames: int = 3, seed: int = 0, stalls: bool = True) -> Run:
-    """Simulate a design in Amaranth's simulator and compare values and firings."""
-    circuit, names, assembly = to_circuit(design)
-    golden = every_tensor(design.network, random_frames(design, frames, seed))
-    stall = random_stall(design, frames, seed, stalls=stalls)
-    return simulate_and_compare(design, InterpretedSimulator(circuit, assembly), names, golden, stall, patience=2000)
+class Bench:
+    """A design in Amaranth's simulator, built once for several runs."""
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        circuit, self.names, assembly = to_circuit(design, netlist=False)
+        self.simulator = InterpretedSimulator(circuit, assembly)
+
+    def prove(self, stall: Stall, *, frames: int, seed: int = 0, false_start: int = 0) -> Run:
+        """Compare every value and every firing of random frames."""
+        golden = every_tensor(self.design.network, random_frames(self.design, frames, seed))
+        return simulate_and_compare(self.design, self.simulator, self.names, golden, stall, false_start=false_start)
+
+
+def prove(design: Design, *, frames: int = 3, seed: int = 0, stalls: bool = True, false_start: int = 0) -> Run:
+    """One run of a design, with random stalls or none."""
+    stall = random_stall(design, frames, seed) if stalls else no_stall(design, frames)
+    return Bench(design).prove(stall, frames=frames, seed=seed, false_start=false_start)
 
 
 def assert_proven(run: Run, *, live: bool = True) -> None:
-    """Everything agrees; ``live`` asks that it finished as well."""
-    assert run.mismatches == 0 and run.firing_mismatches == 0, (str(run.difference), run)
-    assert run.values_compared > 0 or not live
+    """Every value and every firing agrees; ``live`` asks that it finished as well."""
+    assert run.mismatches == 0 and run.firing_mismatches == 0, str(run.difference)
+    assert run.values_compared > 0 and run.firings_compared > 0
     assert not live or not run.deadlock, run.deadlock

@@ -1,0 +1,188 @@
+"""Operators, foldings and FIFO depths drawn by hypothesis; every draw is small enough to simulate in a blink."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from hypothesis import assume, settings
+from hypothesis import strategies as st
+
+from networks import alone, assert_proven, prove
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.gearbox import Gearbox
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.operator import Folding, Operator
+from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.sliding import Sliding
+from onnx_hw.ops.window import Window
+from onnx_hw.prove import Run
+from onnx_hw.timing import DEEPEST_IN_LUTRAM
+
+few = settings(max_examples=12, derandomize=True)
+"""For tests that simulate: the same examples in every run. Others are drawn in the slow tests."""
+
+many = settings(max_examples=40)
+"""For tests that do not."""
+
+MOST_OPERATIONS = 300
+"""Of an engine, per frame."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One node, folded, between neighbours that stall."""
+
+    operator: Operator
+    folding: Folding
+    depth: int = 4
+    frames: int = 3
+    seed: int = 0
+    stalls: bool = True
+    false_start: int = 0
+
+    def check(self) -> Run:
+        """Every value on every edge and every firing agrees."""
+        design = alone(self.operator, (self.folding.in_lanes, self.folding.out_lanes), self.depth)
+        run = prove(design, frames=self.frames, seed=self.seed, stalls=self.stalls, false_start=self.false_start)
+        assert_proven(run)
+        return run
+
+    def __repr__(self) -> str:
+        """Everything one needs to run it again."""
+        parameters = ", ".join(f"{name}={value!r}" for name, value in vars(self.operator).items())
+        rest = ", ".join(
+            f"{name}={value!r}" for name, value in vars(self).items() if name not in ("operator", "folding")
+        )
+        folding = f"Folding({self.folding.in_lanes}, {self.folding.out_lanes})"
+        return f"Case({type(self.operator).__name__}({parameters}), {folding}, {rest})"
+
+
+FoldedOperator = st.SearchStrategy[tuple[Operator, Folding]]
+
+depths = st.one_of(st.integers(1, 5), st.integers(1, 40), st.sampled_from([DEEPEST_IN_LUTRAM, DEEPEST_IN_LUTRAM + 1]))
+
+types = st.builds(Int, st.integers(1, 9), st.booleans())
+
+
+@st.composite
+def cases(draw: st.DrawFn, folded: FoldedOperator) -> Case:
+    """Depth, frames, stalls and resets for an operator and its folding."""
+    operator, folding = draw(folded)
+    assume(operator.cycles(folding) <= MOST_OPERATIONS)
+    return Case(
+        operator,
+        folding,
+        depth=draw(depths),
+        frames=draw(st.integers(2, 4)),
+        seed=draw(st.integers(0, 999)),
+        stalls=draw(st.sampled_from([True, True, False])),
+        false_start=draw(st.sampled_from([0, 0, 1, 7, 40])),
+    )
+
+
+@st.composite
+def tensors(draw: st.DrawFn, channels: int = 9) -> Tensor:
+    shape = draw(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, channels)))
+    return Tensor(shape, draw(types))
+
+
+def lanes(channels: int) -> st.SearchStrategy[int]:
+    """Divisors, ragged ones, and one more than there are channels."""
+    return st.integers(1, channels + 1)
+
+
+def foldings(channels_in: int, channels_out: int) -> st.SearchStrategy[Folding]:
+    return st.builds(Folding, lanes(channels_in), lanes(channels_out))
+
+
+def even_foldings(channels: int) -> st.SearchStrategy[Folding]:
+    """Equally wide streams."""
+    return lanes(channels).map(lambda n: Folding(n, n))
+
+
+@st.composite
+def slidings(draw: st.DrawFn) -> Sliding:
+    """A kernel over an image with any strides, dilations and pads, that touches the image somewhere."""
+    two = st.tuples(st.integers(1, 3), st.integers(1, 3))
+    pad = st.sampled_from([0, 0, 1, 1, 2, 3])
+    dilation = st.sampled_from([1, 1, 2])
+    sliding = Sliding(
+        draw(st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6))),
+        kernel=draw(two),
+        strides=draw(two),
+        pads=draw(st.tuples(pad, pad, pad, pad)),
+        dilations=draw(st.tuples(dilation, dilation)),
+    )
+    assume(touches_the_image(sliding))
+    return sliding
+
+
+def touches_the_image(sliding: Sliding) -> bool:
+    if min(sliding.output) < 1:
+        return False
+    return bool(sliding.windows(np.ones((1, *sliding.shape), dtype=bool), 0).any())
+
+
+@st.composite
+def windows(draw: st.DrawFn, sliding: st.SearchStrategy[Sliding] = slidings()) -> tuple[Window, Folding]:  # noqa: B008
+    s, dtype = draw(sliding), draw(types)
+    pad_value = draw(st.integers(dtype.min, dtype.max))
+    window = Window(Tensor(s.shape, dtype), s.kernel, s.strides, s.pads, s.dilations, pad_value)
+    folding = draw(foldings(s.shape[2], window.elements))
+    return replace(window, capacity=draw(_capacities(window, folding))), folding
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> tuple[Pool, Folding]:
+    s, dtype = draw(slidings()), draw(types)
+    kind, pad_value = draw(st.sampled_from(["max", "sum"])), draw(st.integers(dtype.min, dtype.max))
+    pool = Pool(Tensor(s.shape, dtype), kind, s.kernel, s.strides, s.pads, pad_value, s.dilations)
+    folding = draw(foldings(s.shape[2], s.shape[2]))
+    return replace(pool, capacity=draw(_capacities(pool, folding))), folding
+
+
+def _capacities(operator: Window | Pool, folding: Folding) -> st.SearchStrategy[int | None]:
+    """From what barely runs to more than full rate needs."""
+    beats = operator.beats_per_pixel(folding)
+    live, ample = operator.sliding.live_capacity(beats), 2 * operator.sliding.rate_capacity(beats)
+    return st.one_of(st.none(), st.just(live), st.integers(live, ample))
+
+
+@st.composite
+def matmuls(draw: st.DrawFn) -> tuple[MatMul, Folding]:
+    operand, outputs = draw(tensors(12)), draw(st.integers(1, 10))
+    low, high = draw(st.sampled_from([(-128, 127), (-7, 7), (-1, 1), (0, 15), (-3, 0), (0, 0)]))
+    weights = np.random.default_rng(draw(st.integers(0, 999))).integers(low, high + 1, (outputs, operand.channels))
+    return MatMul(operand, weights), draw(foldings(operand.channels, outputs))
+
+
+@st.composite
+def gearboxes(draw: st.DrawFn) -> tuple[Gearbox, Folding]:
+    operand = draw(tensors(24))
+    folding = draw(foldings(operand.channels, operand.channels))
+    live = Gearbox(operand).live_capacity(folding)
+    capacity = draw(st.one_of(st.none(), st.just(live), st.integers(live, 3 * live + 3)))
+    return Gearbox(operand, capacity), folding
+
+
+@st.composite
+def reductions(draw: st.DrawFn) -> tuple[Reduce, Folding]:
+    operand = draw(tensors())
+    return Reduce(operand, draw(st.sampled_from(["max", "sum"]))), draw(even_foldings(operand.channels))
+
+
+@st.composite
+def forks(draw: st.DrawFn) -> tuple[Fork, Folding]:
+    operand = draw(tensors())
+    return Fork(operand, draw(st.integers(2, 4))), draw(even_foldings(operand.channels))
+
+
+@st.composite
+def sums(draw: st.DrawFn) -> tuple[Add, Folding]:
+    a = draw(tensors())
+    return Add(a, Tensor(a.shape, draw(types))), draw(even_foldings(a.channels))

@@ -1,0 +1,48 @@
+"""What must hold for every operator, whatever it computes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_hw.ops.operator import Folding, Operator
+from onnx_hw.ops.schedule import SharedBuffer
+
+
+def assert_facts(operator: Operator, folding: Folding) -> None:
+    """The schedule carries every beat of every operand and result, once and in order, as fast as ``cycles`` says."""
+    schedule = operator.schedule(folding)
+    assert schedule.interval == operator.cycles(folding)
+    pops = {port: events for engine in schedule.engines for port, events in engine.pops.items()}
+    pushes = {port: events for engine in schedule.engines for port, events in engine.pushes.items()}
+    assert {port: len(events) for port, events in pops.items()} == {
+        port: tensor.beats(folding.in_lanes) for port, tensor in zip(operator.inputs, operator.operands(), strict=True)
+    }
+    assert {port: len(events) for port, events in pushes.items()} == {
+        port: tensor.beats(folding.out_lanes) for port, tensor in zip(operator.outputs, operator.results(), strict=True)
+    }
+    for engine in schedule.engines:
+        for events in (*engine.pops.values(), *engine.pushes.values()):
+            assert np.all(np.diff(events) > 0) and events[0] >= 0 and events[-1] < engine.operations
+    if schedule.buffer is not None:
+        _assert_buffer(schedule.buffer, *(engine.operations for engine in schedule.engines))
+    resources = operator.resources(folding)
+    assert min(vars(resources).values()) >= 0 and resources.lut > 0
+
+
+def _assert_buffer(buffer: SharedBuffer, beats: int, operations: int) -> None:
+    """Beats are given back in order, and all of them by the end of the frame."""
+    assert len(buffer.needs) == len(buffer.released) == operations
+    assert np.all(np.diff(buffer.released) >= 0) and buffer.released[-1] == beats
+    assert np.all(buffer.needs < beats) and np.all(buffer.needs >= -1)
+
+
+def assert_foldings_keep_up(operator: Operator) -> None:
+    """``foldings(interval)`` keep the interval, meet the neighbours' lanes where they can, and find the slowest."""
+    channels = [max(tensor.channels for tensor in side) for side in (operator.operands(), operator.results())]
+    slowest = operator.cycles(Folding(1, 1))
+    for interval in {1, 2, 5, slowest // 3, slowest // 2, slowest}:
+        for in_lanes, out_lanes in ((None, None), (2, None), (None, 3), (3, 2)):
+            for folding in operator.foldings(interval, in_lanes, out_lanes):
+                assert operator.cycles(folding) <= interval
+                assert 1 <= folding.in_lanes <= channels[0] and 1 <= folding.out_lanes <= channels[1]
+    assert list(operator.foldings(slowest, 1, 1)), "every operator runs on one lane"

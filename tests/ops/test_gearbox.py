@@ -1,0 +1,68 @@
+"""Gearbox: the circuit against golden and against the firing law."""
+
+import pytest
+from hypothesis import given
+
+from drawn import Case, cases, few, gearboxes, many
+from networks import alone, assert_proven, prove
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.gearbox import Gearbox
+from onnx_hw.ops.operator import Folding
+from operator_facts import assert_facts
+
+
+@few
+@given(cases(gearboxes()))
+def test_any_gearbox(case: Case) -> None:
+    case.check()
+
+
+@pytest.mark.parametrize("channels", [3, 16])
+@pytest.mark.parametrize("lanes", [(5, 7), (7, 5), (1, 16), (16, 1), (4, 4), (8, 12), (12, 8)])
+def test_ragged_cuts(channels: int, lanes: tuple[int, int]) -> None:
+    Case(Gearbox(Tensor((2, 3, channels), Int(8))), Folding(*lanes)).check()
+
+
+@pytest.mark.parametrize("lanes", [(5, 7), (7, 5), (3, 16), (16, 3)])
+@pytest.mark.parametrize("more", [0, 1, 2, 7])
+def test_any_capacity(lanes: tuple[int, int], more: int) -> None:
+    """The ring of blocks is as long as the capacity asks for."""
+    operand = Tensor((1, 4, 23), Int(5))
+    capacity = Gearbox(operand).live_capacity(Folding(*lanes)) + more
+    Case(Gearbox(operand, capacity), Folding(*lanes)).check()
+
+
+@pytest.mark.parametrize("lanes", [(2, 5), (5, 7), (1, 12)])
+def test_one_beat_less_than_the_live_capacity_deadlocks(lanes: tuple[int, int]) -> None:
+    operand = Tensor((1, 4, 12), Int(8))
+    live = Gearbox(operand).live_capacity(Folding(*lanes))
+    assert_proven(prove(alone(Gearbox(operand, live), lanes, 4)))
+    run = prove(alone(Gearbox(operand, live - 1), lanes, 4))
+    assert_proven(run, live=False)
+    assert [line.split(" waits")[0] for line in run.deadlock] == ["node.writer", "node.reader"]
+
+
+@pytest.mark.parametrize(("lanes", "beats"), [((5, 7), 4), ((7, 5), 4), ((16, 3), 6), ((3, 16), 6)])
+def test_full_rate(lanes: tuple[int, int], beats: int) -> None:
+    """One beat per cycle on the busier side, also where a pixel ends."""
+    run = Case(Gearbox(Tensor((2, 3, 16), Int(8))), Folding(*lanes), depth=6, stalls=False, frames=4).check()
+    assert run.interval_cycles == 6 * beats
+
+
+@many
+@given(gearboxes())
+def test_facts(drawn: tuple[Gearbox, Folding]) -> None:
+    assert_facts(*drawn)
+
+
+def test_foldings_are_what_the_neighbours_want() -> None:
+    gearbox = Gearbox(Tensor((2, 3, 16), Int(8)))
+    assert list(gearbox.foldings(24, 5, 7)) == [Folding(5, 7)]
+    assert list(gearbox.foldings(23, 5, 7)) == []
+    assert list(gearbox.foldings(24)) == []
+
+
+def test_refuses_an_empty_ring() -> None:
+    with pytest.raises(ValueError, match="at least one beat, not 0"):
+        Gearbox(Tensor((1, 1, 1), Int(8)), capacity=0)

@@ -1,0 +1,90 @@
+"""Pool: golden against its definition, the circuit against golden and against the firing law."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from drawn import Case, cases, few, many, pools
+from networks import alone, assert_proven, prove
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.pool import Pool
+from operator_facts import assert_facts, assert_foldings_keep_up
+
+IMAGE = Tensor((5, 4, 3), Int(8))
+
+
+@few
+@given(cases(pools()))
+def test_any_pool(case: Case) -> None:
+    case.check()
+
+
+@pytest.mark.parametrize("kind", ["max", "sum"])
+@pytest.mark.parametrize(("channels", "lanes"), [(3, (5, 7)), (3, (2, 2)), (16, (5, 7)), (16, (7, 5)), (16, (4, 8))])
+def test_ragged_cuts(kind: str, channels: int, lanes: tuple[int, int]) -> None:
+    pool = Pool(Tensor((4, 3, channels), Int(8)), kind, (2, 2), (2, 1), (1, 0, 0, 1), pad_value=-128)
+    Case(pool, Folding(*lanes)).check()
+
+
+@pytest.mark.parametrize("dtype", [Int(8), Int(8, False), Int(1), Int(16)])
+def test_sums_of_extremes_fit(dtype: Int) -> None:
+    pool = Pool(Tensor((3, 3, 2), dtype), "sum", (3, 3), pads=(1, 1, 1, 1), pad_value=dtype.min)
+    for seed in range(3):
+        Case(pool, Folding(2, 2), seed=seed).check()
+
+
+@many
+@given(pools())
+def test_golden_is_the_definition(drawn: tuple[Pool, Folding]) -> None:
+    pool, _ = drawn
+    (height, width, channels), (rows, columns) = pool.operand.shape, pool.kernel
+    (top, left, _, _), (sy, sx), (dy, dx) = pool.pads, pool.strides, pool.dilations
+    image = np.arange(height * width * channels).reshape(1, height, width, channels)
+    (result,) = pool.golden(image)
+    fold = max if pool.kind == "max" else sum
+    for row, column, channel in product(*map(range, result.shape[1:])):
+        places = [(row * sy - top + r * dy, column * sx - left + c * dx) for r in range(rows) for c in range(columns)]
+        values = [
+            int(image[0, y, x, channel]) if 0 <= y < height and 0 <= x < width else pool.pad_value for y, x in places
+        ]
+        assert result[0, row, column, channel] == fold(values)
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2)])
+def test_one_beat_less_than_the_live_capacity_deadlocks(strides: tuple[int, int]) -> None:
+    pool = Pool(IMAGE, "max", (2, 2), strides)
+    live = pool.sliding.live_capacity(2)
+    assert_proven(prove(alone(replace(pool, capacity=live), (2, 3), 4)))
+    run = prove(alone(replace(pool, capacity=live - 1), (2, 3), 4))
+    assert_proven(run, live=False)
+    assert [line.split(" waits")[0] for line in run.deadlock] == ["node.writer", "node.reader"]
+
+
+def test_full_rate() -> None:
+    """No bubble at steady state: the interval is the number of operations of the busier engine."""
+    reads = Case(Pool(IMAGE, "sum", (3, 3), pads=(1, 1, 1, 1)), Folding(3, 3), stalls=False, frames=4).check()
+    assert reads.interval_cycles == 5 * 4 * 9
+    writes = Case(Pool(IMAGE, "max", (2, 2), (2, 2)), Folding(1, 3), depth=2, stalls=False, frames=4).check()
+    assert writes.interval_cycles == 5 * 4 * 3
+
+
+@many
+@given(pools())
+def test_facts(drawn: tuple[Pool, Folding]) -> None:
+    assert_facts(*drawn)
+
+
+def test_foldings_keep_up() -> None:
+    assert_foldings_keep_up(Pool(IMAGE, "max", (2, 2), (2, 2)))
+
+
+def test_refuses_what_it_cannot_do() -> None:
+    with pytest.raises(ValueError, match="a max or a sum, not 'mean'"):
+        Pool(IMAGE, "mean", (2, 2))
+    with pytest.raises(ValueError, match="at least one beat, not 0"):
+        Pool(IMAGE, "max", (2, 2), capacity=0)

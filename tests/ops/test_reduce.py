@@ -1,0 +1,57 @@
+"""Reduce: the circuit against golden and against the firing law."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from drawn import Case, cases, few, many, reductions
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.reduce import Reduce
+from operator_facts import assert_facts, assert_foldings_keep_up
+
+
+@few
+@given(cases(reductions()))
+def test_any_reduction(case: Case) -> None:
+    case.check()
+
+
+@pytest.mark.parametrize("kind", ["max", "sum"])
+@pytest.mark.parametrize(("channels", "lanes"), [(3, 5), (3, 7), (16, 5), (16, 7), (16, 16), (1, 1)])
+def test_ragged_cuts(kind: str, channels: int, lanes: int) -> None:
+    Case(Reduce(Tensor((3, 2, channels), Int(8)), kind), Folding(lanes, lanes)).check()
+
+
+@pytest.mark.parametrize("dtype", [Int(8), Int(8, False), Int(1), Int(16)])
+def test_sums_of_extremes_fit(dtype: Int) -> None:
+    for seed in range(3):
+        Case(Reduce(Tensor((3, 3, 2), dtype), "sum"), Folding(1, 1), seed=seed).check()
+
+
+def test_golden_is_the_definition() -> None:
+    image = np.array([[[[1, -5], [4, 2]]], [[[7, 0], [-1, 3]]]])  # two frames of 1 × 2 pixels
+    operand = Tensor((1, 2, 2), Int(8))
+    assert Reduce(operand, "max").golden(image)[0].tolist() == [[[[4, 2]]], [[[7, 3]]]]
+    assert Reduce(operand, "sum").golden(image)[0].tolist() == [[[[5, -3]]], [[[6, 3]]]]
+
+
+def test_full_rate() -> None:
+    run = Case(Reduce(Tensor((3, 4, 6), Int(8)), "sum"), Folding(3, 3), depth=2, stalls=False, frames=4).check()
+    assert run.interval_cycles == 3 * 4 * 2
+
+
+@many
+@given(reductions())
+def test_facts(drawn: tuple[Reduce, Folding]) -> None:
+    assert_facts(*drawn)
+
+
+def test_foldings_keep_up() -> None:
+    assert_foldings_keep_up(Reduce(Tensor((3, 4, 6), Int(8)), "max"))
+
+
+def test_refuses_what_it_cannot_do() -> None:
+    with pytest.raises(ValueError, match="a max or a sum, not 'mean'"):
+        Reduce(Tensor((1, 1, 1), Int(8)), "mean")
