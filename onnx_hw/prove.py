@@ -110,7 +110,7 @@ def simulate_and_compare(
     end = max((int(times[-1]) for times in events if len(times)), default=0) + slack
     outputs = [edge for edge in edges if edge.consumer is None]
     stimulus = Stimulus(
-        tokens={names.edges[edge.tensor]: _with_rubbish(beats[edge.tensor], edge) for edge in edges if not edge.producer},
+        tokens={names.edges[e.tensor]: _with_rubbish(beats[e.tensor], e) for e in edges if e.producer is None},
         offers={names.edges[tensor]: np.asarray(offers, dtype=np.int64) for tensor, offers in stall.offers.items()},
         ready={
             names.edges[edge.tensor]: np.asarray(stall.ready.get(edge.tensor, np.ones(0)), dtype=bool)
@@ -187,9 +187,8 @@ def _compare_values(
                 )
             )
         elif len(seen) > tokens:
-            differences.append(
-                Difference(f"{edge.tensor}: a surplus token {seen[tokens].tolist()}", int(recording.cycles_of[wire][tokens]))
-            )
+            surplus = f"{edge.tensor}: a surplus token {seen[tokens].tolist()}"
+            differences.append(Difference(surplus, int(recording.cycles_of[wire][tokens])))
     return compared, wrong
 
 
@@ -258,9 +257,9 @@ def diagnose(design: Design, names: Names, recording: Recording, prediction: Pre
         return tuple(str(wait) for wait in prediction.circle())
     lines = []
     for edge in design.edges():
-        wire = names.edges[edge.tensor]
+        wire, consumer = names.edges[edge.tensor], edge.consumer[0] if edge.consumer else "the outside"
         if recording.valid.get(wire) and not recording.ready.get(wire):
-            lines.append(f"{edge.tensor} is offered to {edge.consumer[0] if edge.consumer else 'the outside'}, not taken")
+            lines.append(f"{edge.tensor} is offered to {consumer}, not taken")
         elif recording.ready.get(wire) and not recording.valid.get(wire):
-            lines.append(f"{edge.consumer[0] if edge.consumer else 'the outside'} waits for {edge.tensor}")
+            lines.append(f"{consumer} waits for {edge.tensor}")
     return tuple(lines)

@@ -235,7 +235,9 @@ class Events:
             index = _waits(writer.count, late, release)
             writer.waits.append((reader, index, BUFFER_DELAY, f"{node}.{buffer.reader} to free the buffer"))
 
-    def _pops(self, end: tuple[str, str], engines: Mapping[tuple[str, str], Track], frames: int) -> tuple[Track, np.ndarray]:
+    def _pops(
+        self, end: tuple[str, str], engines: Mapping[tuple[str, str], Track], frames: int
+    ) -> tuple[Track, np.ndarray]:
         """The engine that pops at an input port, and the operations that do."""
         node, port = end
         engine = next(engine for engine in self.schedules[node].engines if port in engine.pops)

@@ -49,7 +49,7 @@ class Engine:
         condition: Value | None = None,
     ):
         self.m, self.name = m, name
-        self.loops = {loop: count for loop, count in loops.items()}
+        self.loops = dict(loops)
         self.fire = Signal(name=f"{name}_fire")
         self._count()
         go_next: Value = Const(1, 1)

@@ -12,10 +12,9 @@ group of ``out_lanes`` results. Per group, ``ceil(inputs / in_lanes)`` cycles; l
 
 from __future__ import annotations
 
+import numpy as np
 from amaranth.hdl import Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory
-
-import numpy as np
 
 from onnx_hw_rtl.copies import copies
 from onnx_hw_rtl.core import Core

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal
+from amaranth.hdl import Module, Mux, Shape, Signal
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import delayed

@@ -214,8 +214,7 @@ class SlidingBuffer:
         columns, rows = geometry.output[1], geometry.output[0]
         to_row = geometry.strides[0] * width * self.per_pixel - (columns - 1) * step
         corner_0 = -(geometry.pads[0] * width + geometry.pads[1]) * self.per_pixel
-        corner_n = corner_0 + ((rows - 1) * geometry.strides[0] * width + (columns - 1) * geometry.strides[1]) * self.per_pixel
-        to_frame = self.beats + corner_0 - corner_n
+        to_frame = self.beats - (rows - 1) * geometry.strides[0] * width * self.per_pixel - (columns - 1) * step
 
         def corner_moves(turn: Turn) -> Any:
             moves = choose(
