@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onnx_hw.onnx.source import SourceGraph, SourceNode
+from onnx_hw.onnx.source import SourceGraph, SourceModel, SourceNode
 
 
 def reads(node: SourceNode) -> set[str]:
@@ -77,25 +77,34 @@ def cycles(nodes: Sequence[SourceNode]) -> list[list[int]]:
     return found
 
 
-def sorted_graph(graph: SourceGraph) -> SourceGraph:
-    """The graph with its nodes, and those of its subgraphs, in topological order, else as in the file."""
-    edges = dependencies(graph.nodes)
+def sorted_model(model: SourceModel) -> SourceModel:
+    """The model with the nodes of every graph and function body in topological order."""
+    functions = tuple(replace(function, nodes=sorted_nodes(function.nodes)) for function in model.functions)
+    return replace(model, graph=_sorted_graph(model.graph), functions=functions)
+
+
+def sorted_nodes(nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
+    """Nodes without circle in topological order, those of their subgraphs too; else as in the file."""
+    edges = dependencies(nodes)
     done: set[int] = set()
     order: list[int] = []
-    for root in range(len(graph.nodes)):
+    for root in range(len(nodes)):
         waiting = [root]
         while waiting:
             node = waiting[-1]
+            missing = [target for target in edges[node] if target not in done]
             if node in done:
                 waiting.pop()
-                continue
-            missing = [target for target in edges[node] if target not in done]
-            if missing:
+            elif missing:
                 waiting.extend(reversed(missing))
             else:
                 done.add(node)
                 order.append(waiting.pop())
-    return replace(graph, nodes=tuple(_sorted_node(graph.nodes[index]) for index in order))
+    return tuple(_sorted_node(nodes[index]) for index in order)
+
+
+def _sorted_graph(graph: SourceGraph) -> SourceGraph:
+    return replace(graph, nodes=sorted_nodes(graph.nodes))
 
 
 def _sorted_node(node: SourceNode) -> SourceNode:
@@ -110,4 +119,4 @@ def _sorted_node(node: SourceNode) -> SourceNode:
 def _sorted_value(value: object) -> object:
     if isinstance(value, tuple):
         return tuple(_sorted_value(item) for item in value)
-    return sorted_graph(value) if isinstance(value, SourceGraph) else value
+    return _sorted_graph(value) if isinstance(value, SourceGraph) else value

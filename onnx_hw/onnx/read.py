@@ -8,7 +8,6 @@ Each stage reports everything it finds; the first that refuses ends the reading 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from onnx_hw.onnx.dimensions import bind_dimensions
 from onnx_hw.onnx.external_data import SideFiles
 from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.model import Model
-from onnx_hw.onnx.node_order import sorted_graph
+from onnx_hw.onnx.node_order import sorted_model
 from onnx_hw.onnx.parse import parse_file
 from onnx_hw.onnx.translate import Translator
 from onnx_hw.onnx.validate import check_model, check_source
@@ -70,5 +69,6 @@ def examine(path: Path, findings: Findings) -> Model | None:
     if findings.refusals:
         return None
     if findings.lenient:
-        source = replace(source, graph=sorted_graph(source.graph))
-    return check_model(build_model(source, path, findings), findings)
+        source = sorted_model(source)
+    model = build_model(source, path, findings)
+    return None if findings.refusals else check_model(model, findings)

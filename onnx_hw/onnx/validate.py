@@ -11,6 +11,7 @@ from onnx_hw.onnx.validate_names import check_names
 from onnx_hw.onnx.validate_scopes import check_scopes
 from onnx_hw.onnx.validate_shapes import check_shapes, with_output_shapes
 from onnx_hw.onnx.validate_signatures import check_signatures
+from onnx_hw.onnx.validate_subgraphs import check_subgraphs
 from onnx_hw.onnx.validate_types import check_types
 
 
@@ -20,10 +21,13 @@ def check_source(source: SourceModel, findings: Findings) -> None:
     check_scopes(source, findings)
     check_functions(source, findings)
     check_signatures(source, findings)
+    check_subgraphs(source, findings)
     check_names(source, findings)
 
 
 def check_model(model: Model, findings: Findings) -> Model:
     """What can only be told of the resolved graph: that types and shapes fit. Fills in outputs' missing shapes."""
     check_types(model, findings)
+    if findings.refusals:  # shapes of values whose types do not fit say nothing
+        return model
     return with_output_shapes(model, check_shapes(model, findings))

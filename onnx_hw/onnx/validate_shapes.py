@@ -6,14 +6,16 @@ a length that comes out the same both times does not depend on them, and one tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from onnx_hw.errors import Problem
+from onnx_hw.onnx.dependencies import subgraphs
 from onnx_hw.onnx.dimensions import substituted
 from onnx_hw.onnx.findings import Findings, quote
 from onnx_hw.onnx.infer_shapes import infer_graph
-from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.model import Graph, Model, Value
+from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.validate_types import place
 
 #: Primes, for a product of two then is no third. Dimension k gets one of each row, another pair for each k.
@@ -37,21 +39,44 @@ def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
     if len(opened) > _MOST_OPEN:
         return {}
     problems: list[Problem] = []
-    first = infer_graph(_trial(model.graph, opened, 0), {}, problems)
-    if opened:
-        second = infer_graph(_trial(model.graph, opened, 1), {}, [])
+    first = _inferred(_trial(model.graph, opened, 0), {}, problems)
+    second = _inferred(_trial(model.graph, opened, 1), {}, []) if opened else first
+    for problem in problems:
+        # What fails with trial numbers may succeed with others; "type-declared" is reported below, for all numbers.
+        if not opened and problem.stage == "validate" and problem.code != "type-declared":
+            findings.must(problem.code, problem.message, problem.where, problem.hint)
+    # Before IR version 4 a name meant one number within a declaration only.
+    contradiction = findings.must if model.ir_version > 3 else findings.should
+    lengths: dict[str, tuple[int, str]] = {}
+    for graph, one, other in zip(_graphs(model.graph), first, second, strict=True):
         shapes = {
-            name: _merged(of.shape, second[name].shape, opened)
-            for name, of in first.items()
-            if name in second and second[name].ndim == of.ndim
+            name: _merged(of.shape, other[name].shape, opened)
+            for name, of in one.items()
+            if name in other and other[name].ndim == of.ndim
         }
-    else:
-        shapes = {name: of.shape for name, of in first.items()}
-        for problem in problems:
-            if problem.stage == "validate" and problem.code != "type-declared":
-                findings.must(problem.code, problem.message, problem.where, problem.hint)
-    _compare(model.graph, shapes, findings)
-    return shapes
+        for code, message, where in _contradictions(graph, shapes, lengths):
+            (contradiction if code == "dimension-contradicts" else findings.must)(code, message, where)
+        if graph is model.graph:
+            found = shapes
+    return found
+
+
+def _graphs(graph: Graph) -> Iterator[Graph]:
+    """The graph, and every subgraph behind its owner."""
+    yield graph
+    for node in graph.nodes:
+        for inner in subgraphs(node):
+            yield from _graphs(inner)
+
+
+def _inferred(graph: Graph, outer: Mapping[str, TensorType], problems: list[Problem]) -> list[dict[str, TensorType]]:
+    """The known types of each graph's values, in the order of ``_graphs``."""
+    types = infer_graph(graph, outer, problems)
+    found = [types]
+    for node in graph.nodes:
+        for inner in subgraphs(node):
+            found += _inferred(inner, {**outer, **types}, [])  # it may be a branch that is never taken
+    return found
 
 
 def with_output_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:
@@ -95,21 +120,38 @@ def _merged(first: tuple[int, ...], second: tuple[int, ...], opened: list[Open])
     return tuple(a if a == b else names.get((a, b)) for a, b in zip(first, second, strict=True))
 
 
-def _compare(graph: Graph, shapes: Mapping[str, Shape], findings: Findings) -> None:
-    """Every declared shape against the computed one: the rank, and each length that both know."""
-    producers: dict[str, Node] = {name: node for node in graph.nodes for name in node.outputs}
-    for name, declared in {**graph.values, **{value.name: value for value in graph.outputs}}.items():
+def _contradictions(
+    graph: Graph, shapes: Mapping[str, Shape], lengths: dict[str, tuple[int, str]]
+) -> Iterator[tuple[str, str, str]]:
+    """Code, message and place of every declared shape that is not the computed one, by rank or by a known length.
+
+    ``lengths`` remembers the number a dimension's name was found to stand for, in the whole model, and where.
+    """
+    producers: dict[str, str] = {name: place(node) for node in graph.nodes for name in node.outputs}
+    declarations = {**graph.values, **{value.name: value for value in graph.outputs}}
+    for name, declared in declarations.items():
         computed = shapes.get(name)
-        if computed is None or declared.shape is None or name not in producers:
+        if computed is None or declared.shape is None:
             continue
-        if len(computed) != len(declared.shape) or any(
-            isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(computed, declared.shape, strict=False)
-        ):
-            found = Value(name, declared.element_type, computed)
-            findings.must(
+        where = producers.get(name, f"value {quote(name)}")
+        fits = len(computed) == len(declared.shape)
+        for found, said in zip(computed, declared.shape, strict=False):
+            if isinstance(found, int) and isinstance(said, int):
+                fits &= found == said
+            elif isinstance(found, int) and isinstance(said, str):
+                known, at = lengths.setdefault(said, (found, where))
+                if known != found:
+                    message = (
+                        f"dimension {quote(said)} must be one number in the whole model; "
+                        f"it is {known} at {at} and {found} here"
+                    )
+                    yield "dimension-contradicts", message, where
+        if not fits:
+            actual = Value(name, declared.element_type, computed)
+            yield (
                 "declared-shape",
-                f"value {quote(name)} is declared as {_shown(declared)}, but is {_shown(found)}",
-                place(producers[name]),
+                f"value {quote(name)} is declared as {_shown(declared)}, but is {_shown(actual)}",
+                where,
             )
 
 

@@ -91,11 +91,26 @@ def _node_results(node: Node, types: Mapping[str, str], findings: Findings) -> l
         return [""] * len(node.outputs)
     bound = _bind_inputs(node, signature, types, findings)
     if node.op_type == "If" and not node.domain:
-        branch = node.attributes["then_branch"]
-        inner = bodies["then_branch"]
-        found = [inner.get(value.name, "") for value in branch.outputs]
-        return (found + [""] * len(node.outputs))[: len(node.outputs)]
+        return _branch_results(node, bodies, findings)
     return [_result(parameter, node, bound, types) for parameter in _spread(signature.outputs, len(node.outputs))]
+
+
+def _branch_results(node: Node, bodies: Mapping[str, Mapping[str, str]], findings: Findings) -> list[str]:
+    """Types of an If: those of its branches, which must agree."""
+    results = []
+    names = [[value.name for value in node.attributes[branch].outputs] for branch in ("then_branch", "else_branch")]
+    for index, pair in enumerate(zip(*names, strict=True)):
+        one, other = (
+            bodies[branch].get(name, "") for branch, name in zip(("then_branch", "else_branch"), pair, strict=True)
+        )
+        if one and other and one != other:
+            findings.must(
+                "branch-types-differ",
+                f"output {index} of both branches must have one type; it is {one} in one and {other} in the other",
+                place(node),
+            )
+        results.append(one or other)
+    return results
 
 
 def _spread(parameters: Sequence[Parameter], count: int) -> list[Parameter]:

@@ -21,7 +21,8 @@ HEADER = """\
 #   NAME VERSION deprecated             withdrawn at this version
 #
 # A parameter is NAME:TYPE or NAME:VARIABLE. "?" marks an optional one, "*N" a variadic one of one type, of which at
-# least N must be given, "~N" a variadic one whose types may differ. An attribute is NAME:KIND, "!" marks a required one.
+# least N must be given, "~N" a variadic one whose types may differ. An attribute is NAME:KIND, "!" marks a required
+# one.
 """
 
 
