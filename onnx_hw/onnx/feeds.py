@@ -47,6 +47,7 @@ def checked_feeds(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked_array(value: Value, array: Any, lengths: dict[str, int], problems: list[Problem]) -> Any:
+    array = np.asarray(array) if isinstance(array, np.generic) else array
     if not isinstance(array, np.ndarray):
         problems.append(_problem("feed-type", f"input `{value.name}` must be an array, not {type(array).__name__}"))
         return array

@@ -4,14 +4,37 @@ This file is the table of contents. ``lookup(domain, op_type, version)`` finds a
 """
 
 from onnx_hw.onnx.operators import (
-    activation,  # Relu, Clip, Softmax ...
-    arithmetic,  # Add, Sub, Mul, Div, Pow ...
-    constant,  # Constant ...
+    activation,  # Relu, Clip, Sigmoid, Gelu ...
+    arithmetic,  # Add, Sub, Mul, Div, Pow, Max ...
+    attention,  # Attention, RotaryEmbedding ...
+    cast,  # Cast, CastLike, BitCast
+    constant,  # Constant, ConstantOfShape, Range ...
+    control_flow,  # If, Loop, Scan
     convolution,  # Conv
-    matmul,  # MatMul, Gemm
-    pooling,  # MaxPool, AveragePool ...
+    detection,  # NonMaxSuppression
+    indexing,  # Gather, Scatter, Slice, TopK ...
+    integer_arithmetic,  # QLinearConv, MatMulInteger ...
+    joining,  # Concat, Split, Tile, Pad ...
+    logic,  # And, Equal, Where, BitShift ...
+    loss,  # NegativeLogLikelihoodLoss ...
+    matmul,  # MatMul, Gemm, Einsum, Det
+    microsoft,  # com.microsoft: QLinearAdd, FusedConv ...
+    normalization,  # BatchNormalization, LayerNormalization ...
+    pooling,  # MaxPool, AveragePool, GlobalAveragePool ...
+    qonnx,  # Quant, BipolarQuant, Trunc, MultiThreshold ...
     quantization,  # QuantizeLinear, DequantizeLinear
+    random_numbers,  # RandomNormal, Bernoulli, Dropout ...
+    recurrent,  # RNN, GRU, LSTM
+    reduction,  # ReduceSum ..., ArgMax, CumSum
+    resize,  # Resize, Upsample
+    sampling,  # GridSample, RoiAlign, DeformConv ...
+    sequence,  # SequenceAt ..., Optional ...
     shape,  # Reshape, Transpose, Flatten, Squeeze ...
+    signal,  # DFT, STFT, HannWindow ...
+    softmax,  # Softmax, LogSoftmax, Hardmax
+    text,  # StringConcat ..., TfIdfVectorizer
+    transposed_convolution,  # ConvTranspose, Col2Im, MaxUnpool
+    unary,  # Abs, Exp, Sqrt, Sin, Erf ...
 )
 from onnx_hw.onnx.operators.registry import Call, Operator, lookup, operator_of, operators
 
@@ -20,13 +43,36 @@ __all__ = [
     "Operator",
     "activation",
     "arithmetic",
+    "attention",
+    "cast",
     "constant",
+    "control_flow",
     "convolution",
+    "detection",
+    "indexing",
+    "integer_arithmetic",
+    "joining",
+    "logic",
     "lookup",
+    "loss",
     "matmul",
+    "microsoft",
+    "normalization",
     "operator_of",
     "operators",
     "pooling",
+    "qonnx",
     "quantization",
+    "random_numbers",
+    "recurrent",
+    "reduction",
+    "resize",
+    "sampling",
+    "sequence",
     "shape",
+    "signal",
+    "softmax",
+    "text",
+    "transposed_convolution",
+    "unary",
 ]

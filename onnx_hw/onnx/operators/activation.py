@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
 from onnx_hw.onnx.operators.registry import operator
-from onnx_hw.onnx.operators.tensor_type import like_first, normal_axis
+from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast, like_first, same_dtype
+from onnx_hw.onnx.operators.unary import erf
 
 _CONSUMED = ("consumed_inputs",)
 
@@ -26,63 +29,146 @@ def Clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array
 
 
 @operator(since=6, types=like_first)
-def Clip_6(x: Array, *, min: float = -3.4028234663852886e38, max: float = 3.4028234663852886e38) -> Array:
-    with np.errstate(over="ignore"):  # float16 has no room for the defaults: they become infinities
-        return np.minimum(np.maximum(x, x.dtype.type(min)), x.dtype.type(max))
+def Clip_6(x: Array, *, max: float = 3.4028234663852886e38, min: float = -3.4028234663852886e38) -> Array:
+    """In float16 the default bounds are infinities."""
+    return np.minimum(np.maximum(x, x.dtype.type(min)), x.dtype.type(max))
 
 
 @operator(since=1, types=like_first, hints=_CONSUMED)
-def Clip_1(x: Array, *, min: float | None = None, max: float | None = None) -> Array:
+def Clip_1(x: Array, *, max: float | None = None, min: float | None = None) -> Array:
     if min is not None:
         x = np.maximum(x, x.dtype.type(min))
     return x if max is None else np.minimum(x, x.dtype.type(max))
 
 
-@operator(since=13, types=like_first)
-def Softmax(x: Array, *, axis: int = -1) -> Array:
-    return softmax(x, (normal_axis(axis, x.ndim),))
+@operator(since=(6, 13), types=like_first)
+@operator(since=1, types=like_first, hints=_CONSUMED)
+def Sigmoid(x: Array) -> Array:
+    return sigmoid(widened(x)).astype(x.dtype, copy=False)
 
 
-@operator(since=(1, 11), types=like_first)
-def Softmax_1(x: Array, *, axis: int = 1) -> Array:
-    """Over ``axis`` and all axes behind it together."""
-    return softmax(x, flat_axes(x, axis))
+@operator(since=(6, 13), types=like_first)
+@operator(since=1, types=like_first, hints=_CONSUMED)
+def Tanh(x: Array) -> Array:
+    return np.tanh(x)
 
 
-@operator(since=13, types=like_first)
-def LogSoftmax(x: Array, *, axis: int = -1) -> Array:
-    return log_softmax(x, (normal_axis(axis, x.ndim),))
+@operator(since=(6, 16), types=like_first)
+@operator(since=1, types=like_first, hints=_CONSUMED)
+def LeakyRelu(x: Array, *, alpha: float = 0.009999999776482582) -> Array:
+    return np.where(x < 0, x * x.dtype.type(alpha), x)
 
 
-@operator(since=(1, 11), types=like_first)
-def LogSoftmax_1(x: Array, *, axis: int = 1) -> Array:
-    """Over ``axis`` and all axes behind it together."""
-    return log_softmax(x, flat_axes(x, axis))
+def prelu_type(x: TensorType, slope: TensorType) -> TensorType:
+    return TensorType(same_dtype(x, slope), x.shape)
 
 
-def softmax(x: Array, axes: tuple[int, ...]) -> Array:
-    """``exp(x) / sum(exp(x))`` over the axes, shifted by the maximum so that nothing overflows."""
-    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
-    if wide.size == 0:
-        return x.copy()
-    powers = np.exp(wide - wide.max(axis=axes, keepdims=True))
-    powers /= powers.sum(axis=axes, keepdims=True)
-    return powers.astype(x.dtype, copy=False)
+@operator(since=(7, 9, 16), types=prelu_type)
+def PRelu(x: Array, slope: Array) -> Array:
+    """The slope broadcasts to ``x``."""
+    return np.where(x < 0, x * slope, x)
 
 
-def log_softmax(x: Array, axes: tuple[int, ...]) -> Array:
-    """``log(softmax(x))`` without computing the quotient."""
-    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
-    if wide.size == 0:
-        return x.copy()
-    shifted = wide - wide.max(axis=axes, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(axis=axes, keepdims=True))
-    return shifted.astype(x.dtype, copy=False)
+@operator(since=6, types=prelu_type)
+@operator(since=1, types=prelu_type, hints=_CONSUMED)
+def PRelu_1(x: Array, slope: Array) -> Array:
+    """One slope for all, or one per channel (axis 1)."""
+    return PRelu(x, slope if slope.size == 1 else slope.reshape(-1, *(1,) * (x.ndim - 2)))
 
 
-def flat_axes(x: Array, axis: int) -> tuple[int, ...]:
-    """``axis`` and all behind it: what was flattened into one row before opset 13."""
-    return tuple(range(normal_axis(axis, x.ndim) if axis != x.ndim else axis, x.ndim))
+@operator(since=(6, 22), types=like_first)
+@operator(since=1, types=like_first, hints=_CONSUMED)
+def Elu(x: Array, *, alpha: float = 1.0) -> Array:
+    return np.where(x < 0, np.expm1(np.minimum(x, x.dtype.type(0))) * x.dtype.type(alpha), x)
+
+
+@operator(since=(6, 22), types=like_first)
+def Selu(x: Array, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Array:
+    return Elu(x, alpha=alpha) * x.dtype.type(gamma)
+
+
+@operator(since=1, types=like_first, hints=_CONSUMED)
+def Selu_1(x: Array, *, alpha: float = 1.673200011253357, gamma: float = 1.0506999492645264) -> Array:
+    """Other default constants."""
+    return Selu(x, alpha=alpha, gamma=gamma)
+
+
+@operator(since=(12, 28), types=like_first)
+def Celu(x: Array, *, alpha: float = 1.0) -> Array:
+    scale = x.dtype.type(alpha)
+    return np.where(x < 0, np.expm1(np.minimum(x, x.dtype.type(0)) / scale) * scale, x)
+
+
+@operator(since=(6, 22), types=like_first)
+@operator(since=1, types=like_first, hints=_CONSUMED)
+def HardSigmoid(x: Array, *, alpha: float = 0.20000000298023224, beta: float = 0.5) -> Array:
+    one = x.dtype.type
+    return np.clip(x * one(alpha) + one(beta), one(0), one(1))
+
+
+@operator(since=(14, 22), types=like_first)
+def HardSwish(x: Array) -> Array:
+    return x * HardSigmoid(x, alpha=1 / 6, beta=0.5)
+
+
+@operator(since=(1, 22), types=like_first)
+def Softplus(x: Array) -> Array:
+    return np.logaddexp(x, x.dtype.type(0))
+
+
+@operator(since=(1, 22), types=like_first)
+def Softsign(x: Array) -> Array:
+    return x / (x.dtype.type(1) + np.abs(x))
+
+
+@operator(since=(10, 22), types=like_first)
+def ThresholdedRelu(x: Array, *, alpha: float = 1.0) -> Array:
+    return np.where(x > x.dtype.type(alpha), x, x.dtype.type(0))
+
+
+@operator(since=9, types=like_first)
+def Shrink(x: Array, *, bias: float = 0.0, lambd: float = 0.5) -> Array:
+    wide = x.astype(np.float64) if is_integer(x.dtype) else x
+    one = wide.dtype.type
+    y = np.where(wide < one(-lambd), wide + one(bias), np.where(wide > one(lambd), wide - one(bias), one(0)))
+    return y.astype(x.dtype, copy=False)
+
+
+@operator(since=(18, 22), types=like_first)
+def Mish(x: Array) -> Array:
+    return x * np.tanh(Softplus(x))
+
+
+@operator(since=20, types=like_first)
+def Gelu(x: Array, *, approximate: str = "none") -> Array:
+    """``x * (1 + erf(x / sqrt 2)) / 2``, or its approximation by a hyperbolic tangent."""
+    wide = widened(x)
+    if approximate == "none":
+        y = wide * (1 + erf(wide / math.sqrt(2))) / 2
+    elif approximate == "tanh":
+        y = wide * (1 + np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))) / 2
+    else:
+        raise ValueError(f"approximate must be none or tanh, not {approximate}")
+    return y.astype(x.dtype)
+
+
+@operator(since=24, types=like_first)
+def Swish(x: Array, *, alpha: float = 1.0) -> Array:
+    wide = widened(x)
+    return (wide * sigmoid(wide * wide.dtype.type(alpha))).astype(x.dtype, copy=False)
+
+
+@operator(since=28, types=broadcast)
+def SwiGLU(a: Array, b: Array, *, alpha: float = 1.0) -> Array:
+    if a.shape != b.shape:
+        raise ValueError(f"A and B must have one shape, not {list(a.shape)} and {list(b.shape)}")
+    return Swish(a, alpha=alpha) * b
+
+
+def sigmoid(x: Array) -> Array:
+    """``1 / (1 + exp(-x))`` in the dtype of ``x``, without overflow."""
+    small = np.exp(-np.abs(x))
+    return np.where(x < 0, small, x.dtype.type(1)) / (x.dtype.type(1) + small)
 
 
 def _scalar(bound: Array) -> Array:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, is_integer
 from onnx_hw.onnx.operators.registry import Floats, Ints, Strings, operator
+from onnx_hw.onnx.operators.tensor_type import TensorType
 
 
 @operator(since=(12, 13, 19, 21, 23, 24, 25))
@@ -48,3 +51,49 @@ def Constant_11(*, sparse_value: Array | None = None, value: Array | None = None
 @operator(since=(1, 9))
 def Constant_1(*, value: Array) -> Array:
     return value
+
+
+def constant_of_shape_type(shape: TensorType, *, value: Array | None = None) -> TensorType:
+    assert shape.value is not None  # it decides the shape
+    dtype = np.dtype(np.float32) if value is None else value.dtype
+    return TensorType(dtype, tuple(shape.value.tolist()))
+
+
+@operator(since=(9, 20, 21, 23, 24, 25), types=constant_of_shape_type, shape_inputs=(0,))
+def ConstantOfShape(shape: Array, *, value: Array | None = None) -> Array:
+    """One value everywhere, float32 zero if none is given."""
+    value = np.zeros(1, np.float32) if value is None else value
+    return np.full(shape.tolist(), value.reshape(()), value.dtype)
+
+
+def eye_like_type(x: TensorType, *, dtype: int | None = None, **_: int) -> TensorType:
+    return x if dtype is None else x.with_dtype(dtype_of_code(dtype))
+
+
+@operator(since=(9, 22), types=eye_like_type)
+def EyeLike(x: Array, *, dtype: int | None = None, k: int = 0) -> Array:
+    """Ones on the k-th diagonal."""
+    return np.eye(x.shape[0], x.shape[1], k=k).astype(x.dtype if dtype is None else dtype_of_code(dtype))
+
+
+@operator(since=11, dynamic=True)
+def Range_11(start: Array, limit: Array, delta: Array) -> Array:
+    """``start``, ``start + delta``, ... before ``limit``."""
+    return _range(start, limit, delta, start.dtype)
+
+
+@operator(since=27, dynamic=True)
+def Range(start: Array, limit: Array, delta: Array, *, stash_type: int = 1) -> Array:
+    """Half floats are computed in ``stash_type``."""
+    narrow = start.dtype.itemsize < 4 and not is_integer(start.dtype)
+    return _range(start, limit, delta, dtype_of_code(stash_type) if narrow else start.dtype)
+
+
+def _range(start: Array, limit: Array, delta: Array, dtype: np.dtype[Any]) -> Array:
+    """Each element computed from the start, not from the one before."""
+    first, last, step = (x.reshape(()).astype(dtype) for x in (start, limit, delta))
+    if step == 0:
+        raise ValueError("delta must not be 0")
+    wide = np.float64 if dtype.kind != "i" else np.int64
+    count = max(int(np.ceil((last.astype(wide) - first.astype(wide)) / step.astype(wide))), 0)
+    return (first + np.arange(count).astype(dtype) * step).astype(start.dtype)

@@ -98,3 +98,8 @@ def held(values: Any) -> Any:
     if isinstance(values, np.ndarray) and values.dtype in _NAME_OF_NARROW:
         return values.astype(BY_NAME[_NAME_OF_NARROW[values.dtype]].dtype)
     return values
+
+
+def widened(x: Array) -> Array:
+    """``x`` itself, or in float32 when its floats are narrower: what sums and transcendental functions compute in."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 else x

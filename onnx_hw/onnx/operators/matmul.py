@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.onnx.operators.dtypes import Array, is_integer
+from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, same_dtype
 
@@ -115,3 +115,21 @@ def integer_product(a: Array, b: Array) -> Array:
 
 def _largest(x: Array) -> float:
     return float(np.abs(x).max()) if x.size else 0.0
+
+
+def det_type(x: TensorType) -> TensorType:
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"X must hold square matrices, not {list(x.shape)}")
+    return x.with_shape(x.shape[:-2])
+
+
+@operator(since=(11, 22), types=det_type)
+def Det(x: Array) -> Array:
+    return np.asarray(np.linalg.det(widened(x))).astype(x.dtype)
+
+
+@operator(since=(12, 28))
+def Einsum(*inputs: Array, equation: str) -> Array:
+    """Einstein's summation, contracted pairwise through matrix products."""
+    wide = [x if is_integer(x.dtype) else widened(x) for x in inputs]
+    return np.asarray(np.einsum(equation.replace(" ", ""), *wide, optimize=True)).astype(inputs[0].dtype)

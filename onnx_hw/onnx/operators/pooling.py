@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer
+from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, widened
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.operators.windows import Window, slide
@@ -133,7 +133,7 @@ def AveragePool(
 ) -> Array:
     """Means over the elements of ``x``; with ``count_include_pad`` the stated padding counts as zeros."""
     window = pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
-    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+    wide = widened(x)
     sums = along_axes(np.add, window.padded(wide, 0), window)
     counts = window.counts(x.shape[2:], include_pads=bool(count_include_pad))
     return (sums / counts.astype(wide.dtype)).astype(x.dtype, copy=False)
@@ -202,13 +202,58 @@ def global_pool_type(x: TensorType, **_: Any) -> TensorType:
 
 @operator(since=(1, 22), types=global_pool_type)
 def GlobalAveragePool(x: Array) -> Array:
-    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+    wide = widened(x)
     return wide.mean(axis=tuple(range(2, x.ndim)), keepdims=True).astype(x.dtype)
 
 
 @operator(since=(1, 22), types=global_pool_type)
 def GlobalMaxPool(x: Array) -> Array:
     return x.max(axis=tuple(range(2, x.ndim)), keepdims=True)
+
+
+@operator(since=(18, 22), types=pool_type)
+def LpPool(
+    x: Array,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints | None = None,
+    kernel_shape: Ints,
+    p: int = 2,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """p-norms over windows; padding counts as zero."""
+    window = pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
+    powers = np.abs(widened(x)) ** p
+    return (along_axes(np.add, window.padded(powers, 0), window) ** (1 / p)).astype(x.dtype)
+
+
+@operator(since=(2, 11), types=pool_type)
+def LpPool_2(
+    x: Array,
+    *,
+    auto_pad: str = "NOTSET",
+    kernel_shape: Ints,
+    p: int = 2,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """Without ``ceil_mode`` and ``dilations``."""
+    return LpPool(x, auto_pad=auto_pad, kernel_shape=kernel_shape, p=p, pads=pads, strides=strides)
+
+
+@operator(since=(2, 22), types=global_pool_type)
+def GlobalLpPool(x: Array, *, p: int = 2) -> Array:
+    powers = np.abs(widened(x)) ** p
+    return (powers.sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p)).astype(x.dtype)
+
+
+@operator(since=1, types=global_pool_type)
+def GlobalLpPool_1(x: Array, *, p: float = 2.0) -> Array:
+    """Also norms between the whole ones."""
+    powers = np.abs(widened(x)) ** p
+    return (powers.sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p)).astype(x.dtype)
 
 
 def along_axes(combine: np.ufunc, padded: Array, window: Window) -> Array:

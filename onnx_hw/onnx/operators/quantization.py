@@ -9,34 +9,34 @@ import numpy as np
 from onnx_hw.onnx.operators.cast import convert
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, integer_range, is_integer
 from onnx_hw.onnx.operators.registry import operator
-from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axis
+from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axis, same_dtype
 
 
 def quantized_type(
-    x: TensorType, scale: TensorType, zero_point: TensorType | None = None, *, output_dtype: int = 0, **attributes: int
+    x: TensorType,
+    scale: TensorType,
+    zero_point: TensorType | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    **_: int,
 ) -> TensorType:
-    check_scale(
-        x.shape,
-        scale.shape,
-        None if zero_point is None else zero_point.shape,
-        attributes.get("axis"),
-        attributes.get("block_size", 0),
-    )
+    check_scale(x.shape, scale.shape, None if zero_point is None else zero_point.shape, axis, block_size)
     return x.with_dtype(quantized_dtype(zero_point, output_dtype))
 
 
 def dequantized_type(
-    x: TensorType, scale: TensorType, zero_point: TensorType | None = None, *, output_dtype: int = 0, **attributes: int
+    x: TensorType,
+    scale: TensorType,
+    zero_point: TensorType | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
 ) -> TensorType:
-    check_scale(
-        x.shape,
-        scale.shape,
-        None if zero_point is None else zero_point.shape,
-        attributes.get("axis"),
-        attributes.get("block_size", 0),
-    )
-    if zero_point is not None and zero_point.dtype != x.dtype:
-        raise ValueError(f"x_zero_point must be of the type of x, {x.dtype}, not {zero_point.dtype}")
+    check_scale(x.shape, scale.shape, None if zero_point is None else zero_point.shape, axis, block_size)
+    same_dtype(x, zero_point)
     return x.with_dtype(dtype_of_code(output_dtype) if output_dtype else scale.dtype)
 
 
@@ -90,10 +90,16 @@ def QuantizeLinear_13(x: Array, scale: Array, zero_point: Array | None = None, *
     return QuantizeLinear(x, scale, zero_point, axis=axis)
 
 
-@operator(since=10, types=quantized_type)
+def one_quantized_type(x: TensorType, scale: TensorType, zero_point: TensorType | None = None) -> TensorType:
+    one_scale(scale)
+    return x.with_dtype(quantized_dtype(zero_point, 0))
+
+
+@operator(since=10, types=one_quantized_type)
 def QuantizeLinear_10(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
     """Per tensor."""
-    return QuantizeLinear(x, one_scale(scale), zero_point)
+    one_scale(scale)
+    return QuantizeLinear(x, scale.reshape(()), zero_point)
 
 
 @operator(since=(23, 24, 25, 28), types=dequantized_type)
@@ -126,10 +132,17 @@ def DequantizeLinear_13(x: Array, scale: Array, zero_point: Array | None = None,
     return DequantizeLinear(x, scale, zero_point, axis=axis)
 
 
-@operator(since=10, types=dequantized_type)
+def one_dequantized_type(x: TensorType, scale: TensorType, zero_point: TensorType | None = None) -> TensorType:
+    one_scale(scale)
+    same_dtype(x, zero_point)
+    return x.with_dtype(scale.dtype)
+
+
+@operator(since=10, types=one_dequantized_type)
 def DequantizeLinear_10(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
     """Per tensor."""
-    return DequantizeLinear(x, one_scale(scale), zero_point)
+    one_scale(scale)
+    return DequantizeLinear(x, scale.reshape(()), zero_point)
 
 
 def quantize(
@@ -190,20 +203,18 @@ def check_scale(
     shape: tuple[int, ...],
     scale: tuple[int, ...],
     zero_point: tuple[int, ...] | None,
-    axis: int | None,
+    axis: int,
     block_size: int,
 ) -> None:
     """That scale and zero point fit a tensor of ``shape``.
 
     Raises:
-        ValueError: they do not. ``axis`` None: only one scale is allowed.
+        ValueError: they do not.
     """
     if zero_point is not None and _size(zero_point) != _size(scale):
         raise ValueError(f"zero point and scale must have one shape, not {list(zero_point)} and {list(scale)}")
     if _size(scale) == 1 and not block_size:
         return
-    if axis is None:
-        raise ValueError(f"before opset 13 the scale must be a scalar, not of shape {list(scale)}")
     axis = normal_axis(axis, len(shape)) if len(shape) > 1 else 0
     if block_size:
         wanted = tuple(-(-n // block_size) if number == axis else n for number, n in enumerate(shape))
@@ -228,11 +239,14 @@ def quantized_dtype(zero_point: Array | TensorType | None, output_dtype: int) ->
     return zero_point.dtype
 
 
-def one_scale(scale: Array) -> Array:
-    """The scale, which before opset 13 is one number."""
+def one_scale(scale: Array | TensorType) -> None:
+    """That the scale is one number, as it must be before opset 13.
+
+    Raises:
+        ValueError: it is not.
+    """
     if scale.size != 1:
         raise ValueError(f"before opset 13 the scale must be a scalar, not of shape {list(scale.shape)}")
-    return scale.reshape(())
 
 
 def _size(shape: tuple[int, ...]) -> int:

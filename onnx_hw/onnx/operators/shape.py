@@ -36,13 +36,13 @@ def Reshape_5(x: Array, shape: Array) -> Array:
     return x.reshape(new_shape(x.shape, shape, 0))
 
 
-def reshape_1_type(x: TensorType, *, shape: Ints = ()) -> TensorType:
-    return x.with_shape(new_shape(x.shape, shape, 0))
+def reshape_1_type(x: TensorType, *, shape: Ints | None = None) -> TensorType:
+    return x.with_shape(new_shape(x.shape, shape or (), 0))
 
 
 @operator(since=1, types=reshape_1_type, hints=("consumed_inputs",))
-def Reshape_1(x: Array, *, shape: Ints = ()) -> Array:
-    return x.reshape(new_shape(x.shape, shape, 0))
+def Reshape_1(x: Array, *, shape: Ints | None = None) -> Array:
+    return x.reshape(new_shape(x.shape, shape or (), 0))
 
 
 def new_shape(old: tuple[int, ...], shape: Sequence[int] | Array, allowzero: int) -> tuple[int, ...]:
@@ -173,3 +173,100 @@ def unsqueezed(shape: tuple[int, ...], axes: Sequence[int] | Array) -> tuple[int
     new = set(normal_axes(np.atleast_1d(np.asarray(axes)).tolist(), len(shape) + np.size(axes)))
     old = iter(shape)
     return tuple(1 if axis in new else next(old) for axis in range(len(shape) + len(new)))
+
+
+def shape_type(x: TensorType, *, end: int | None = None, start: int = 0) -> TensorType:
+    lengths = np.array(x.shape[start:end], np.int64)
+    return TensorType(lengths.dtype, lengths.shape, lengths)
+
+
+@operator(since=(15, 19, 21, 23, 24, 25), types=shape_type)
+def Shape(x: Array, *, end: int | None = None, start: int = 0) -> Array:
+    """The lengths of the axes ``start .. end - 1``, counted and clamped as Python does."""
+    return np.array(x.shape[start:end], np.int64)
+
+
+@operator(since=(1, 13), types=shape_type)
+def Shape_1(x: Array) -> Array:
+    return Shape(x)
+
+
+def size_type(x: TensorType) -> TensorType:
+    return TensorType(np.dtype(np.int64), (), np.array(x.size, np.int64))
+
+
+@operator(since=(1, 13, 19, 21, 23, 24, 25), types=size_type)
+def Size(x: Array) -> Array:
+    """The number of elements."""
+    return np.array(x.size, np.int64)
+
+
+def expand_type(x: TensorType, shape: TensorType) -> TensorType:
+    assert shape.value is not None  # it decides the shape
+    return x.with_shape(np.broadcast_shapes(x.shape, tuple(shape.value.tolist())))
+
+
+@operator(since=(8, 13), types=expand_type, shape_inputs=(1,))
+def Expand(x: Array, shape: Array) -> Array:
+    """Broadcast against ``shape``, both ways."""
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape.tolist())))
+
+
+def depth_to_space_type(x: TensorType, *, blocksize: int, mode: str = "DCR") -> TensorType:
+    batch, channels, height, width = four(x.shape)
+    if mode not in ("DCR", "CRD") or channels % (blocksize * blocksize):
+        raise ValueError(f"mode must be DCR or CRD, and {channels} channels fill blocks of {blocksize} x {blocksize}")
+    return x.with_shape((batch, channels // blocksize**2, height * blocksize, width * blocksize))
+
+
+@operator(since=(11, 13, 28), types=depth_to_space_type)
+def DepthToSpace(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
+    """Channels become blocks of pixels; the block (``mode`` DCR) or the channel (CRD) is the outer index."""
+    batch, channels, height, width = x.shape
+    b = blocksize
+    inner = channels // (b * b)
+    if mode == "DCR":
+        blocks = x.reshape(batch, b, b, inner, height, width).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        blocks = x.reshape(batch, inner, b, b, height, width).transpose(0, 1, 4, 2, 5, 3)
+    return blocks.reshape(batch, inner, height * b, width * b)
+
+
+@operator(since=1, types=depth_to_space_type)
+def DepthToSpace_1(x: Array, *, blocksize: int) -> Array:
+    return DepthToSpace(x, blocksize=blocksize)
+
+
+def space_to_depth_type(x: TensorType, *, blocksize: int, mode: str = "DCR") -> TensorType:
+    batch, channels, height, width = four(x.shape)
+    if mode not in ("DCR", "CRD") or height % blocksize or width % blocksize:
+        raise ValueError(
+            f"mode must be DCR or CRD, and {height} x {width} be whole blocks of {blocksize} x {blocksize}"
+        )
+    return x.with_shape((batch, channels * blocksize**2, height // blocksize, width // blocksize))
+
+
+@operator(since=28, types=space_to_depth_type)
+def SpaceToDepth(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
+    """The inverse of DepthToSpace."""
+    batch, channels, height, width = x.shape
+    b = blocksize
+    blocks = x.reshape(batch, channels, height // b, b, width // b, b)
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    return blocks.transpose(order).reshape(batch, channels * b * b, height // b, width // b)
+
+
+@operator(since=(1, 13), types=space_to_depth_type)
+def SpaceToDepth_1(x: Array, *, blocksize: int) -> Array:
+    return SpaceToDepth(x, blocksize=blocksize)
+
+
+def four(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """Batch, channels, height, width.
+
+    Raises:
+        ValueError: not four axes.
+    """
+    if len(shape) != 4:
+        raise ValueError(f"the input must be (batch, channels, height, width), not {list(shape)}")
+    return shape[0], shape[1], shape[2], shape[3]

@@ -1,0 +1,119 @@
+"""If, Loop, Scan: operators that run subgraphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.model import Graph
+from onnx_hw.onnx.operators.dtypes import Array, dtype_of_name
+from onnx_hw.onnx.operators.registry import Call, Ints, operator
+from onnx_hw.onnx.operators.tensor_type import normal_axis
+
+#: A Loop without trip count must end by its condition within so many iterations.
+LOOP_LIMIT = 1 << 20
+
+
+@operator(since=(1, 11, 13, 16, 19, 21, 23, 24, 25), dynamic=True)
+def If(condition: Array, *, else_branch: Graph, then_branch: Graph, call: Call) -> tuple[Any, ...]:
+    branch = then_branch if bool(condition.reshape(())) else else_branch
+    return tuple(call.run_graph(branch, []))
+
+
+@operator(since=(1, 11, 13, 16, 19, 21, 23, 24, 25), dynamic=True)
+def Loop(
+    trips: Array | None = None, condition: Array | None = None, *carried: Any, body: Graph, call: Call
+) -> tuple[Any, ...]:
+    """The body gets iteration, condition and carried values; gives the condition, carried values and scan outputs."""
+    most = LOOP_LIMIT if trips is None else int(trips.reshape(()))
+    going = True if condition is None else bool(condition.reshape(()))
+    values = list(carried)
+    scans: list[list[Array]] = [[] for _ in range(len(body.outputs) - 1 - len(values))]
+    iteration = 0
+    while going and iteration < most:
+        outputs = call.run_graph(body, [np.array(iteration, np.int64), np.array(True), *values])
+        going = bool(outputs[0].reshape(()))
+        values = outputs[1 : 1 + len(values)]
+        for scan, output in zip(scans, outputs[1 + len(values) :], strict=True):
+            scan.append(output)
+        iteration += 1
+    if trips is None and going and iteration == most:
+        raise ValueError(f"a loop without trip count must end within {LOOP_LIMIT} iterations")
+    stacked = [_stacked(scan, body, 1 + len(values) + k) for k, scan in enumerate(scans)]
+    return (*values, *stacked)
+
+
+@operator(since=(9, 11, 16, 19, 21, 23, 24, 25), dynamic=True)
+def Scan(
+    *inputs: Array,
+    body: Graph,
+    num_scan_inputs: int,
+    scan_input_axes: Ints | None = None,
+    scan_input_directions: Ints | None = None,
+    scan_output_axes: Ints | None = None,
+    scan_output_directions: Ints | None = None,
+    call: Call,
+) -> tuple[Array, ...]:
+    """The body runs once for each slice of the scanned inputs; states come first, scanned ones last."""
+    states, scanned = list(inputs[: len(inputs) - num_scan_inputs]), inputs[len(inputs) - num_scan_inputs :]
+    axes = scan_input_axes or (0,) * num_scan_inputs
+    backward = scan_input_directions or (0,) * num_scan_inputs
+    slices = []
+    for x, axis, reverse in zip(scanned, axes, backward, strict=True):
+        front = np.moveaxis(x, normal_axis(axis, x.ndim), 0)
+        slices.append(front[::-1] if reverse else front)
+    lengths = {x.shape[0] for x in slices}
+    if len(lengths) != 1:
+        raise ValueError(f"scanned inputs must have one length, not {sorted(lengths)}")
+    count = len(body.outputs) - len(states)
+    scans: list[list[Array]] = [[] for _ in range(count)]
+    for k in range(lengths.pop()):
+        outputs = call.run_graph(body, [*states, *(x[k] for x in slices)])
+        states = outputs[: len(states)]
+        for scan, output in zip(scans, outputs[len(states) :], strict=True):
+            scan.append(output)
+    results = []
+    for k, scan in enumerate(scans):
+        y = _stacked(scan, body, len(states) + k)
+        y = y[::-1] if scan_output_directions and scan_output_directions[k] else y
+        axis = scan_output_axes[k] if scan_output_axes else 0
+        results.append(np.moveaxis(y, 0, normal_axis(axis, y.ndim)))
+    return (*states, *results)
+
+
+@operator(since=8, dynamic=True)
+def Scan_8(
+    lengths: Array | None = None,
+    *inputs: Array,
+    body: Graph,
+    directions: Ints | None = None,
+    num_scan_inputs: int,
+    call: Call,
+) -> tuple[Array, ...]:
+    """For each sample of a batch by itself (axis 0), along axis 1; ``lengths``: of each sample, zeros behind."""
+    samples = []
+    longest = inputs[-1].shape[1]
+    states = len(inputs) - num_scan_inputs
+    for k in range(inputs[-1].shape[0]):
+        count = longest if lengths is None else int(lengths[k])
+        own = [x[k] if number < states else x[k][:count] for number, x in enumerate(inputs)]
+        results = Scan(*own, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=directions, call=call)
+        padded = [
+            y if number < states else np.concatenate([y, np.zeros((longest - count, *y.shape[1:]), y.dtype)])
+            for number, y in enumerate(results)
+        ]
+        samples.append(padded)
+    return tuple(np.stack(values) for values in zip(*samples, strict=True))
+
+
+def _stacked(values: list[Array], body: Graph, position: int) -> Array:
+    """Values of all iterations on a new first axis; when there was none, an empty tensor of the declared type."""
+    if values:
+        return np.stack(values)
+    declared = body.outputs[position]
+    if not declared.element_type or declared.shape is None:
+        raise ValueError(f"output `{declared.name}` of a body that never ran must have a declared type")
+    return np.zeros(
+        (0, *(n if isinstance(n, int) else 0 for n in declared.shape)), dtype_of_name(declared.element_type)
+    )

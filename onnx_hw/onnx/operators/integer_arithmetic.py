@@ -1,0 +1,187 @@
+"""Operators on quantized integers: ConvInteger, MatMulInteger, QLinearConv, QLinearMatMul, DynamicQuantizeLinear."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_hw.onnx.operators.convolution import conv_window, convolve
+from onnx_hw.onnx.operators.dtypes import Array, integer_range
+from onnx_hw.onnx.operators.matmul import integer_product, matmul_shape
+from onnx_hw.onnx.operators.registry import Ints, operator
+from onnx_hw.onnx.operators.tensor_type import TensorType
+
+
+def conv_integer_type(
+    x: TensorType,
+    w: TensorType,
+    _: TensorType | None = None,
+    __: TensorType | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> TensorType:
+    window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
+    return TensorType(np.dtype(np.int32), (x.shape[0], w.shape[0], *window.output))
+
+
+@operator(since=10, types=conv_integer_type)
+def ConvInteger(
+    x: Array,
+    w: Array,
+    x_zero_point: Array | None = None,
+    w_zero_point: Array | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """``conv(x - x_zero_point, w - w_zero_point)``, exactly, modulo 2^32; padding counts as the zero point."""
+    window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
+    sums = convolve(centred(x, x_zero_point), centred(w, w_zero_point, axis=0), window, group)
+    return sums.astype(np.int64).astype(np.int32)
+
+
+def matmul_integer_type(
+    a: TensorType, b: TensorType, _: TensorType | None = None, __: TensorType | None = None
+) -> TensorType:
+    return TensorType(np.dtype(np.int32), matmul_shape(a.shape, b.shape))
+
+
+@operator(since=10, types=matmul_integer_type)
+def MatMulInteger(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
+    """``(a - a_zero_point) @ (b - b_zero_point)``, exactly, modulo 2^32; zero points per row of a, per column of b."""
+    product = integer_product(_centred_rows(a, a_zero_point), centred(b, b_zero_point, axis=-1))
+    return product.astype(np.int64).astype(np.int32)
+
+
+def qlinear_conv_type(
+    x: TensorType,
+    _: TensorType,
+    __: TensorType,
+    w: TensorType,
+    ___: TensorType,
+    ____: TensorType,
+    _____: TensorType,
+    y_zero_point: TensorType,
+    ______: TensorType | None = None,
+    **attributes: int | str | Ints,
+) -> TensorType:
+    return conv_integer_type(x, w, **attributes).with_dtype(y_zero_point.dtype)  # type: ignore[arg-type]
+
+
+@operator(since=10, types=qlinear_conv_type)
+def QLinearConv(
+    x: Array,
+    x_scale: Array,
+    x_zero_point: Array,
+    w: Array,
+    w_scale: Array,
+    w_zero_point: Array,
+    y_scale: Array,
+    y_zero_point: Array,
+    b: Array | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """Exact sums, the bias (int32, of scale ``x_scale * w_scale``) included; then one multiplication in float32."""
+    window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
+    sums = convolve(centred(x, x_zero_point), centred(w, w_zero_point, axis=0), window, group)
+    shape = (-1, *(1,) * len(window.kernel))
+    if b is not None:
+        sums += b.reshape(shape)
+    ratio = x_scale * w_scale / y_scale
+    return requantized(sums, ratio.reshape(shape) if ratio.size > 1 else ratio.reshape(()), y_zero_point.reshape(()))
+
+
+def qlinear_matmul_type(
+    a: TensorType,
+    _: TensorType,
+    __: TensorType,
+    b: TensorType,
+    ___: TensorType,
+    ____: TensorType,
+    _____: TensorType,
+    y_zero_point: TensorType,
+) -> TensorType:
+    return TensorType(y_zero_point.dtype, matmul_shape(a.shape, b.shape))
+
+
+@operator(since=(10, 21), types=qlinear_matmul_type)
+def QLinearMatMul(
+    a: Array,
+    a_scale: Array,
+    a_zero_point: Array,
+    b: Array,
+    b_scale: Array,
+    b_zero_point: Array,
+    y_scale: Array,
+    y_zero_point: Array,
+) -> Array:
+    """Scales and zero points: one for all, or one per row of a, per column of b."""
+    sums = integer_product(_centred_rows(a, a_zero_point), centred(b, b_zero_point, axis=-1))
+    ratio = _per_row(a_scale) * _per_column(b_scale) / _per_row(y_scale)
+    return requantized(sums, ratio, _per_row(y_zero_point))
+
+
+def dynamic_quantize_type(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
+    return x.with_dtype(np.uint8), TensorType(x.dtype, ()), TensorType(np.dtype(np.uint8), ())
+
+
+@operator(since=11, types=dynamic_quantize_type)
+def DynamicQuantizeLinear(x: Array) -> tuple[Array, Array, Array]:
+    """uint8 over the range of ``x`` widened to hold 0; with the scale and zero point that were chosen."""
+    low, high = np.minimum(x.min(initial=0), 0), np.maximum(x.max(initial=0), 0)
+    scale = np.asarray((high - low) / np.float32(255), np.float32)
+    if scale == 0:
+        scale = np.asarray(1, np.float32)
+    zero_point = np.asarray(np.clip(np.rint(-low / scale), 0, 255), np.uint8)
+    y = np.clip(np.rint(x / scale) + zero_point.astype(np.float32), 0, 255).astype(np.uint8)
+    return y, scale, zero_point
+
+
+def centred(x: Array, zero_point: Array | None, axis: int = 0) -> Array:
+    """``x - zero_point`` in float64, where every sum of products of 8-bit numbers is exact."""
+    wide = x.astype(np.float64)
+    if zero_point is None:
+        return wide
+    if zero_point.size == 1:
+        wide -= float(zero_point.reshape(()))
+    elif zero_point.ndim == 1:
+        wide -= zero_point.astype(np.float64).reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)])
+    else:
+        wide -= zero_point.astype(np.float64)
+    return wide
+
+
+def requantized(sums: Array, ratio: Array, zero_point: Array) -> Array:
+    """``saturate(round_half_even(sums * ratio) + zero_point)``, multiplied in float32 as onnxruntime does."""
+    low, high = integer_range(zero_point.dtype)
+    scaled = np.rint(sums.astype(np.float32) * ratio.astype(np.float32))
+    return np.clip(scaled + zero_point.astype(np.float32), low, high).astype(zero_point.dtype)
+
+
+def _per_row(parameter: Array) -> Array:
+    """A scale or zero point, one for all or one per row, so that it broadcasts over a matrix."""
+    if parameter.size == 1:
+        return parameter.reshape(())
+    return parameter.reshape(-1, 1) if parameter.ndim == 1 else parameter
+
+
+def _per_column(parameter: Array) -> Array:
+    return parameter.reshape(()) if parameter.size == 1 else parameter
+
+
+def _centred_rows(a: Array, zero_point: Array | None) -> Array:
+    return centred(a, zero_point, axis=-2 if a.ndim > 1 else -1)

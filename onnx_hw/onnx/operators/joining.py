@@ -1,0 +1,254 @@
+"""Concat, Split, Tile, Pad, CenterCropPad: tensors put together, cut, repeated and framed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.registry import Call, Ints, operator
+from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axes, normal_axis, same_dtype
+
+
+def concat_type(*inputs: TensorType, axis: int = 1) -> TensorType:
+    dtype, first = same_dtype(*inputs), inputs[0]
+    along = normal_axis(axis, first.ndim)
+    for x in inputs[1:]:
+        if x.shape[:along] + x.shape[along + 1 :] != first.shape[:along] + first.shape[along + 1 :]:
+            raise ValueError(f"shapes must be equal but for axis {along}, not {list(first.shape)} and {list(x.shape)}")
+    total = sum(x.shape[along] for x in inputs)
+    return TensorType(dtype, (*first.shape[:along], total, *first.shape[along + 1 :]))
+
+
+@operator(since=(4, 11, 13), types=concat_type)
+def Concat(*inputs: Array, axis: int) -> Array:
+    return np.concatenate(inputs, axis)
+
+
+@operator(since=1, types=concat_type)
+def Concat_1(*inputs: Array, axis: int | None = None) -> Array:
+    """Along axis 1, unless said otherwise."""
+    return np.concatenate(inputs, 1 if axis is None else axis)
+
+
+def split_type(
+    x: TensorType, split: TensorType | None = None, *, axis: int = 0, num_outputs: int | None = None, call: Call
+) -> tuple[TensorType, ...]:
+    lengths = None if split is None or split.value is None else split.value
+    return _parts(x, lengths, axis, num_outputs, call.results)
+
+
+def split_2_type(x: TensorType, *, axis: int = 0, split: Ints | None = None, call: Call) -> tuple[TensorType, ...]:
+    return _parts(x, split, axis, None, call.results)
+
+
+@operator(since=18, types=split_type, shape_inputs=(1,))
+def Split(
+    x: Array, split: Array | None = None, *, axis: int = 0, num_outputs: int | None = None, call: Call
+) -> tuple[Array, ...]:
+    """Parts of these lengths; else equal ones, the last being shorter where they do not divide the axis."""
+    return _split(x, part_lengths(x.shape, split, axis, num_outputs, call.results), axis)
+
+
+@operator(since=13, types=split_type, shape_inputs=(1,))
+def Split_13(x: Array, split: Array | None = None, *, axis: int = 0, call: Call) -> tuple[Array, ...]:
+    """Equal parts must divide the axis."""
+    return _split(x, part_lengths(x.shape, split, axis, None, call.results), axis)
+
+
+@operator(since=(2, 11), types=split_2_type)
+def Split_2(x: Array, *, axis: int = 0, split: Ints | None = None, call: Call) -> tuple[Array, ...]:
+    """Lengths as an attribute."""
+    return _split(x, part_lengths(x.shape, split, axis, None, call.results), axis)
+
+
+def split_1_type(
+    x: TensorType,
+    lengths: TensorType | None = None,
+    *,
+    axis: int | None = None,
+    split: Ints | None = None,
+    call: Call,
+) -> tuple[TensorType, ...]:
+    given = split if lengths is None else lengths.value
+    return _parts(x, given, axis or 0, None, call.results)
+
+
+@operator(since=1, types=split_1_type, shape_inputs=(1,))
+def Split_1(
+    x: Array, lengths: Array | None = None, *, axis: int | None = None, split: Ints | None = None, call: Call
+) -> tuple[Array, ...]:
+    """Lengths as an input or as an attribute."""
+    given = split if lengths is None else lengths
+    return _split(x, part_lengths(x.shape, given, axis or 0, None, call.results), axis or 0)
+
+
+def part_lengths(
+    shape: tuple[int, ...], split: Sequence[int] | Array | None, axis: int, num_outputs: int | None, results: int
+) -> list[int]:
+    """The lengths of the parts.
+
+    Raises:
+        ValueError: they do not add up to the axis, or are not as many as there are outputs.
+    """
+    total = shape[normal_axis(axis, len(shape))]
+    if split is not None and len(split):
+        lengths = [int(length) for length in split]
+    elif num_outputs is not None:
+        each = -(-total // num_outputs)
+        lengths = [min(each, max(total - each * k, 0)) for k in range(num_outputs)]
+    else:
+        if total % results:
+            raise ValueError(f"an axis of {total} cannot be split into {results} equal parts")
+        lengths = [total // results] * results
+    if len(lengths) != results or sum(lengths) != total or min(lengths) < 0:
+        raise ValueError(f"an axis of {total} must be split into {results} outputs, not {lengths}")
+    return lengths
+
+
+def _split(x: Array, lengths: list[int], axis: int) -> tuple[Array, ...]:
+    return tuple(np.split(x, np.cumsum(lengths)[:-1], axis))
+
+
+def _parts(
+    x: TensorType, split: Sequence[int] | Array | None, axis: int, num_outputs: int | None, results: int
+) -> tuple[TensorType, ...]:
+    along = normal_axis(axis, x.ndim)
+    lengths = part_lengths(x.shape, split, axis, num_outputs, results)
+    return tuple(x.with_shape((*x.shape[:along], length, *x.shape[along + 1 :])) for length in lengths)
+
+
+def tile_type(x: TensorType, repeats: TensorType) -> TensorType:
+    assert repeats.value is not None  # it decides the shape
+    return x.with_shape([a * b for a, b in zip(x.shape, repeats.value.tolist(), strict=True)])
+
+
+@operator(since=(6, 13), types=tile_type, shape_inputs=(1,))
+def Tile(x: Array, repeats: Array) -> Array:
+    return np.tile(x, repeats.tolist())
+
+
+@operator(since=1, shape_inputs=(1, 2))
+def Tile_1(x: Array, tiles: Array, axis: Array) -> Array:
+    """Along one axis."""
+    repeats = [1] * x.ndim
+    repeats[int(axis.reshape(()))] = int(tiles.reshape(()))
+    return np.tile(x, repeats)
+
+
+def pad_type(
+    x: TensorType,
+    pads: TensorType,
+    value: TensorType | None = None,
+    axes: TensorType | None = None,
+    *,
+    mode: str = "constant",
+) -> TensorType:
+    assert pads.value is not None  # it decides the shape
+    same_dtype(x, value)
+    return x.with_shape(padded_shape(x.shape, pads.value, None if axes is None else axes.value, mode))
+
+
+@operator(since=(18, 19, 21, 23, 24, 25), types=pad_type, shape_inputs=(1, 3))
+def Pad(
+    x: Array, pads: Array, value: Array | None = None, axes: Array | None = None, *, mode: str = "constant"
+) -> Array:
+    """Negative padding cuts off."""
+    return pad(x, pads, value, axes, mode)
+
+
+@operator(since=(11, 13), types=pad_type, shape_inputs=(1,))
+def Pad_11(x: Array, pads: Array, value: Array | None = None, *, mode: str = "constant") -> Array:
+    """All axes."""
+    return pad(x, pads, value, None, mode)
+
+
+def pad_2_type(x: TensorType, *, mode: str = "constant", pads: Ints, **_: float) -> TensorType:
+    return x.with_shape(padded_shape(x.shape, pads, None, mode))
+
+
+@operator(since=2, types=pad_2_type)
+def Pad_2(x: Array, *, mode: str = "constant", pads: Ints, value: float = 0.0) -> Array:
+    """Everything as attributes."""
+    return pad(x, pads, np.array(value, x.dtype), None, mode)
+
+
+def pad_1_type(x: TensorType, *, mode: str = "constant", paddings: Ints, **_: float) -> TensorType:
+    return x.with_shape(padded_shape(x.shape, paddings, None, mode))
+
+
+@operator(since=1, types=pad_1_type)
+def Pad_1(x: Array, *, mode: str = "constant", paddings: Ints, value: float = 0.0) -> Array:
+    return pad(x, paddings, np.array(value, x.dtype), None, mode)
+
+
+def axis_pads(rank: int, pads: Sequence[int] | Array, axes: Sequence[int] | Array | None) -> list[tuple[int, int]]:
+    """Padding before and after every axis.
+
+    Raises:
+        ValueError: not two numbers for each axis.
+    """
+    padded = list(range(rank)) if axes is None else list(normal_axes(axes, rank))  # type: ignore[arg-type]
+    if len(pads) != 2 * len(padded):
+        raise ValueError(f"pads must have 2 entries for each of {len(padded)} axes, not {len(pads)}")
+    both = [(0, 0)] * rank
+    for number, axis in enumerate(padded):
+        both[axis] = int(pads[number]), int(pads[number + len(padded)])
+    return both
+
+
+def padded_shape(
+    shape: tuple[int, ...],
+    pads: Sequence[int] | Array,
+    axes: Sequence[int] | Array | None,
+    mode: str,
+) -> list[int]:
+    if mode not in ("constant", "reflect", "edge", "wrap"):
+        raise ValueError(f"mode must be constant, reflect, edge or wrap, not {mode}")
+    result = [n + before + after for n, (before, after) in zip(shape, axis_pads(len(shape), pads, axes), strict=True)]
+    if min(result, default=0) < 0:
+        raise ValueError(f"padding must leave at least nothing of {list(shape)}, not {result}")
+    return result
+
+
+def pad(
+    x: Array, pads: Sequence[int] | Array, value: Array | None, axes: Sequence[int] | Array | None, mode: str
+) -> Array:
+    """``x`` framed by a value or by what lies inside; negative padding cuts off first."""
+    shape = padded_shape(x.shape, pads, axes, mode)
+    both = axis_pads(x.ndim, pads, axes)
+    kept = tuple(slice(max(-before, 0), n - max(-after, 0)) for n, (before, after) in zip(x.shape, both, strict=True))
+    x = x[kept]
+    frame = [(max(before, 0), max(after, 0)) for before, after in both]
+    if mode != "constant":
+        return np.pad(x, frame, mode=mode)  # type: ignore[call-overload]
+    y = np.full(shape, x.dtype.type(0) if value is None else value.reshape(()), x.dtype)
+    y[tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, frame, strict=True))] = x
+    return y
+
+
+def center_crop_pad_type(x: TensorType, shape: TensorType, *, axes: Ints | None = None) -> TensorType:
+    assert shape.value is not None  # it decides the shape
+    return x.with_shape(centered_shape(x.shape, shape.value, axes))
+
+
+@operator(since=18, types=center_crop_pad_type, shape_inputs=(1,))
+def CenterCropPad(x: Array, shape: Array, *, axes: Ints | None = None) -> Array:
+    """Cut or framed with zeros to the wanted lengths, equally on both sides; an odd element is taken at the end."""
+    wanted = centered_shape(x.shape, shape, axes)
+    y = np.zeros(wanted, x.dtype)
+    source, target = [], []
+    for old, new in zip(x.shape, wanted, strict=True):
+        cut, frame = max(old - new, 0) // 2, max(new - old, 0) // 2
+        source.append(slice(cut, cut + min(old, new)))
+        target.append(slice(frame, frame + min(old, new)))
+    y[tuple(target)] = x[tuple(source)]
+    return y
+
+
+def centered_shape(shape: tuple[int, ...], wanted: Array, axes: Ints | None) -> tuple[int, ...]:
+    result = list(shape)
+    for axis, length in zip(normal_axes(axes or range(len(shape)), len(shape)), wanted.tolist(), strict=True):
+        result[axis] = length
+    return tuple(result)

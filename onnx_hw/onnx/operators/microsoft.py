@@ -1,0 +1,517 @@
+"""Operators of com.microsoft that onnxruntime's quantizer and optimizer write.
+
+Specification: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. The QLinear operators are
+the real-valued operator between a dequantization and a quantization.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.operators.activation import Gelu, LeakyRelu, Relu, Sigmoid, Tanh, sigmoid
+from onnx_hw.onnx.operators.arithmetic import Add, Mul
+from onnx_hw.onnx.operators.convolution import Conv, conv_type
+from onnx_hw.onnx.operators.dtypes import Array, widened
+from onnx_hw.onnx.operators.integer_arithmetic import DynamicQuantizeLinear, MatMulInteger, QLinearConv, requantized
+from onnx_hw.onnx.operators.joining import Concat
+from onnx_hw.onnx.operators.matmul import Gemm, MatMul, gemm_type, integer_product, matmul_shape, product
+from onnx_hw.onnx.operators.pooling import AveragePool_10, pool_type
+from onnx_hw.onnx.operators.quantization import (
+    DequantizeLinear,
+    QuantizeLinear,
+    dequantize,
+    dequantized_type,
+    quantize,
+    quantized_type,
+)
+from onnx_hw.onnx.operators.reduction import ReduceMean_1, reduced_shape
+from onnx_hw.onnx.operators.registry import Floats, Ints, operator
+from onnx_hw.onnx.operators.softmax import Softmax, Softmax_1
+from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, like_first
+
+_DOMAIN = "com.microsoft"
+
+
+def real(x: Array, scale: Array, zero_point: Array | None) -> Array:
+    """The real numbers that integers stand for."""
+    return dequantize(x, scale, zero_point, scale.dtype)
+
+
+def integers(y: Array, scale: Array, zero_point: Array | None, like: Array) -> Array:
+    """Real numbers as integers; without a zero point in the type of ``like``, around 0."""
+    return quantize(y, scale, zero_point, like.dtype if zero_point is None else zero_point.dtype)
+
+
+@operator(since=1, domain=_DOMAIN, types=quantized_type)
+def QuantizeLinear_microsoft(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
+    return QuantizeLinear(x, scale, zero_point, axis=axis)
+
+
+@operator(since=1, domain=_DOMAIN, types=dequantized_type)
+def DequantizeLinear_microsoft(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
+    return DequantizeLinear(x, scale, zero_point, axis=axis)
+
+
+def binary_type(
+    a: TensorType, _: TensorType, __: TensorType | None, b: TensorType, *___: TensorType | None
+) -> TensorType:
+    return TensorType(a.dtype, broadcast_shape(a, b))
+
+
+@operator(since=1, domain=_DOMAIN, types=binary_type)
+def QLinearAdd(
+    a: Array,
+    a_scale: Array,
+    a_zero_point: Array | None,
+    b: Array,
+    b_scale: Array,
+    b_zero_point: Array | None,
+    c_scale: Array,
+    c_zero_point: Array | None = None,
+) -> Array:
+    return integers(Add(real(a, a_scale, a_zero_point), real(b, b_scale, b_zero_point)), c_scale, c_zero_point, a)
+
+
+@operator(since=1, domain=_DOMAIN, types=binary_type)
+def QLinearMul(
+    a: Array,
+    a_scale: Array,
+    a_zero_point: Array | None,
+    b: Array,
+    b_scale: Array,
+    b_zero_point: Array | None,
+    c_scale: Array,
+    c_zero_point: Array | None = None,
+) -> Array:
+    return integers(Mul(real(a, a_scale, a_zero_point), real(b, b_scale, b_zero_point)), c_scale, c_zero_point, a)
+
+
+@operator(since=1, domain=_DOMAIN, types=like_first)
+def QLinearSigmoid(
+    x: Array, x_scale: Array, x_zero_point: Array | None, y_scale: Array, y_zero_point: Array | None = None
+) -> Array:
+    return integers(Sigmoid(real(x, x_scale, x_zero_point)), y_scale, y_zero_point, x)
+
+
+@operator(since=1, domain=_DOMAIN, types=like_first)
+def QLinearLeakyRelu(
+    x: Array,
+    x_scale: Array,
+    x_zero_point: Array | None,
+    y_scale: Array,
+    y_zero_point: Array | None = None,
+    *,
+    alpha: float = 0.009999999776482582,
+) -> Array:
+    return integers(LeakyRelu(real(x, x_scale, x_zero_point), alpha=alpha), y_scale, y_zero_point, x)
+
+
+@operator(since=1, domain=_DOMAIN, types=like_first)
+def QLinearSoftmax(
+    x: Array,
+    x_scale: Array,
+    x_zero_point: Array | None,
+    y_scale: Array,
+    y_zero_point: Array,
+    *,
+    axis: int = -1,
+    opset: int,
+) -> Array:
+    """``opset`` says which Softmax is meant: before 13 over ``axis`` and all axes behind it."""
+    values = real(x, x_scale, x_zero_point)
+    y = Softmax(values, axis=axis) if opset >= 13 else Softmax_1(values, axis=axis)
+    return integers(y, y_scale, y_zero_point, x)
+
+
+def where_type(
+    condition: TensorType, x: TensorType, _: TensorType, __: TensorType, y: TensorType, *___: TensorType
+) -> TensorType:
+    return TensorType(x.dtype, broadcast_shape(condition, x, y))
+
+
+@operator(since=1, domain=_DOMAIN, types=where_type)
+def QLinearWhere(
+    condition: Array,
+    x: Array,
+    x_scale: Array,
+    x_zero_point: Array,
+    y: Array,
+    y_scale: Array,
+    y_zero_point: Array,
+    z_scale: Array,
+    z_zero_point: Array,
+) -> Array:
+    z = np.where(condition, real(x, x_scale, x_zero_point), real(y, y_scale, y_zero_point))
+    return integers(z, z_scale, z_zero_point, x)
+
+
+@operator(since=1, domain=_DOMAIN)
+def QLinearConcat(y_scale: Array, y_zero_point: Array, *inputs: Array, axis: int) -> Array:
+    """After scale and zero point of the result: tensor, scale, zero point of each input."""
+    if not inputs or len(inputs) % 3:
+        raise ValueError("each input must be given as tensor, scale and zero point")
+    parts = [real(*inputs[k : k + 3]) for k in range(0, len(inputs), 3)]
+    return integers(Concat(*parts, axis=axis), y_scale, y_zero_point, inputs[0])
+
+
+def average_type(
+    x: TensorType, _: TensorType, __: TensorType | None, *___: TensorType | None, channels_last: int = 0, **options: Any
+) -> TensorType:
+    y = pool_type(_channels_first(x) if channels_last else x, **options)
+    return _channels_last(y) if channels_last else y
+
+
+@operator(since=1, domain=_DOMAIN, types=average_type)
+def QLinearAveragePool(
+    x: Array,
+    x_scale: Array,
+    x_zero_point: Array | None,
+    y_scale: Array,
+    y_zero_point: Array | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    channels_last: int = 0,
+    count_include_pad: int = 0,
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    values = real(x, x_scale, x_zero_point)
+    y = AveragePool_10(
+        np.moveaxis(values, -1, 1) if channels_last else values,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+    return integers(np.moveaxis(y, 1, -1) if channels_last else y, y_scale, y_zero_point, x)
+
+
+def global_average_type(x: TensorType, *_: TensorType, channels_last: int = 0) -> TensorType:
+    ones = (1,) * (x.ndim - 2)
+    return x.with_shape((x.shape[0], *ones, x.shape[-1]) if channels_last else (*x.shape[:2], *ones))
+
+
+@operator(since=1, domain=_DOMAIN, types=global_average_type)
+def QLinearGlobalAveragePool(
+    x: Array, x_scale: Array, x_zero_point: Array, y_scale: Array, y_zero_point: Array, *, channels_last: int = 0
+) -> Array:
+    """The sum of the integers is exact, then one multiplication in float32."""
+    axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
+    sums = (x.astype(np.int64) - x_zero_point.astype(np.int64).reshape(())).sum(axis=axes, keepdims=True)
+    count = math.prod(x.shape[axis] for axis in axes)
+    return requantized(sums, x_scale.reshape(()) / (y_scale.reshape(()) * np.float32(count)), y_zero_point.reshape(()))
+
+
+def reduce_mean_type(x: TensorType, *_: TensorType | None, axes: Ints, keepdims: int) -> TensorType:
+    return x.with_shape(reduced_shape(x.shape, axes, keepdims))
+
+
+@operator(since=1, domain=_DOMAIN, types=reduce_mean_type)
+def QLinearReduceMean(
+    x: Array,
+    x_scale: Array,
+    x_zero_point: Array | None,
+    y_scale: Array,
+    y_zero_point: Array | None = None,
+    *,
+    axes: Ints,
+    keepdims: int,
+) -> Array:
+    y = ReduceMean_1(real(x, x_scale, x_zero_point), axes=axes, keepdims=keepdims)
+    return integers(y, y_scale, y_zero_point, x)
+
+
+def qlinear_conv_type(
+    x: TensorType,
+    _: TensorType,
+    __: TensorType,
+    w: TensorType,
+    *rest: TensorType | None,
+    channels_last: int = 0,
+    **options: Any,
+) -> TensorType:
+    plain = TensorType(w.dtype, x.shape)
+    y = conv_type(_channels_first(plain) if channels_last else plain, w, **options)
+    zero_point = rest[3]
+    assert zero_point is not None  # the operator requires it
+    return (_channels_last(y) if channels_last else y).with_dtype(zero_point.dtype)
+
+
+@operator(since=1, domain=_DOMAIN, types=qlinear_conv_type)
+def QLinearConv_microsoft(
+    x: Array,
+    x_scale: Array,
+    x_zero_point: Array,
+    w: Array,
+    w_scale: Array,
+    w_zero_point: Array,
+    y_scale: Array,
+    y_zero_point: Array,
+    b: Array | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    channels_last: int = 0,
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """QLinearConv, also with the channels innermost."""
+    y = QLinearConv(
+        np.moveaxis(x, -1, 1) if channels_last else x,
+        x_scale,
+        x_zero_point,
+        w,
+        w_scale,
+        w_zero_point,
+        y_scale,
+        y_zero_point,
+        b,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+    return np.moveaxis(y, 1, -1) if channels_last else y
+
+
+def qgemm_type(
+    a: TensorType,
+    a_scale: TensorType,
+    _: TensorType,
+    b: TensorType,
+    __: TensorType,
+    ___: TensorType,
+    ____: TensorType | None = None,
+    _____: TensorType | None = None,
+    y_zero_point: TensorType | None = None,
+    *,
+    transA: int = 0,
+    transB: int = 0,
+    **______: float,
+) -> TensorType:
+    shape = matmul_shape(a.shape[::-1] if transA else a.shape, b.shape[::-1] if transB else b.shape)
+    return TensorType(a_scale.dtype if y_zero_point is None else y_zero_point.dtype, shape)
+
+
+@operator(since=1, domain=_DOMAIN, types=qgemm_type)
+def QGemm(
+    a: Array,
+    a_scale: Array,
+    a_zero_point: Array,
+    b: Array,
+    b_scale: Array,
+    b_zero_point: Array,
+    c: Array | None = None,
+    y_scale: Array | None = None,
+    y_zero_point: Array | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Array:
+    """The bias is int32 of scale ``alpha * a_scale * b_scale``; without a scale for the result that is float32."""
+    left = a.astype(np.int64) - a_zero_point.astype(np.int64).reshape(())
+    right = b.astype(np.int64).T if transB else b.astype(np.int64)
+    right = right - b_zero_point.astype(np.int64)  # one, or one per column
+    sums = integer_product(left.T if transA else left, right)
+    if c is not None:
+        sums = sums + c
+    ratio = np.float32(alpha) * a_scale.reshape(()) * b_scale
+    if y_scale is None or y_zero_point is None:
+        return (sums * ratio).astype(np.float32)
+    return requantized(sums, ratio / y_scale.reshape(()), y_zero_point.reshape(()))
+
+
+def integer_to_float_type(a: TensorType, b: TensorType, a_scale: TensorType, *_: TensorType | None) -> TensorType:
+    return TensorType(a_scale.dtype, matmul_shape(a.shape, b.shape))
+
+
+@operator(since=1, domain=_DOMAIN, types=integer_to_float_type)
+def MatMulIntegerToFloat(
+    a: Array,
+    b: Array,
+    a_scale: Array,
+    b_scale: Array,
+    a_zero_point: Array | None = None,
+    b_zero_point: Array | None = None,
+    bias: Array | None = None,
+) -> Array:
+    y = MatMulInteger(a, b, a_zero_point, b_zero_point).astype(a_scale.dtype) * (a_scale.reshape(()) * b_scale)
+    return y if bias is None else y + bias
+
+
+def dynamic_matmul_type(a: TensorType, b: TensorType, *_: TensorType | None) -> TensorType:
+    return TensorType(a.dtype, matmul_shape(a.shape, b.shape))
+
+
+@operator(since=1, domain=_DOMAIN, types=dynamic_matmul_type)
+def DynamicQuantizeMatMul(
+    a: Array, b: Array, b_scale: Array, b_zero_point: Array | None = None, bias: Array | None = None
+) -> Array:
+    """``a`` is quantized to uint8 over its own range first."""
+    x, scale, zero_point = DynamicQuantizeLinear(a)
+    return MatMulIntegerToFloat(x, b, scale, b_scale, zero_point, b_zero_point, bias)
+
+
+def fused_conv_type(
+    x: TensorType, w: TensorType, b: TensorType | None = None, _: TensorType | None = None, **options: Any
+) -> TensorType:
+    for name in ("activation", "activation_params"):
+        options.pop(name, None)
+    return conv_type(x, w, b, **options)
+
+
+@operator(since=1, domain=_DOMAIN, types=fused_conv_type)
+def FusedConv(
+    x: Array,
+    w: Array,
+    b: Array | None = None,
+    z: Array | None = None,
+    *,
+    activation: str = "",
+    activation_params: Floats = (),
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """Conv, plus ``z``, then an activation."""
+    y = Conv(
+        x,
+        w,
+        b,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+    return activated(y if z is None else y + z, activation, activation_params)
+
+
+def fused_gemm_type(
+    a: TensorType, b: TensorType, c: TensorType | None = None, *, transA: int = 0, transB: int = 0, **_: Any
+) -> TensorType:
+    return gemm_type(a, b, c, transA=transA, transB=transB)
+
+
+@operator(since=1, domain=_DOMAIN, types=fused_gemm_type)
+def FusedGemm(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    *,
+    activation: str = "",
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Array:
+    """Gemm, then an activation."""
+    given = (activation_alpha, activation_beta, activation_gamma)
+    parameters = tuple(value for value in given if value is not None)
+    return activated(Gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB), activation, parameters)
+
+
+def fused_matmul_type(a: TensorType, b: TensorType, **attributes: Any) -> TensorType:
+    sides = (("transA", "transBatchA"), ("transB", "transBatchB"))
+    shapes = [
+        tuple(x.shape[axis] for axis in _fused_order(x.ndim, attributes.get(last, 0), attributes.get(batch, 0)))
+        for x, (last, batch) in zip((a, b), sides, strict=True)
+    ]
+    return TensorType(a.dtype, matmul_shape(*shapes))
+
+
+@operator(since=1, domain=_DOMAIN, types=fused_matmul_type)
+def FusedMatMul(
+    a: Array,
+    b: Array,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> Array:
+    """MatMul of transposed operands; ``transBatch`` moves the first axis before the last but one."""
+    left = a.transpose(_fused_order(a.ndim, transA, transBatchA))
+    right = b.transpose(_fused_order(b.ndim, transB, transBatchB))
+    return (product(left, right) * alpha).astype(a.dtype) if alpha != 1 else MatMul(left, right)
+
+
+def _fused_order(rank: int, last: int, batch: int) -> list[int]:
+    order = list(range(rank))
+    if batch and rank > 2:
+        order = [*order[1:-1], 0, order[-1]]
+    if last and rank > 1:
+        order[-2:] = order[:-3:-1]
+    return order
+
+
+@operator(since=1, domain=_DOMAIN, types=like_first)
+def Gelu_microsoft(x: Array) -> Array:
+    return Gelu(x)
+
+
+def bias_type(x: TensorType, b: TensorType) -> TensorType:
+    return TensorType(x.dtype, broadcast_shape(x, b))
+
+
+@operator(since=1, domain=_DOMAIN, types=bias_type)
+def BiasGelu(x: Array, b: Array) -> Array:
+    return Gelu(x + b)
+
+
+@operator(since=1, domain=_DOMAIN, types=like_first)
+def FastGelu(x: Array, b: Array | None = None) -> Array:
+    """The approximation by a hyperbolic tangent."""
+    return Gelu(x if b is None else x + b, approximate="tanh")
+
+
+@operator(since=1, domain=_DOMAIN, types=like_first)
+def QuickGelu(x: Array, *, alpha: float = 1.7020000219345093) -> Array:
+    """``x * sigmoid(alpha * x)``."""
+    wide = widened(x)
+    return (wide * sigmoid(wide * wide.dtype.type(alpha))).astype(x.dtype, copy=False)
+
+
+def activated(x: Array, activation: str, parameters: Floats) -> Array:
+    """The activation that was fused into another operator.
+
+    Raises:
+        ValueError: an unknown one.
+    """
+    if activation in ("", "Relu", "Tanh", "Sigmoid"):
+        return {"": lambda y: y, "Relu": Relu, "Tanh": Tanh, "Sigmoid": Sigmoid}[activation](x)
+    if activation == "LeakyRelu":
+        return LeakyRelu(x, alpha=parameters[0] if parameters else 0.01)
+    if activation == "Clip" and len(parameters) == 2:
+        return np.clip(x, x.dtype.type(parameters[0]), x.dtype.type(parameters[1]))
+    if activation == "HardSigmoid" and len(parameters) == 2:
+        return np.clip(x * x.dtype.type(parameters[0]) + x.dtype.type(parameters[1]), 0, 1).astype(x.dtype)
+    raise ValueError(f"activation must be Relu, Tanh, Sigmoid, LeakyRelu, Clip or HardSigmoid, not {activation}")
+
+
+def _channels_first(x: TensorType) -> TensorType:
+    return x.with_shape((x.shape[0], x.shape[-1], *x.shape[1:-1]))
+
+
+def _channels_last(x: TensorType) -> TensorType:
+    return x.with_shape((x.shape[0], *x.shape[2:], x.shape[1]))

@@ -1,0 +1,236 @@
+"""BatchNormalization and the normalizations that compute their own statistics.
+
+Statistics are computed in float32 at least, means first, so that no large squares are subtracted from each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widened
+from onnx_hw.onnx.operators.registry import Call, Ints, operator
+from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis
+
+_EPSILON = 9.999999747378752e-06  # 1e-5 as float32, the default of every schema
+_MOMENTUM = 0.8999999761581421
+
+
+def batch_norm_type(
+    x: TensorType, scale: TensorType, _: TensorType, mean: TensorType, var: TensorType, **__: float
+) -> tuple[TensorType, ...]:
+    for name, of in (("scale", scale), ("mean", mean), ("var", var)):
+        if of.size != scale.size or (of.ndim == 1 and x.ndim > 1 and of.shape[0] != x.shape[1]):
+            raise ValueError(f"{name} must have one entry per channel of {list(x.shape)}, not shape {list(of.shape)}")
+    return TensorType(x.dtype, x.shape), mean, var, mean, var
+
+
+@operator(since=(14, 15), types=batch_norm_type)
+def BatchNormalization(
+    x: Array,
+    scale: Array,
+    bias: Array,
+    mean: Array,
+    var: Array,
+    *,
+    epsilon: float = _EPSILON,
+    momentum: float = _MOMENTUM,
+    training_mode: int = 0,
+) -> tuple[Array, ...]:
+    """``(x - mean) / sqrt(var + epsilon) * scale + bias`` per channel; in training with the batch's own statistics."""
+    if not training_mode:
+        return (_normalized(x, scale, bias, mean, var, epsilon),)
+    axes = (0, *range(2, x.ndim))
+    wide = widened(x)
+    own_mean, own_var = wide.mean(axis=axes), wide.var(axis=axes)
+    y = _normalized(x, scale, bias, own_mean, own_var, epsilon)
+    running_mean = mean * momentum + own_mean * (1 - momentum)
+    running_var = var * momentum + own_var * (1 - momentum)
+    return y, running_mean.astype(mean.dtype), running_var.astype(var.dtype)
+
+
+@operator(since=9, types=batch_norm_type)
+def BatchNormalization_9(
+    x: Array,
+    scale: Array,
+    bias: Array,
+    mean: Array,
+    var: Array,
+    *,
+    epsilon: float = _EPSILON,
+    momentum: float = _MOMENTUM,
+    call: Call,
+) -> tuple[Array, ...]:
+    """Trains when it has more than one output: mean, variance, and both of the batch."""
+    if call.results == 1:
+        return (_normalized(x, scale, bias, mean, var, epsilon),)
+    y, running_mean, running_var = BatchNormalization(
+        x, scale, bias, mean, var, epsilon=epsilon, momentum=momentum, training_mode=1
+    )
+    axes = (0, *range(2, x.ndim))
+    wide = widened(x)
+    return y, running_mean, running_var, wide.mean(axis=axes), wide.var(axis=axes)
+
+
+@operator(since=7, types=batch_norm_type)
+def BatchNormalization_7(
+    x: Array,
+    scale: Array,
+    bias: Array,
+    mean: Array,
+    var: Array,
+    *,
+    epsilon: float = _EPSILON,
+    momentum: float = _MOMENTUM,
+    spatial: int = 1,
+    call: Call,
+) -> tuple[Array, ...]:
+    """``spatial`` 0: statistics for every element of a sample instead of every channel."""
+    if spatial:
+        return BatchNormalization_9(x, scale, bias, mean, var, epsilon=epsilon, momentum=momentum, call=call)
+    if call.results > 1:
+        raise ValueError("training with spatial 0 is not defined for exported models")
+    scale, bias, mean, var = (of.reshape(x.shape[1:]) for of in (scale, bias, mean, var))
+    return (_normalized(x, scale, bias, mean, var, epsilon),)
+
+
+@operator(since=6, types=batch_norm_type)
+@operator(since=1, types=batch_norm_type, hints=("consumed_inputs",))
+def BatchNormalization_6(
+    x: Array,
+    scale: Array,
+    bias: Array,
+    mean: Array,
+    var: Array,
+    *,
+    epsilon: float = _EPSILON,
+    is_test: int = 0,
+    momentum: float = _MOMENTUM,
+    spatial: int = 1,
+    call: Call,
+) -> tuple[Array, ...]:
+    """``is_test`` 1 or a single output: inference, as in later versions."""
+    if is_test and call.results > 1:
+        raise ValueError("with is_test there is one output")
+    return BatchNormalization_7(
+        x, scale, bias, mean, var, epsilon=epsilon, momentum=momentum, spatial=spatial, call=call
+    )
+
+
+def _normalized(x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float) -> Array:
+    """As one multiplication and one addition per element; parameters per channel, or of a whole sample's shape."""
+    wide = widened(x)
+    dtype = wide.dtype
+    gain = scale.astype(np.float64) / np.sqrt(var.astype(np.float64) + epsilon)
+    offset = bias.astype(np.float64) - mean.astype(np.float64) * gain
+    if scale.ndim <= 1:
+        shape = (-1, *(1,) * (x.ndim - 2)) if x.ndim > 1 else (-1,)
+        gain, offset = gain.reshape(shape), offset.reshape(shape)
+    return (wide * gain.astype(dtype) + offset.astype(dtype)).astype(x.dtype, copy=False)
+
+
+@operator(since=(6, 22), types=like_first)
+@operator(since=1, types=like_first, hints=("consumed_inputs",))
+def InstanceNormalization(x: Array, scale: Array, bias: Array, *, epsilon: float = _EPSILON) -> Array:
+    """Statistics of each channel of each sample."""
+    y = _standardized(widened(x), tuple(range(2, x.ndim)), epsilon)
+    shape = (-1, *(1,) * (x.ndim - 2))
+    return (y * scale.reshape(shape) + bias.reshape(shape)).astype(x.dtype, copy=False)
+
+
+@operator(since=21, types=like_first)
+def GroupNormalization(
+    x: Array, scale: Array, bias: Array, *, epsilon: float = _EPSILON, num_groups: int, stash_type: int = 1
+) -> Array:
+    """Statistics of each group of channels of each sample; scale and bias per channel."""
+    y = _group_standardized(x, num_groups, epsilon, stash_type).astype(x.dtype, copy=False)
+    shape = (-1, *(1,) * (x.ndim - 2))
+    return y * scale.reshape(shape) + bias.reshape(shape)
+
+
+@operator(since=18, types=like_first)
+def GroupNormalization_18(x: Array, scale: Array, bias: Array, *, epsilon: float = _EPSILON, num_groups: int) -> Array:
+    """Scale and bias per group."""
+    each = x.shape[1] // num_groups
+    return GroupNormalization(x, np.repeat(scale, each), np.repeat(bias, each), epsilon=epsilon, num_groups=num_groups)
+
+
+def _group_standardized(x: Array, groups: int, epsilon: float, stash_type: int) -> Array:
+    if groups < 1 or x.shape[1] % groups:
+        raise ValueError(f"{x.shape[1]} channels must be divisible into {groups} groups")
+    wide = x.astype(dtype_of_code(stash_type)).reshape(x.shape[0], groups, -1)
+    return _standardized(wide, (2,), epsilon).reshape(x.shape)
+
+
+def layer_norm_type(
+    x: TensorType, _: TensorType, __: TensorType | None = None, *, axis: int = -1, stash_type: int = 1, **___: float
+) -> tuple[TensorType, ...]:
+    first = normal_axis(axis, x.ndim)
+    statistic = x.with_shape((*x.shape[:first], *(1,) * (x.ndim - first))).with_dtype(dtype_of_code(stash_type))
+    return TensorType(x.dtype, x.shape), statistic, statistic
+
+
+@operator(since=17, types=layer_norm_type)
+def LayerNormalization(
+    x: Array,
+    scale: Array,
+    bias: Array | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = _EPSILON,
+    stash_type: int = 1,
+) -> tuple[Array, Array, Array]:
+    """Statistics of all axes from ``axis`` on; also gives the mean and the inverse of the standard deviation."""
+    axes = tuple(range(normal_axis(axis, x.ndim), x.ndim))
+    wide = x.astype(dtype_of_code(stash_type))
+    mean = wide.mean(axis=axes, keepdims=True)
+    centred = wide - mean
+    inverse = 1 / np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + wide.dtype.type(epsilon))
+    y = (centred * inverse).astype(x.dtype, copy=False) * scale
+    return (y if bias is None else y + bias), mean, inverse.astype(wide.dtype, copy=False)
+
+
+@operator(since=23, types=like_first)
+def RMSNormalization(
+    x: Array, scale: Array, *, axis: int = -1, epsilon: float = _EPSILON, stash_type: int = 1
+) -> Array:
+    """Divided by the root of the mean square of all axes from ``axis`` on."""
+    axes = tuple(range(normal_axis(axis, x.ndim), x.ndim))
+    wide = x.astype(dtype_of_code(stash_type))
+    root = np.sqrt(np.square(wide).mean(axis=axes, keepdims=True) + wide.dtype.type(epsilon))
+    return (wide / root).astype(x.dtype, copy=False) * scale
+
+
+@operator(since=(9, 13), types=like_first)
+def MeanVarianceNormalization(x: Array, *, axes: Ints = (0, 2, 3)) -> Array:
+    """Mean 0 and variance 1 over the axes."""
+    return _standardized(widened(x), normal_axes(axes, x.ndim), 1e-9**2).astype(x.dtype, copy=False)
+
+
+@operator(since=(1, 22), types=like_first)
+def LpNormalization(x: Array, *, axis: int = -1, p: int = 2) -> Array:
+    """Divided by the p-norm along one axis; zeros stay zeros."""
+    if p not in (1, 2):
+        raise ValueError(f"p must be 1 or 2, not {p}")
+    wide = widened(x)
+    norm = np.linalg.norm(wide, ord=p, axis=axis, keepdims=True)
+    return np.divide(wide, norm, out=np.zeros_like(wide), where=norm != 0).astype(x.dtype, copy=False)
+
+
+@operator(since=(1, 13), types=like_first)
+def LRN(x: Array, *, alpha: float = 9.999999747378752e-05, beta: float = 0.75, bias: float = 1.0, size: int) -> Array:
+    """Divided by a power of the mean square of ``size`` neighbouring channels."""
+    square = np.square(widened(x))
+    before, after = (size - 1) // 2, size // 2
+    channels = x.shape[1]
+    sums = np.zeros_like(square)
+    for step in range(-before, after + 1):
+        low, high = max(0, -step), min(channels, channels - step)
+        if low < high:
+            sums[:, low:high] += square[:, low + step : high + step]
+    return (x / (bias + alpha / size * sums) ** beta).astype(x.dtype, copy=False)
+
+
+def _standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+    """Mean 0 and variance 1 over the axes."""
+    centred = x - x.mean(axis=axes, keepdims=True)
+    return centred / np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + x.dtype.type(epsilon))

@@ -1,0 +1,267 @@
+"""The quantization operators of QONNX, FINN and Brevitas: values stay float, but lie on a grid of so many bits.
+
+Specification: https://github.com/fastmachinelearning/qonnx/tree/main/docs/qonnx-custom-ops
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.operators.convolution import Conv, conv_type
+from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.normalization import BatchNormalization
+from onnx_hw.onnx.operators.pooling import along_axes, lowest, pool_window
+from onnx_hw.onnx.operators.registry import F, Ints, operator
+from onnx_hw.onnx.operators.tensor_type import TensorType, like_first
+
+#: The same operators have been published under three names of their domain.
+DOMAINS = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
+_CHANNELS_LAST = "qonnx.custom_op.channels_last"
+
+
+def qonnx_operator(*, since: int | tuple[int, ...]) -> Callable[[F], F]:
+    """An operator of all the domains, with a result like its first input."""
+
+    def register(function: F) -> F:
+        for domain in DOMAINS:
+            operator(since=since, domain=domain, types=like_first)(function)
+        return function
+
+    return register
+
+
+@qonnx_operator(since=(1, 2))
+def Quant(
+    x: Array,
+    scale: Array,
+    zero_point: Array,
+    bit_width: Array,
+    *,
+    narrow: int = 0,
+    rounding_mode: str = "ROUND",
+    signed: int = 1,
+) -> Array:
+    """``(round(clamp(x / scale + zero_point)) - zero_point) * scale``; one signed bit means -1 and 1."""
+    y = x / scale + zero_point
+    if signed and bit_width.size == 1 and int(bit_width.reshape(())) == 1:
+        y = np.where(y >= 0, 1, -1)
+    else:
+        y = rounded(np.clip(y, *integer_bounds(bit_width, signed, narrow)), rounding_mode)
+    return ((y - zero_point) * scale).astype(x.dtype, copy=False)
+
+
+@qonnx_operator(since=(1, 2))
+def IntQuant(
+    x: Array,
+    scale: Array,
+    zero_point: Array,
+    bit_width: Array,
+    *,
+    narrow: int = 0,
+    rounding_mode: str = "ROUND",
+    signed: int = 1,
+) -> Array:
+    """The newer name of Quant."""
+    return Quant(x, scale, zero_point, bit_width, narrow=narrow, rounding_mode=rounding_mode, signed=signed)
+
+
+@qonnx_operator(since=(1, 2))
+def BipolarQuant(x: Array, scale: Array) -> Array:
+    """The scale with the sign of ``x``; zero counts as positive."""
+    return (np.where(x >= 0, 1, -1).astype(x.dtype) * scale).astype(x.dtype, copy=False)
+
+
+@qonnx_operator(since=2)
+def Trunc(
+    x: Array,
+    scale: Array,
+    zero_point: Array,
+    in_bit_width: Array,
+    out_scale: Array,
+    out_bit_width: Array,
+    *,
+    narrow: int = 0,
+    rounding_mode: str = "FLOOR",
+    signed: int = 1,
+) -> Array:
+    """Integers divided by the power of two nearest to ``out_scale / scale``, clamped and rounded."""
+    del in_bit_width  # the ratio of the scales tells how many bits go
+    y = np.rint(x / scale + zero_point)
+    ratio = 2 ** np.rint(np.log2(out_scale / scale))
+    y = rounded(np.clip(y / ratio, *integer_bounds(out_bit_width, signed, narrow)), rounding_mode)
+    return ((y - zero_point / ratio) * out_scale).astype(x.dtype, copy=False)
+
+
+@qonnx_operator(since=1)
+def Trunc_1(
+    x: Array,
+    scale: Array,
+    zero_point: Array,
+    in_bit_width: Array,
+    out_bit_width: Array,
+    *,
+    rounding_mode: str = "FLOOR",
+) -> Array:
+    """The difference of the widths in bits is cut off; the scale stays."""
+    y = np.rint(x / scale + zero_point) / 2.0 ** (in_bit_width - out_bit_width)
+    return ((rounded(y, rounding_mode) - zero_point) * scale).astype(x.dtype, copy=False)
+
+
+@qonnx_operator(since=(1, 2))
+def FloatQuant(
+    x: Array,
+    scale: Array,
+    exponent_bit_width: Array,
+    mantissa_bit_width: Array,
+    exponent_bias: Array,
+    max_val: Array,
+    *,
+    has_inf: int = 0,
+    has_nan: int = 0,
+    has_subnormal: int = 1,
+    rounding_mode: str = "ROUND",
+    saturation: int = 1,
+) -> Array:
+    """Numbers of a small float format times ``scale``, saturating at ``max_val``."""
+    if not (saturation and has_subnormal):
+        raise ValueError(
+            "a format that does not saturate, or has no subnormal numbers, must be rounded by its own rules"
+        )
+    del has_inf, has_nan  # max_val leaves out the codes that they take
+    wide = (x / scale).astype(np.float64)
+    exponent = np.floor(np.log2(np.maximum(np.abs(wide), np.finfo(np.float32).tiny)))
+    grid = np.exp2(np.maximum(exponent, 1 - exponent_bias) - mantissa_bit_width)
+    largest = (2 - 2.0**-mantissa_bit_width) * 2.0 ** (2.0**exponent_bit_width - 1 - exponent_bias)
+    bound = np.minimum(largest, max_val)
+    return (np.clip(rounded(wide / grid, rounding_mode) * grid, -bound, bound) * scale).astype(x.dtype)
+
+
+@qonnx_operator(since=(1, 2))
+def MultiThreshold(
+    x: Array,
+    thresholds: Array,
+    *,
+    data_layout: str = "NCHW",
+    out_bias: float = 0.0,
+    out_dtype: str,
+    out_scale: float = 1.0,
+) -> Array:
+    """How many thresholds (channels or 1, steps) each value reaches, times ``out_scale`` plus ``out_bias``."""
+    if data_layout not in ("NCHW", "NHWC", "NC"):
+        raise ValueError(f"data_layout must be NCHW or NHWC, not {data_layout}")
+    del out_dtype  # says which integers can occur
+    last = data_layout == "NHWC" or x.ndim not in (2, 4)
+    channels_last = x if last else np.moveaxis(x, 1, -1)
+    if thresholds.shape[0] not in (1, channels_last.shape[-1]):
+        raise ValueError(f"thresholds must be for 1 or {channels_last.shape[-1]} channels, not {thresholds.shape[0]}")
+    counts = np.zeros(channels_last.shape, np.float32)
+    for step in thresholds.T:
+        counts += channels_last >= step
+    y = counts if last else np.moveaxis(counts, -1, 1)
+    return (y * np.float32(out_scale) + np.float32(out_bias)).astype(x.dtype, copy=False)
+
+
+def integer_bounds(bit_width: Array, signed: int, narrow: int) -> tuple[Any, Any]:
+    """The lowest and highest integer of that many bits; ``narrow`` gives one value away."""
+    bits = bit_width.astype(np.float64)
+    if signed:
+        return -(2.0 ** (bits - 1)) + (1 if narrow else 0), 2.0 ** (bits - 1) - 1
+    return np.zeros_like(bits), 2.0**bits - (2 if narrow else 1)
+
+
+def rounded(x: Array, mode: str) -> Array:
+    """To integers; ``UP`` is away from zero, ``DOWN`` towards it, and so for the halves.
+
+    Raises:
+        ValueError: an unknown mode.
+    """
+    half_away = {"HALF_UP": lambda: np.floor(np.abs(x) + 0.5), "HALF_DOWN": lambda: np.ceil(np.abs(x) - 0.5)}
+    modes: dict[str, Callable[[], Array]] = {
+        "ROUND": lambda: np.rint(x),
+        "HALF_EVEN": lambda: np.rint(x),
+        "CEIL": lambda: np.ceil(x),
+        "FLOOR": lambda: np.floor(x),
+        "DOWN": lambda: np.trunc(x),
+        "UP": lambda: np.copysign(np.ceil(np.abs(x)), x),
+        **{name: (lambda f=f: np.copysign(f(), x)) for name, f in half_away.items()},  # type: ignore[misc]
+    }
+    if mode.upper() not in modes:
+        raise ValueError(f"rounding_mode must be one of {', '.join(modes)}, not {mode}")
+    return modes[mode.upper()]()
+
+
+def channels_last_conv_type(x: TensorType, w: TensorType, b: TensorType | None = None, **attributes: Any) -> TensorType:
+    first, weights = (of.with_shape((of.shape[0], of.shape[-1], *of.shape[1:-1])) for of in (x, w))
+    y = conv_type(first, weights, b, **attributes)
+    return y.with_shape((y.shape[0], *y.shape[2:], y.shape[1]))
+
+
+@operator(since=1, domain=_CHANNELS_LAST, types=channels_last_conv_type)
+def Conv_channels_last(
+    x: Array,
+    w: Array,
+    b: Array | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """Conv with the channels of ``x``, of the weights and of the result innermost."""
+    y = Conv(
+        np.moveaxis(x, -1, 1),
+        np.moveaxis(w, -1, 1),
+        b,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+    return np.ascontiguousarray(np.moveaxis(y, 1, -1))
+
+
+def channels_last_pool_type(x: TensorType, *, kernel_shape: Ints, **attributes: Any) -> TensorType:
+    shape = (x.shape[0], x.shape[-1], *x.shape[1:-1])
+    options = {"auto_pad": "NOTSET", "ceil_mode": 0, "dilations": None, "pads": None, "strides": None, **attributes}
+    return x.with_shape((x.shape[0], *pool_window(shape, kernel_shape, **options).output, x.shape[-1]))
+
+
+@operator(since=1, domain=_CHANNELS_LAST, types=channels_last_pool_type)
+def MaxPool_channels_last(
+    x: Array,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints | None = None,
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Array:
+    """MaxPool with the channels innermost."""
+    first = np.moveaxis(x, -1, 1)
+    window = pool_window(first.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
+    y = along_axes(np.maximum, window.padded(first, lowest(x.dtype)), window)
+    return np.ascontiguousarray(np.moveaxis(y, 1, -1))
+
+
+@operator(since=1, domain=_CHANNELS_LAST, types=like_first)
+def BatchNormalization_channels_last(
+    x: Array,
+    scale: Array,
+    bias: Array,
+    mean: Array,
+    var: Array,
+    *,
+    epsilon: float = 9.999999747378752e-06,
+    momentum: float = 0.8999999761581421,
+) -> Array:
+    """BatchNormalization for inference with the channels innermost."""
+    y = BatchNormalization(np.moveaxis(x, -1, 1), scale, bias, mean, var, epsilon=epsilon, momentum=momentum)
+    return np.ascontiguousarray(np.moveaxis(y[0], 1, -1))

@@ -1,0 +1,384 @@
+"""RNN, GRU and LSTM: one step of time after the other, the input's share of all steps in a single matrix product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.operators.activation import sigmoid
+from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.registry import Floats, Strings, operator
+from onnx_hw.onnx.operators.tensor_type import TensorType
+
+Activation = Callable[[Array], Array]
+
+
+def _activations(alpha: float | None, beta: float | None) -> dict[str, Activation]:
+    """Every activation that the specification names, by its name in lower case."""
+
+    def either(value: float | None, default: float) -> float:
+        return default if value is None else value
+
+    return {
+        "relu": lambda x: np.maximum(x, 0),
+        "tanh": np.tanh,
+        "sigmoid": sigmoid,
+        "affine": lambda x: either(alpha, 1.0) * x + either(beta, 0.0),
+        "leakyrelu": lambda x: np.where(x < 0, either(alpha, 0.01) * x, x),
+        "thresholdedrelu": lambda x: np.where(x > either(alpha, 1.0), x, 0),
+        "scaledtanh": lambda x: either(alpha, 1.0) * np.tanh(either(beta, 1.0) * x),
+        "hardsigmoid": lambda x: np.clip(either(alpha, 0.2) * x + either(beta, 0.5), 0, 1),
+        "elu": lambda x: np.where(x < 0, either(alpha, 1.0) * np.expm1(np.minimum(x, 0)), x),
+        "softsign": lambda x: x / (1 + np.abs(x)),
+        "softplus": lambda x: np.logaddexp(x, 0),
+    }
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """What the three operators have in common; the fields are attributes.
+
+    Attributes:
+        functions: one activation for each gate kind, for each direction.
+        layout: 0: (time, batch, features), 1: (batch, time, features).
+    """
+
+    direction: str
+    functions: tuple[tuple[Activation, ...], ...]
+    clip: float | None
+    layout: int
+
+    @classmethod
+    def of(
+        cls,
+        direction: str,
+        defaults: Sequence[str],
+        activations: Sequence[str] | None,
+        alphas: Floats | None,
+        betas: Floats | None,
+        clip: float | None,
+        layout: int,
+    ) -> Recurrence:
+        if direction not in ("forward", "reverse", "bidirectional"):
+            raise ValueError(f"direction must be forward, reverse or bidirectional, not {direction}")
+        directions = 2 if direction == "bidirectional" else 1
+        names = list(activations or list(defaults) * directions)[: directions * len(defaults)]
+        if len(names) != directions * len(defaults):
+            raise ValueError(f"activations must name {directions * len(defaults)} functions, not {len(names)}")
+        left_alphas, left_betas = list(alphas or ()), list(betas or ())
+        functions = []
+        for name in names:
+            takes_alpha = name.lower() in (
+                "affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu",
+            )  # fmt: skip
+            takes_beta = name.lower() in ("affine", "scaledtanh", "hardsigmoid")
+            known = _activations(
+                left_alphas.pop(0) if takes_alpha and left_alphas else None,
+                left_betas.pop(0) if takes_beta and left_betas else None,
+            )
+            if name.lower() not in known:
+                raise ValueError(f"an activation must be one of {', '.join(known)}, not {name}")
+            functions.append(known[name.lower()])
+        each = len(defaults)
+        return cls(
+            direction, tuple(tuple(functions[k * each : (k + 1) * each]) for k in range(directions)), clip, layout
+        )
+
+    def bounded(self, x: Array) -> Array:
+        """The input of an activation, clipped where the model says so."""
+        return x if self.clip is None else np.clip(x, -self.clip, self.clip)
+
+
+Step = Callable[[Array, tuple[Array, ...], int], tuple[Array, ...]]
+
+
+def run_through(
+    how: Recurrence,
+    x: Array,
+    shares: Callable[[Array, int], Array],
+    step: Step,
+    starts: Sequence[Array | None],
+    hidden: int,
+    lengths: Array | None,
+) -> tuple[Array, ...]:
+    """All hidden states, and the last of every state, in the operator's layout.
+
+    Args:
+        shares: the input's contribution to the gates for all times of a direction.
+        step: (contribution at one time, states, direction) -> new states.
+        starts: initial states, None for zeros.
+        lengths: (batch,) valid time steps of each sample; later outputs are zero.
+    """
+    if how.layout:
+        x = x.swapaxes(0, 1)
+        starts = [None if start is None else start.swapaxes(0, 1) for start in starts]
+    times, batch = x.shape[:2]
+    directions = len(how.functions)
+    y = np.zeros((times, directions, batch, hidden), x.dtype)
+    last = [np.zeros((directions, batch, hidden), x.dtype) for _ in starts]
+    valid = np.full(batch, times) if lengths is None else lengths
+    for number in range(directions):
+        backward = how.direction == "reverse" or number == 1
+        states = tuple(np.zeros((batch, hidden), x.dtype) if of is None else of[number] for of in starts)
+        contribution = shares(x, number)
+        for k in range(times):
+            # a reversed direction begins at each sample's own last valid step
+            time = np.where(k < valid, valid - 1 - k, k) if backward else np.full(batch, k)
+            new = step(contribution[time, np.arange(batch)], states, number)
+            running = (k < valid)[:, None]
+            states = tuple(np.where(running, fresh, old) for fresh, old in zip(new, states, strict=True))
+            y[time, number, np.arange(batch)] = np.where(running, states[0], 0)
+        for of, state in zip(last, states, strict=True):
+            of[number] = state
+    if how.layout:
+        return y.transpose(2, 0, 1, 3), *(of.swapaxes(0, 1) for of in last)
+    return y, *last
+
+
+def recurrent_type(
+    x: TensorType, w: TensorType, r: TensorType, *_: Any, layout: int = 0, **__: Any
+) -> tuple[TensorType, ...]:
+    directions, hidden = w.shape[0], r.shape[-1]
+    times, batch = (x.shape[1], x.shape[0]) if layout else (x.shape[0], x.shape[1])
+    y = (batch, times, directions, hidden) if layout else (times, directions, batch, hidden)
+    state = x.with_shape((batch, directions, hidden) if layout else (directions, batch, hidden))
+    return x.with_shape(y), state, state
+
+
+@operator(since=(14, 22), types=recurrent_type)
+def RNN(
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Array | None = None,
+    sequence_lens: Array | None = None,
+    initial_h: Array | None = None,
+    *,
+    activation_alpha: Floats | None = None,
+    activation_beta: Floats | None = None,
+    activations: Strings = ("Tanh", "Tanh"),
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+) -> tuple[Array, ...]:
+    """``h = f(x W + h R + b)``."""
+    hidden = checked_hidden(hidden_size, r)
+    how = Recurrence.of(direction, ("Tanh",), activations, activation_alpha, activation_beta, clip, layout)
+
+    def step(share: Array, states: tuple[Array, ...], number: int) -> tuple[Array, ...]:
+        (f,) = how.functions[number]
+        return (f(how.bounded(share + states[0] @ r[number].T)),)
+
+    return run_through(how, x, input_shares(w, b), step, [initial_h], hidden, sequence_lens)
+
+
+@operator(since=7, types=recurrent_type)
+def RNN_7(
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Array | None = None,
+    sequence_lens: Array | None = None,
+    initial_h: Array | None = None,
+    *,
+    activation_alpha: Floats | None = None,
+    activation_beta: Floats | None = None,
+    activations: Strings = ("Tanh", "Tanh"),
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+) -> tuple[Array, ...]:
+    """Without ``layout``."""
+    return RNN(
+        x,
+        w,
+        r,
+        b,
+        sequence_lens,
+        initial_h,
+        activation_alpha=activation_alpha,
+        activation_beta=activation_beta,
+        activations=activations,
+        clip=clip,
+        direction=direction,
+        hidden_size=hidden_size,
+    )
+
+
+@operator(since=(14, 22), types=recurrent_type)
+def GRU(
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Array | None = None,
+    sequence_lens: Array | None = None,
+    initial_h: Array | None = None,
+    *,
+    activation_alpha: Floats | None = None,
+    activation_beta: Floats | None = None,
+    activations: Strings | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+) -> tuple[Array, ...]:
+    """Gates in the order z, r, h; ``linear_before_reset`` applies r after the matrix product instead of before."""
+    n = checked_hidden(hidden_size, r)
+    how = Recurrence.of(direction, ("Sigmoid", "Tanh"), activations, activation_alpha, activation_beta, clip, layout)
+    zeros = np.zeros((w.shape[0], 6 * n), x.dtype)
+    bias = zeros if b is None else b
+    inner = bias.copy()  # the recurrent bias of h goes with the product, not with the input's share
+    inner[:, 5 * n :] = 0
+
+    def step(share: Array, states: tuple[Array, ...], number: int) -> tuple[Array, ...]:
+        (h,), (f, g) = states, how.functions[number]
+        update, reset, new = np.split(r[number], 3)
+        z = f(how.bounded(share[:, :n] + h @ update.T))
+        s = f(how.bounded(share[:, n : 2 * n] + h @ reset.T))
+        extra = bias[number, 5 * n :]
+        pulled = s * (h @ new.T + extra) if linear_before_reset else (s * h) @ new.T + extra
+        fresh = g(how.bounded(share[:, 2 * n :] + pulled))
+        return ((1 - z) * fresh + z * h,)
+
+    return run_through(how, x, input_shares(w, inner), step, [initial_h], n, sequence_lens)
+
+
+@operator(since=7, types=recurrent_type)
+def GRU_7(
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Array | None = None,
+    sequence_lens: Array | None = None,
+    initial_h: Array | None = None,
+    *,
+    activation_alpha: Floats | None = None,
+    activation_beta: Floats | None = None,
+    activations: Strings | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    linear_before_reset: int = 0,
+) -> tuple[Array, ...]:
+    """Without ``layout``."""
+    return GRU(
+        x,
+        w,
+        r,
+        b,
+        sequence_lens,
+        initial_h,
+        activation_alpha=activation_alpha,
+        activation_beta=activation_beta,
+        activations=activations,
+        clip=clip,
+        direction=direction,
+        hidden_size=hidden_size,
+        linear_before_reset=linear_before_reset,
+    )
+
+
+@operator(since=(14, 22), types=recurrent_type)
+def LSTM(
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Array | None = None,
+    sequence_lens: Array | None = None,
+    initial_h: Array | None = None,
+    initial_c: Array | None = None,
+    p: Array | None = None,
+    *,
+    activation_alpha: Floats | None = None,
+    activation_beta: Floats | None = None,
+    activations: Strings | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    layout: int = 0,
+) -> tuple[Array, ...]:
+    """Gates in the order i, o, f, c; ``p`` are peephole weights of i, o, f; ``input_forget`` couples f to 1 - i."""
+    n = checked_hidden(hidden_size, r)
+    defaults = ("Sigmoid", "Tanh", "Tanh")
+    how = Recurrence.of(direction, defaults, activations, activation_alpha, activation_beta, clip, layout)
+    peepholes = np.zeros((w.shape[0], 3 * n), x.dtype) if p is None else p
+
+    def step(share: Array, states: tuple[Array, ...], number: int) -> tuple[Array, ...]:
+        (h, c), (f, g, last) = states, how.functions[number]
+        gates = share + h @ r[number].T
+        enter, leave, keep, new = np.split(gates, 4, axis=1)
+        peek_in, peek_out, peek_keep = np.split(peepholes[number], 3)
+        entering = f(how.bounded(enter + peek_in * c))
+        keeping = 1 - entering if input_forget else f(how.bounded(keep + peek_keep * c))
+        cell = keeping * c + entering * g(how.bounded(new))
+        leaving = f(how.bounded(leave + peek_out * cell))
+        return leaving * last(cell), cell
+
+    return run_through(how, x, input_shares(w, b), step, [initial_h, initial_c], n, sequence_lens)
+
+
+@operator(since=7, types=recurrent_type)
+def LSTM_7(
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Array | None = None,
+    sequence_lens: Array | None = None,
+    initial_h: Array | None = None,
+    initial_c: Array | None = None,
+    p: Array | None = None,
+    *,
+    activation_alpha: Floats | None = None,
+    activation_beta: Floats | None = None,
+    activations: Strings | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+) -> tuple[Array, ...]:
+    """Without ``layout``."""
+    return LSTM(
+        x,
+        w,
+        r,
+        b,
+        sequence_lens,
+        initial_h,
+        initial_c,
+        p,
+        activation_alpha=activation_alpha,
+        activation_beta=activation_beta,
+        activations=activations,
+        clip=clip,
+        direction=direction,
+        hidden_size=hidden_size,
+        input_forget=input_forget,
+    )
+
+
+def input_shares(w: Array, b: Array | None) -> Callable[[Array, int], Array]:
+    """What the input adds to the gates, both biases included: (time, batch, features) -> (time, batch, gates)."""
+
+    def shares(x: Array, number: int) -> Array:
+        share = x @ w[number].T
+        return share if b is None else share + sum(np.split(b[number], 2))
+
+    return shares
+
+
+def checked_hidden(hidden_size: int | None, r: Array) -> int:
+    """The number of hidden units, as the recurrent weights have it.
+
+    Raises:
+        ValueError: ``hidden_size`` says otherwise.
+    """
+    hidden = r.shape[-1]
+    if hidden_size is not None and hidden_size != hidden:
+        raise ValueError(f"hidden_size must be that of R, {hidden}, not {hidden_size}")
+    return int(hidden)

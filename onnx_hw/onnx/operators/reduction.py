@@ -1,0 +1,260 @@
+"""Reductions over axes: ReduceSum and its kin, ArgMax, ArgMin, CumSum, CumProd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, widened
+from onnx_hw.onnx.operators.registry import Ints, operator
+from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis
+
+Reducer = Callable[[Array, tuple[int, ...], bool], Array]
+
+
+def reduced_type(
+    x: TensorType, axes: TensorType | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> TensorType:
+    """Axes as an input."""
+    return x.with_shape(reduced_shape(x.shape, None if axes is None else axes.value, keepdims, noop_with_empty_axes))
+
+
+def reduced_1_type(x: TensorType, *, axes: Ints | None = None, keepdims: int = 1) -> TensorType:
+    """Axes as an attribute."""
+    return x.with_shape(reduced_shape(x.shape, axes, keepdims))
+
+
+def reduced_shape(
+    shape: tuple[int, ...], axes: Sequence[int] | Array | None, keepdims: int, noop_with_empty_axes: int = 0
+) -> tuple[int, ...]:
+    gone = reduced_axes(len(shape), axes, noop_with_empty_axes)
+    if keepdims:
+        return tuple(1 if axis in gone else length for axis, length in enumerate(shape))
+    return tuple(length for axis, length in enumerate(shape) if axis not in gone)
+
+
+def reduced_axes(rank: int, axes: Sequence[int] | Array | None, noop_with_empty_axes: int = 0) -> tuple[int, ...]:
+    """The axes to reduce: all when none are given, unless that is said to mean none."""
+    given = [] if axes is None else [int(axis) for axis in axes]
+    if not given:
+        return () if noop_with_empty_axes else tuple(range(rank))
+    return normal_axes(given, rank)
+
+
+def reduce(
+    compute: Reducer, x: Array, axes: Sequence[int] | Array | None, keepdims: int, noop_with_empty_axes: int = 0
+) -> Array:
+    """A reduction in float32 at least, its result in the type of ``x``."""
+    wide = x if is_integer(x.dtype) or x.dtype.kind == "b" else widened(x)
+    y = compute(wide, reduced_axes(x.ndim, axes, noop_with_empty_axes), bool(keepdims))
+    return np.asarray(y).astype(x.dtype, copy=False)
+
+
+def _sum(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.sum(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
+
+
+def _prod(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.prod(x, axis=axes, keepdims=keepdims, dtype=x.dtype)
+
+
+def _mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.mean(x, axis=axes, keepdims=keepdims)
+
+
+def _max(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.max(x, axis=axes, keepdims=keepdims, initial=_bounds(x.dtype)[0])
+
+
+def _min(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.min(x, axis=axes, keepdims=keepdims, initial=_bounds(x.dtype)[1])
+
+
+def _l1(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return _sum(np.abs(x), axes, keepdims)
+
+
+def _l2(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.sqrt(_sum_square(x, axes, keepdims))
+
+
+def _sum_square(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return _sum(np.square(x), axes, keepdims)
+
+
+def _log_sum(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    return np.log(_sum(x, axes, keepdims))
+
+
+def _log_sum_exp(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """Shifted by the maximum, so that nothing overflows."""
+    wide = x.astype(np.float64) if is_integer(x.dtype) else x
+    most = np.max(wide, axis=axes, keepdims=True, initial=-np.inf)
+    most = np.where(np.isfinite(most), most, 0).astype(wide.dtype)
+    sums = np.log(np.sum(np.exp(wide - most), axis=axes, keepdims=True)) + most
+    return sums if keepdims else np.squeeze(sums, axis=axes)
+
+
+def _bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """What the maximum and the minimum of nothing are."""
+    if dtype.kind == "b":
+        return False, True
+    return integer_range(dtype) if is_integer(dtype) else (-np.inf, np.inf)
+
+
+@operator(since=13, types=reduced_type, shape_inputs=(1,))
+def ReduceSum(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    return reduce(_sum, x, axes, keepdims, noop_with_empty_axes)
+
+
+@operator(since=(1, 11), types=reduced_1_type)
+def ReduceSum_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
+    return reduce(_sum, x, axes, keepdims)
+
+
+@operator(since=18, types=reduced_type, shape_inputs=(1,))
+def ReduceMean(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    return reduce(_mean, x, axes, keepdims, noop_with_empty_axes)
+
+
+@operator(since=(1, 11, 13), types=reduced_1_type)
+def ReduceMean_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
+    return reduce(_mean, x, axes, keepdims)
+
+
+@operator(since=(18, 20), types=reduced_type, shape_inputs=(1,))
+def ReduceMax(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    return reduce(_max, x, axes, keepdims, noop_with_empty_axes)
+
+
+@operator(since=(1, 11, 12, 13), types=reduced_1_type)
+def ReduceMax_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
+    return reduce(_max, x, axes, keepdims)
+
+
+@operator(since=(18, 20), types=reduced_type, shape_inputs=(1,))
+def ReduceMin(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    return reduce(_min, x, axes, keepdims, noop_with_empty_axes)
+
+
+@operator(since=(1, 11, 12, 13), types=reduced_1_type)
+def ReduceMin_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
+    return reduce(_min, x, axes, keepdims)
+
+
+@operator(since=18, types=reduced_type, shape_inputs=(1,))
+def ReduceProd(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    return reduce(_prod, x, axes, keepdims, noop_with_empty_axes)
+
+
+@operator(since=(1, 11, 13), types=reduced_1_type)
+def ReduceProd_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
+    return reduce(_prod, x, axes, keepdims)
+
+
+@operator(since=18, types=reduced_type, shape_inputs=(1,))
+def ReduceL1(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    return reduce(_l1, x, axes, keepdims, noop_with_empty_axes)
+
+
+@operator(since=(1, 11, 13), types=reduced_1_type)
+def ReduceL1_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
+    return reduce(_l1, x, axes, keepdims)
+
+
+@operator(since=18, types=reduced_type, shape_inputs=(1,))
+def ReduceL2(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    return reduce(_l2, x, axes, keepdims, noop_with_empty_axes)
+
+
+@operator(since=(1, 11, 13), types=reduced_1_type)
+def ReduceL2_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
+    return reduce(_l2, x, axes, keepdims)
+
+
+@operator(since=18, types=reduced_type, shape_inputs=(1,))
+def ReduceSumSquare(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    return reduce(_sum_square, x, axes, keepdims, noop_with_empty_axes)
+
+
+@operator(since=(1, 11, 13), types=reduced_1_type)
+def ReduceSumSquare_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
+    return reduce(_sum_square, x, axes, keepdims)
+
+
+@operator(since=(18, 28), types=reduced_type, shape_inputs=(1,))
+def ReduceLogSum(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    return reduce(_log_sum, x, axes, keepdims, noop_with_empty_axes)
+
+
+@operator(since=(1, 11, 13), types=reduced_1_type)
+def ReduceLogSum_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
+    return reduce(_log_sum, x, axes, keepdims)
+
+
+@operator(since=(18, 28), types=reduced_type, shape_inputs=(1,))
+def ReduceLogSumExp(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    return reduce(_log_sum_exp, x, axes, keepdims, noop_with_empty_axes)
+
+
+@operator(since=(1, 11, 13), types=reduced_1_type)
+def ReduceLogSumExp_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Array:
+    return reduce(_log_sum_exp, x, axes, keepdims)
+
+
+def arg_type(x: TensorType, *, axis: int = 0, keepdims: int = 1, **_: int) -> TensorType:
+    return x.with_shape(reduced_shape(x.shape, (axis,), keepdims)).with_dtype(np.int64)
+
+
+@operator(since=(12, 13), types=arg_type)
+def ArgMax(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
+    return _arg(np.argmax, x, axis, keepdims, select_last_index)
+
+
+@operator(since=(1, 11), types=arg_type)
+def ArgMax_1(x: Array, *, axis: int = 0, keepdims: int = 1) -> Array:
+    return _arg(np.argmax, x, axis, keepdims, 0)
+
+
+@operator(since=(12, 13), types=arg_type)
+def ArgMin(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
+    return _arg(np.argmin, x, axis, keepdims, select_last_index)
+
+
+@operator(since=(1, 11), types=arg_type)
+def ArgMin_1(x: Array, *, axis: int = 0, keepdims: int = 1) -> Array:
+    return _arg(np.argmin, x, axis, keepdims, 0)
+
+
+def _arg(find: Callable[..., Array], x: Array, axis: int, keepdims: int, last: int) -> Array:
+    axis = normal_axis(axis, x.ndim)
+    if last:
+        y = x.shape[axis] - 1 - find(np.flip(x, axis), axis=axis)
+    else:
+        y = find(x, axis=axis)
+    return (np.expand_dims(y, axis) if keepdims else np.asarray(y)).astype(np.int64)
+
+
+@operator(since=(11, 14), types=like_first)
+def CumSum(x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:
+    return _cumulated(np.cumsum, x, axis, exclusive, reverse, 0)
+
+
+@operator(since=26, types=like_first)
+def CumProd(x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:
+    return _cumulated(np.cumprod, x, axis, exclusive, reverse, 1)
+
+
+def _cumulated(
+    compute: Callable[..., Array], x: Array, axis: Array, exclusive: int, reverse: int, neutral: int
+) -> Array:
+    """Along one axis; ``exclusive``: of all elements before each one, beginning with the neutral element."""
+    along = normal_axis(int(axis.reshape(())), x.ndim)
+    x = np.flip(x, along) if reverse else x
+    y = compute(x, axis=along, dtype=x.dtype)
+    if exclusive and x.shape[along]:
+        first = np.full_like(np.take(y, [0], axis=along), neutral)
+        y = np.concatenate([first, np.delete(y, -1, axis=along)], axis=along)
+    return np.flip(y, along) if reverse else y
