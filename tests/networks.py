@@ -8,7 +8,11 @@ import numpy as np
 
 from onnx_hw.assemble import to_circuit
 from onnx_hw.design import Design, FifoSize
+from onnx_hw.integers import Int
 from onnx_hw.network import Boundary, Network, Node, Tensor
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.operator import Folding, Operator
 from onnx_hw.prove import Run, Stall, simulate_and_compare
 from onnx_hw_sim.interpreted import InterpretedSimulator
@@ -59,6 +63,17 @@ def alone(operator: Operator, lanes: tuple[int, int], depth: int) -> Design:
     sketch = Sketch()
     inputs = [sketch.input(port, tensor) for port, tensor in zip(operator.inputs, operator.operands(), strict=True)]
     sketch.add("node", operator, inputs, lanes, *[depth] * len(operator.outputs))
+    return sketch.design()
+
+
+def unequal_branches(depth: int) -> Design:
+    """``x + x``, one copy by way of a beat of four channels: the other copy's FIFO must hold four tokens."""
+    x = Tensor((1, 3, 4), Int(8))
+    sketch = Sketch()
+    copies = sketch.add("fork", Fork(x), [sketch.input("x", x)], (1, 1), 8, depth)
+    (wide,) = sketch.add("widen", Gearbox(x), [copies[0]], (1, 4), 8)
+    (narrow,) = sketch.add("narrow", Gearbox(x), [wide], (4, 1), 8)
+    sketch.add("sum", Add(x, x), [narrow, copies[1]], (1, 1), 8)
     return sketch.design()
 
 

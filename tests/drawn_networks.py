@@ -1,0 +1,127 @@
+"""Random networks drawn by hypothesis: chains and residual blocks, folded at random, FIFOs from 1 to 40 deep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from drawn import depths, touches_the_image
+from networks import Sketch
+from onnx_hw.design import Design
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.gearbox import Gearbox
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.operator import Folding, Operator
+from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.window import Window
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A tensor of the sketch on so many lanes."""
+
+    name: str
+    tensor: Tensor
+    lanes: int
+
+
+class Builder:
+    """Appends random nodes to a sketch.
+
+    Args:
+        shape: of the input.
+        operations: no engine has more per frame, so that a network simulates in a blink.
+    """
+
+    def __init__(self, draw: st.DrawFn, shape: tuple[int, int, int], operations: int) -> None:
+        self.draw, self.sketch, self.operations = draw, Sketch(), operations
+        tensor = Tensor(shape, Int(draw(st.integers(1, 4)), draw(st.booleans())))
+        self.input = Stream(self.sketch.input("x", tensor), tensor, self.lanes(shape[2]))
+
+    def append(self, operator: Operator, folding: Folding, *inputs: Stream) -> list[Stream]:
+        """A node; gearboxes before it where the lanes differ."""
+        assume(operator.cycles(folding) <= self.operations)
+        names = [self.on_lanes(stream, folding.in_lanes).name for stream in inputs]
+        name = f"{type(operator).__name__.lower()}{len(self.sketch.nodes)}"
+        drawn = [self.draw(depths) for _ in operator.outputs]
+        outputs = self.sketch.add(name, operator, names, (folding.in_lanes, folding.out_lanes), *drawn)
+        return [Stream(o, t, folding.out_lanes) for o, t in zip(outputs, operator.results(), strict=True)]
+
+    def on_lanes(self, stream: Stream, lanes: int) -> Stream:
+        if stream.lanes == lanes:
+            return stream
+        return self.append(Gearbox(stream.tensor), Folding(stream.lanes, lanes), stream)[0]
+
+    def lanes(self, channels: int, least: int = 1) -> int:
+        return self.draw(st.integers(min(least, channels), channels))
+
+    def convolution(self, x: Stream, kernel: int, stride: int, outputs: int) -> Stream:
+        """Window and matmul; at stride 1 the image keeps its size."""
+        before, after = kernel // 2, kernel - 1 - kernel // 2
+        window = Window(x.tensor, (kernel, kernel), (stride, stride), (before, before, after, after))
+        pixels = window.results()[0].pixels
+        cut = self.lanes(window.elements, least=-(-window.elements * pixels // self.operations))
+        enters = x.lanes if self.draw(st.booleans()) else self.lanes(x.tensor.channels)
+        (columns,) = self.append(window, Folding(enters, cut), x)
+        weights = np.random.default_rng(self.draw(st.integers(0, 99))).integers(-2, 3, (outputs, window.elements))
+        products = outputs * pixels * -(-window.elements // cut)
+        leaves = self.lanes(outputs, least=-(-products // self.operations))
+        return self.append(MatMul(columns.tensor, weights), Folding(cut, leaves), columns)[0]
+
+    def pool(self, x: Stream) -> Stream:
+        strides = self.draw(st.sampled_from([(1, 1), (2, 2)]))
+        pads = self.draw(st.sampled_from([(0, 0, 0, 0), (1, 0, 0, 1)]))
+        pool = Pool(x.tensor, self.draw(st.sampled_from(["max", "sum"])), (2, 2), strides, pads)
+        assume(touches_the_image(pool.sliding))
+        return self.append(pool, Folding(x.lanes, self.lanes(x.tensor.channels)), x)[0]
+
+    def reduction(self, x: Stream) -> Stream:
+        kind = self.draw(st.sampled_from(["max", "sum"]))
+        return self.append(Reduce(x.tensor, kind), Folding(x.lanes, x.lanes), x)[0]
+
+    def stage(self, x: Stream) -> Stream:
+        kind = self.draw(st.sampled_from(["convolution", "convolution", "pool", "gearbox"]))
+        if kind == "convolution":
+            kernel, stride = self.draw(st.sampled_from([(1, 1), (2, 1), (3, 1), (3, 2), (1, 2)]))
+            return self.convolution(x, kernel, stride, self.draw(st.integers(1, 5)))
+        if kind == "pool":
+            return self.pool(x)
+        return self.on_lanes(x, self.lanes(x.tensor.channels))
+
+
+@st.composite
+def chains(draw: st.DrawFn, operations: int) -> Design:
+    """Two to four stages in a line, some reduced to a vector at the end."""
+    shape = draw(st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5)))
+    builder = Builder(draw, shape, operations)
+    x = builder.input
+    for _ in range(draw(st.integers(2, 4))):
+        x = builder.stage(x)
+    if draw(st.booleans()):
+        x = builder.reduction(x)
+    assume(builder.sketch.nodes)
+    return builder.sketch.design()
+
+
+@st.composite
+def residuals(draw: st.DrawFn, operations: int) -> Design:
+    """``x + f(x)``: the short branch must hold what the long one keeps, and does not always."""
+    shape = draw(st.tuples(st.integers(2, 6), st.integers(3, 6), st.integers(1, 4)))
+    builder = Builder(draw, shape, operations)
+    x = builder.input
+    copies = builder.append(Fork(x.tensor, draw(st.integers(2, 3))), Folding(x.lanes, x.lanes), x)
+    branch, short = copies[:2]
+    for _ in range(draw(st.integers(1, 2))):
+        branch = builder.convolution(branch, draw(st.sampled_from([1, 3, 3])), 1, shape[2])
+    lanes = branch.lanes if draw(st.booleans()) else builder.lanes(shape[2])
+    (total,) = builder.append(Add(branch.tensor, short.tensor), Folding(lanes, lanes), branch, short)
+    if draw(st.booleans()):
+        builder.stage(total)
+    return builder.sketch.design()
