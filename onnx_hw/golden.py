@@ -1,0 +1,86 @@
+"""The golden model: what the integer network means, in numpy. No circuit and no timing here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.network import Network
+from onnx_hw.onnx import reference
+
+
+def integers_of(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What the host streams in.
+
+    Args:
+        frames: by graph input, (frames, *shape of the input), in the model's dtypes.
+
+    Returns:
+        by hardware input tensor, (frames, height, width, channels) int64: the head has run, the order is the stream's.
+    """
+    count = len(next(iter(frames.values())))
+    found: dict[str, list[np.ndarray]] = {boundary.tensor: [] for boundary in network.inputs}
+    for k in range(count):
+        values = _head(network, {name: array[k] for name, array in frames.items()})
+        for boundary in network.inputs:
+            flat = np.asarray(values[boundary.onnx_name]).reshape(-1)[boundary.order]
+            found[boundary.tensor].append(flat.astype(np.int64).reshape(network.tensors[boundary.tensor].shape))
+    return {tensor: np.stack(arrays) for tensor, arrays in found.items()}
+
+
+def trace(network: Network, integers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Every tensor of the network, (frames, height, width, channels) int64, from those of its inputs."""
+    values = dict(integers)
+    for node in network.nodes:
+        results = node.operator.golden(*(values[name] for name in node.inputs))
+        values.update(zip(node.outputs, results, strict=True))
+    return values
+
+
+def outputs_of(
+    network: Network, integers: Mapping[str, np.ndarray], frames: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The graph's outputs, in the model's own names and dtypes, from the integers that left the hardware.
+
+    Args:
+        integers: by hardware output tensor, (frames, height, width, channels).
+        frames: what went in, for a tail that also reads graph inputs.
+
+    Returns:
+        by graph output, (frames, *shape of the output).
+    """
+    count = len(next(iter(integers.values())))
+    found: dict[str, list[Any]] = {}
+    for k in range(count):
+        values: dict[str, Any] = {}
+        for boundary in network.outputs:
+            array = np.empty(boundary.order.size, dtype=boundary.onnx_dtype)
+            array[boundary.order] = integers[boundary.tensor][k].reshape(-1)
+            values[boundary.onnx_name] = array.reshape(boundary.onnx_shape)
+        results = dict(values)
+        if network.tail is not None:
+            given = {value.name for value in network.tail.graph.inputs}
+            if given - set(values):
+                values |= _head(network, {name: array[k] for name, array in frames.items()})
+            results |= reference.run(network.tail, {name: values[name] for name in given})
+        for name, array in results.items():
+            found.setdefault(name, []).append(array)
+    return {name: np.stack(arrays) for name, arrays in found.items()}
+
+
+def run(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Head, integers, tail: the graph's outputs by name, (frames, *shape)."""
+    values = trace(network, integers_of(network, frames))
+    leaving = {boundary.tensor: values[boundary.tensor] for boundary in network.outputs}
+    return outputs_of(network, leaving, frames)
+
+
+def _head(network: Network, frame: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Values before the hardware, graph inputs included, for one frame."""
+    values: dict[str, Any] = dict(frame)
+    if network.head is not None:
+        given = [value.name for value in network.head.graph.inputs]
+        values |= reference.run(network.head, {name: frame[name] for name in given})
+    return values

@@ -1,0 +1,304 @@
+"""A quantized ONNX model becomes an integer network, with a head and a tail that stay on the host.
+
+One walk over the nodes in topological order. Before the first hardware tensor a node belongs to the head; a node whose
+data is in hardware is lowered; one that cannot be lowered, and all that depends on it, belongs to the tail. A node
+that multiplies must not be in head or tail: that, and everything else that stands in the way, is reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_hw.errors import Problem, UserError
+from onnx_hw.network import Boundary, Network
+from onnx_hw.onnx.element_types import BY_NAME
+from onnx_hw.onnx.fold_constants import fold
+from onnx_hw.onnx.infer_shapes import infer
+from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
+from onnx_hw.quantize.lower import LOWERINGS
+from onnx_hw.quantize.values import Integers, Real
+
+MULTIPLIES = frozenset(
+    ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul")
+    + ("Einsum", "LSTM", "GRU", "RNN", "Attention", "DeformConv")
+)
+"""Operators that must not be left to the host."""
+
+LAYOUT = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose"))
+
+
+def import_model(model: Model) -> Network:
+    """The network of a model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
+
+    Raises:
+        UserError: every obstacle, with the nodes' own names.
+    """
+    model = fold(infer(model), keep=lambda node: node.op_type == "DequantizeLinear")
+    walk = _Walk(model.graph)
+    for node in model.graph.nodes:
+        walk.visit(node)
+    return walk.finish(model)
+
+
+class _Walk:
+    """State of the walk.
+
+    Attributes:
+        head: nodes that depend on graph inputs alone, so far.
+        tail: nodes that cannot be lowered, and those that depend on them.
+        why: what kept a node of the tail out of hardware.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.builder = Builder(graph)
+        self.made = {name: node for node in graph.nodes for name in node.outputs if name}
+        self.head: list[Node] = []
+        self.tail: list[Node] = []
+        self.why: dict[str, Obstacle] = {}
+        self.on_tail: set[str] = set()
+        for value in graph.inputs:
+            if value.element_type in INTEGER_TYPES and value.shape is not None:
+                self._enter(value.name, value.element_type)
+
+    def _enter(self, name: str, element_type: str) -> None:
+        shape = self.builder.shape(name)
+        dtype = np.dtype(BY_NAME[element_type].dtype)
+        self.builder.values[name] = self.builder.enter(name, shape, element_type, dtype)
+
+    def visit(self, node: Node) -> None:
+        builder = self.builder
+        inputs = [name for name in node.inputs if name]
+        if any(name in self.on_tail for name in inputs):
+            self._to_tail(node, None)
+        elif any(name in builder.values for name in inputs) or self._is_constant(node):
+            self._lower(node)
+        elif node.op_type == "QuantizeLinear" and self._can_enter(node):
+            self.head.append(node)
+            self._enter(node.outputs[0], self.graph.values[node.outputs[0]].element_type)
+        else:
+            self.head.append(node)
+
+    def _is_constant(self, node: Node) -> bool:
+        """A node that only makes quantized constants."""
+        known = (self.builder.constants, self.graph.constants)
+        return all(any(name in table for table in known) for name in node.inputs if name)
+
+    def _can_enter(self, node: Node) -> bool:
+        scale = self.builder.constant(node.inputs[1])
+        element_type = self.graph.values[node.outputs[0]].element_type
+        return scale is not None and scale.size == 1 and element_type in INTEGER_TYPES
+
+    def _lower(self, node: Node) -> None:
+        lowering = LOWERINGS.get(node.op_type) if node.domain == "" else None
+        try:
+            if lowering is None:
+                raise Obstacle("unsupported", f"{_operator(node)} is not built in hardware")
+            lowering(self.builder, node)
+        except Obstacle as obstacle:
+            self._to_tail(node, obstacle)
+
+    def _to_tail(self, node: Node, obstacle: Obstacle | None) -> None:
+        self.tail.append(node)
+        self.on_tail.update(name for name in node.outputs if name)
+        if obstacle is not None:
+            self.why[node.where or node.label] = obstacle
+
+    # ---- the end of the walk ------------------------------------------------------------------------------------
+
+    def finish(self, model: Model) -> Network:
+        builder, graph = self.builder, self.graph
+        outputs = [value.name for value in graph.outputs]
+        tail, boundary_values = self._tail(outputs)
+        used = _needed_nodes(builder, [builder.values[name].tensor for name in boundary_values])
+        entries = {
+            name: entry
+            for name, entry in builder.entries.items()
+            if entry.order is not None and any(name in node.inputs for node in used)
+        }
+        head = _ancestors(self.made, [entry.onnx_name for entry in entries.values()], self.head)
+        tail_inputs = {name for node in tail for name in node.inputs if name}
+        head += [n for n in _ancestors(self.made, sorted(tail_inputs), self.head) if n not in head]
+        self._refuse_products(head, tail)
+        if not used and not builder.problems:
+            builder.problems.append(_nothing_in_hardware(self.tail, self.why))
+        if builder.problems:
+            raise UserError(*builder.problems)
+        boundaries = []
+        for name in boundary_values:
+            value = builder.values[name]
+            assert isinstance(value, Integers)
+            element_type = graph.values[name].element_type
+            boundaries.append(builder.boundary(value, name, np.dtype(BY_NAME[element_type].dtype)))
+        read = {name for node in used for name in node.inputs}
+        kept = read | {name for node in used for name in node.outputs}
+        network = Network(
+            model.name,
+            tuple(used),
+            {name: tensor for name, tensor in builder.tensors.items() if name in kept},
+            tuple(
+                Boundary(name, entry.onnx_name, entry.shape, entry.dtype, entry.order)  # type: ignore[arg-type]
+                for name, entry in entries.items()
+            ),
+            tuple(boundaries),
+            {name: q for name, q in builder.quantization.items() if name in kept},
+        )
+        order = {id(node): k for k, node in enumerate(graph.nodes)}
+        head.sort(key=lambda node: order[id(node)])
+        tail.sort(key=lambda node: order[id(node)])
+        wanted = [b.onnx_name for b in network.inputs] + sorted(
+            name for name in tail_inputs if any(name in node.outputs for node in head)
+        )
+        return replace(
+            network,
+            head=_part(model, head, [v.name for v in graph.inputs], wanted, "head") if head else None,
+            tail=_tail_part(model, tail, network, outputs) if tail else None,
+        )
+
+    def _tail(self, outputs: Sequence[str]) -> tuple[list[Node], list[str]]:
+        """(nodes of the tail that the outputs need, ONNX values of integers that leave the hardware)."""
+        builder = self.builder
+        nodes: list[Node] = []
+        leaving: list[str] = []
+        queue, seen = list(outputs), set()
+        while queue:
+            name = queue.pop(0)
+            if name in seen:
+                continue
+            seen.add(name)
+            value = builder.values.get(name)
+            if isinstance(value, Integers):
+                if value.tensor in builder.tensors and value.tensor not in builder.entries:
+                    leaving.append(name)
+                    continue
+                if name in builder.entries:
+                    continue  # untouched by the hardware: the host has it
+            node = self.made.get(name)
+            if node is None or node in self.head:
+                continue
+            if isinstance(value, Real) and node.op_type not in LAYOUT | {"DequantizeLinear"}:
+                builder.problems.append(
+                    Problem(
+                        "output-not-quantized",
+                        f"`{name}` must be quantized before it leaves the hardware",
+                        _where(node),
+                        "quantize the output too (QuantizeLinear, DequantizeLinear)",
+                        "capability",
+                    )
+                )
+                continue
+            if node not in nodes:
+                nodes.append(node)
+            queue += [name for name in node.inputs if name]
+        return nodes, leaving
+
+    def _refuse_products(self, head: Iterable[Node], tail: Iterable[Node]) -> None:
+        """Multiply-accumulates belong into hardware; also what kept their data out of it."""
+        told: set[str] = set()
+        for node in (*head, *tail):
+            if node.op_type not in MULTIPLIES:
+                continue
+            for cause in self._causes(node):
+                key = cause.where or cause.label
+                if key in told:
+                    continue
+                told.add(key)
+                obstacle = self.why[key]
+                hint = obstacle.hint
+                if cause is not node:
+                    hint = hint or f"`{node.label}` ({node.op_type}) follows it and must be in hardware"
+                self.builder.problems.append(
+                    Problem(obstacle.code, obstacle.message, _where(cause), hint, "capability")
+                )
+            if not self._causes(node):
+                self.builder.problems.append(
+                    Problem(
+                        "not-quantized",
+                        f"the data of {_operator(node)} must be quantized: QuantizeLinear and DequantizeLinear are missing",
+                        _where(node),
+                        "quantize the model, or give calibration data with --calibration",
+                        "capability",
+                    )
+                )
+
+    def _causes(self, node: Node) -> list[Node]:
+        """The nodes that could not be lowered, at or before a node of the tail."""
+        found, queue, seen = [], [node], set()
+        while queue:
+            current = queue.pop()
+            key = current.where or current.label
+            if key in seen:
+                continue
+            seen.add(key)
+            if key in self.why:
+                found.append(current)
+            queue += [self.made[name] for name in current.inputs if name in self.on_tail and name in self.made]
+        return found
+
+
+def _needed_nodes(builder: Builder, tensors: Iterable[str]) -> list:  # type: ignore[type-arg]
+    """The hardware nodes that the outputs depend on, in topological order."""
+    needed = set(tensors)
+    kept = []
+    for node in reversed(builder.nodes):
+        if needed & set(node.outputs):
+            kept.append(node)
+            needed |= set(node.inputs)
+    return kept[::-1]
+
+
+def _ancestors(made: dict[str, Node], names: Iterable[str], among: Sequence[Node]) -> list[Node]:
+    found: list[Node] = []
+    queue = list(names)
+    while queue:
+        node = made.get(queue.pop())
+        if node is not None and node in among and node not in found:
+            found.append(node)
+            queue += [name for name in node.inputs if name]
+    return found
+
+
+def _part(model: Model, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str], what: str) -> Model:
+    """A piece of the model as a model of its own."""
+    graph = model.graph
+    known = {**graph.values, **{value.name: value for value in (*graph.inputs, *graph.outputs)}}
+    read = {name for node in nodes for name in node.inputs}
+    part = Graph(
+        f"{graph.name} ({what})",
+        tuple(nodes),
+        tuple(known[name] for name in inputs if name in read or name in outputs),
+        tuple(known.get(name, Value(name, "undefined", None)) for name in outputs),
+        {name: array for name, array in graph.constants.items() if name in read or name in outputs},
+        graph.values,
+    )
+    return replace(model, graph=part)
+
+
+def _tail_part(model: Model, tail: Sequence[Node], network: Network, outputs: Sequence[str]) -> Model:
+    inside = {name for node in tail for name in node.outputs}
+    read = {name for node in tail for name in node.inputs if name} - inside - set(model.graph.constants)
+    return _part(model, tail, sorted(read), [name for name in outputs if name in inside], "tail")
+
+
+def _nothing_in_hardware(tail: Sequence[Node], why: dict[str, Obstacle]) -> Problem:
+    cause = next((node for node in tail if (node.where or node.label) in why), None)
+    return Problem(
+        "nothing-in-hardware",
+        "the model must have an operator that becomes hardware"
+        + (f": {why[cause.where or cause.label].message}" if cause else ""),
+        _where(cause) if cause else "",
+        "quantize the model (QuantizeLinear, DequantizeLinear), or give calibration data with --calibration",
+        "capability",
+    )
+
+
+def _operator(node: Node) -> str:
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+
+
+def _where(node: Node) -> str:
+    return f'{node.where}({_operator(node)} "{node.label}")' if node.where else f"{_operator(node)} `{node.label}`"

@@ -1,0 +1,12 @@
+"""How ONNX operators become hardware: one small function each, grouped by family, found by name.
+
+A lowering reads ``builder.values`` of the node's inputs and sets those of its outputs. It raises ``Obstacle`` when the
+node cannot be hardware.
+"""
+
+from onnx_hw.quantize.lower import activation, arithmetic, convolution, layout, matmul, pooling, quantization
+from onnx_hw.quantize.lower.registry import LOWERINGS
+
+__all__ = ["LOWERINGS"]
+
+_FAMILIES = (activation, arithmetic, convolution, layout, matmul, pooling, quantization)

@@ -1,0 +1,84 @@
+"""Conv: a window and a matrix product."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.onnx.model import Node
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.window import Window
+from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.lower.windows import kernel_of
+from onnx_hw.quantize.values import QuantizedConstant, Real
+
+
+@lowers("Conv")
+def conv(builder: Builder, node: Node) -> None:
+    real, zero_point = dequantized(builder, node)
+    weights = quantized_weights(builder, node, 1)
+    group = int(node.attributes.get("group", 1))
+    if group != 1:
+        raise Obstacle("conv-group", f"group must be 1, not {group}: grouped and depthwise Conv are not built yet")
+    if len(weights.scale) > 1 and weights.axis != 0:
+        raise Obstacle("weight-axis", f"scales of a Conv's weights must be per output channel, not along axis {weights.axis}")
+    tensor, (height, width, _) = builder.image(real)
+    shape = builder.shape(node.outputs[0])
+    size = tuple(int(n) for n in weights.integers.shape[2:])
+    kernel = kernel_of(node, size, (height, width), shape[2:])
+    stream = real.tensor
+    if kernel.size != (1, 1) or kernel.strides != (1, 1) or any(kernel.pads):
+        window = Window(tensor, kernel.size, kernel.strides, kernel.pads, kernel.dilations, zero_point)
+        stream = builder.add(f"{node.label}/window", window, [stream], node)
+    outputs = weights.integers.shape[0]
+    # (out, in, rows, columns) -> (out, rows, columns, in): the order in which a window leaves its buffer
+    matrix = np.moveaxis(weights.integers, 1, -1).reshape(outputs, -1)
+    stream = builder.add(node.label, MatMul(builder.tensors[stream], matrix), [stream], node, output=node.outputs[0])
+    bias = bias_of(builder, node, outputs)
+    slope, offset = affine(real.slope[0], zero_point, weights, matrix, bias)
+    builder.values[node.outputs[0]] = Real(stream, shape, builder.image_where(shape), slope, offset)
+
+
+def dequantized(builder: Builder, node: Node, k: int = 0) -> tuple[Real, int]:
+    """The data of a product: integers with one scale and an integer zero point."""
+    real = builder.real(node, k)
+    zero_point = real.zero_point
+    if zero_point is None:
+        raise Obstacle(
+            "not-quantized",
+            f"the data `{node.inputs[k]}` must be quantized here: QuantizeLinear and DequantizeLinear are missing",
+        )
+    return real, zero_point
+
+
+def quantized_weights(builder: Builder, node: Node, k: int) -> QuantizedConstant:
+    name = node.inputs[k]
+    if name not in builder.constants:
+        if builder.constant(name) is not None:
+            raise Obstacle("weights-float", f"the weights `{name}` must be quantized: a DequantizeLinear is missing")
+        raise Obstacle("weights-not-constant", f"the weights `{name}` must be constant")
+    return builder.constants[name]
+
+
+def bias_of(builder: Builder, node: Node, outputs: int) -> tuple[Fraction, ...]:
+    """The exact bias of every output: an integer bias times *its own* scale."""
+    if len(node.inputs) < 3 or not node.inputs[2]:
+        return (Fraction(0),) * outputs
+    bias = builder.exact_constant(node.inputs[2])
+    if bias is None:
+        raise Obstacle("bias-not-constant", f"the bias `{node.inputs[2]}` must be constant")
+    return tuple(np.broadcast_to(bias.reshape(-1), outputs))
+
+
+def affine(
+    scale: Fraction, zero_point: int, weights: QuantizedConstant, matrix: np.ndarray, bias: tuple[Fraction, ...]
+) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+    """(slope, offset) per output of ``s_x s_w Σ (x − z)·w + β`` as a function of ``Σ x·w``."""
+    outputs = len(matrix)
+    scales = weights.scale * outputs if len(weights.scale) == 1 else weights.scale
+    slope = tuple(scale * s for s in scales)
+    sums = matrix.sum(axis=1)
+    offset = tuple(b - m * zero_point * int(total) for b, m, total in zip(bias, slope, sums, strict=True))
+    return slope, offset

@@ -1,0 +1,118 @@
+"""QuantizeLinear and DequantizeLinear: the border between integers and the real numbers they stand for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.network import Quantization
+from onnx_hw.onnx.model import Node
+from onnx_hw.ops.requantize import Requantize
+from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
+from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.steps import round_half_even
+from onnx_hw.quantize.values import Integers, QuantizedConstant, Real, fractions
+
+
+@lowers("DequantizeLinear")
+def dequantize(builder: Builder, node: Node) -> None:
+    scale = builder.constant(node.inputs[1])
+    if scale is None:
+        raise Obstacle("scale-not-constant", "the scale must be a constant")
+    zero = _zero_point(builder, node)
+    stored = builder.constant(node.inputs[0])
+    if stored is not None:
+        builder.constants[node.outputs[0]] = dequantized_constant(stored, scale, zero, node)
+        return
+    value = builder.values.get(node.inputs[0])
+    if not isinstance(value, Integers):
+        raise Obstacle("not-integers", f"`{node.inputs[0]}` must be integers")
+    if scale.size != 1:
+        raise Obstacle("per-channel-data", "data must have one scale, not one per channel")
+    (slope,) = fractions(scale)
+    zero_point = 0 if zero is None else int(zero.reshape(-1)[0])
+    _check_scale(slope)
+    builder.values[node.outputs[0]] = Real(
+        value.tensor, value.shape, value.where, (slope,), (-slope * zero_point,)
+    )
+    builder.quantization.setdefault(value.tensor, Quantization((float(slope),), (zero_point,)))
+
+
+def dequantized_constant(
+    stored: np.ndarray, scale: np.ndarray, zero: np.ndarray | None, node: Node
+) -> QuantizedConstant:
+    """A stored constant with its scales; the zero point is subtracted."""
+    integers = stored.astype(np.int64)
+    axis = int(node.attributes.get("axis", 1))
+    block = int(node.attributes.get("block_size", 0))
+    if block:
+        raise Obstacle("blocked-quantization", f"scales must be per tensor or per channel, not per block of {block}")
+    if scale.size == 1:
+        return QuantizedConstant(integers - (0 if zero is None else int(zero.reshape(-1)[0])), fractions(scale))
+    axis %= max(1, integers.ndim)
+    if zero is not None:
+        integers = integers - zero.astype(np.int64).reshape([-1 if k == axis else 1 for k in range(integers.ndim)])
+    return QuantizedConstant(integers, fractions(scale), axis)
+
+
+@lowers("QuantizeLinear")
+def quantize(builder: Builder, node: Node) -> None:
+    real = builder.real(node)
+    scale = builder.constant(node.inputs[1])
+    if scale is None or scale.size != 1:
+        raise Obstacle("per-channel-data", "the scale of data must be one constant")
+    zero = _zero_point(builder, node)
+    element_type = builder.graph.values[node.outputs[0]].element_type
+    if element_type not in INTEGER_TYPES:
+        raise Obstacle("element-type", f"data must be quantized to 2..16 bit integers, not {element_type}")
+    dtype = INTEGER_TYPES[element_type]
+    (step,) = fractions(scale)
+    _check_scale(step)
+    zero_point = 0 if zero is None else int(zero.reshape(-1)[0])
+    name = node.outputs[0]
+    operand = builder.tensors[real.tensor] if real.tensor in builder.tensors else None
+    if operand is None:
+        raise Obstacle("nothing-to-do", "a quantized input is only changed, nothing computes with it")
+    unchanged = (
+        not real.clipped
+        and set(real.slope) == {step}
+        and set(real.offset) == {-step * zero_point}
+        and operand.dtype == dtype
+    )
+    if unchanged:
+        builder.values[name] = Integers(real.tensor, real.shape, real.where)
+        return
+    low = dtype.min if real.low is None else _bound(real.low, step, zero_point, dtype.min, dtype.max)
+    high = dtype.max if real.high is None else _bound(real.high, step, zero_point, dtype.min, dtype.max)
+    operator = Requantize(
+        operand,
+        tuple(slope / step for slope in real.slope),
+        tuple(offset / step for offset in real.offset),
+        low,
+        high,
+        zero_point,
+        dtype,
+    )
+    tensor = builder.add(node.label, operator, [real.tensor], node, output=name)
+    builder.quantization[tensor] = Quantization((float(step),), (zero_point,))
+    builder.values[name] = Integers(tensor, real.shape, real.where)
+
+
+def _bound(value: Fraction, step: Fraction, zero_point: int, low: int, high: int) -> int:
+    """A clip commutes with rounding, which is monotone: the bound is rounded like everything else."""
+    return min(max(round_half_even(value / step) + zero_point, low), high)
+
+
+def _zero_point(builder: Builder, node: Node) -> np.ndarray | None:
+    if len(node.inputs) < 3 or not node.inputs[2]:
+        return None
+    zero = builder.constant(node.inputs[2])
+    if zero is None:
+        raise Obstacle("zero-point-not-constant", "the zero point must be a constant")
+    return zero
+
+
+def _check_scale(scale: Fraction) -> None:
+    if scale <= 0:
+        raise Obstacle("scale", f"a scale must be positive, not {float(scale)}")

@@ -1,0 +1,94 @@
+"""What an ONNX value is to the importer: integers on a stream, or real numbers that integers on a stream stand for.
+
+Layout is an explicit index array. Every hardware tensor has a *base* order; ``where`` maps each flat index of the ONNX
+value, in its logical shape, to a position of that base. Reshape and Transpose only change ``where`` and ``shape``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Integers on a stream.
+
+    Attributes:
+        tensor: the hardware tensor.
+        shape: of the ONNX value.
+        where: (size,) int64: logical flat index -> position in the tensor's base order.
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    where: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Real:
+    """Real numbers: ``clip(slope[c] · x + offset[c], low, high)`` of the integers x on a stream, c its channel.
+
+    Attributes:
+        tensor, shape, where: as of ``Integers``.
+        slope, offset: exact, one entry or one per channel; slopes are positive.
+        low, high: bounds, or None.
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    where: np.ndarray = field(repr=False)
+    slope: tuple[Fraction, ...] = (Fraction(1),)
+    offset: tuple[Fraction, ...] = (Fraction(0),)
+    low: Fraction | None = None
+    high: Fraction | None = None
+
+    @property
+    def clipped(self) -> bool:
+        return self.low is not None or self.high is not None
+
+    def clip(self, low: Fraction | None, high: Fraction | None) -> Real:
+        """Bounded further."""
+        lows = [bound for bound in (self.low, low) if bound is not None]
+        highs = [bound for bound in (self.high, high) if bound is not None]
+        new_low, new_high = max(lows, default=None), min(highs, default=None)
+        if new_low is not None and new_high is not None and new_low > new_high:
+            new_low = new_high = new_high if high is not None else new_low
+        return replace(self, low=new_low, high=new_high)
+
+    @property
+    def zero_point(self) -> int | None:
+        """The integer that stands for 0, if one does and all channels agree and nothing is clipped."""
+        if self.clipped or len(set(self.slope)) != 1 or len(set(self.offset)) != 1:
+            return None
+        zero = -self.offset[0] / self.slope[0]
+        return int(zero) if zero.denominator == 1 else None
+
+
+@dataclass(frozen=True)
+class QuantizedConstant:
+    """A constant as it is stored: ``scale · (integers − zero_point)`` along an axis.
+
+    Attributes:
+        integers: int64, in the constant's shape, the zero point already subtracted.
+        scale: exact, one entry or one per index of ``axis``.
+        axis: of the scales.
+    """
+
+    integers: np.ndarray
+    scale: tuple[Fraction, ...]
+    axis: int = 0
+
+    def exact(self) -> np.ndarray:
+        """The real numbers, an object array of ``Fraction`` in the constant's shape."""
+        scale = np.array(self.scale, dtype=object)
+        if len(self.scale) > 1:
+            scale = scale.reshape([-1 if k == self.axis else 1 for k in range(self.integers.ndim)])
+        return self.integers.astype(object) * scale
+
+
+def fractions(values: np.ndarray) -> tuple[Fraction, ...]:
+    """The exact rationals that floats denote, flattened."""
+    return tuple(Fraction(float(value)) for value in np.asarray(values).reshape(-1))
