@@ -1,0 +1,1 @@
+"""From real numbers to integers: calibration, QDQ import, exact requantization."""

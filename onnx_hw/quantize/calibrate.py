@@ -1,0 +1,67 @@
+"""Calibration: what range every value of a float model takes on real data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_hw.errors import user_error
+from onnx_hw.onnx import reference
+from onnx_hw.onnx.model import Model
+
+SYNTHETIC_FRAMES = 8
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Range:
+    """The least and the greatest number seen; both finite."""
+
+    low: float
+    high: float
+
+
+def calibrate(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, Range]:
+    """Min–max ranges of every float value of the graph.
+
+    Args:
+        frames: by graph input, (frames, *shape).
+
+    Raises:
+        UserError: a value is not finite, with the node it comes from.
+    """
+    ranges: dict[str, Range] = {}
+
+    def observe(name: str, array: object) -> None:
+        if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.size == 0:
+            return
+        low, high = float(array.min()), float(array.max())
+        if not np.isfinite(low) or not np.isfinite(high):
+            raise user_error(
+                "calibration-not-finite",
+                f"every value must be finite during calibration; `{name}` holds NaN or infinity",
+                where=f"sample {frame}",
+                hint="look for NaN in the calibration data, or for a division by 0 in the model",
+                stage="quantize",
+            )
+        known = ranges.get(name)
+        ranges[name] = Range(low, high) if known is None else Range(min(low, known.low), max(high, known.high))
+
+    for frame in range(len(next(iter(frames.values())))):
+        given = {name: array[frame] for name, array in frames.items()}
+        for name, array in given.items():
+            observe(name, np.asarray(array))
+        reference.run(model, given, observe=observe)
+    return ranges
+
+
+def synthetic_frames(model: Model) -> dict[str, np.ndarray]:
+    """Frames of seeded random numbers in 0..1, for trying a model without data. Real data gives better scales."""
+    generator = np.random.Generator(np.random.PCG64(SEED))
+    frames = {}
+    for value in model.graph.inputs:
+        shape = tuple(d if isinstance(d, int) else 1 for d in value.shape or ())
+        frames[value.name] = generator.random((SYNTHETIC_FRAMES, *shape), dtype=np.float32)
+    return frames
