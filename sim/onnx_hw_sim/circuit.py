@@ -123,6 +123,9 @@ class Recording:
     ready: dict[str, bool] = field(default_factory=dict)
 
 
+RESET_CYCLES = 2  # how long every run holds reset before cycle 0
+
+
 class Simulator(Protocol):
     """A compiled or interpreted circuit. Every run starts from reset."""
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw_sim.circuit import Circuit, Recording, Stimulus, Stream
+from onnx_hw_sim.circuit import RESET_CYCLES, Circuit, Recording, Stimulus, Stream
 from onnx_hw_sim.payload import idle, pack, unpack
 from onnx_hw_sim.shared_library import Toolchain, build_library
 from onnx_hw_sim.tools import Tool
 
-RESET_CYCLES = 2
+_FOREVER = 2**62  # cycles
 SLICE = 50_000  # cycles between two looks at Ctrl-C
 
 
@@ -68,7 +68,7 @@ class CompiledSimulator:
         *,
         progress: Callable[[int], None] | None = None,
         wave: Path | None = None,
-        window: tuple[int, int] = (0, 2**62),
+        window: tuple[int, int] = (0, _FOREVER),
     ) -> Recording:
         """Simulate from reset.
 
@@ -88,7 +88,7 @@ class CompiledSimulator:
             keep = self._connect(handle, stimulus)
             self._reset(handle)
             if stimulus.false_start:
-                self._advance(handle, stimulus.false_start, stimulus.false_start, 2**62, 0)
+                self._advance(handle, stimulus.false_start, stimulus.false_start, _FOREVER, _FOREVER)
                 self._reset(handle)
             status = _Status.GO_ON
             until = 0
@@ -158,9 +158,7 @@ class CompiledSimulator:
     def _fires(self, handle: int, cycles: int) -> dict[str, np.ndarray]:
         width = self._c.simulation_fire_bytes(handle)
         bits = _array(self._c.simulation_fires(handle), cycles * width).reshape(cycles, width)
-        return {
-            engine: np.flatnonzero(bits[:, k // 8] & (1 << k % 8)) for k, engine in enumerate(self.circuit.engines)
-        }
+        return {engine: np.flatnonzero(bits[:, k // 8] & (1 << k % 8)) for k, engine in enumerate(self.circuit.engines)}
 
 
 def _array(address: int | None, size: int) -> np.ndarray:

@@ -21,16 +21,15 @@ HERE = Path(__file__).parent
 LIBRARY = "simulation.so"
 
 # -O3 here is Verilator's own optimisation. Lint is for people who write Verilog.
-VERILATOR_FLAGS = (
-    "-cc -O3 --x-assign fast --x-initial fast --no-timing --no-assert --threads 1 -Wno-lint -Wno-style -Wno-fatal"
-).split()
+VERILATOR_FLAGS = ["-cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "--no-assert"]
+VERILATOR_FLAGS += ["--threads", "1", "-Wno-lint", "-Wno-style", "-Wno-fatal"]
 # Functions per file and statements per function: small enough that all processors have work.
-SPLIT_FLAGS = "--output-split 20000 --output-split-cfuncs 20000".split()
+VERILATOR_FLAGS += ["--output-split", "20000", "--output-split-cfuncs", "20000"]
 
-COMMON_FLAGS = "-std=c++17 -fPIC -w -DVM_COVERAGE=0 -DVM_SC=0 -DVM_TIMING=0".split()
-RUN_FLAGS = ("-O2",)
-ONCE_FLAGS = ("-O0",)  # code that runs once: constructors, initial values
-USER_HOOKS = "-DVL_USER_FATAL -DVL_USER_STOP -DVL_USER_FINISH".split()
+COMMON_FLAGS = ["-std=c++17", "-fPIC", "-w", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0"]
+RUN_FLAGS = ["-O2"]
+ONCE_FLAGS = ["-O0"]  # code that runs once: constructors, initial values
+USER_HOOKS = ["-DVL_USER_FATAL", "-DVL_USER_STOP", "-DVL_USER_FINISH"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def binding(circuit: Circuit, traced: bool = False) -> str:
         "        if (!file || !*file) return;",
         "        context.traceEverOn(true);",
         "        top.trace(&wave, 1 << 20);",
-        '        context.timeunit(-9);',
+        "        context.timeunit(-9);",
         "        wave.open(file);",
         "        bench.dump = [](void* self, uint64_t time) { static_cast<Binding*>(self)->wave.dump(time); };",
     ]
@@ -151,8 +150,7 @@ def _digest(circuit: Circuit, chain: Toolchain, traced: bool) -> str:
         circuit.rtlil,
         binding(circuit, traced),
         *(f"{name} {version}" for name, version in chain.versions.items()),
-        *(VERILATOR_FLAGS + SPLIT_FLAGS + COMMON_FLAGS),
-        *(RUN_FLAGS + ONCE_FLAGS),
+        *(VERILATOR_FLAGS + COMMON_FLAGS + RUN_FLAGS + ONCE_FLAGS),
         (HERE / "driver.cpp").read_text(),
         (HERE / "bench.h").read_text(),
     ):
@@ -166,7 +164,7 @@ def _write_verilog(place: Path, yosys: Tool, on_first_run: Callable[[Tool], None
 
 
 def _write_cpp(place: Path, verilator: Tool, traced: bool) -> None:
-    arguments = [*VERILATOR_FLAGS, *SPLIT_FLAGS, "--top-module", "top", "--prefix", "Vtop", "--Mdir", "cpp"]
+    arguments = [*VERILATOR_FLAGS, "--top-module", "top", "--prefix", "Vtop", "--Mdir", "cpp"]
     if traced:
         arguments += ["--trace-vcd", "--trace-structs"]
     tools.run(verilator, [*arguments, "circuit.v"], cwd=place, log=place / "verilator.log")

