@@ -64,6 +64,10 @@ class Findings:
         """Refuse a version we do not know; warn when we shall try."""
         self._add(self.warnings if self.try_newer else self.problems, code, message, where, hint, stage)
 
+    def enough(self, code: str) -> bool:
+        """Whether further findings of a code are only counted, so that hints for them need not be looked for."""
+        return self._seen.get(code, 0) >= SHOWN_PER_CODE
+
     def note(self, text: str) -> None:
         """Keep a fact for the report, once."""
         if text not in self.notes:

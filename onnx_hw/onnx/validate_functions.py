@@ -12,7 +12,7 @@ from onnx_hw.onnx.signatures import signature_of, standard_domains, versions_of
 from onnx_hw.onnx.source import FunctionKey, SourceFunction, SourceModel, SourceNode
 
 #: Greatest number of nodes after inlining. A few functions that call each other twice make 2^n of them.
-MAX_NODES = 200_000
+MAX_NODES = 30_000
 
 #: Greatest nesting of subgraphs after inlining; the file itself cannot nest deeper than protobuf allows, about 31.
 MAX_DEPTH = 64
@@ -61,9 +61,9 @@ def check_functions(model: SourceModel, findings: Findings) -> None:
             callee = called(node, functions)
             if callee is not None:
                 _check_call(node, callee, kinds[callee.key], findings)
-    known = _expansions(functions, findings)
-    if known is not None:
-        _check_expansion(_expansion(model.graph.nodes, functions, known), model.graph.where, findings)
+        known = _expansions(functions, findings)
+        if known is not None:
+            _check_expansion(_expansion(model.graph.nodes, functions, known), model.graph.where, findings)
 
 
 def _check_identity(

@@ -209,7 +209,7 @@ class _Checker:
         if scope.parent is None and name in self._names_inside():
             hint = "a subgraph defines it, but it ends with the subgraph; make it one of its outputs"
         else:
-            hint = self._similar(name, scope)
+            hint = "" if self.findings.enough("undefined-value") else self._similar(name, scope)
         self.findings.must("undefined-value", f"value {quote(name)} must be defined", node.place, hint)
 
     def _names_inside(self) -> set[str]:
@@ -271,7 +271,7 @@ class _Checker:
                     "undefined-output",
                     f"output {quote(value.name)} must be defined by an input, initializer or node",
                     value.where,
-                    self._similar(value.name, scope),
+                    "" if self.findings.enough("undefined-output") else self._similar(value.name, scope),
                 )
         for name in _repeated(value.name for value in graph.outputs):
             self.findings.should("output-repeated", f"output {quote(name)} should be listed once", graph.where)

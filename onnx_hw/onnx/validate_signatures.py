@@ -133,7 +133,11 @@ def _report_unknown(node: SourceNode, version: int, findings: Findings) -> None:
             f"import opset {versions[0]} or newer",
         )
         return
-    close = get_close_matches(node.op_type[:60], operator_names(node.domain), 1)
+    if findings.enough("operator-unknown"):
+        known: tuple[str, ...] = ()
+    else:
+        known = operator_names(node.domain)
+    close = get_close_matches(node.op_type[:60], known, 1)
     findings.must(
         "operator-unknown",
         f"{where} must have the operator; it has no {quote(node.op_type)}",

@@ -57,16 +57,12 @@ def _check_graph(graph: Graph, outer: Mapping[str, str], findings: Findings) -> 
                     place(node),
                 )
             types[name] = computed or declared
+    made = {name for node in graph.nodes for name in node.outputs}  # compared above
     for value in graph.outputs:
         declared, computed = plain(value), types.get(value.name, "")
-        if declared and computed and declared != computed and not _made_here(graph, value.name):
+        if declared and computed and declared != computed and value.name not in made:
             findings.must("declared-type", f"output {quote(value.name)} is declared as {declared}, but is {computed}")
     return types
-
-
-def _made_here(graph: Graph, name: str) -> bool:
-    """Whether a node gives the value, so that its declaration was compared there."""
-    return any(name in node.outputs for node in graph.nodes)
 
 
 def plain(value: Value) -> str:
