@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnx.backend.test
-from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
+import onnx
+from onnx import numpy_helper
 from onnx_hw.onnx.feeds import checked_feeds
 from onnx_hw.onnx.operators.evaluate import evaluate
 

@@ -16,6 +16,7 @@ from onnx_hw.onnx.operators.dtypes import held, name_of_dtype
 from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants
 from onnx_hw.onnx.operators.registry import lookup
 from onnx_hw.onnx.operators.tensor_type import TensorType
+from onnx_hw.onnx.unroll_control_flow import unroll
 
 #: A result larger than this and larger than all its inputs together is left to be computed when the model runs.
 GROWTH_LIMIT = 1 << 20  # bytes
@@ -25,7 +26,8 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
     """The model with every node whose outputs can be known replaced by constants, and without what nothing needs.
 
     Known are the outputs of nodes that read only constants, and shapes of values of known shape. Not folded are random
-    operators, and results that are large and larger than what they are computed from.
+    operators, and results that are large and larger than what they are computed from. If and Loop nodes of which it is
+    known how they will run are unrolled first.
 
     Args:
         keep: nodes for which it is true stay as they are (such as the DequantizeLinear of weights).
@@ -33,7 +35,7 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
     Raises:
         UserError: an operator cannot compute what it is given.
     """
-    graph = model.graph
+    graph = unroll(model).graph
     problems: list[Problem] = []
     types = infer_graph(graph, {}, problems)
     if problems:
@@ -41,8 +43,13 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
     known: dict[str, Any] = tagged_constants(graph)
     made: dict[str, Any] = {}
     nodes = []
+    hidden: set[str] = set()  # what follows from nodes to keep: inference may know it, but it must be computed
     for node in graph.nodes:
-        values = None if keep(node) else _folded(node, known, types)
+        if keep(node) or not hidden.isdisjoint(reads(node)):
+            hidden.update(name for name in node.outputs if name)
+            nodes.append(node)
+            continue
+        values = _folded(node, known, types)
         if values is None:
             nodes.append(node)
             continue

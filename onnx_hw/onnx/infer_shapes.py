@@ -12,7 +12,7 @@ from onnx_hw.onnx.operators.dtypes import dtype_of_name, name_of_dtype
 from onnx_hw.onnx.operators.evaluate import tagged_constants
 from onnx_hw.onnx.operators.registry import lookup, place
 from onnx_hw.onnx.operators.result_types import VALUE_LIMIT, result_types
-from onnx_hw.onnx.operators.tensor_type import TensorType
+from onnx_hw.onnx.operators.tensor_type import TensorType, Types
 
 
 def infer(model: Model, dimensions: Mapping[str, int] | None = None) -> Model:
@@ -43,13 +43,24 @@ def with_types(graph: Graph, types: Mapping[str, TensorType]) -> Graph:
     return replace(graph, values={**graph.values, **found}, outputs=outputs)
 
 
-def infer_graph(graph: Graph, outer: Mapping[str, TensorType], problems: list[Problem]) -> dict[str, TensorType]:
-    """The types of a graph's own values; small constant ones with their value. What is wrong goes to ``problems``."""
+def infer_graph(
+    graph: Graph,
+    outer: Mapping[str, TensorType],
+    problems: list[Problem],
+    given: Mapping[str, TensorType] | None = None,
+) -> dict[str, TensorType]:
+    """The types of a graph's own values; small constant ones with their value.
+
+    Args:
+        outer: the types of the values around a subgraph.
+        problems: gets what is wrong.
+        given: types of inputs, where more is known than the graph declares.
+    """
     types: dict[str, TensorType] = {}
     for name, array in tagged_constants(graph).items():
         types[name] = TensorType(array.dtype, array.shape, array)
     for value in graph.inputs:
-        known = type_of(value)
+        known = (given or {}).get(value.name) or type_of(value)
         if known is not None:
             types.setdefault(value.name, known)
     declared = {**graph.values, **{value.name: value for value in graph.outputs}}
@@ -81,7 +92,14 @@ def type_of(value: Value) -> TensorType | None:
 def _node_types(node: Node, known: Mapping[str, TensorType]) -> list[TensorType | None]:
     if any(name and name not in known for name in node.inputs):
         return [None] * len(node.outputs)
-    found = result_types(node, [known[name] if name else None for name in node.inputs])
+
+    def graph_types(graph: Graph, inputs: Types) -> list[TensorType | None]:
+        """Faults inside are not reported here, for the subgraph may never run."""
+        given = {value.name: of for value, of in zip(graph.inputs, inputs, strict=False) if of is not None}
+        visible = {**known, **infer_graph(graph, known, [], given)}
+        return [visible.get(value.name) for value in graph.outputs]
+
+    found = result_types(node, [known[name] if name else None for name in node.inputs], graph_types)
     return [of if of is None or of.size <= VALUE_LIMIT else TensorType(of.dtype, of.shape) for of in found]
 
 

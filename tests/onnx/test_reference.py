@@ -1,11 +1,11 @@
 """The reference engine: what it is fed, what it returns, what it says about mistakes, and the real models."""
 
 import numpy as np
-import onnx
 import pytest
+
+import onnx
 from material import model, model_names, needs_models
 from onnx import TensorProto, helper
-
 from onnx_hw.errors import UserError
 from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer
@@ -73,7 +73,7 @@ def test_an_unknown_value_is_refused(chain):
 @needs_models
 @pytest.mark.parametrize("name", model_names())
 def test_real_models_agree_with_their_stored_outputs(name):
-    """Twice: as read, and after shape inference and constant folding. Integers may be one step off once in a thousand."""
+    """Twice: as read, and after inference and folding. Integers may be one step off once in a thousand."""
     folder = model(name)
     as_read = read(folder / "model.onnx")
     folded = fold(infer(as_read))

@@ -231,7 +231,7 @@ def LinearAttention(
     scale: float = 0.0,
     update_rule: str = "gated_delta",
 ) -> tuple[Array, Array]:
-    """Inputs (batch, length, heads * size); a state (size, value size) per head, updated by each token and then read."""
+    """Inputs (batch, length, heads * size); a state (size, value size) per head, updated by each token, then read."""
     if update_rule not in ("linear", "gated", "delta", "gated_delta") or chunk_size < 1:
         raise ValueError(f"update_rule must be linear, gated, delta or gated_delta, not {update_rule}")
     queries = _unpacked(q, q_num_heads).astype(np.float32)

@@ -9,19 +9,60 @@ import numpy as np
 from onnx_hw.onnx.model import Graph
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_name
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
-from onnx_hw.onnx.operators.tensor_type import normal_axis
+from onnx_hw.onnx.operators.tensor_type import TensorType, TypeCall, normal_axis
 
 #: A Loop without trip count must end by its condition within so many iterations.
 LOOP_LIMIT = 1 << 20
 
 
-@operator(since=(1, 11, 13, 16, 19, 21, 23, 24, 25), dynamic=True)
+def if_type(
+    condition: TensorType, *, else_branch: Graph, then_branch: Graph, call: TypeCall
+) -> tuple[TensorType | None, ...]:
+    """Of the branch that will be taken; while that is not known, what both agree on."""
+    if condition.value is not None:
+        taken = then_branch if bool(condition.value.reshape(())) else else_branch
+        return tuple(call.graph_types(taken, []))
+    both = zip(call.graph_types(then_branch, []), call.graph_types(else_branch, []), strict=True)
+    return tuple(TensorType(a.dtype, a.shape) if a is not None and a == b else None for a, b in both)
+
+
+@operator(since=(1, 11, 13, 16, 19, 21, 23, 24, 25), types=if_type)
 def If(condition: Array, *, else_branch: Graph, then_branch: Graph, call: Call) -> tuple[Any, ...]:
     branch = then_branch if bool(condition.reshape(())) else else_branch
     return tuple(call.run_graph(branch, []))
 
 
-@operator(since=(1, 11, 13, 16, 19, 21, 23, 24, 25), dynamic=True)
+#: The condition inside a loop: its body runs only while it holds.
+_TRUE = TensorType(np.dtype(np.bool_), (), np.array(True))
+
+
+def loop_type(
+    trips: TensorType | None = None,
+    condition: TensorType | None = None,
+    *carried: TensorType | None,
+    body: Graph,
+    call: TypeCall,
+) -> tuple[TensorType | None, ...]:
+    """Carried values of which an iteration does not change the type keep it; scan outputs are as long as the trips."""
+    before = [None if of is None else TensorType(of.dtype, of.shape) for of in carried]
+    while True:  # a type that changes is not known any more, which may unsettle others
+        inputs = [TensorType(np.dtype(np.int64), ()), _TRUE, *before]
+        going, *after = call.graph_types(body, inputs)
+        stable = [of if of == after[k] else None for k, of in enumerate(before)]
+        if stable == before:
+            break
+        before = stable
+    sure = condition is None or (condition.value is not None and bool(condition.value.reshape(())))
+    sure &= going is not None and going.value is not None and bool(going.value.reshape(()))
+    count = None if trips is None or trips.value is None or not sure else int(trips.value.reshape(()))
+    scans = [
+        None if of is None or count is None else of.with_shape((max(count, 0), *of.shape))
+        for of in after[len(before) :]
+    ]
+    return (*before, *scans)
+
+
+@operator(since=(1, 11, 13, 16, 19, 21, 23, 24, 25), types=loop_type)
 def Loop(
     trips: Array | None = None, condition: Array | None = None, *carried: Any, body: Graph, call: Call
 ) -> tuple[Any, ...]:
@@ -44,7 +85,38 @@ def Loop(
     return (*values, *stacked)
 
 
-@operator(since=(9, 11, 16, 19, 21, 23, 24, 25), dynamic=True)
+def scan_type(
+    *inputs: TensorType,
+    body: Graph,
+    num_scan_inputs: int,
+    scan_input_axes: Ints | None = None,
+    scan_output_axes: Ints | None = None,
+    call: TypeCall,
+    **_: Ints,
+) -> tuple[TensorType | None, ...]:
+    """States keep their types; scan outputs are as long as the scanned inputs."""
+    states, scanned = inputs[: len(inputs) - num_scan_inputs], inputs[len(inputs) - num_scan_inputs :]
+    lengths, slices = set(), []
+    for x, axis in zip(scanned, scan_input_axes or (0,) * num_scan_inputs, strict=True):
+        along = normal_axis(axis, x.ndim)
+        lengths.add(x.shape[along])
+        slices.append(x.with_shape(x.shape[:along] + x.shape[along + 1 :]))
+    if len(lengths) != 1:
+        raise ValueError(f"scanned inputs must have one length, not {sorted(lengths)}")
+    (length,) = lengths
+    plain = [TensorType(of.dtype, of.shape) for of in states]
+    outputs = call.graph_types(body, [*plain, *slices])
+    results: list[TensorType | None] = [a if a == b else None for a, b in zip(plain, outputs, strict=False)]
+    for number, of in enumerate(outputs[len(states) :]):
+        if of is None:
+            results.append(None)
+            continue
+        along = normal_axis(scan_output_axes[number], of.ndim + 1) if scan_output_axes else 0
+        results.append(of.with_shape((*of.shape[:along], length, *of.shape[along:])))
+    return tuple(results)
+
+
+@operator(since=(9, 11, 16, 19, 21, 23, 24, 25), types=scan_type)
 def Scan(
     *inputs: Array,
     body: Graph,

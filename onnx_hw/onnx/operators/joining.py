@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
-from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axes, normal_axis, same_dtype
+from onnx_hw.onnx.operators.tensor_type import TensorType, TypeCall, normal_axes, normal_axis, same_dtype
 
 
 def concat_type(*inputs: TensorType, axis: int = 1) -> TensorType:
@@ -33,13 +33,13 @@ def Concat_1(*inputs: Array, axis: int | None = None) -> Array:
 
 
 def split_type(
-    x: TensorType, split: TensorType | None = None, *, axis: int = 0, num_outputs: int | None = None, call: Call
+    x: TensorType, split: TensorType | None = None, *, axis: int = 0, num_outputs: int | None = None, call: TypeCall
 ) -> tuple[TensorType, ...]:
     lengths = None if split is None or split.value is None else split.value
     return _parts(x, lengths, axis, num_outputs, call.results)
 
 
-def split_2_type(x: TensorType, *, axis: int = 0, split: Ints | None = None, call: Call) -> tuple[TensorType, ...]:
+def split_2_type(x: TensorType, *, axis: int = 0, split: Ints | None = None, call: TypeCall) -> tuple[TensorType, ...]:
     return _parts(x, split, axis, None, call.results)
 
 
@@ -69,7 +69,7 @@ def split_1_type(
     *,
     axis: int | None = None,
     split: Ints | None = None,
-    call: Call,
+    call: TypeCall,
 ) -> tuple[TensorType, ...]:
     given = split if lengths is None else lengths.value
     return _parts(x, given, axis or 0, None, call.results)

@@ -11,8 +11,8 @@ from onnx_hw.errors import user_error
 from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.evaluate import compute
-from onnx_hw.onnx.operators.registry import Call, Operator, operator_of, place
-from onnx_hw.onnx.operators.tensor_type import TensorType
+from onnx_hw.onnx.operators.registry import Operator, operator_of, place
+from onnx_hw.onnx.operators.tensor_type import GraphTypes, TensorType, TypeCall, Types
 
 #: Values of at most so many elements are computed while types are inferred: shapes, axes, scales, not weights.
 VALUE_LIMIT = 1 << 12
@@ -20,11 +20,12 @@ VALUE_LIMIT = 1 << 12
 _ZEROS_LIMIT = 1 << 24
 
 
-def result_types(node: Node, inputs: Sequence[TensorType | None]) -> list[TensorType | None]:
+def result_types(node: Node, inputs: Types, graph_types: GraphTypes) -> list[TensorType | None]:
     """The types of a node's outputs, None for an output of which nothing is known.
 
     Args:
         inputs: one type per input of the node; None for an omitted one. All must be known.
+        graph_types: infers the types of the outputs of a subgraph.
 
     Raises:
         UserError: the operator is not known, or the inputs cannot be those of this node.
@@ -38,11 +39,11 @@ def result_types(node: Node, inputs: Sequence[TensorType | None]) -> list[Tensor
         try:
             return [_known(value) for value in compute(node, values, _no_subgraph)]
         except _NoSubgraph:
-            return unknown
+            pass
     if operator.dynamic or any(_is_open(inputs, position) for position in operator.shape_inputs):
         return unknown
     if operator.types is not None:
-        return _by_rule(operator, node, inputs, arguments)
+        return _by_rule(operator, node, inputs, arguments, graph_types)
     if sum(x.size for x in given) > _ZEROS_LIMIT:
         return unknown
     try:
@@ -54,11 +55,11 @@ def result_types(node: Node, inputs: Sequence[TensorType | None]) -> list[Tensor
 
 
 def _by_rule(
-    operator: Operator, node: Node, inputs: Sequence[TensorType | None], arguments: dict[str, Any]
+    operator: Operator, node: Node, inputs: Types, arguments: dict[str, Any], graph_types: GraphTypes
 ) -> list[TensorType | None]:
     assert operator.types is not None
     if operator.rule_takes_call:
-        arguments["call"] = Call(node, _no_subgraph)
+        arguments["call"] = TypeCall(node, graph_types)
     try:
         found = operator.types(*inputs, **arguments)
     except ValueError as reason:
@@ -71,7 +72,7 @@ def _by_rule(
     return types[: len(node.outputs)]
 
 
-def _is_open(inputs: Sequence[TensorType | None], position: int) -> bool:
+def _is_open(inputs: Types, position: int) -> bool:
     """Whether an input is given, but its value not known."""
     if position >= len(inputs):
         return False

@@ -1,17 +1,19 @@
 """The type of a tensor, and the type rules that many operators share.
 
 A type rule has its operator's signature with ``TensorType`` in place of arrays, and returns the types of the outputs.
-It is called only when every input's shape is known; a ``ValueError`` it raises becomes an error naming the node.
+It is called only when every input's shape is known. It may give None for an output of which it knows nothing; a
+``ValueError`` it raises becomes an error naming the node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.onnx.operators.dtypes import Array, name_of_dtype
 
 
@@ -39,6 +41,33 @@ class TensorType:
 
     def with_dtype(self, dtype: Any) -> TensorType:
         return TensorType(np.dtype(dtype), self.shape)
+
+
+Types = Sequence[TensorType | None]
+
+
+class GraphTypes(Protocol):
+    """Infers the types of a subgraph's outputs from those of its inputs; None where nothing is known."""
+
+    def __call__(self, graph: Graph, inputs: Types, /) -> list[TensorType | None]: ...
+
+
+@dataclass(frozen=True)
+class TypeCall:
+    """What a type rule that has the parameter ``call`` may want to know about its node.
+
+    Attributes:
+        node: the node.
+        graph_types: infers the types of a subgraph's outputs, the names around it visible.
+    """
+
+    node: Node
+    graph_types: GraphTypes
+
+    @property
+    def results(self) -> int:
+        """How many outputs the node has, omitted ones in the middle included."""
+        return len(self.node.outputs)
 
 
 def like_first(x: TensorType, *_: Any, **__: Any) -> TensorType:
