@@ -76,13 +76,19 @@ def EyeLike(x: Array, *, dtype: int | None = None, k: int = 0) -> Array:
     return np.eye(x.shape[0], x.shape[1], k=k).astype(x.dtype if dtype is None else dtype_of_code(dtype))
 
 
-@operator(since=11, dynamic=True)
+def range_type(start: TensorType, limit: TensorType, delta: TensorType, **_: int) -> TensorType:
+    """Asked only when all three values are known."""
+    assert start.value is not None and limit.value is not None and delta.value is not None
+    return TensorType(start.dtype, (_range_count(start.value, limit.value, delta.value),))
+
+
+@operator(since=11, types=range_type, dynamic=True)
 def Range_11(start: Array, limit: Array, delta: Array) -> Array:
     """``start``, ``start + delta``, ... before ``limit``."""
     return _range(start, limit, delta, start.dtype)
 
 
-@operator(since=27, dynamic=True)
+@operator(since=27, types=range_type, dynamic=True)
 def Range(start: Array, limit: Array, delta: Array, *, stash_type: int = 1) -> Array:
     """Half floats are computed in ``stash_type``."""
     narrow = start.dtype.itemsize < 4 and not is_integer(start.dtype)
@@ -92,8 +98,12 @@ def Range(start: Array, limit: Array, delta: Array, *, stash_type: int = 1) -> A
 def _range(start: Array, limit: Array, delta: Array, dtype: np.dtype[Any]) -> Array:
     """Each element computed from the start, not from the one before."""
     first, last, step = (x.reshape(()).astype(dtype) for x in (start, limit, delta))
-    if step == 0:
+    return (first + np.arange(_range_count(first, last, step)).astype(dtype) * step).astype(start.dtype)
+
+
+def _range_count(start: Array, limit: Array, delta: Array) -> int:
+    if delta == 0:
         raise ValueError("delta must not be 0")
-    wide = np.float64 if dtype.kind != "i" else np.int64
-    count = max(int(np.ceil((last.astype(wide) - first.astype(wide)) / step.astype(wide))), 0)
-    return (first + np.arange(count).astype(dtype) * step).astype(start.dtype)
+    wide = np.float64 if start.dtype.kind != "i" else np.int64
+    first, last, step = (x.reshape(()).astype(wide) for x in (start, limit, delta))
+    return max(int(np.ceil((last - first) / step)), 0)

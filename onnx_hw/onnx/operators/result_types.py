@@ -36,6 +36,11 @@ def result_types(node: Node, inputs: Types, graph_types: GraphTypes) -> list[Ten
     values = [None if x is None else x.value for x in inputs]
     given = [x for x in inputs if x is not None]
     if operator.stateless and all(x.value is not None for x in given) and sum(x.size for x in given) <= VALUE_LIMIT:
+        # Small inputs may ask for a large result, such as a shape to expand to: its size is looked at first.
+        rule = operator.types is not None and not operator.takes_call
+        found = _by_rule(operator, node, inputs, dict(arguments), graph_types) if rule else []
+        if any(of is not None and of.size > VALUE_LIMIT for of in found):
+            return found
         try:
             return [_known(value) for value in compute(node, values, _no_subgraph)]
         except _NoSubgraph:
@@ -62,7 +67,7 @@ def _by_rule(
         arguments["call"] = TypeCall(node, graph_types)
     try:
         found = operator.types(*inputs, **arguments)
-    except ValueError as reason:
+    except (ValueError, IndexError, TypeError, ArithmeticError, MemoryError) as reason:  # attributes may hold anything
         message = f"{node.op_type} must fit its inputs: {reason}"
         raise user_error("type-mismatch", message, where=place(node), stage="validate") from reason
     types = list(found) if isinstance(found, tuple) else [found]

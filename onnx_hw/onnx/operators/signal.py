@@ -6,20 +6,25 @@ import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widened
 from onnx_hw.onnx.operators.registry import operator
-from onnx_hw.onnx.operators.tensor_type import normal_axis
+from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axis
 
 
-@operator(since=17, shape_inputs=(0,))
+def window_type(size: TensorType, *, output_datatype: int = 1, **_: int) -> TensorType:
+    assert size.value is not None
+    return TensorType(dtype_of_code(output_datatype), (int(size.value.reshape(())),))
+
+
+@operator(since=17, types=window_type, shape_inputs=(0,))
 def HannWindow(size: Array, *, output_datatype: int = 1, periodic: int = 1) -> Array:
     return _cosine_window(size, (0.5, 0.5), output_datatype, periodic)
 
 
-@operator(since=17, shape_inputs=(0,))
+@operator(since=17, types=window_type, shape_inputs=(0,))
 def HammingWindow(size: Array, *, output_datatype: int = 1, periodic: int = 1) -> Array:
     return _cosine_window(size, (25 / 46, 21 / 46), output_datatype, periodic)
 
 
-@operator(since=17, shape_inputs=(0,))
+@operator(since=17, types=window_type, shape_inputs=(0,))
 def BlackmanWindow(size: Array, *, output_datatype: int = 1, periodic: int = 1) -> Array:
     return _cosine_window(size, (0.42, 0.5, 0.08), output_datatype, periodic)
 
@@ -85,7 +90,13 @@ def STFT(
     return _transform(pieces, None, 2, 0, onesided and signal.shape[-1] == 1)
 
 
-@operator(since=17, shape_inputs=(0, 1, 2, 3, 4))
+def mel_type(bins: TensorType, length: TensorType, *_: TensorType, output_datatype: int = 1) -> TensorType:
+    assert bins.value is not None and length.value is not None
+    shape = (int(length.value.reshape(())) // 2 + 1, int(bins.value.reshape(())))
+    return TensorType(dtype_of_code(output_datatype), shape)
+
+
+@operator(since=17, types=mel_type, shape_inputs=(0, 1, 2, 3, 4))
 def MelWeightMatrix(
     num_mel_bins: Array,
     dft_length: Array,
