@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from google.protobuf.message import DecodeError
 
 from material import IRCORPUS
 from onnx import helper
