@@ -87,6 +87,8 @@ class SlidingBuffer:
     """
 
     LATENCY = 6
+    WRITE_STAGE = 3
+    """The ring is written in the stage in which it is read: after the old beat was, before the new one is."""
 
     def __init__(
         self,
@@ -109,7 +111,6 @@ class SlidingBuffer:
         self.per_pixel = -(-geometry.shape[2] // in_lanes)
         self.beats = geometry.shape[0] * geometry.shape[1] * self.per_pixel
         self.ring = max(2, 1 << (capacity - 1).bit_length())
-        self.write_stage = 3  # later than any read of the old beat, earlier than any read of the new one
 
         ahead = Signal(self._counter(capacity), init=-self._needed(0, 0), name="ahead")  # written - needed
         room = Signal(self._counter(capacity), init=capacity - 1, name="room")  # capacity - written + released - 1
@@ -205,9 +206,9 @@ class SlidingBuffer:
         write_at = Signal(range(self.ring))
         with m.If(self.writer.fire):
             m.d.sync += write_at.eq(write_at + 1)
-        write = delayed(m, self.writer.fire, self.write_stage, "write", strobe=True)
-        write_address = delayed(m, write_at, self.write_stage, "write_address")
-        write_data = delayed(m, bits_of(source.payload), self.write_stage, "write_data")
+        write = delayed(m, self.writer.fire, self.WRITE_STAGE, "write", strobe=True)
+        write_address = delayed(m, write_at, self.WRITE_STAGE, "write_address")
+        write_data = delayed(m, bits_of(source.payload), self.WRITE_STAGE, "write_data")
 
         # stage 1: which window, which beat of it; the window's corner as an address in the ring
         step = geometry.strides[1] * self.per_pixel
