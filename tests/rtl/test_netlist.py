@@ -1,0 +1,113 @@
+"""No combinational path leads through a core, but for the ready of a join: seen on the netlist that yosys gets.
+
+So cores can be joined in any number without a critical path that grows, and without a combinational loop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.back import rtlil
+
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.gearbox import Gearbox
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.window import Window
+from onnx_hw_sim import tools
+
+IMAGE = Tensor((5, 4, 6), Int(8))
+WEIGHTS = np.ones((7, 6), dtype=np.int64)
+
+CORES = {
+    "window": (Window(IMAGE, (3, 3), pads=(1, 1, 1, 1)), Folding(4, 7)),
+    "pool": (Pool(IMAGE, "max", (2, 2)), Folding(2, 3)),
+    "reduce": (Reduce(IMAGE, "sum"), Folding(4, 4)),
+    "matmul": (MatMul(IMAGE, WEIGHTS), Folding(4, 3)),
+    "gearbox": (Gearbox(IMAGE), Folding(4, 5)),
+    "fork": (Fork(IMAGE, 3), Folding(4, 4)),
+    "add": (Add(IMAGE, IMAGE), Folding(4, 4)),
+}
+DEPTHS = {"register": 1, "lutram": 9, "block_ram": 50}
+
+JOINS = {"add": {"a__ready": {"b__valid"}, "b__ready": {"a__valid"}}}
+"""The only paths there may be: an input of a join is ready when the other one is there."""
+
+
+@pytest.fixture(scope="module")
+def netlists(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """All cores with all kinds of FIFO, flattened, by ``{core}_{kind}``."""
+    folder = tmp_path_factory.mktemp("netlists")
+    read = []
+    for core, (operator, folding) in CORES.items():
+        for kind, depth in DEPTHS.items():
+            component = operator.core(folding, dict.fromkeys(operator.outputs, depth))
+            (folder / f"{core}_{kind}.il").write_text(rtlil.convert(component, name=f"{core}_{kind}", emit_src=False))
+            read.append(f"read_rtlil {core}_{kind}.il")
+    _yosys(folder, f"{'; '.join(read)}; setattr -mod -unset top *; proc; flatten; opt_clean; write_json netlists.json")
+    modules: Mapping[str, Any] = json.loads((folder / "netlists.json").read_text())["modules"]
+    return modules
+
+
+def _yosys(folder: Path, script: str) -> None:
+    tools.run(tools.find("yosys"), ["-q", "-p", script], cwd=folder, log=folder / "yosys.log")
+
+
+def paths(netlist: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Per output port, the input ports from which a combinational path leads to it."""
+    causes: dict[int, tuple[int, ...]] = {}
+    for cell in netlist["cells"].values():
+        inputs = tuple(_bits(cell, "input")) if _is_combinational(cell) else ()
+        causes |= dict.fromkeys(_bits(cell, "output"), inputs)
+    enters = {b: name for name, port in netlist["ports"].items() if port["direction"] == "input" for b in port["bits"]}
+    found = {}
+    for name, port in netlist["ports"].items():
+        if port["direction"] == "output":
+            waiting, seen = [bit for bit in port["bits"] if isinstance(bit, int)], set()
+            while waiting:
+                bit = waiting.pop()
+                if bit not in seen:
+                    seen.add(bit)
+                    assert bit in causes or bit in enters, f"nothing drives bit {bit} of {name}"
+                    waiting += causes.get(bit, ())
+            found[name] = {enters[bit] for bit in seen if bit in enters}
+    return found
+
+
+def _bits(cell: Mapping[str, Any], direction: str) -> Iterator[int]:
+    for port, bits in cell["connections"].items():
+        if cell["port_directions"][port] == direction:
+            yield from (bit for bit in bits if isinstance(bit, int))
+
+
+def _is_combinational(cell: Mapping[str, Any]) -> bool:
+    kind: str = cell["type"]
+    assert not any(word in kind for word in ("latch", "sr", "$mem_")), f"unexpected cell {kind}"
+    if kind == "$memrd_v2":
+        return int(cell["parameters"]["CLK_ENABLE"], 2) == 0
+    return "dff" not in kind and kind != "$memwr_v2"
+
+
+@pytest.mark.parametrize("kind", DEPTHS)
+@pytest.mark.parametrize("core", CORES)
+def test_no_path_leads_through(core: str, kind: str, netlists: Mapping[str, Any]) -> None:
+    found = paths(netlists[f"{core}_{kind}"])
+    allowed = JOINS.get(core, {})
+    streams = {port for port in found if port != "fires"}  # a probe of the proof bench, left open in a bitstream
+    assert {port: found[port] for port in streams} == {port: allowed.get(port, set()) for port in streams}
+    assert {"o__valid", "o__payload", "o0__valid", "o0__payload"} & streams
+
+
+def test_a_path_would_be_seen(netlists: Mapping[str, Any]) -> None:
+    """``fires`` of a one-input engine does depend on its input's valid, and on nothing else."""
+    assert paths(netlists["matmul_lutram"])["fires"] == {"i__valid"}
