@@ -1,0 +1,56 @@
+"""The table of operators that ``onnx-hw ops`` prints: generated from the registry, so that it cannot be out of date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from onnx_hw.onnx.operators import operators
+from onnx_hw.onnx.signatures import operator_names, versions_of
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operator.
+
+    Attributes:
+        domain: "" for the default one.
+        name: the operator's.
+        versions: opset versions that published it, ascending.
+        meanings: those of them from which on another function of ours holds; empty when we have none.
+    """
+
+    domain: str
+    name: str
+    versions: tuple[int, ...]
+    meanings: tuple[int, ...]
+
+    @property
+    def reference(self) -> bool:
+        """Whether the reference computes it."""
+        return bool(self.meanings)
+
+
+def rows() -> tuple[Row, ...]:
+    """Every operator that the default domain ever had, and those of other domains that we compute; by name."""
+    ours: dict[tuple[str, str], list[tuple[int, ...]]] = {}
+    for operator in operators():
+        ours.setdefault((operator.domain, operator.op_type), []).append(operator.versions)
+    names = set(ours).union(("", name) for name in operator_names(""))
+    result = []
+    for domain, name in sorted(names):
+        of = ours.get((domain, name), [])
+        versions = versions_of(domain, name) or tuple(sorted({version for group in of for version in group}))
+        result.append(Row(domain, name, versions, tuple(group[0] for group in of)))
+    return tuple(result)
+
+
+def markdown(of: Iterable[Row], hardware: Mapping[str, str]) -> str:
+    """The rows as a table; ``hardware`` says for each operator of the default domain what becomes of it there."""
+    lines = ["| operator | opset versions | reference | hardware |", "|---|---|---|---|"]
+    for row in of:
+        name = f"{row.domain}.{row.name}" if row.domain else row.name
+        versions = ", ".join(map(str, row.versions))
+        reference = "yes" if row.reference else "no"
+        lines.append(f"| {name} | {versions} | {reference} | {hardware.get(row.name, 'no')} |")
+    return "\n".join(lines) + "\n"
