@@ -68,7 +68,7 @@ def test_an_unnamed_batch_becomes_one_and_other_unnamed_dimensions_are_refused()
 
 
 def test_a_name_that_the_model_does_not_have():
-    with pytest.raises(UserError, match="`M`|'M'"):
+    with pytest.raises(UserError, match='it has no "M"'):
         infer(model([node("Relu", ["x"], ["y"])], [X]), {"M": 5})
 
 
@@ -89,7 +89,7 @@ def test_shapes_that_a_model_computes_are_followed():
 def test_shapes_that_depend_on_data_stay_unknown_unless_declared():
     nodes = [node("NonZero", ["x"], ["places"]), node("Cast", ["places"], ["y"], to=1)]
     x = Value("x", "float", (2, 2))
-    assert set(inferred(model(nodes, [x]))) == set()
+    assert set(inferred(model(nodes, [x]))) == {"x"}
     declared = Value("places", "int64", (2, 3))
     assert inferred(model(nodes, [x], values=[declared]))["y"] == ("float", (2, 3))
 
