@@ -96,6 +96,8 @@ def part_lengths(
     if split is not None and len(split):
         lengths = [int(length) for length in split]
     elif num_outputs is not None:
+        if num_outputs != results:
+            raise ValueError(f"num_outputs must be the number of outputs, {results}, not {num_outputs}")
         each = -(-total // num_outputs)
         lengths = [min(each, max(total - each * k, 0)) for k in range(num_outputs)]
     else:

@@ -53,6 +53,9 @@ def result_types(node: Node, inputs: Types, graph_types: GraphTypes) -> list[Ten
         return unknown
     try:
         zeros = [None if x is None else _zeros(x) for x in inputs]
+    except ValueError:  # no elements, but lengths that numpy cannot count
+        return unknown
+    try:
         results = compute(node, zeros, _no_subgraph)
     except _NoSubgraph:
         return unknown
