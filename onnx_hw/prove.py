@@ -50,6 +50,7 @@ class Run:
     Attributes:
         stall: name of the stall pattern.
         cycles: simulated.
+        edges_compared: streams, those of the outside included.
         values_compared, mismatches: integers on all edges.
         firings_compared, firing_mismatches: operations of all engines, and tokens that leave.
         difference: the first one, or None.
@@ -61,6 +62,7 @@ class Run:
 
     stall: str
     cycles: int
+    edges_compared: int
     values_compared: int
     mismatches: int
     firings_compared: int
@@ -137,6 +139,7 @@ def simulate_and_compare(
     return Run(
         stall.name,
         recording.cycles,
+        len(edges),
         values,
         wrong_values,
         firings,

@@ -16,6 +16,7 @@ from onnx_hw.prove import Run, Stall, simulate_and_compare
 
 if TYPE_CHECKING:
     from onnx_hw_sim.circuit import Simulator
+    from onnx_hw_sim.tools import Tool
 
 FULL_RATE_FRAMES = 4
 STALLED_FRAMES = 4
@@ -67,7 +68,11 @@ def frames_to_simulate(design: Design, given: int, engine: str) -> int:
 
 
 def compile_simulator(
-    design: Design, folder: Path, *, warn: Callable[[str, str], None] = lambda message, hint: None
+    design: Design,
+    folder: Path,
+    *,
+    warn: Callable[[str, str], None] = lambda message, hint: None,
+    on_first_run: Callable[[Tool], None] | None = None,
 ) -> tuple[Simulator, object]:
     """The fastest simulator there is tools for, and the names of the circuit's parts.
 
@@ -81,9 +86,9 @@ def compile_simulator(
 
     circuit, names, assembly = to_circuit(design)
     try:
-        return CompiledSimulator.build(circuit, folder), names
+        return CompiledSimulator.build(circuit, folder, on_first_run=on_first_run), names
     except ToolMissing as missing:
-        if missing.tool != "CXX":
+        if missing.tool != "c++":
             raise
         warn("no C++ compiler was found: a slow simulator proves fewer frames", str(missing))
         return InterpretedSimulator(circuit, assembly), names
@@ -145,7 +150,7 @@ def random_stall(design: Design, frames: int, kind: str) -> Stall:
     return Stall(kind, offers, ready)
 
 
-def difference_error(proof: Proof, command: str) -> UserError:
+def difference_error(proof: Proof) -> UserError:
     """The circuit is not what was promised: the first difference, in the model's own words."""
     problems = []
     for run in proof.runs:
@@ -155,7 +160,7 @@ def difference_error(proof: Proof, command: str) -> UserError:
                     "circuit-differs",
                     f"{run.difference} ({run.mismatches} values and {run.firing_mismatches} firings differ, "
                     f"stalls: {run.stall})",
-                    hint=f"this is a bug of onnx-hw, or of a tool; `{command}` writes the waveform",
+                    hint="this is a bug of onnx-hw, or of a tool: please report it with the model",
                     stage="simulate",
                 )
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, user_error
@@ -14,13 +15,34 @@ from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.size_fifos import size_fifos
 
 
+DSP_SHARE, LUT_SHARE, BRAM_SHARE = 0.86, 0.7, 0.95
+"""How full a chip is planned: beyond, routing takes very long. Estimates are a little above what synthesis finds."""
+
+
+class Chip(Protocol):
+    """What there is on a chip."""
+
+    lut: int
+    dsp: int
+    bram: int
+
+
+def budget_of(chip: Chip, multipliers: int | None) -> Budget:
+    """What a design may use of a chip: a comfortable share, or all its multipliers where a number of lanes is asked for."""
+    dsp = int(DSP_SHARE * chip.dsp) if multipliers is None else chip.dsp
+    return Budget(multipliers, dsp, int(LUT_SHARE * chip.lut), int(BRAM_SHARE * chip.bram))
+
+
 def schedule_network(
     network: Network, budget: Budget, *, clock_mhz: float, foldings: Mapping[str, Folding] | None = None
-) -> Design:
+) -> tuple[Design, dict[str, Folding]]:
     """Forks, foldings, gearboxes and FIFO depths.
 
     Args:
         foldings: of every node (after ``insert_forks``), instead of a search.
+
+    Returns:
+        the design, and the foldings that were chosen: those of its nodes but the gearboxes.
 
     Raises:
         UserError: nothing fits the budget; says by how much the smallest design misses it and which nodes are largest.
@@ -30,7 +52,7 @@ def schedule_network(
     if chosen is None:
         raise _does_not_fit(network, budget)
     with_gearboxes, all_foldings = insert_gearboxes(network, chosen)
-    return size_fifos(Design(with_gearboxes, all_foldings, {}, clock_mhz))
+    return size_fifos(Design(with_gearboxes, all_foldings, {}, clock_mhz)), chosen
 
 
 def _does_not_fit(network: Network, budget: Budget) -> Exception:

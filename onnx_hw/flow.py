@@ -1,0 +1,358 @@
+"""The whole pipeline: what happens between ``onnx-hw build model.onnx`` and the bitstream. Start here.
+
+    model.onnx ─ read ─▶ Model ─ quantize ─▶ Network ─ schedule ─▶ Design ─ assemble ─▶ netlist
+        ─ simulate (golden and timing agree with the circuit) ─ synthesize ─ route ─ pack ─▶ bitstream
+
+Every stage is a method of ``Work`` that turns one value into the next; ``build`` runs them in order.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from onnx_hw import golden, samples, simulate
+from onnx_hw import synthesize as synthesis_stage
+from onnx_hw.assemble import assemble, to_rtlil
+from onnx_hw.build_folder import BuildFolder, cannot_write, digest, opened
+from onnx_hw.design import Design
+from onnx_hw.errors import ExitCode, user_error
+from onnx_hw.folding_file import read_foldings, to_text
+from onnx_hw.network import Network
+from onnx_hw.onnx import reference
+from onnx_hw.onnx.infer_shapes import infer
+from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.read import read
+from onnx_hw.ops.operator import Folding
+from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
+from onnx_hw.passes.insert_forks import insert_forks
+from onnx_hw.passes.schedule_network import budget_of, schedule_network
+from onnx_hw.progress import Progress, Running, Silent
+from onnx_hw.quantize.calibrate import calibrate, synthetic_frames
+from onnx_hw.quantize.import_model import import_model
+from onnx_hw.quantize.insert_quantization import insert_quantization, is_quantized
+from onnx_hw.report import fill, report
+from onnx_hw.route import Route, pack, route
+from onnx_hw.simulate import Proof
+from onnx_hw.synthesize import Synthesis
+from onnx_hw_boards.board import Board
+from onnx_hw_sim import tools
+
+FRAMES = 4
+"""Proven with so many random frames when no samples are given."""
+
+SEED = 10
+
+
+@dataclass(frozen=True)
+class Build:
+    """The files of a build and what was found out on the way.
+
+    Attributes:
+        folder: where everything is.
+        report: as in ``report.json``.
+        exit_code: OK, or DOES_NOT_FIT where a clock that was asked for is missed.
+    """
+
+    folder: Path
+    report: report.Report
+    exit_code: ExitCode = ExitCode.OK
+
+    def __repr__(self) -> str:
+        return f"Build {self.report.model.name} for {self.report.board.name} in {self.folder}"
+
+
+def build(options: BuildOptions, progress: Progress | None = None) -> Build:
+    """Run the stages up to ``options.stop_after`` and write ``report.json``.
+
+    Raises:
+        UserError: anything the user can mend.
+        ToolMissing, ToolFailed: a program is not there, or failed.
+    """
+    progress = progress or Silent()
+    board = fill.find_board(options.board)
+    with opened(options.folder) as folder:
+        work = Work(options, board, progress, folder)
+        for stage in options.stages:
+            with progress.stage(stage) as running:
+                getattr(work, stage.value)(running)
+            work.ended(running)
+        return work.finish()
+
+
+class Work:
+    """A build under way: the values so far."""
+
+    model: Model
+    frames: Mapping[str, np.ndarray] | None = None
+    labels: np.ndarray | None = None
+    network: Network
+    design: Design
+    chosen: Mapping[str, Folding]
+    rtlil: str
+    pin_of: Mapping[str, str]
+    proof: Proof
+    synthesis: Synthesis
+    routed: Route
+
+    def __init__(self, options: BuildOptions, board: Board, progress: Progress, folder: BuildFolder) -> None:
+        self.options, self.board, self.progress, self.folder = options, board, progress, folder
+        self.clock_mhz = options.clock_mhz or board.default_clock_mhz
+        self.facts = report.Report(fill.empty_model(options.model), fill.describe_board(board))
+
+    # ---- the stages, in order -----------------------------------------------------------------------------------
+
+    def read(self, running: Running) -> None:
+        self.model = replace(infer(read(self.options.model)), name=self.options.model.stem)
+        if self.options.inputs is not None:
+            given = samples.read_samples(self.options.inputs, self.model.graph.inputs)
+            self.frames, self.labels = given.arrays, given.labels
+        running.fact = f"{len(self.model.graph.nodes):,} nodes, {fill.parameters(self.model):,} weights"
+
+    def quantize(self, running: Running) -> None:
+        model = self.model
+        if not is_quantized(model):
+            data = self._calibration_frames()
+            model = insert_quantization(model, calibrate(model, data))
+            running.fact = f"calibrated with {len(next(iter(data.values())))} samples"
+        self.network = replace(import_model(model), name=self.model.name)
+        widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
+        told = f"int{widths[0]} data, {len(self.network.nodes)} operators"
+        running.fact = f"{told}; {running.fact}" if running.fact else told
+        self._write("network.txt", f"{self.network!r}\n")
+        self.facts = replace(self.facts, model=fill.describe_model(self.model, self.network))
+
+    def schedule(self, running: Running) -> None:
+        budget = budget_of(self.board.budget, self.options.multipliers)
+        given = None
+        if self.options.folding is not None:
+            given = read_foldings(self.options.folding, insert_forks(self.network))
+        self.design, self.chosen = schedule_network(self.network, budget, clock_mhz=self.clock_mhz, foldings=given)
+        self._write("design.txt", f"{self.design!r}\n")
+        self._write("folding.toml", to_text(self.design, self.chosen))
+        planned = fill.describe_plan(self.design)
+        self.facts = replace(
+            self.facts, io=fill.describe_ports(self.design), design=planned,
+            quantization=fill.describe_quantization(self.design.network),
+        )
+        running.fact = (
+            f"{len(planned.nodes)} cores, {planned.lanes} lanes, {planned.interval_cycles:,} cycles a frame "
+            f"({planned.mac_efficiency:.0%} busy); `{planned.bottleneck.name}` sets the pace"
+        )
+
+    def assemble(self, running: Running) -> None:
+        from onnx_hw_boards.shell import Shell
+        from onnx_hw_rtl.target import Target
+
+        assembly, names = assemble(self.design)
+        self.pin_of = fill.place_pads(self.board, self.design, names)
+        self.rtlil = to_rtlil(Shell(assembly), Target(self.board.family))
+        self.facts = replace(
+            self.facts, digest=digest({"rtlil": self.rtlil, "pads": self.pin_of, "clock": self.clock_mhz})
+        )
+        running.fact = f"{len(self.rtlil.splitlines()):,} lines of netlist, {len(self.pin_of)} pins"
+
+    def simulate(self, running: Running) -> None:
+        simulator, names = simulate.compile_simulator(
+            self.design, self.folder.path / "simulation", warn=self.progress.warn, on_first_run=self._say_first_run
+        )
+        integers = self._integers()
+        count = simulate.frames_to_simulate(self.design, len(next(iter(integers.values()))), simulator.name)
+        values = golden.trace(self.design.network, {tensor: array[:count] for tensor, array in integers.items()})
+
+        def say(fact: str) -> None:
+            running.fact = fact
+
+        self.proof = simulate.prove(self.design, simulator, names, values, progress=say)
+        self.facts = replace(
+            self.facts,
+            design=fill.describe_plan(self.design, self.proof),
+            simulation=fill.describe_proof(self.proof),
+            accuracy=self._accuracy(integers),
+        )
+        if not self.proof.agrees:
+            raise simulate.difference_error(self.proof)
+        run = self.proof.runs[0]
+        running.fact = (
+            f"{self.proof.frames} frames bit-exact with golden, every firing as predicted; "
+            f"{run.interval_cycles:,} cycles a frame"
+        )
+
+    def synthesize(self, running: Running) -> None:
+        self.synthesis = synthesis_stage.synthesize(
+            self.folder, self.rtlil, self.board, on_log=self._log(running), on_first_run=self._say_first_run
+        )
+        cells = self.synthesis.cells
+        running.cached = self.synthesis.made.cached
+        running.fact = f"{cells.lut4:,} LUT4, {cells.ff:,} flip-flops, {cells.dsp} multipliers, {cells.bram} block RAMs"
+        self.facts = replace(self.facts, synthesis=fill.describe_synthesis(self.synthesis))
+
+    def route(self, running: Running) -> None:
+        self.routed = route(
+            self.folder, self.synthesis, self.board, self.pin_of, self.clock_mhz,
+            on_log=self._log(running), on_first_run=self._say_first_run,
+        )
+        running.cached = self.routed.made.cached
+        verdict = "PASS" if self.routed.timing_met else "MISSED"
+        running.fact = f"{self.routed.fmax_mhz:.1f} MHz ({verdict} at {self.clock_mhz:g} MHz)"
+        self.facts = replace(self.facts, synthesis=fill.describe_synthesis(self.synthesis, self.routed))
+        if not self.routed.timing_met:
+            self._warn(
+                f"the circuit reaches {self.routed.fmax_mhz:.1f} MHz, not {self.clock_mhz:g} MHz",
+                f"run it at {int(self.routed.fmax_mhz)} MHz, or use fewer lanes (--multipliers)",
+            )
+
+    def pack(self, running: Running) -> None:
+        made, bitstream = pack(self.folder, self.routed, on_first_run=self._say_first_run)
+        place = self.folder.path / f"{self.model.name}.bit"
+        shutil.copyfile(bitstream, place)
+        running.cached, running.fact = made.cached, f"{place.name}, {place.stat().st_size:,} bytes"
+        self.facts = replace(self.facts, files={**self.facts.files, "bitstream": place.name})
+
+    # ---- around them --------------------------------------------------------------------------------------------
+
+    def ended(self, running: Running) -> None:
+        seconds = {**self.facts.seconds, running.stage.value: round(running.seconds, 3)}
+        cached = (*self.facts.cached, running.stage.value) if running.cached else self.facts.cached
+        self.facts = replace(self.facts, seconds=seconds, cached=cached)
+
+    def finish(self) -> Build:
+        self.facts = replace(
+            self.facts, tools=fill.describe_tools(self.options.stages), files={**self.facts.files, "report": "report.json"}
+        )
+        self._write("report.json", self.facts.to_json())
+        missed = self.facts.synthesis is not None and self.facts.synthesis.timing_met is False
+        asked = self.options.clock_mhz is not None
+        return Build(self.options.folder, self.facts, ExitCode.DOES_NOT_FIT if missed and asked else ExitCode.OK)
+
+    def _calibration_frames(self) -> Mapping[str, np.ndarray]:
+        if self.options.calibration is not None:
+            return samples.read_samples(self.options.calibration, self.model.graph.inputs).arrays
+        if self.frames is not None:
+            self._warn("the scales come from the samples of --inputs", "give other samples with --calibration")
+            return self.frames
+        self._warn("the scales come from random numbers in 0..1", "give real samples with --calibration")
+        return synthetic_frames(self.model)
+
+    def _integers(self) -> Mapping[str, np.ndarray]:
+        """What the host streams in: the samples, or random integers."""
+        if self.frames is not None:
+            integers = golden.integers_of(self.network, self.frames)
+            few = max(0, 2 - len(next(iter(integers.values()))))  # two frames at least: state must not leak
+            return {tensor: np.concatenate([array] + [array[:1]] * few) for tensor, array in integers.items()}
+        generator = np.random.Generator(np.random.PCG64(SEED))
+        tensors = {boundary.tensor: self.network.tensors[boundary.tensor] for boundary in self.network.inputs}
+        return {
+            name: generator.integers(*tensor.range, (FRAMES, *tensor.shape), endpoint=True)
+            for name, tensor in tensors.items()
+        }
+
+    def _accuracy(self, integers: Mapping[str, np.ndarray]) -> report.Accuracy | None:
+        if self.labels is None or self.frames is None:
+            return None
+        model_outputs = _reference(self.model, self.frames)
+        golden_outputs = golden.run(self.network, self.frames)
+        circuit = golden.outputs_of(self.network, fill.leaving(self.network, self.design, self.proof), self.frames)
+        return fill.describe_accuracy(self.labels, model_outputs, golden_outputs, circuit)
+
+    def _write(self, name: str, text: str) -> None:
+        place = self.folder.path / name
+        try:
+            place.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise cannot_write(place, error) from error
+
+    def _warn(self, message: str, hint: str) -> None:
+        self.progress.warn(message, hint)
+        self.facts = replace(self.facts, warnings=(*self.facts.warnings, f"{message}; {hint}"))
+
+    def _say_first_run(self, tool: tools.Tool) -> None:
+        self.progress.warn(f"{tool.name} prepares itself for this machine", "only the first run takes half a minute")
+
+    @staticmethod
+    def _log(running: Running):  # type: ignore[no-untyped-def]
+        def note(log: Path) -> None:
+            running.log = log
+
+        return note
+
+
+def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.ndarray]:
+    """The model's outputs for samples, by graph output, stacked on a first axis.
+
+    Raises:
+        UserError, ToolMissing, ToolFailed: as ``build``.
+    """
+    progress = progress or Silent()
+    if options.engine is Engine.REFERENCE:
+        model = infer(read(options.model))
+        return _reference(model, samples.read_samples(options.inputs, model.graph.inputs).arrays)
+    made = BuildOptions(
+        options.model, options.board, inputs=options.inputs, calibration=options.calibration,
+        multipliers=options.multipliers, folding=options.folding,
+    )
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as place, opened(Path(place)) as folder:
+        work = Work(made, fill.find_board(options.board), progress, folder)
+        simulated = options.engine is Engine.SIMULATION
+        stages = (Stage.READ, Stage.QUANTIZE, *((Stage.SCHEDULE,) if simulated else ()))
+        for stage in stages:
+            with progress.stage(stage) as running:
+                getattr(work, stage.value)(running)
+        assert work.frames is not None
+        if not simulated:
+            return golden.run(work.network, work.frames)
+        with progress.stage(Stage.SIMULATE) as running:
+            work.simulate(running)
+        return golden.outputs_of(work.network, fill.leaving(work.network, work.design, work.proof), work.frames)
+
+
+def _reference(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    count = len(next(iter(frames.values())))
+    each = [reference.run(model, {name: array[k] for name, array in frames.items()}) for k in range(count)]
+    return {name: np.stack([outputs[name] for outputs in each]) for name in each[0]}
+
+
+# ---- the same as a library ------------------------------------------------------------------------------------------
+
+
+def load(path: str | Path) -> Model:
+    """The ONNX model in a file, with the type of every value."""
+    path = Path(path)
+    return replace(infer(read(path)), name=path.stem)
+
+
+def quantize(model: Model, calibration: Mapping[str, np.ndarray] | None = None) -> Network:
+    """The integer network of a model; ``calibration`` (frames by graph input) is for models without integers."""
+    if not is_quantized(model):
+        if calibration is None:
+            raise user_error(
+                "calibration-missing",
+                f"the float model `{model.name}` must come with calibration frames",
+                hint="quantize(model, calibration={input: array of frames})",
+                stage="quantize",
+            )
+        model = insert_quantization(model, calibrate(model, calibration))
+    return import_model(model)
+
+
+def schedule(
+    network: Network,
+    board: str = "ecp5",
+    *,
+    multipliers: int | None = None,
+    foldings: Mapping[str, Folding] | None = None,
+    clock_mhz: float | None = None,
+) -> Design:
+    """The design of a network for a board: foldings and FIFO depths chosen."""
+    target = fill.find_board(board)
+    budget = budget_of(target.budget, multipliers)
+    design, _ = schedule_network(
+        network, budget, clock_mhz=clock_mhz or target.default_clock_mhz, foldings=foldings
+    )
+    return design

@@ -1,0 +1,194 @@
+"""Sections of the report from the values of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+import onnx_hw_boards
+from onnx_hw import __version__
+from onnx_hw.assemble import Names
+from onnx_hw.design import Design
+from onnx_hw.errors import ExitCode, user_error
+from onnx_hw.network import Network
+from onnx_hw.onnx.model import Model
+from onnx_hw.options import Stage
+from onnx_hw.report import report
+from onnx_hw.report.describe import describe_design, describe_ports, describe_quantization
+from onnx_hw.route import Route
+from onnx_hw.simulate import Proof, full_rate
+from onnx_hw.spelling import did_you_mean
+from onnx_hw.synthesize import Cells, Synthesis
+from onnx_hw.timing import predict
+from onnx_hw_boards.board import Board
+from onnx_hw_boards.pins import NotEnoughPins, PadStream, place
+from onnx_hw_sim import tools
+
+__all__ = [
+    "describe_accuracy",
+    "describe_board",
+    "describe_model",
+    "describe_plan",
+    "describe_ports",
+    "describe_proof",
+    "describe_quantization",
+    "describe_synthesis",
+    "describe_tools",
+    "empty_model",
+    "find_board",
+    "leaving",
+    "parameters",
+    "place_pads",
+]
+
+FRAMES_AHEAD = 3
+"""The interval is predicted between the last two of so many frames."""
+
+
+def find_board(name: str) -> Board:
+    """The board of that name.
+
+    Raises:
+        UserError: there is none; names the nearest.
+    """
+    if name not in onnx_hw_boards.names():
+        raise user_error(
+            "board-unknown",
+            f"there is no board `{name}`",
+            hint=did_you_mean(name, onnx_hw_boards.names()) or "`onnx-hw boards` lists them",
+            stage="arguments",
+        )
+    return onnx_hw_boards.board(name)
+
+
+def empty_model(path: Path) -> report.Model:
+    return report.Model(path.stem, 0, 0)
+
+
+def parameters(model: Model) -> int:
+    """Numbers in constants that are more than a scalar: weights and biases."""
+    return sum(int(array.size) for array in model.graph.constants.values() if array.ndim)
+
+
+def describe_model(model: Model, network: Network) -> report.Model:
+    macs = sum(node.operator.macs for node in network.nodes)
+    return report.Model(model.name, macs, parameters(model), model.notes)
+
+
+def describe_board(board: Board) -> report.Board:
+    budget = board.budget
+    device = f"{board.device.name}-{board.speed} {board.package}"
+    return report.Board(board.name, device, budget.lut, budget.ff, budget.dsp, budget.bram)
+
+
+def describe_plan(design: Design, proof: Proof | None = None) -> report.Design:
+    """The plan, with its predicted cycles, and what the simulation saw of the FIFOs."""
+    prediction = predict(design, FRAMES_AHEAD, offers=full_rate(design, FRAMES_AHEAD).offers)
+    fills: dict[str, int] = {}
+    for run in proof.runs if proof else ():
+        for edge, fill in run.max_fill.items():
+            fills[edge] = max(fill, fills.get(edge, 0))
+    return describe_design(
+        design,
+        interval_cycles=prediction.interval(FRAMES_AHEAD),
+        latency_cycles=prediction.latency(),
+        model_macs=design.macs,
+        max_fill=fills or None,
+    )
+
+
+def place_pads(board: Board, design: Design, names: Names) -> dict[str, str]:
+    """Pin of every bit of every stream of the outside.
+
+    Raises:
+        UserError: there are not enough pins; says how many lanes would fit.
+    """
+    open_edges = [edge for edge in design.edges() if edge.producer is None or edge.consumer is None]
+    streams = [PadStream(names.edges[edge.tensor], edge.lanes, edge.type.dtype.bits) for edge in open_edges]
+    try:
+        return place(board, streams)
+    except NotEnoughPins as failure:
+        widths = ", ".join(f"`{edge.tensor}` {edge.lanes} lanes of {edge.type.dtype.bits} bit" for edge in open_edges)
+        raise user_error(
+            "pins",
+            f"the streams of the outside must fit {failure.available} pins; they need {failure.needed}: {widths}",
+            hint=f"{failure.lanes} lanes each would fit: edit folding.toml and give it with --folding",
+            stage="assemble",
+            exit_code=ExitCode.DOES_NOT_FIT,
+        ) from None
+
+
+def describe_proof(proof: Proof) -> report.Simulation:
+    """All runs together; interval and latency of the one at full rate."""
+    first = proof.runs[0]
+    return report.Simulation(
+        engine=proof.engine,
+        frames=proof.frames,
+        edges_compared=first.edges_compared,
+        values_compared=sum(run.values_compared for run in proof.runs),
+        mismatches=sum(run.mismatches for run in proof.runs),
+        firings_compared=sum(run.firings_compared for run in proof.runs),
+        firing_mismatches=sum(run.firing_mismatches for run in proof.runs),
+        interval_cycles=first.interval_cycles or 0,
+        latency_cycles=first.latency_cycles or 0,
+        stalls=len(proof.runs) - 1,
+    )
+
+
+def describe_synthesis(synthesis: Synthesis, routed: Route | None = None) -> report.Synthesis:
+    cells: Cells = routed.cells if routed else synthesis.cells
+    if routed is None:
+        return report.Synthesis(cells.lut4, cells.ff, cells.dsp, cells.bram)
+    return report.Synthesis(
+        cells.lut4,
+        cells.ff,
+        cells.dsp,
+        cells.bram,
+        round(routed.fmax_mhz, 2),
+        routed.target_mhz,
+        routed.timing_met,
+    )
+
+
+def leaving(network: Network, design: Design, proof: Proof) -> dict[str, np.ndarray]:
+    """What left the circuit, by the output tensors of the network (a fork in the design renames them)."""
+    pairs = zip(network.outputs, design.network.outputs, strict=True)
+    return {plain.tensor: proof.outputs[forked.tensor] for plain, forked in pairs}
+
+
+def describe_accuracy(
+    labels: np.ndarray,
+    reference: Mapping[str, np.ndarray],
+    golden: Mapping[str, np.ndarray],
+    circuit: Mapping[str, np.ndarray],
+) -> report.Accuracy:
+    """The share of samples whose largest output is the label; circuits may have seen fewer samples."""
+
+    def share(outputs: Mapping[str, np.ndarray]) -> tuple[float, int]:
+        scores = next(iter(outputs.values()))[: len(labels)]
+        guesses = scores.reshape(len(scores), -1).argmax(axis=1)
+        return float((guesses == labels[: len(scores)]).mean()), len(scores)
+
+    circuit_share, circuit_samples = share(circuit)
+    return report.Accuracy(len(labels), share(reference)[0], share(golden)[0], circuit_share, circuit_samples)
+
+
+USES = {
+    Stage.SIMULATE: ("yosys", "verilator", "c++"),
+    Stage.SYNTHESIZE: ("yosys",),
+    Stage.ROUTE: ("nextpnr-ecp5",),
+    Stage.PACK: ("ecppack",),
+}
+
+
+def describe_tools(stages: Iterable[Stage]) -> dict[str, str]:
+    """Version of every program the stages used."""
+    versions = {"onnx-hw": __version__}
+    for name in (name for stage in stages for name in USES.get(stage, ())):
+        try:
+            versions[name] = tools.find(name).version
+        except tools.ToolMissing:
+            continue
+    return versions
