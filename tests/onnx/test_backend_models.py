@@ -1,4 +1,4 @@
-"""The models of the onnx package: converted from PyTorch, single PyTorch operators, simple graphs, known large networks."""
+"""The models of the onnx package: converted from PyTorch, PyTorch operators, simple graphs, known large networks."""
 
 import numpy as np
 import pytest

@@ -5,6 +5,8 @@ Statistics are computed in float32 at least, means first, so that no large squar
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widened
@@ -16,11 +18,23 @@ _MOMENTUM = 0.8999999761581421
 
 
 def batch_norm_type(
-    x: TensorType, scale: TensorType, _: TensorType, mean: TensorType, var: TensorType, **__: float
+    x: TensorType,
+    scale: TensorType,
+    bias: TensorType,
+    mean: TensorType,
+    var: TensorType,
+    *,
+    spatial: int = 1,
+    **_: float,
 ) -> tuple[TensorType, ...]:
-    for name, of in (("scale", scale), ("mean", mean), ("var", var)):
-        if of.size != scale.size or (of.ndim == 1 and x.ndim > 1 and of.shape[0] != x.shape[1]):
-            raise ValueError(f"{name} must have one entry per channel of {list(x.shape)}, not shape {list(of.shape)}")
+    """``spatial`` 0, before opset 9: a parameter for every element of a sample instead of every channel."""
+    per = x.shape[1:2] if spatial else x.shape[1:]
+    count = math.prod(per)
+    for name, of in (("scale", scale), ("B", bias), ("mean", mean), ("var", var)):
+        if of.size != count:
+            raise ValueError(
+                f"{name} must have {count} entries for an input {list(x.shape)}, not shape {list(of.shape)}"
+            )
     return TensorType(x.dtype, x.shape), mean, var, mean, var
 
 
