@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from onnx_hw.errors import Problem, UserError
@@ -64,11 +64,12 @@ def infer_graph(
         if known is not None:
             types.setdefault(value.name, known)
     declared = {**graph.values, **{value.name: value for value in graph.outputs}}
+    visible = Visible(types, outer)
     for node in graph.nodes:
         found: list[TensorType | None] = [None] * len(node.outputs)
         if lookup(node.domain, node.op_type, node.version) is not None:
             try:
-                found = _node_types(node, {**outer, **types} if outer else types)
+                found = _node_types(node, visible)
             except UserError as error:
                 problems.extend(error.problems)
         for name, computed in zip(node.outputs, found, strict=True):
@@ -79,6 +80,26 @@ def infer_graph(
             if computed is not None:
                 types[name] = computed
     return types
+
+
+class Visible(Mapping[str, TensorType]):
+    """What can be seen in a subgraph: its own types, then those around it. Nothing is copied, for there may be many."""
+
+    def __init__(self, own: Mapping[str, TensorType], outer: Mapping[str, TensorType]):
+        self.own, self.outer = own, outer
+
+    def __getitem__(self, name: str) -> TensorType:
+        return self.own[name] if name in self.own else self.outer[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or name in self.outer
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.own
+        yield from (name for name in self.outer if name not in self.own)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def type_of(value: Value) -> TensorType | None:
@@ -96,7 +117,7 @@ def _node_types(node: Node, known: Mapping[str, TensorType]) -> list[TensorType 
     def graph_types(graph: Graph, inputs: Types) -> list[TensorType | None]:
         """Faults inside are not reported here, for the subgraph may never run."""
         given = {value.name: of for value, of in zip(graph.inputs, inputs, strict=False) if of is not None}
-        visible = {**known, **infer_graph(graph, known, [], given)}
+        visible = Visible(infer_graph(graph, known, [], given), known)
         return [visible.get(value.name) for value in graph.outputs]
 
     found = result_types(node, [known[name] if name else None for name in node.inputs], graph_types)

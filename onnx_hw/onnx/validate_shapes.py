@@ -13,7 +13,7 @@ from onnx_hw.errors import Problem
 from onnx_hw.onnx.dependencies import subgraphs
 from onnx_hw.onnx.dimensions import substituted
 from onnx_hw.onnx.findings import Findings, quote
-from onnx_hw.onnx.infer_shapes import infer_graph
+from onnx_hw.onnx.infer_shapes import Visible, infer_graph
 from onnx_hw.onnx.model import Graph, Model, Value
 from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.validate_types import place
@@ -75,7 +75,7 @@ def _inferred(graph: Graph, outer: Mapping[str, TensorType], problems: list[Prob
     found = [types]
     for node in graph.nodes:
         for inner in subgraphs(node):
-            found += _inferred(inner, {**outer, **types}, [])  # it may be a branch that is never taken
+            found += _inferred(inner, Visible(types, outer), [])  # it may be a branch that is never taken
     return found
 
 

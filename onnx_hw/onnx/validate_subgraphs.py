@@ -9,11 +9,11 @@ from onnx_hw.onnx.validate_functions import all_nodes
 
 def check_subgraphs(model: SourceModel, findings: Findings) -> None:
     """Every node of the default domain that owns a subgraph."""
-    for body in (model, *model.functions):
-        nodes = body.graph.nodes if isinstance(body, SourceModel) else body.nodes
+    bodies = [(model.graph.nodes, model.opsets), *((body.nodes, body.opsets) for body in model.functions)]
+    for nodes, opsets in bodies:
         for node in all_nodes(nodes):
             if not node.domain and node.op_type in _RULES:
-                _RULES[node.op_type](node, body.opsets.get("", 1), findings)
+                _RULES[node.op_type](node, opsets.get("", 1), findings)
 
 
 def _check_if(node: SourceNode, _: int, findings: Findings) -> None:
@@ -44,6 +44,13 @@ def _check_scan(node: SourceNode, version: int, findings: Findings) -> None:
     if body is None:
         return
     lengths = 1 if version < 9 else 0
+    scanned = node.attribute("num_scan_inputs")
+    if scanned is not None and isinstance(scanned.value, int) and not 0 < scanned.value <= len(node.inputs) - lengths:
+        findings.must(
+            "scan-inputs",
+            f"num_scan_inputs must be 1..{len(node.inputs) - lengths}, as Scan has inputs, not {scanned.value}",
+            scanned.where,
+        )
     _must_have(body, "inputs", len(body.inputs), len(node.inputs) - lengths, node, findings)
     if len(body.outputs) < len(node.outputs):
         _must_have(body, "outputs", len(body.outputs), len(node.outputs), node, findings)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -37,9 +38,9 @@ def check_types(model: Model, findings: Findings) -> None:
     _check_graph(model.graph, {}, findings)
 
 
-def _check_graph(graph: Graph, outer: Mapping[str, str], findings: Findings) -> dict[str, str]:
+def _check_graph(graph: Graph, outer: MutableMapping[str, str], findings: Findings) -> MutableMapping[str, str]:
     """Types by name after the whole graph; "" for unknown."""
-    types = dict(outer)
+    types: MutableMapping[str, str] = ChainMap({}, outer)
     for value in graph.inputs:
         types[value.name] = plain(value)
     for name in graph.constants:
@@ -75,7 +76,7 @@ def place(node: Node) -> str:
     return f"{node.where}({node.op_type} {quote(node.label)})"
 
 
-def _node_results(node: Node, types: Mapping[str, str], findings: Findings) -> list[str]:
+def _node_results(node: Node, types: MutableMapping[str, str], findings: Findings) -> list[str]:
     """Types of a node's outputs, after checking those of its inputs."""
     bodies = {
         name: _check_graph(graph, types, findings)
