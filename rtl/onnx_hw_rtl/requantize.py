@@ -266,7 +266,7 @@ def _saturate(m: Module, name: str, x: Value, shape: Shape) -> Signal:
 
 
 def _clamp(m: Module, name: str, value: Value, low: int, high: int) -> Signal:
-    """A value clamped to a range, one cycle later."""
-    clamped = Signal(value.shape(), name=f"{name}_clamped", reset_less=True)
+    """A value clamped to a range, one cycle later; the range may lie beyond what the value's shape holds."""
+    clamped = Signal(range(low, high + 1), name=f"{name}_clamped", reset_less=True)
     m.d.sync += clamped.eq(Mux(value < low, low, Mux(value > high, high, value)))
     return clamped
