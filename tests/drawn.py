@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from hypothesis import assume, settings
@@ -18,9 +20,12 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Folding, Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.window import Window
 from onnx_hw.prove import Run
+from onnx_hw.quantize.lookups import Table, Thresholds, table, thresholds
+from onnx_hw.quantize.multiply_add_shift import MultiplyAddShift, find
 from onnx_hw.timing import DEEPEST_IN_LUTRAM
 
 few = settings(max_examples=12, derandomize=True)
@@ -174,6 +179,53 @@ def gearboxes(draw: st.DrawFn) -> tuple[Gearbox, Folding]:
 def reductions(draw: st.DrawFn) -> tuple[Reduce, Folding]:
     operand = draw(tensors())
     return Reduce(operand, draw(st.sampled_from(["max", "sum"]))), draw(even_foldings(operand.channels))
+
+
+@st.composite
+def requantizers(draw: st.DrawFn) -> tuple[Requantize, Folding]:
+    """Any scale and offset, one or one per channel, powers of two with their ties among them; any of the circuits."""
+    operand = draw(tensors())
+    dtype, count = draw(st.builds(Int, st.integers(1, 6), st.booleans())), draw(st.sampled_from([1, operand.channels]))
+    low, high = sorted(draw(st.tuples(*[st.integers(dtype.min, dtype.max)] * 2)))
+    scales = st.one_of(st.fractions(0, 3, max_denominator=1000), st.sampled_from([Fraction(1, 2**k) for k in range(5)]))
+    offsets = st.fractions(-9, 9, max_denominator=64)
+    several = {"min_size": count, "max_size": count}
+    kind = draw(st.sampled_from([Requantize, ByArithmetic, ByTable, ByThresholds]))
+    return kind(
+        operand,
+        tuple(draw(st.lists(scales, **several))),
+        tuple(draw(st.lists(offsets, **several))),
+        low,
+        high,
+        draw(st.integers(dtype.min, dtype.max)),
+        dtype,
+    ), draw(even_foldings(operand.channels))
+
+
+class ByArithmetic(Requantize):
+    """As a multiplication, even where a look-up is cheaper."""
+
+    @cached_property
+    def circuit(self) -> MultiplyAddShift:
+        found = find(self.exact)
+        assert found is not None
+        return found
+
+
+class ByTable(Requantize):
+    """As a look-up, even where arithmetic is cheaper."""
+
+    @cached_property
+    def circuit(self) -> Table:
+        return table(self.exact)
+
+
+class ByThresholds(Requantize):
+    """As a search, even where arithmetic is cheaper."""
+
+    @cached_property
+    def circuit(self) -> Thresholds:
+        return thresholds(self.exact)
 
 
 @st.composite

@@ -144,9 +144,17 @@ class Bench:
         circuit, self.names, assembly = to_circuit(design, netlist=False)
         self.simulator = InterpretedSimulator(circuit, assembly)
 
-    def prove(self, stall: Stall, *, frames: int, seed: int = 0, false_start: int = 0) -> Run:
-        """Compare every value and every firing of random frames."""
-        golden = every_tensor(self.design.network, random_frames(self.design, frames, seed))
+    def prove(
+        self,
+        stall: Stall,
+        *,
+        frames: int,
+        seed: int = 0,
+        false_start: int = 0,
+        inputs: dict[str, np.ndarray] | None = None,
+    ) -> Run:
+        """Compare every value and every firing of random frames, or of those given."""
+        golden = every_tensor(self.design.network, inputs or random_frames(self.design, frames, seed))
         return simulate_and_compare(self.design, self.simulator, self.names, golden, stall, false_start=false_start)
 
 

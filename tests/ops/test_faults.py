@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import connect, flipped
 
-from drawn import Case
+from drawn import ByArithmetic, Case
 from networks import alone, prove
 from onnx_hw import timing
 from onnx_hw.integers import Int
@@ -30,12 +31,13 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.window import Window
 from onnx_hw.prove import Run
-from onnx_hw_rtl import core, engine, gearbox, matmul, reduce, sliding
+from onnx_hw_rtl import core, engine, gearbox, matmul, reduce, requantize, sliding
 from onnx_hw_rtl.outbox import Outbox
 
 IMAGE = Tensor((4, 4, 4), Int(8))
 TALL = Tensor((5, 4, 4), Int(8))
 COLUMN = Tensor((9, 1, 2), Int(8))
+SIXTEENTHS = tuple(Fraction(k, 16) for k in (1, 2, 1, 4))  # every step is a tie
 WEIGHTS = np.random.default_rng(0).integers(-128, 128, (5, 4))
 
 CASES = {
@@ -44,6 +46,7 @@ CASES = {
     "reduce": Case(Reduce(Tensor((1, 2, 6), Int(8)), "sum"), Folding(2, 2), depth=2, seed=3),
     "matmul": Case(MatMul(IMAGE, WEIGHTS), Folding(2, 2), depth=2),
     "gearbox": Case(Gearbox(Tensor((2, 2, 12), Int(8))), Folding(3, 4), depth=2),
+    "requantize": Case(ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), -8, 7, 0, Int(4)), Folding(2, 2), depth=2),
     "fork": Case(Fork(IMAGE), Folding(2, 2), depth=2),
     "add": Case(Add(IMAGE, IMAGE), Folding(2, 2), depth=2),
 }
@@ -249,6 +252,26 @@ def one_weight_is_wrong(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(matmul.MatMul, "__init__", init)
 
 
+def requantizes_with(change: Callable[[Any], dict[str, Any]]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Other constants than those that were proven."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = requantize.Requantize.__init__
+
+        def init(self: Any, arithmetic: Any, **named: Any) -> None:
+            original(self, replace(arithmetic, **change(arithmetic)), **named)
+
+        patch.setattr(requantize.Requantize, "__init__", init)
+
+    return apply
+
+
+def one_addend_is_wrong(arithmetic: requantize.MultiplyAddShift) -> dict[str, Any]:
+    addends = list(arithmetic.addends)
+    addends[3] += 1 << (arithmetic.shift - 1)
+    return {"addends": addends}
+
+
 def one_pixel_less(patch: pytest.MonkeyPatch) -> None:
     original = reduce.Reduce.__init__
 
@@ -293,6 +316,11 @@ FAULTS = [
     Fault("a beat is overwritten before it is read", writes_in_stage(1), NARROW),
     Fault("the ring is a block too short", ring_of_one_block_less, ("gearbox",)),
     Fault("one weight of one lane is wrong", one_weight_is_wrong, ("matmul",)),
+    Fault(
+        "ties go to the odd neighbour", requantizes_with(lambda a: {"tie_parity": 1 - a.tie_parity}), ("requantize",)
+    ),
+    Fault("the result saturates too late", requantizes_with(lambda a: {"high": a.high + 1}), ("requantize",)),
+    Fault("one channel's addend is wrong", requantizes_with(one_addend_is_wrong), ("requantize",)),
     Fault("the last pixel belongs to the next frame", one_pixel_less, ("reduce",)),
 ]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
 from onnx_hw_sim import tools
 
@@ -35,6 +37,7 @@ CORES = {
     "reduce": (Reduce(IMAGE, "sum"), Folding(4, 4)),
     "matmul": (MatMul(IMAGE, WEIGHTS), Folding(4, 3)),
     "gearbox": (Gearbox(IMAGE), Folding(4, 5)),
+    "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), -8, 7, 0, Int(4)), Folding(4, 4)),
     "fork": (Fork(IMAGE, 3), Folding(4, 4)),
     "add": (Add(IMAGE, IMAGE), Folding(4, 4)),
 }

@@ -1,0 +1,80 @@
+"""Requantize: the circuit against the exact function and against the firing law. Its proofs: tests/quantize."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from drawn import ByArithmetic, ByTable, ByThresholds, Case, cases, few, many, requantizers
+from networks import Bench, alone, assert_proven, no_stall
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.requantize import Requantize
+from operator_facts import assert_facts, assert_foldings_keep_up
+
+SCALES = tuple(Fraction(k, 300) for k in (1, 7, 20, 33, 50))
+OFFSETS = tuple(Fraction(k, 3) for k in (0, -5, 7, 1, 100))
+
+
+def requantize(kind: type[Requantize], operand: Tensor, scales: tuple[Fraction, ...]) -> Requantize:
+    return kind(operand, scales, OFFSETS[: len(scales)], -7, 7, 1, Int(4))
+
+
+@few
+@given(cases(requantizers()))
+def test_any_requantizer(case: Case) -> None:
+    case.check()
+
+
+@pytest.mark.parametrize("kind", [ByArithmetic, ByTable, ByThresholds])
+@pytest.mark.parametrize("lanes", [2, 3, 5])
+def test_ragged_cuts_with_constants_per_channel(kind: type[Requantize], lanes: int) -> None:
+    Case(requantize(kind, Tensor((3, 3, 5), Int(9)), SCALES), Folding(lanes, lanes)).check()
+
+
+@pytest.mark.parametrize("kind", [ByArithmetic, ByTable, ByThresholds])
+@pytest.mark.parametrize("scale", [Fraction(1, 16), Fraction(1, 10), Fraction(3), Fraction(0)])
+@pytest.mark.parametrize("signed", [True, False])
+def test_every_argument(kind: type[Requantize], scale: Fraction, signed: bool) -> None:
+    """All 256 of them; at 1/16 every step is a tie, to the even neighbour."""
+    dtype = Int(8, signed)
+    operator = requantize(kind, Tensor((16, 16, 1), dtype), (scale,))
+    every = np.arange(dtype.min, dtype.max + 1).reshape(1, 16, 16, 1)
+    design = alone(operator, (1, 1), 16)
+    run = Bench(design).prove(no_stall(design, 1), frames=1, inputs={"i": every})
+    assert_proven(run)
+    expected = [min(max(round(x * scale + OFFSETS[0]) + 1, -7), 7) for x in every.reshape(-1).tolist()]
+    assert run.outputs["node.o"].reshape(-1).tolist() == expected
+
+
+def test_accumulators_wider_than_a_multiplier() -> None:
+    operand = Tensor((4, 4, 5), Int(24))
+    scales = tuple(Fraction(k, 2**27 + 1) for k in (13, 100, 1000, 37, 1))
+    case = Case(Requantize(operand, scales, OFFSETS, -128, 127, -3, Int(8)), Folding(2, 2))
+    case.check()
+
+
+def test_full_rate() -> None:
+    operator = requantize(Requantize, Tensor((3, 4, 5), Int(9)), SCALES)
+    run = Case(operator, Folding(3, 3), depth=17, stalls=False, frames=4).check()
+    assert run.interval_cycles == 3 * 4 * 2
+
+
+@many
+@given(requantizers())
+def test_facts(drawn: tuple[Requantize, Folding]) -> None:
+    assert_facts(*drawn)
+
+
+def test_foldings_keep_up() -> None:
+    assert_foldings_keep_up(requantize(Requantize, Tensor((3, 4, 5), Int(9)), SCALES))
+
+
+def test_refuses_constants_that_do_not_fit() -> None:
+    operand = Tensor((1, 1, 3), Int(8))
+    with pytest.raises(ValueError, match="multiplier must have 1 or 3 entries, not 2"):
+        Requantize(operand, SCALES[:2], OFFSETS[:1], 0, 1, 0, Int(8))
+    with pytest.raises(ValueError, match=r"the range 0\.\.255 must lie within i8"):
+        Requantize(operand, SCALES[:1], OFFSETS[:1], 0, 255, 0, Int(8))
