@@ -50,12 +50,14 @@ class Outbox(Component):
         pop = Signal()
         m.d.comb += pop.eq(self.o.valid & self.o.ready)
         self._count_credits(m, pop)
+        payload = Signal(len(Value.cast(self.data)), reset_less=True)  # a reset need not reach every wide register
+        m.d.comb += Value.cast(self.o.payload).eq(payload)
         if self.depth == 1:
-            self._store_in_register(m)
+            self._store_in_register(m, payload)
         elif self.depth <= DEEPEST_IN_LUTRAM:
-            self._store_in_lutram(m)
+            self._store_in_lutram(m, payload)
         else:
-            self._store_in_block_ram(m, pop)
+            self._store_in_block_ram(m, payload, pop)
         return m
 
     def _count_credits(self, m: Module, pop: Signal) -> None:
@@ -70,13 +72,13 @@ class Outbox(Component):
         with m.Elif(pop & ~self.reserve):
             m.d.sync += [credits.eq(credits + 1), one.eq(~some)]
 
-    def _store_in_register(self, m: Module) -> None:
+    def _store_in_register(self, m: Module, payload: Signal) -> None:
         out = self.o
         m.d.sync += out.valid.eq(self.write | (out.valid & ~out.ready))
         with m.If(self.write):
-            m.d.sync += out.payload.eq(self.data)
+            m.d.sync += payload.eq(Value.cast(self.data))
 
-    def _store_in_lutram(self, m: Module) -> None:
+    def _store_in_lutram(self, m: Module, payload: Signal) -> None:
         """A token goes around the memory when it finds the output register free and nothing before it.
 
         The memory is written on ``write`` alone: a token that went around leaves a word that both pointers skip.
@@ -107,11 +109,11 @@ class Outbox(Component):
             m.d.sync += [stored.eq(stored - 1), some.eq(~one), one.eq(stored == 2)]
         with m.If(load):
             m.d.sync += [
-                Value.cast(out.payload).eq(Mux(some, read_port.data, word)),
+                payload.eq(Mux(some, read_port.data, word)),
                 out.valid.eq(some | self.write),
             ]
 
-    def _store_in_block_ram(self, m: Module, pop: Signal) -> None:
+    def _store_in_block_ram(self, m: Module, payload: Signal, pop: Signal) -> None:
         """Memory, then three registers (one of them the output) that cover the memory's read latency."""
         out, word = self.o, Value.cast(self.data)
         words = _power_of_two(self.depth)
@@ -135,12 +137,12 @@ class Outbox(Component):
             read_at.eq(read_at + read),
             arrived.eq(read),
         ]
-        spare = [Signal(Shape(len(word)), name=f"spare{k}") for k in range(2)]
+        spare = [Signal(Shape(len(word)), name=f"spare{k}", reset_less=True) for k in range(2)]
         spares = Signal(range(3))
         load = ~out.valid | out.ready
         with m.If(load):
             m.d.sync += [
-                Value.cast(out.payload).eq(Mux(spares != 0, spare[0], read_port.data)),
+                payload.eq(Mux(spares != 0, spare[0], read_port.data)),
                 out.valid.eq((spares != 0) | arrived),
             ]
             with m.If(spares != 0):

@@ -70,6 +70,11 @@ class Rom(Component):
             shape=self.width, depth=len(self.words), init=self.words, attrs=attributes
         )
         port = rom.read_port()
+        if self._in_logic:  # the address waits, not the word: it has fewer bits
+            waiting = Signal.like(self.addr, reset_less=True)
+            m.d.sync += waiting.eq(self.addr)
+            m.d.comb += [port.addr.eq(waiting), self.data.eq(port.data)]
+            return
         word = Signal(self.width, reset_less=True)
         m.d.sync += word.eq(port.data)
         m.d.comb += [port.addr.eq(self.addr), self.data.eq(word)]
