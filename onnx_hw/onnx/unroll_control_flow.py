@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.errors import user_error
 from onnx_hw.onnx.infer_shapes import infer_graph
 from onnx_hw.onnx.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators.dtypes import name_of_dtype
-from onnx_hw.onnx.operators.registry import place
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
 #: A graph may grow to so many nodes by unrolling.
-NODE_LIMIT = 100_000
+NODE_LIMIT = 30_000
 
 #: A loop that ends by its condition is tried for so many iterations.
 TRIAL_LIMIT = 1000
@@ -30,8 +28,7 @@ Types = Mapping[str, TensorType]
 def unroll(model: Model) -> Model:
     """The model without those If and Loop nodes of which it is known how they will run, nested ones included.
 
-    Raises:
-        UserError: the unrolled graph would be too large.
+    A loop that would make the graph too large stays.
     """
     graph = model.graph
     while True:
@@ -50,11 +47,11 @@ def _unrolled(graph: Graph) -> Graph:
     changed = False
     for node in graph.nodes:
         replaced = None if node.domain else _REPLACEMENTS.get(node.op_type, _kept)(node, types, copier)
-        changed |= replaced is not None
-        nodes.extend([node] if replaced is None else replaced)
-        if len(nodes) > NODE_LIMIT:
-            message = f"control flow must unroll to at most {NODE_LIMIT} nodes"
-            raise user_error("unroll-limit", message, where=place(node), stage="capability")
+        if replaced is None or len(nodes) + len(replaced) > NODE_LIMIT:
+            nodes.append(node)
+        else:
+            nodes.extend(replaced)
+            changed = True
     if not changed:
         return graph
     return replace(
@@ -183,14 +180,15 @@ def _plan(body: Graph, types: Types, carried: Sequence[str], trips: int | None, 
         if condition is not None and condition.value is not None and bool(condition.value.reshape(())):
             return trips if trips * len(body.nodes) <= NODE_LIMIT else None
     state = start
-    for k in range(TRIAL_LIMIT if trips is None else min(trips, TRIAL_LIMIT)):
+    most = min(TRIAL_LIMIT, NODE_LIMIT // max(len(body.nodes), 1))
+    for k in range(most if trips is None else min(trips, most)):
         condition, *after = _iteration_types(body, types, k, state)
         if condition is None or condition.value is None:
             return None
         if not bool(condition.value.reshape(())):
             return k + 1
         state = after[: len(carried)]
-    return trips if trips is not None and trips <= TRIAL_LIMIT else None
+    return trips if trips is not None and trips <= most else None
 
 
 def _iteration_types(

@@ -1,5 +1,7 @@
 """The reference engine: what it is fed, what it returns, what it says about mistakes, and the real models."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,21 @@ def _same(computed, expected):
         steps = np.abs(computed.astype(np.int64) - expected)
         assert steps.max() <= 1
         assert (steps > 0).mean() <= 1e-3
+
+
+@needs_models
+def test_memory_holds_only_what_is_still_needed():
+    """Three times the model and its largest value at most."""
+    folder = model("st_mobilenetv2_035_128")
+    network = read(folder / "model.onnx")
+    feeds = np.load(folder / "inputs.npz")
+    frame = {key: feeds[key][0] for key in feeds.files}
+    sizes = []
+    run(network, frame, observe=lambda name, value: sizes.append(value.nbytes))
+    constants = sum(array.nbytes for array in network.graph.constants.values())
+    tracemalloc.start()
+    run(network, frame)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(sizes) > 100
+    assert peak < 3 * (constants + max(sizes))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, is_integer
 from onnx_hw.onnx.operators.registry import Floats, Ints, Strings, operator
-from onnx_hw.onnx.operators.tensor_type import TensorType
+from onnx_hw.onnx.operators.tensor_type import TensorType, same_dtype
 
 
 @operator(since=(12, 13, 19, 21, 23, 24, 25))
@@ -77,33 +79,39 @@ def EyeLike(x: Array, *, dtype: int | None = None, k: int = 0) -> Array:
 
 
 def range_type(start: TensorType, limit: TensorType, delta: TensorType, **_: int) -> TensorType:
-    """Asked only when all three values are known."""
-    assert start.value is not None and limit.value is not None and delta.value is not None
-    return TensorType(start.dtype, (_range_count(start.value, limit.value, delta.value),))
+    assert start.value is not None and limit.value is not None and delta.value is not None  # they decide the shape
+    return TensorType(same_dtype(start, limit, delta), (range_length(start.value, limit.value, delta.value),))
 
 
-@operator(since=11, types=range_type, dynamic=True)
+@operator(since=11, types=range_type, shape_inputs=(0, 1, 2))
 def Range_11(start: Array, limit: Array, delta: Array) -> Array:
     """``start``, ``start + delta``, ... before ``limit``."""
     return _range(start, limit, delta, start.dtype)
 
 
-@operator(since=27, types=range_type, dynamic=True)
+@operator(since=27, types=range_type, shape_inputs=(0, 1, 2))
 def Range(start: Array, limit: Array, delta: Array, *, stash_type: int = 1) -> Array:
     """Half floats are computed in ``stash_type``."""
     narrow = start.dtype.itemsize < 4 and not is_integer(start.dtype)
     return _range(start, limit, delta, dtype_of_code(stash_type) if narrow else start.dtype)
 
 
+def range_length(start: Array, limit: Array, delta: Array) -> int:
+    """How many steps of ``delta`` lie between start and limit, in exact arithmetic.
+
+    Raises:
+        ValueError: no step at all, or infinitely many.
+    """
+    first, last, step = (Fraction(x.reshape(()).astype(np.float64).item()) for x in (start, limit, delta))
+    if is_integer(start.dtype):
+        first, last, step = (Fraction(int(x.reshape(()))) for x in (start, limit, delta))
+    if step == 0:
+        raise ValueError("delta must not be 0")
+    return max(math.ceil((last - first) / step), 0)
+
+
 def _range(start: Array, limit: Array, delta: Array, dtype: np.dtype[Any]) -> Array:
     """Each element computed from the start, not from the one before."""
     first, last, step = (x.reshape(()).astype(dtype) for x in (start, limit, delta))
-    return (first + np.arange(_range_count(first, last, step)).astype(dtype) * step).astype(start.dtype)
-
-
-def _range_count(start: Array, limit: Array, delta: Array) -> int:
-    if delta == 0:
-        raise ValueError("delta must not be 0")
-    wide = np.float64 if start.dtype.kind != "i" else np.int64
-    first, last, step = (x.reshape(()).astype(wide) for x in (start, limit, delta))
-    return max(int(np.ceil((last - first) / step)), 0)
+    count = range_length(first, last, step)
+    return (first + np.arange(count).astype(dtype) * step).astype(start.dtype)

@@ -95,7 +95,7 @@ def compute(node: Node, inputs: Sequence[Any], run_graph: GraphRunner) -> list[A
     try:
         with np.errstate(all="ignore"):  # infinities and NaN are values like others
             result = operator.function(*inputs, **arguments)
-    except (ValueError, IndexError, ArithmeticError, MemoryError) as reason:
+    except (ValueError, IndexError, TypeError, ArithmeticError, MemoryError) as reason:
         given = ", ".join(_shown(value) for value in inputs)
         raise user_error(
             "operator-failed",

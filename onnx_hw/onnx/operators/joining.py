@@ -131,7 +131,14 @@ def Tile(x: Array, repeats: Array) -> Array:
     return np.tile(x, repeats.tolist())
 
 
-@operator(since=1, shape_inputs=(1, 2))
+def tile_1_type(x: TensorType, tiles: TensorType, axis: TensorType) -> TensorType:
+    assert tiles.value is not None and axis.value is not None  # they decide the shape
+    shape = list(x.shape)
+    shape[normal_axis(int(axis.value.reshape(())), x.ndim)] *= int(tiles.value.reshape(()))
+    return x.with_shape(shape)
+
+
+@operator(since=1, types=tile_1_type, shape_inputs=(1, 2))
 def Tile_1(x: Array, tiles: Array, axis: Array) -> Array:
     """Along one axis."""
     repeats = [1] * x.ndim

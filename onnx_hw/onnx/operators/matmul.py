@@ -128,7 +128,33 @@ def Det(x: Array) -> Array:
     return np.asarray(np.linalg.det(widened(x))).astype(x.dtype)
 
 
-@operator(since=(12, 28))
+def einsum_type(*inputs: TensorType, equation: str) -> TensorType:
+    """The length of each letter of the result; the axes of an ellipsis broadcast."""
+    terms, arrow, result = equation.replace(" ", "").partition("->")
+    lengths: dict[str, int] = {}
+    unnamed: list[tuple[int, ...]] = []
+    for term, x in zip(terms.split(","), inputs, strict=True):
+        before, dots, after = term.partition("...")
+        free = x.ndim - len(before) - len(after)
+        if free < 0 or (free and not dots):
+            raise ValueError(f"the term {term} must name every axis of {list(x.shape)}")
+        unnamed.append(x.shape[len(before) : len(before) + free])
+        named = x.shape[: len(before)] + x.shape[len(before) + free :]
+        for letter, length in zip(before + after, named, strict=True):
+            if lengths.setdefault(letter, length) not in (length, 1) and length != 1:
+                raise ValueError(f"index {letter} must have one length, not {lengths[letter]} and {length}")
+            lengths[letter] = max(lengths[letter], length)
+    outer = broadcast_shape(*(TensorType(inputs[0].dtype, shape) for shape in unnamed))
+    letters = terms.replace(",", "").replace(".", "")
+    if not arrow:
+        result = "..." + "".join(sorted(letter for letter in lengths if letters.count(letter) == 1))
+    before, dots, after = result.partition("...")
+    middle = outer if dots else ()
+    shape = (*(lengths[c] for c in before), *middle, *(lengths[c] for c in after))
+    return TensorType(same_dtype(*inputs), shape)
+
+
+@operator(since=(12, 28), types=einsum_type)
 def Einsum(*inputs: Array, equation: str) -> Array:
     """Einstein's summation, contracted pairwise through matrix products."""
     wide = [x if is_integer(x.dtype) else widened(x) for x in inputs]

@@ -2,7 +2,8 @@
 
 The signature *is* the schema: positional parameters are the operator's inputs (optional ones default to None, variadic
 ones are ``*inputs``), keyword-only parameters are its attributes with ONNX's own names and defaults. The function's
-name is the operator's, with an underscore and a number when several versions stand side by side::
+name is the operator's; what follows an underscore tells several of one name apart, such as the version from which one
+holds::
 
     @operator(since=13, types=like_first)
     def Softmax(x, *, axis: int = -1): ...

@@ -166,12 +166,20 @@ def Upsample(x: Array, scales: Array, *, mode: str = "nearest") -> Array:
     return upsampled(x, scales, mode)
 
 
-@operator(since=7)
+def upsample_7_type(x: TensorType, *, scales: Floats, **_: str) -> TensorType:
+    return x.with_shape(extents(x.shape, np.array(scales, np.float32), None, None, "stretch")[0])
+
+
+@operator(since=7, types=upsample_7_type)
 def Upsample_7(x: Array, *, mode: str = "nearest", scales: Floats) -> Array:
     return upsampled(x, np.array(scales, np.float32), mode)
 
 
-@operator(since=1)
+def upsample_1_type(x: TensorType, *, height_scale: float, width_scale: float, **_: str) -> TensorType:
+    return upsample_7_type(x, scales=(1.0, 1.0, height_scale, width_scale))
+
+
+@operator(since=1, types=upsample_1_type)
 def Upsample_1(x: Array, *, height_scale: float, mode: str = "nearest", width_scale: float) -> Array:
     """The last two of four axes; ``bilinear`` is today's linear."""
     mode = "linear" if mode == "bilinear" else mode

@@ -33,33 +33,27 @@ def result_types(node: Node, inputs: Types, graph_types: GraphTypes) -> list[Ten
     operator = operator_of(node)
     arguments = operator.bind(node)
     unknown: list[TensorType | None] = [None] * len(node.outputs)
-    values = [None if x is None else x.value for x in inputs]
     given = [x for x in inputs if x is not None]
-    if operator.stateless and all(x.value is not None for x in given) and sum(x.size for x in given) <= VALUE_LIMIT:
-        # Small inputs may ask for a large result, such as a shape to expand to: its size is looked at first.
-        rule = operator.types is not None and not operator.takes_call
-        found = _by_rule(operator, node, inputs, dict(arguments), graph_types) if rule else []
-        if any(of is not None and of.size > VALUE_LIMIT for of in found):
-            return found
-        try:
-            return [_known(value) for value in compute(node, values, _no_subgraph)]
-        except _NoSubgraph:
-            pass
-    if operator.dynamic or any(_is_open(inputs, position) for position in operator.shape_inputs):
-        return unknown
+    size = sum(x.size for x in given)
+    constant = operator.stateless and size <= VALUE_LIMIT and all(x.value is not None for x in given)
+    decided = not any(_is_open(inputs, position) for position in operator.shape_inputs)
     if operator.types is not None:
-        return _by_rule(operator, node, inputs, arguments, graph_types)
-    if sum(x.size for x in given) > _ZEROS_LIMIT:
+        found = _by_rule(operator, node, inputs, arguments, graph_types) if decided else unknown
+        if not constant or any(of is not None and of.size > VALUE_LIMIT for of in found):
+            return found
+    elif not constant and (operator.dynamic or not decided or size > _ZEROS_LIMIT):
         return unknown
+    else:
+        found = unknown
     try:
-        zeros = [None if x is None else _zeros(x) for x in inputs]
+        values = [None if x is None else _zeros(x) for x in inputs]
     except ValueError:  # no elements, but lengths that numpy cannot count
-        return unknown
+        return found
     try:
-        results = compute(node, zeros, _no_subgraph)
+        results = compute(node, values, _no_subgraph)
     except _NoSubgraph:
-        return unknown
-    return [TensorType(x.dtype, x.shape) if isinstance(x, np.ndarray) else None for x in results]
+        return found
+    return [_computed(x, constant) for x in results]
 
 
 def _by_rule(
@@ -88,10 +82,11 @@ def _is_open(inputs: Types, position: int) -> bool:
     return x is not None and x.value is None
 
 
-def _known(value: Any) -> TensorType | None:
+def _computed(value: Any, constant: bool) -> TensorType | None:
+    """The type of a computed value; with the value, unless it was computed from zeros."""
     if not isinstance(value, np.ndarray):
         return None
-    return TensorType(value.dtype, value.shape, value)
+    return TensorType(value.dtype, value.shape, value if constant else None)
 
 
 def _zeros(x: TensorType) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.registry import Ints, operator
-from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis
+from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, like_first, normal_axes, normal_axis
 
 
 @operator(since=(1, 13, 14, 16, 19, 21, 23, 24, 25), types=like_first)
@@ -203,7 +203,8 @@ def Size(x: Array) -> Array:
 
 def expand_type(x: TensorType, shape: TensorType) -> TensorType:
     assert shape.value is not None  # it decides the shape
-    return x.with_shape(np.broadcast_shapes(x.shape, tuple(shape.value.tolist())))
+    wanted = TensorType(x.dtype, tuple(shape.value.tolist()))
+    return x.with_shape(broadcast_shape(x, wanted))
 
 
 @operator(since=(8, 13), types=expand_type, shape_inputs=(1,))

@@ -37,7 +37,26 @@ def _cosine_window(size: Array, terms: tuple[float, ...], output_datatype: int, 
     return np.asarray(y).astype(dtype_of_code(output_datatype))
 
 
-@operator(since=20, shape_inputs=(1, 2))
+def dft_type(
+    x: TensorType, dft_length: TensorType | None = None, axis: TensorType | None = None, **options: int
+) -> TensorType:
+    along = -2 if axis is None or axis.value is None else int(axis.value.reshape(()))
+    return dft_17_type(x, dft_length, axis=along, **options)
+
+
+def dft_17_type(
+    x: TensorType, dft_length: TensorType | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
+) -> TensorType:
+    along = normal_axis(axis, x.ndim)
+    length = x.shape[along] if not (onesided and inverse) else 2 * (x.shape[along] - 1)
+    if dft_length is not None and dft_length.value is not None:
+        length = int(dft_length.value.reshape(()))
+    shape = [*x.shape[:-1], 1 if onesided and inverse else 2]
+    shape[along] = length // 2 + 1 if onesided and not inverse else length
+    return x.with_shape(shape)
+
+
+@operator(since=20, types=dft_type, shape_inputs=(1, 2))
 def DFT(
     x: Array, dft_length: Array | None = None, axis: Array | None = None, *, inverse: int = 0, onesided: int = 0
 ) -> Array:
@@ -45,7 +64,7 @@ def DFT(
     return _transform(x, dft_length, -2 if axis is None else int(axis.reshape(())), inverse, onesided)
 
 
-@operator(since=17, shape_inputs=(1,))
+@operator(since=17, types=dft_17_type, shape_inputs=(1,))
 def DFT_17(x: Array, dft_length: Array | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0) -> Array:
     """The axis as an attribute."""
     return _transform(x, dft_length, axis, inverse, onesided)
