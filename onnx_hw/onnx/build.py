@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.onnx.dimensions import substituted
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.findings import Findings, quote
 from onnx_hw.onnx.inline_functions import Body, Inliner
@@ -23,6 +24,11 @@ def build_model(source: SourceModel, path: Path | None, findings: Findings) -> M
     """The ``Model`` of a file in which nothing was refused; facts worth telling go to ``findings.notes``."""
     builder = GraphBuilder(source.ir_version, Inliner.of(source), findings)
     graph = builder.build(source.graph, Body(source.opsets))
+    lengths = _lengths_of_defaults(source.graph, graph, findings)
+    if lengths:
+        bound = ", ".join(f"{name} = {length}" for name, length in lengths.items())
+        findings.note(f"dimensions are bound by defaults of inputs: {bound}")
+        graph = substituted(graph, lengths)
     name = path.stem if path is not None else source.graph.name
     return Model(name, graph, source.opsets, source.ir_version, path, tuple(findings.notes))
 
@@ -44,7 +50,7 @@ class GraphBuilder:
             values[value.name] = value_of(value)
         for constant in source.constants:
             assert constant.tensor is not None, "a model with refused tensors is not built"
-            self._add_constant(constant.name, constant.tensor, constants, values)
+            self._add_constant(constant.name, constant.tensor, constant.where, constants, values)
         listed = [value.name for value in source.inputs]
         defaults = tuple(name for name in listed if name in constants)
         self._note_defaults(defaults)
@@ -54,7 +60,7 @@ class GraphBuilder:
             if tensor is None:
                 nodes.append(self._node(node, of))
             else:
-                self._add_constant(node.outputs[0], tensor, constants, values)
+                self._add_constant(node.outputs[0], tensor, node.place, constants, values)
         for value in self.inliner.values[inlined:]:
             values.setdefault(value.name, value_of(value))
         del self.inliner.values[inlined:]
@@ -74,10 +80,17 @@ class GraphBuilder:
             shown = ", ".join(quote(name) for name in names[:3]) + (", …" if len(names) > 3 else "")
             self.findings.note(f"inputs with a default value are frozen to it: {len(names)} ({shown})")
 
-    @staticmethod
-    def _add_constant(name: str, tensor: Tensor, constants: dict[str, np.ndarray], values: dict[str, Value]) -> None:
+    def _add_constant(
+        self, name: str, tensor: Tensor, where: str, constants: dict[str, np.ndarray], values: dict[str, Value]
+    ) -> None:
+        """Its type is that of its data; a declaration may only agree."""
+        known = Value(name, tensor.element_type, tensor.array.shape)
+        if name in values and not _agrees(values[name], known):
+            self.findings.must(
+                "declared-type", f"constant {quote(name)} is declared as {values[name]!r}, but is {known!r}", where
+            )
         constants[name] = tensor.array
-        values[name] = Value(name, tensor.element_type, tensor.array.shape)
+        values[name] = known
 
     def _node(self, source: SourceNode, body: Body) -> Node:
         version = body.opsets.get(source.domain) or (1 if source.domain else NEWEST[""])
@@ -105,6 +118,33 @@ class GraphBuilder:
         if isinstance(value, Type):
             return _typed("", value)
         return value
+
+
+def _agrees(declared: Value, known: Value) -> bool:
+    if declared.element_type not in ("", known.element_type):
+        return False
+    shape = known.shape or ()
+    return declared.shape is None or (
+        len(declared.shape) == len(shape)
+        and all(not isinstance(a, int) or a == b for a, b in zip(declared.shape, shape, strict=True))
+    )
+
+
+def _lengths_of_defaults(source: SourceGraph, graph: Graph, findings: Findings) -> dict[str, int]:
+    """What an input's frozen default says about the dimension variables in its declared shape."""
+    lengths: dict[str, int] = {}
+    for value in source.inputs:
+        if value.name not in graph.constants or value.type is None or value.type.shape is None:
+            continue
+        for dimension, length in zip(value.type.shape, graph.constants[value.name].shape, strict=True):
+            if isinstance(dimension, str) and lengths.setdefault(dimension, length) != length:
+                findings.must(
+                    "dimension-contradicts",
+                    f"dimension {quote(dimension)} must be one number; by the defaults of the graph's inputs it is "
+                    f"{lengths[dimension]} and {length}",
+                    value.where,
+                )
+    return lengths
 
 
 def value_of(source: SourceValue) -> Value:

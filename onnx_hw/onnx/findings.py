@@ -20,9 +20,14 @@ def quote(text: str, limit: int = 80) -> str:
 
 
 def _escape(character: str) -> str:
-    if character in '"\\':
-        return "\\" + character
-    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+    return "\\" + character if character in '"\\' else printable(character)
+
+
+def printable(text: str) -> str:
+    """Text with control characters escaped: what a file says must not command the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 @dataclass
@@ -70,14 +75,14 @@ class Findings:
 
     def note(self, text: str) -> None:
         """Keep a fact for the report, once."""
-        if text not in self.notes:
-            self.notes.append(text)
+        if printable(text) not in self.notes:
+            self.notes.append(printable(text))
 
     def _add(self, to: list[Problem], code: str, message: str, where: str, hint: str, stage: str) -> None:
         self.refusals += to is self.problems
         count = self._seen[code] = self._seen.get(code, 0) + 1
         if count <= SHOWN_PER_CODE:
-            to.append(Problem(code, message, where, hint, stage))
+            to.append(Problem(code, printable(message), printable(where), printable(hint), stage))
         elif count == SHOWN_PER_CODE + 1:
             to.append(Problem(code, "further findings of this kind are not listed", "", "", stage))
 

@@ -434,3 +434,26 @@ def test_huge_claims_cost_nothing(tmp_path):
     report = checked(tmp_path, content)
     assert report.valid
     assert set(codes(report)) == {"capability:tensor-too-large"}
+
+
+def test_a_default_binds_its_dimensions(tmp_path):
+    content = model(
+        [make_node("Add", ["x", "w"], ["y"])],
+        inputs=[value("x", ("N", 2)), value("w", ("N", 2))],
+        outputs=[value("y", ("N", 2))],
+        constants=[tensor("w", TensorProto.FLOAT, (3, 2), [1] * 6)],
+    )
+    report = checked(tmp_path, content)
+    assert report.summary["inputs"] == ["x: float[3,2]"]
+    assert "dimensions are bound by defaults of inputs: N = 3" in report.notes
+    content.graph.initializer.append(tensor("u", TensorProto.FLOAT, (1,), [1]))
+    content.graph.input.append(value("u", ("N",)))
+    assert codes(checked(tmp_path, content)) == ["validate:dimension-contradicts"]
+
+
+def test_a_constant_is_what_its_data_is(tmp_path):
+    content = model(
+        [make_node("Constant", [], ["w"], value_floats=[1.0, 2.0]), make_node("Add", ["x", "w"], ["y"])],
+        values=[value("w", (3,))],
+    )
+    assert codes(checked(tmp_path, content)) == ["validate:declared-type"]
