@@ -18,6 +18,7 @@ class ExitCode(IntEnum):
     DOES_NOT_FIT = 2  # resources, or an asked-for clock
     TOOL_FAILED = 3  # yosys, nextpnr, a compiler ...
     MISMATCH = 4  # the circuit differs from the golden model
+    BUG = 70  # of onnx-hw itself; EX_SOFTWARE of sysexits.h
     INTERRUPTED = 130
 
 

@@ -41,11 +41,11 @@ def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
 def cores(design: Design) -> Table:
     """One row a core, the busiest one marked, and a total."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 1), header_style="bold")
-    table.add_column("node")
-    table.add_column("operator")
+    table.add_column("node", overflow="fold")
+    table.add_column("operator", no_wrap=True)
     for name in ("fold", "cycles", "lanes", "DSP", "LUT", "BRAM"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     busiest = design.bottleneck
     for core in design.nodes:
         fold = f"{core.folding.in_lanes}×{core.folding.out_lanes}"

@@ -20,10 +20,10 @@ def shown(what, width=100):
 def test_full_summary():
     assert shown(summary(FULL, Path("digits-ecp5"))) == (
         "\n"
-        "node    operator   fold   cycles   lanes   DSP     LUT   BRAM                \n"
-        "conv1   matmul      1×4    1,152       4     5     812      2   ← bottleneck \n"
-        "conv2   matmul      8×4      576      32    34   3,904      9                \n"
-        "total                      1,152      36    39   4,716     11                \n"
+        "node    operator   fold   cycles   lanes   DSP     LUT   BRAM               \n"
+        "conv1   matmul      1×4    1,152       4     5     812      2   ← bottleneck\n"
+        "conv2   matmul      8×4      576      32    34   3,904      9               \n"
+        "total                      1,152      36    39   4,716     11               \n"
         "\n"
         " LUT4  [=         ]   9%    7,120 of 83,640\n"
         " FF    [=         ]   7%    6,001 of 83,640\n"

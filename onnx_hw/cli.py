@@ -1,0 +1,270 @@
+"""The command line: arguments become options, options go to ``onnx_hw.flow``, values that come back are shown.
+
+Nothing is decided here. What a command imports it imports when it runs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from onnx_hw import __version__
+from onnx_hw.errors import ExitCode
+from onnx_hw.failures import explain
+from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Engine, RunOptions, Stage
+from onnx_hw.terminal import Terminal
+
+FILE = click.Path(path_type=Path)
+
+
+@dataclass
+class Session:
+    """One call of the command.
+
+    Attributes:
+        terminal: where it speaks.
+        folder: its output folder, once that is known; the traceback of a bug goes there.
+    """
+
+    terminal: Terminal = field(default_factory=Terminal)
+    folder: Path | None = None
+
+
+class CommandLine(click.Group):
+    """The group of all commands; the one place that catches everything and turns it into words and an exit code."""
+
+    def main(self, *arguments: Any, **settings: Any) -> NoReturn:
+        session = Session()
+        try:
+            with _ended_politely():
+                ended = super().main(*arguments, **{**settings, "standalone_mode": False, "obj": session})
+            code = int(ended or ExitCode.OK)
+        except SystemExit as stopped:
+            code = stopped.code if isinstance(stopped.code, int) else ExitCode.USAGE
+        except BaseException as error:
+            ending = explain(error, session.folder)
+            code = ending.exit_code
+            session.terminal.problems(ending.problems)
+            if code is ExitCode.INTERRUPTED:
+                session.terminal.note("interrupted")
+        sys.exit(int(code))
+
+
+@contextmanager
+def _ended_politely() -> Iterator[None]:
+    """A request to end (SIGTERM, SIGHUP) unwinds the stack as Ctrl-C does, so that running tools are ended too."""
+    signals = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
+
+    def stop(number: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, stop) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@click.group(cls=CommandLine, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="onnx-hw", message="%(prog)s %(version)s")
+@click.pass_context
+def main(context: click.Context) -> int:
+    """An ONNX model in, a proven FPGA bitstream out.
+
+    \b
+    onnx-hw build digits.onnx                           model to bitstream
+    onnx-hw check model.onnx                            can it be built, and if not, why
+    onnx-hw run model.onnx --inputs x.npz --engine golden
+    """
+    if context.invoked_subcommand is not None:
+        return ExitCode.OK
+    click.echo(context.get_help())
+    return ExitCode.USAGE
+
+
+MODEL = click.argument("model", type=FILE)
+BOARD = click.option("--board", default=DEFAULT_BOARD, show_default=True, metavar="NAME", help="See `onnx-hw boards`.")
+CALIBRATION = click.option(
+    "--calibration", type=FILE, metavar="X.npz", help="Samples to learn a float model's ranges from."
+)
+MULTIPLIERS = click.option("--multipliers", type=click.IntRange(min=1), metavar="N", help="At most so many MAC lanes.")
+FOLDING = click.option("--folding", type=FILE, metavar="FILE", help="Lanes of every core; a build writes folding.toml.")
+VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tools print.")
+
+
+@main.command(short_help="From the model to a proven bitstream.")
+@MODEL
+@BOARD
+@click.option("--out", type=FILE, metavar="DIR", help="Everything is written here.  [default: MODEL-BOARD]")
+@click.option("--inputs", type=FILE, metavar="X.npz", help="Samples to prove with; `labels` may say their classes.")
+@CALIBRATION
+@MULTIPLIERS
+@FOLDING
+@click.option("--clock", type=click.FloatRange(min=0, min_open=True), metavar="MHZ", help="To miss it is an error.")
+@click.option(
+    "--stop-after", type=click.Choice([s.value for s in Stage]), default=Stage.PACK.value, metavar="STAGE",
+    help=f"Leave out what comes after it; one of {', '.join(Stage)}.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, to standard output.")
+@VERBOSE
+@click.pass_obj
+def build(
+    session: Session,
+    model: Path,
+    board: str,
+    out: Path | None,
+    inputs: Path | None,
+    calibration: Path | None,
+    multipliers: int | None,
+    folding: Path | None,
+    clock: float | None,
+    stop_after: str,
+    as_json: bool,
+    verbose: bool,
+) -> int:
+    """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
+    from onnx_hw import flow
+    from onnx_hw.report.show import summary
+
+    options = BuildOptions(model, board, out, inputs, calibration, multipliers, folding, clock, Stage(stop_after))
+    session.folder, terminal = options.folder, session.terminal
+    terminal.verbose = verbose
+    terminal.expect(options.stages)
+    terminal.note(f"onnx-hw {__version__}   {model} → {options.folder} for {board}")
+    built = flow.build(options, terminal)
+    if as_json:
+        terminal.data(built.report.to_json())
+    terminal.show(summary(built.report, built.folder), aside=as_json)
+    return built.exit_code
+
+
+@main.command(short_help="Compute a model's outputs.")
+@MODEL
+@click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array per graph input.")
+@click.option(
+    "--engine", type=click.Choice([e.value for e in Engine]), required=True,
+    help="The ONNX operators, the integer network, or the circuit.",
+)  # fmt: skip
+@click.option("--out", type=FILE, metavar="Y.npz", help="Write the outputs, one array per graph output.")
+@BOARD
+@CALIBRATION
+@MULTIPLIERS
+@FOLDING
+@VERBOSE
+@click.pass_obj
+def run(
+    session: Session,
+    model: Path,
+    inputs: Path,
+    engine: str,
+    out: Path | None,
+    board: str,
+    calibration: Path | None,
+    multipliers: int | None,
+    folding: Path | None,
+    verbose: bool,
+) -> None:
+    """Compute the outputs of MODEL for samples."""
+    from onnx_hw import flow
+    from onnx_hw.report.outputs import described
+    from onnx_hw.samples import write_samples
+
+    session.terminal.verbose = verbose
+    options = RunOptions(model, inputs, Engine(engine), board, calibration, multipliers, folding)
+    outputs = flow.run(options, session.terminal)
+    if out is not None:
+        write_samples(out, outputs)
+    session.terminal.show(described(outputs))
+
+
+def _bound(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
+    """``("N=1",)`` as ``{"N": 1}``."""
+    sizes = {}
+    for text in given:
+        name, equals, size = text.rpartition("=")
+        if not equals or not name or not size.isdecimal():
+            raise click.BadParameter(f"it must be NAME=N with a whole number N, not {text!r}", context, parameter)
+        sizes[name] = int(size)
+    return sizes
+
+
+@main.command(short_help="Say what is wrong with a model.")
+@MODEL
+@BOARD
+@click.option(
+    "--dim", "dimensions", multiple=True, callback=_bound, metavar="NAME=N",
+    help="Bind a symbolic dimension; repeatable.",
+)  # fmt: skip
+@click.option("--strict", is_flag=True, help="Refuse what the specification only advises against.")
+@click.option("--lenient", is_flag=True, help="Accept faults that known exporters make.")
+@click.option("--newer", is_flag=True, help="Try versions of ONNX that are newer than onnx-hw.")
+@click.option("--onnx-only", is_flag=True, help="Leave out whether a circuit can be built.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything that was found as JSON.")
+@click.pass_obj
+def check(
+    session: Session,
+    model: Path,
+    board: str,
+    dimensions: dict[str, int],
+    strict: bool,
+    lenient: bool,
+    newer: bool,
+    onnx_only: bool,
+    as_json: bool,
+) -> int:
+    """Say everything that is wrong with MODEL, and everything that stands in the way of a circuit."""
+    from onnx_hw import flow
+    from onnx_hw.onnx.check import check as check_file
+    from onnx_hw.report.checked import Checked
+
+    report = check_file(model, strict=strict, lenient=lenient, newer=newer, dimensions=dimensions)
+    checked = Checked(report)
+    if report.verdict == "accepted" and not onnx_only:
+        checked = replace(checked, obstacles=flow.check_hardware(BuildOptions(model, board)))
+    terminal = session.terminal
+    if as_json:
+        terminal.data(checked.to_json())
+    else:
+        for warning in report.warnings:
+            terminal.warn(f"{warning.message} ({warning.where})" if warning.where else warning.message, warning.hint)
+        terminal.problems(checked.problems)
+        terminal.show(checked.text())
+    return ExitCode.USAGE if checked.problems else ExitCode.OK
+
+
+@main.command(short_help="List the boards.")
+@click.pass_obj
+def boards(session: Session) -> None:
+    """List the boards there are."""
+    from onnx_hw.report.boards import table
+
+    session.terminal.show(table())
+
+
+@main.command(short_help="Say which programs are found where.")
+@click.pass_obj
+def doctor(session: Session) -> int:
+    """Say which programs are found where, and how to get the others."""
+    from onnx_hw import doctor
+
+    findings = doctor.examine()
+    session.terminal.show(doctor.shown(findings))
+    return ExitCode.TOOL_FAILED if any(finding.stands_in_the_way for finding in findings) else ExitCode.OK
+
+
+@main.command(short_help="List the ONNX operators.")
+@click.pass_obj
+def ops(session: Session) -> None:
+    """List the ONNX operators that are known, and which of them become hardware (Markdown)."""
+    from onnx_hw.report.operators import operator_table
+
+    session.terminal.data(operator_table())

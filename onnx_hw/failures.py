@@ -1,0 +1,125 @@
+"""Whatever ends a command early, as problems to show and an exit code; the one place that words tools' errors."""
+
+from __future__ import annotations
+
+import errno
+import platform
+import shlex
+import sys
+import tempfile
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from onnx_hw import __version__
+from onnx_hw.errors import ExitCode, Problem, UserError, user_error
+from onnx_hw.spelling import did_you_mean
+from onnx_hw_sim.tools import ToolFailed, ToolMissing
+
+TRACEBACK_FILE = "traceback.txt"
+
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
+"""What no program can do anything about."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a command ended that did not end well; ``problems`` is empty when the user stopped it."""
+
+    exit_code: ExitCode
+    problems: tuple[Problem, ...] = ()
+
+
+def explain(error: BaseException, folder: Path | None = None) -> Ending:
+    """What to say about an exception.
+
+    Args:
+        folder: the output folder, if there is one; the traceback of a bug is written there, else to a temporary file.
+    """
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return Ending(ExitCode.INTERRUPTED)
+    if isinstance(error, click.ClickException):
+        return Ending(ExitCode.USAGE, (_usage_problem(error),))
+    known = as_user_error(error)
+    if known is not None:
+        return Ending(known.exit_code, known.problems)
+    return Ending(ExitCode.BUG, (_bug_problem(error, folder),))
+
+
+def as_user_error(error: BaseException) -> UserError | None:
+    """The same as something the user can mend, or None if it is not."""
+    if isinstance(error, UserError):
+        return error
+    if isinstance(error, ToolMissing):
+        return user_error(
+            "tool-missing",
+            f"the program {error.tool} must be there; looked at {', '.join(error.looked)}",
+            hint=f"{error.extra}, or name it in the environment variable {error.variable}; `onnx-hw doctor` shows all",
+            stage="tools",
+            exit_code=ExitCode.TOOL_FAILED,
+        )
+    if isinstance(error, ToolFailed):
+        said = "".join(f"\n    {line}" for line in error.last_lines)
+        return user_error(
+            "tool-failed",
+            f"{error.tool} failed: {error.reason}{f'; its last words:{said}' if said else ''}",
+            where=str(error.log),
+            hint="the file holds everything it printed",
+            stage="tools",
+            exit_code=ExitCode.TOOL_FAILED,
+        )
+    if isinstance(error, OSError) and error.errno in _DISK:
+        where = str(error.filename or "")
+        hint = "choose another folder with --out, or make room; temporary files follow the variable TMPDIR"
+        return user_error("disk", f"files must be writable: {error.strerror}", where=where, hint=hint, stage="output")
+    if isinstance(error, MemoryError):
+        detail = f": {error}" if str(error) else ""
+        return user_error("memory", f"the memory of this machine is used up{detail}", stage="machine")
+    return None
+
+
+def _usage_problem(error: click.ClickException) -> Problem:
+    """click's own message, with the nearest name and the command that shows what there is."""
+    message = error.format_message()
+    hint = ""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        hint = f"`{error.ctx.command_path} --help` shows how it is used"
+    if isinstance(error, click.NoSuchOption):
+        message = f"there is no option `{error.option_name}`"
+        hint = did_you_mean(error.option_name, error.possibilities or ()) or hint
+    return Problem("usage", message.removesuffix("."), hint=hint, stage="arguments")
+
+
+def _bug_problem(error: BaseException, folder: Path | None) -> Problem:
+    kind = type(error).__name__
+    return Problem(
+        "bug",
+        f"this is a bug of onnx-hw: {kind}{f': {error}' if str(error) else ''}",
+        where=str(_write_traceback(error, folder)),
+        hint="please report it with this file and, if you may share it, the model",
+    )
+
+
+def _write_traceback(error: BaseException, folder: Path | None) -> Path:
+    text = "\n".join(
+        (
+            f"onnx-hw {__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"$ {shlex.join(sys.argv)}",
+            "",
+            "".join(traceback.format_exception(error)),
+        )
+    )
+    if folder is not None and folder.is_dir():
+        place = folder / TRACEBACK_FILE
+        try:
+            place.write_text(text, encoding="utf-8", errors="backslashreplace")
+            return place
+        except OSError:
+            pass  # a folder that cannot be written may be what went wrong
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="onnx-hw-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+    ) as file:
+        file.write(text)
+        return Path(file.name)

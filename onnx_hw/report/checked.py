@@ -1,0 +1,64 @@
+"""What ``onnx-hw check`` answers: the verdict of the specification, and the obstacles to a circuit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from rich.text import Text
+
+from onnx_hw.errors import Problem
+from onnx_hw.onnx.check import Report
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Both halves of the answer.
+
+    Attributes:
+        report: what the file is, as ONNX.
+        obstacles: why no circuit can be built of it; None when that was not asked, or the file is not accepted.
+    """
+
+    report: Report
+    obstacles: tuple[Problem, ...] | None = None
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return (*self.report.problems, *(self.obstacles or ()))
+
+    def to_json(self) -> str:
+        """The report's keys, and ``obstacles``."""
+        obstacles = None if self.obstacles is None else [asdict(obstacle) for obstacle in self.obstacles]
+        return json.dumps({**self.report.to_json(), "obstacles": obstacles}, indent=2, ensure_ascii=False) + "\n"
+
+    def text(self) -> Text:
+        """The verdict, and what the file holds."""
+        report = self.report
+        lines = [f"{report.path}: {self._verdict()}"]
+        if report.summary:
+            lines.extend(_summary_lines(report))
+        lines.extend(f" note       {note}" for note in report.notes)
+        return Text("\n".join(lines))
+
+    def _verdict(self) -> str:
+        number = len(self.problems)
+        found = f"{number} problem{'s' if number != 1 else ''}"
+        if not self.report.valid:
+            return f"not a valid ONNX model, {found}"
+        if self.problems:
+            return f"valid ONNX that cannot be built, {found}"
+        return "valid ONNX" if self.obstacles is None else "can be built"
+
+
+def _summary_lines(report: Report) -> list[str]:
+    summary = report.summary
+    nodes = ", ".join(f"{count} {name}" if count > 1 else name for name, count in summary["nodes"].items())
+    opsets = ", ".join(f"{domain} {version}" for domain, version in summary["opsets"].items())
+    return [
+        f" inputs     {', '.join(summary['inputs']) or 'none'}",
+        f" outputs    {', '.join(summary['outputs']) or 'none'}",
+        f" nodes      {sum(summary['nodes'].values())}: {nodes}",
+        f" constants  {summary['parameters']:,} elements",
+        f" opsets     {opsets}; IR version {summary['ir_version']}",
+    ]

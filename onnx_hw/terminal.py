@@ -1,0 +1,150 @@
+"""Everything that is printed: one line a stage, warnings, problems, results.
+
+Results go to standard output, all the rest to standard error. On a terminal the line of the stage under way is
+rewritten until the stage ends; elsewhere only finished lines appear. Nothing depends on colour (``NO_COLOR``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from onnx_hw.errors import Problem
+from onnx_hw.follow_log import follow_log
+from onnx_hw.options import Stage
+from onnx_hw.progress import Running
+
+WIDEST = 110  # characters; a stage line on a wide terminal is still read at one glance
+PLAIN_WIDTH = 160  # of tables that go to a file or a pipe
+
+
+class Stream(Console):
+    """Standard output or standard error, written as it stands, whose reader may go away at any time."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
+        if not self.is_terminal:
+            self.width = PLAIN_WIDTH
+        reconfigure = getattr(self.file, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")  # an ASCII terminal is no reason to stop a build
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing more; Python's own flush at exit must not find the pipe either."""
+        self.quiet = True
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+        except (OSError, ValueError):
+            pass  # not a real file
+
+
+class Terminal:
+    """Where a command speaks; a ``Progress`` for flows.
+
+    Attributes:
+        out: standard output, for results.
+        err: standard error, for everything else.
+        verbose: show the tools' logs while they are written.
+    """
+
+    def __init__(self, verbose: bool = False) -> None:
+        self.out, self.err = Stream(), Stream(stderr=True)
+        self.verbose = verbose
+        self._expected: tuple[Stage, ...] = ()
+
+    def expect(self, stages: Iterable[Stage]) -> None:
+        """Number the stages: `` 3/8  schedule``. Those of an unknown plan have no number."""
+        self._expected = tuple(stages)
+
+    @contextmanager
+    def stage(self, stage: Stage) -> Iterator[Running]:
+        running = Running(stage)
+        outcome = "interrupted"
+        try:
+            with self._live(running), self._log(running):
+                yield running
+            outcome = ""
+        except Exception:
+            outcome = "failed"
+            raise
+        finally:
+            running.seconds = running.elapsed
+            ended = outcome or ("cached" if running.cached else duration(running.seconds))
+            self.err.print(self._line(running, ended, "red" if outcome else ""), soft_wrap=not self.err.is_terminal)
+
+    def warn(self, message: str, hint: str = "") -> None:
+        self.err.print(_said(Text("warning", "yellow"), message, hint=hint), soft_wrap=True)
+
+    def problems(self, problems: Iterable[Problem]) -> None:
+        """Everything that is wrong, an empty line between two of them."""
+        for k, problem in enumerate(problems):
+            head = Text(f"error[{problem.code}]", "bold red")
+            self.err.print(*([Text()] if k else []), _said(head, problem.message, problem.where, problem.hint),
+                           sep="\n", soft_wrap=True)  # fmt: skip
+
+    def note(self, text: str) -> None:
+        """A line on standard error."""
+        self.err.print(text, soft_wrap=True)
+
+    def show(self, result: RenderableType, aside: bool = False) -> None:
+        """A result on standard output; on standard error (``aside``) where that is for data alone."""
+        (self.err if aside else self.out).print(result, soft_wrap=isinstance(result, Text))
+
+    def data(self, text: str) -> None:
+        """Text for another program, to standard output, unchanged."""
+        self.out.out(text, end="", highlight=False)
+
+    def _live(self, running: Running) -> AbstractContextManager[object]:
+        if not self.err.is_terminal:
+            return nullcontext()
+
+        def line() -> RenderableType:
+            return self._line(running, duration(running.elapsed), "cyan")
+
+        return Live(console=self.err, get_renderable=line, refresh_per_second=8, transient=True)
+
+    def _log(self, running: Running) -> AbstractContextManager[object]:
+        if not self.verbose:
+            return nullcontext()
+        return follow_log(running, lambda line: self.err.print(Text(f"      {line}", "dim"), soft_wrap=True))
+
+    def _line(self, running: Running, ended: str, style: str) -> RenderableType:
+        number = self._number(running.stage)
+        if not self.err.is_terminal:
+            return Text(f"{number}{running.stage:<11}{running.fact:<80} {ended:>8}")
+        grid = Table.grid(padding=(0, 1), expand=True)
+        grid.width = min(self.err.width, WIDEST)
+        grid.add_column(width=len(number))
+        grid.add_column(width=10)
+        grid.add_column(ratio=1, overflow="fold")
+        grid.add_column(justify="right", no_wrap=True)
+        grid.add_row(number.rstrip(), Text(running.stage, style or "bold"), Text(running.fact), Text(ended, style))
+        return grid
+
+    def _number(self, stage: Stage) -> str:
+        if stage not in self._expected:
+            return " "
+        return f" {self._expected.index(stage) + 1}/{len(self._expected)}  "
+
+
+def duration(seconds: float) -> str:
+    """``0.4 s``, ``61.2 s``, ``13 min 59 s``."""
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def _said(head: Text, message: str, where: str = "", hint: str = "") -> Text:
+    """The one shape of every message: what must be and what was, where, how to mend it."""
+    text = Text.assemble(head, ": ", message)
+    for name, said in (("where", where), ("hint", hint)):
+        if said:
+            text.append(f"\n  {name:<6} ", "cyan").append(said)
+    return text

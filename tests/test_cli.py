@@ -1,0 +1,278 @@
+"""Every command, with a flow that only notes what it was asked: arguments, output streams, exit codes."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from material import EXAMPLES
+from onnx_hw import __version__, flow
+from onnx_hw.cli import main
+from onnx_hw.errors import ExitCode, Problem, UserError
+from onnx_hw.flow import Build
+from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
+from onnx_hw.report.schema import json_schema
+from onnx_hw_sim import tools
+from sample_report import FULL
+
+DIGITS = str(EXAMPLES / "digits" / "digits.onnx")
+
+
+class FakeBuild:
+    """Runs two stages and returns a ready report; ``raises`` in the second one if told to."""
+
+    def __init__(self) -> None:
+        self.options: BuildOptions | None = None
+        self.raises: BaseException | None = None
+        self.exit_code = ExitCode.OK
+
+    def __call__(self, options, progress):
+        self.options = options
+        with progress.stage(Stage.READ) as running:
+            running.fact = "9 nodes"
+        progress.warn("the clock is slow", "make it faster")
+        with progress.stage(Stage.QUANTIZE) as running:
+            running.cached = True
+            if self.raises is not None:
+                raise self.raises
+        return Build(options.folder, FULL, self.exit_code)
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    build = FakeBuild()
+    monkeypatch.setattr(flow, "build", build)
+    return build
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch, tmp_path):
+    """Commands may write into the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+# ---- build ----------------------------------------------------------------------------------------------------------
+
+
+def test_build_defaults(fake):
+    assert call("build", "m.onnx").exit_code == 0
+    assert fake.options == BuildOptions(Path("m.onnx"))
+    assert fake.options.folder == Path("m-ecp5")
+
+
+def test_build_every_option(fake):
+    arguments = "--board b --out o --inputs i.npz --calibration c.npz --multipliers 7 --folding f.toml --clock 62.5"
+    assert call("build", "m.onnx", *arguments.split(), "--stop-after", "route", "-v").exit_code == 0
+    assert fake.options == BuildOptions(
+        Path("m.onnx"), "b", Path("o"), Path("i.npz"), Path("c.npz"), 7, Path("f.toml"), 62.5, Stage.ROUTE
+    )
+
+
+def test_build_speaks_on_standard_error_and_answers_on_standard_output(fake):
+    done = call("build", "m.onnx", "--stop-after", "schedule")
+    lines = done.stderr.splitlines()
+    assert lines[0] == f"onnx-hw {__version__}   m.onnx → m-ecp5 for ecp5"
+    assert lines[1].split() == ["1/3", "read", "9", "nodes", "0.0", "s"]
+    assert lines[2:4] == ["warning: the clock is slow", "  hint   make it faster"]
+    assert lines[4].split() == ["2/3", "quantize", "cached"]
+    assert "← bottleneck" in done.stdout
+    assert "m-ecp5/report.json" in done.stdout
+
+
+def test_build_json_is_alone_on_standard_output(fake):
+    done = call("build", "m.onnx", "--json")
+    assert done.stdout == FULL.to_json()
+    jsonschema.validate(json.loads(done.stdout), json_schema())
+    assert "← bottleneck" in done.stderr
+
+
+def test_build_returns_the_exit_code_of_the_flow(fake):
+    fake.exit_code = ExitCode.DOES_NOT_FIT
+    assert call("build", "m.onnx").exit_code == 2
+
+
+@pytest.mark.parametrize("code", [ExitCode.USAGE, ExitCode.DOES_NOT_FIT, ExitCode.TOOL_FAILED, ExitCode.MISMATCH])
+def test_user_errors_are_shown_in_one_shape(fake, code):
+    fake.raises = UserError(Problem("a", "first", "here", "do this"), Problem("b", "second"), exit_code=code)
+    done = call("build", "m.onnx")
+    assert done.exit_code == code
+    assert done.stderr.endswith("error[a]: first\n  where  here\n  hint   do this\n\nerror[b]: second\n")
+    assert done.stderr.splitlines()[-6].split()[-1] == "failed"
+    assert done.stdout == ""
+
+
+def test_interrupted(fake):
+    fake.raises = KeyboardInterrupt()
+    done = call("build", "m.onnx")
+    assert done.exit_code == 130
+    assert done.stderr.endswith("interrupted\n\ninterrupted\n")  # click ends the line of the ^C
+    assert "Traceback" not in done.output
+
+
+def test_a_bug_is_one_sentence_and_a_file_in_the_output_folder(fake, tmp_path):
+    (tmp_path / "m-ecp5").mkdir()
+    fake.raises = ZeroDivisionError("by nothing")
+    done = call("build", "m.onnx")
+    assert done.exit_code == 70
+    assert "error[bug]: this is a bug of onnx-hw: ZeroDivisionError: by nothing\n" in done.stderr
+    assert "  where  m-ecp5/traceback.txt\n  hint   please report it" in done.stderr
+    assert "Traceback" not in done.output
+    written = Path("m-ecp5/traceback.txt").read_text()
+    assert "ZeroDivisionError: by nothing" in written
+    assert "test_cli.py" in written
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["build"],
+        ["build", "m.onnx", "--multipliers", "0"],
+        ["build", "m.onnx", "--multipliers", "many"],
+        ["build", "m.onnx", "--clock", "0"],
+        ["build", "m.onnx", "--stop-after", "lunch"],
+        ["run", "m.onnx", "--engine", "golden"],
+        ["run", "m.onnx", "--inputs", "x.npz", "--engine", "steam"],
+        ["check", "m.onnx", "--dim", "N"],
+        ["check", "m.onnx", "--dim", "N=-1"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_arguments(fake, arguments):
+    done = call(*arguments)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error[usage]: ")
+    assert f"hint   `main {arguments[0]} --help` shows how it is used" in done.stderr
+    assert fake.options is None
+
+
+def test_nearest_names():
+    assert call("build", "m.onnx", "--bord", "ecp5").stderr == (
+        "error[usage]: there is no option `--bord`\n  hint   did you mean `--board`?\n"
+    )
+    assert "build" in call("biuld").stderr
+
+
+# ---- run ------------------------------------------------------------------------------------------------------------
+
+
+def test_run(monkeypatch):
+    asked = []
+
+    def fake_run(options, progress):
+        asked.append(options)
+        return {"y": np.arange(6, dtype=np.int8).reshape(2, 3)}
+
+    monkeypatch.setattr(flow, "run", fake_run)
+    done = call("run", "m.onnx", "--inputs", "x.npz", "--engine", "simulation", "--out", "y.npz", "--multipliers", "4")
+    assert done.exit_code == 0
+    assert asked == [RunOptions(Path("m.onnx"), Path("x.npz"), Engine.SIMULATION, multipliers=4)]
+    assert done.stdout == "y: int8[2, 3]\n[[0 1 2]\n [3 4 5]]\n"
+    with np.load("y.npz") as written:
+        np.testing.assert_array_equal(written["y"], [[0, 1, 2], [3, 4, 5]])
+
+
+def test_run_without_a_place_for_its_outputs(monkeypatch):
+    monkeypatch.setattr(flow, "run", lambda options, progress: {"y": np.zeros(1)})
+    done = call("run", "m.onnx", "--inputs", "x.npz", "--engine", "golden", "--out", "no/such/folder/y.npz")
+    assert done.exit_code == 1
+    assert "error[samples-write]" in done.stderr
+
+
+# ---- check ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hardware(monkeypatch):
+    """What stands in the way of a circuit; a test may change the list."""
+    obstacles: list[Problem] = []
+    monkeypatch.setattr(flow, "check_hardware", lambda options: tuple(obstacles), raising=False)
+    return obstacles
+
+
+def test_check_a_model_that_can_be_built(hardware):
+    done = call("check", DIGITS)
+    assert done.exit_code == 0
+    assert done.stdout.startswith(f"{DIGITS}: can be built\n inputs     image: float[1,1,8,8]\n")
+    assert "2 Conv" in done.stdout
+
+
+def test_check_names_the_obstacles_to_a_circuit(hardware):
+    hardware.append(Problem("odd", "no circuit does this", 'graph.node[3](Odd "x")'))
+    done = call("check", DIGITS)
+    assert done.exit_code == 1
+    assert 'error[odd]: no circuit does this\n  where  graph.node[3](Odd "x")' in done.stderr
+    assert "valid ONNX that cannot be built, 1 problem" in done.stdout
+    assert call("check", DIGITS, "--onnx-only").exit_code == 0
+    found = json.loads(call("check", DIGITS, "--json").stdout)
+    assert (found["verdict"], found["problems"]) == ("accepted", [])
+    assert [problem["code"] for problem in found["obstacles"]] == ["odd"]
+
+
+def test_check_a_file_that_is_no_model(hardware):
+    Path("page.onnx").write_text("<!DOCTYPE html><title>Sign in</title>")
+    done = call("check", "page.onnx")
+    assert done.exit_code == 1
+    assert "not a valid ONNX model" in done.stdout
+    assert done.stderr.startswith("error[")
+    found = json.loads(call("check", "page.onnx", "--json").stdout)
+    assert (found["verdict"], found["stage"], found["obstacles"]) == ("refused", "parse", None)
+
+
+def test_check_binds_dimensions_of_the_model_only(hardware):
+    done = call("check", DIGITS, "--dim", "N=3")
+    assert done.exit_code == 1
+    assert "error[dimension-unknown]" in done.stderr
+
+
+# ---- the small ones -------------------------------------------------------------------------------------------------
+
+
+def test_version():
+    assert call("--version").stdout == f"onnx-hw {__version__}\n"
+
+
+def test_no_command_shows_the_help():
+    done = call()
+    assert done.exit_code == 1
+    for name in ("build", "run", "check", "boards", "doctor", "ops"):
+        assert f"\n  {name} " in done.output
+
+
+def test_boards():
+    done = call("boards")
+    assert done.exit_code == 0
+    assert "ecp5" in done.stdout
+    assert "83,640" in done.stdout
+
+
+def test_ops():
+    lines = call("ops").stdout.splitlines()
+    conv = next(line for line in lines if line.startswith("| Conv "))
+    assert [cell.strip() for cell in conv.split("|")[2:4]] == ["1, 11, 22", "yes"]
+    assert conv.split("|")[4].strip().startswith("yes")
+    assert next(line for line in lines if line.startswith("| LSTM ")).split("|")[4].strip() == ""
+
+
+def test_doctor_says_what_is_missing(monkeypatch):
+    real = tools.find
+
+    def find(name):
+        if name in ("yosys", "c++"):
+            raise tools.ToolMissing(name, ("PATH",), name.upper())
+        return replace(real("ecppack"), name=name, wheel=None, command=("echo", "9.9"), found="PATH")
+
+    monkeypatch.setattr(tools, "find", find)
+    done = call("doctor")
+    assert done.exit_code == 3
+    assert 'yosys: pip install "onnx-hw[tools]", or set YOSYS\n' in done.stdout
+    assert "a build cannot be finished without yosys\n" in done.stdout
+    assert "c++: " in done.stdout
+    assert "slow simulator" in done.stdout
