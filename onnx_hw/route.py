@@ -1,4 +1,4 @@
-"""The last two stages: place and route by nextpnr, the bitstream by ecppack."""
+"""Place and route, and the bitstream: nextpnr puts the cells on the chip, ecppack writes the file."""
 
 from __future__ import annotations
 
@@ -6,34 +6,53 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from onnx_hw.build_folder import BuildFolder, Made
-from onnx_hw.synthesize import Cells, Synthesis
+from onnx_hw.synthesize import SynthesisResult
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.pins import constraints
 from onnx_hw_sim import tools
+from onnx_hw_sim.tools import Tool
 
-SEED = 1
-REPORT = "report.json"
-CONFIGURATION = "configuration.txt"
-BITSTREAM = "bitstream.bit"
+__all__ = ["RouteResult", "Utilisation", "pack", "route"]
+
+STAGE = "route"
+_CONSTRAINTS = "pins.lpf"
+_CONFIGURATION = "top.config"
+_REPORT = "report.json"
+BITSTREAM = "top.bit"
+
+# router1, nextpnr's default, had not finished a design of 100 multipliers when router2 had after a tenth of the time.
+_OPTIONS = ("--router", "router2", "--timing-allow-fail")
 
 
 @dataclass(frozen=True)
-class Route:
-    """A placed and routed circuit.
+class Utilisation:
+    """Sites of one kind."""
+
+    used: int
+    available: int
+
+
+@dataclass(frozen=True)
+class RouteResult:
+    """A design on its chip.
 
     Attributes:
-        made: the stage's folder.
-        fmax_mhz: the greatest clock at which every path between flip-flops is fast enough.
-        target_mhz: the clock that was aimed at.
-        cells: what it takes of the chip, as placed.
+        fmax_mhz: the fastest clock under which every path meets its timing, of the slowest clock domain.
+        target_mhz: what was asked for.
+        utilisation: sites by nextpnr's name for them, such as ``TRELLIS_COMB``.
+        critical_path: the registers at both ends of the slowest path, by cell name.
+        configuration: the text ecppack reads.
+        made: digest and provenance of the files.
     """
 
-    made: Made
     fmax_mhz: float
     target_mhz: float
-    cells: Cells
+    utilisation: Mapping[str, Utilisation]
+    critical_path: tuple[str, ...]
+    configuration: Path
+    made: Made
 
     @property
     def timing_met(self) -> bool:
@@ -41,73 +60,82 @@ class Route:
 
 
 def route(
-    folder: BuildFolder,
-    synthesis: Synthesis,
+    build: BuildFolder,
+    synthesis: SynthesisResult,
     board: Board,
-    pin_of: Mapping[str, str],
+    constraints: str,
     clock_mhz: float,
     *,
+    seed: int = 1,
+    nextpnr: Tool | None = None,
     on_log: Callable[[Path], None] = lambda log: None,
-    on_first_run: Callable[[tools.Tool], None] | None = None,
-) -> Route:
-    """Place and route with a fixed seed.
+    on_first_run: Callable[[Tool], None] | None = None,
+) -> RouteResult:
+    """Place and route a netlist. Missing the clock is no error here; see ``RouteResult.timing_met``.
+
+    Args:
+        constraints: text of an LPF file, see ``onnx_hw.board.pin_constraints``.
+        clock_mhz: the clock to aim at.
+        seed: of the placer; another one moves Fmax by some 10 %.
 
     Raises:
         ToolMissing, ToolFailed: nextpnr.
     """
-    nextpnr = tools.find("nextpnr-ecp5")
-    pads = constraints(board, pin_of, clock_mhz)
-    netlist = synthesis.netlist
-    # router2: the default router does not come to an end with many multipliers
-    options = [*board.nextpnr_options, "--router", "router2", "--seed", str(SEED), "--timing-allow-fail"]
+    nextpnr = nextpnr or tools.find("nextpnr-ecp5")
+    options = [*board.nextpnr_options, *_OPTIONS, "--seed", str(seed), "--freq", f"{clock_mhz:g}"]
 
-    def make(place: Path) -> None:
-        (place / "pads.lpf").write_text(pads)
-        (place / "netlist.json").write_bytes(netlist.read_bytes())  # the wheels see only the folder they run in
-        log = place / "nextpnr.log"
+    def make(folder: Path) -> None:
+        (folder / _CONSTRAINTS).write_text(constraints)
+        log = folder / "nextpnr.log"
         on_log(log)
-        arguments = [*options, "--json", "netlist.json", "--lpf", "pads.lpf", "--textcfg", CONFIGURATION]
-        arguments += ["--report", REPORT, "-q", "-l", "nextpnr.log"]
-        try:
-            tools.run(nextpnr, arguments, cwd=place, log=place / "output.log", on_first_run=on_first_run)
-        finally:
-            (place / "netlist.json").unlink(missing_ok=True)
+        # Run in the build's folder, because the netlist lies in another stage's.
+        here, netlist = folder.relative_to(build.path), synthesis.netlist.relative_to(build.path)
+        files = ["--json", str(netlist), "--lpf", str(here / _CONSTRAINTS)]
+        files += ["--textcfg", str(here / _CONFIGURATION), "--report", str(here / _REPORT)]
+        tools.run(nextpnr, [*options, *files], cwd=build.path, log=log, on_first_run=on_first_run)
 
     inputs = {
-        "netlist": synthesis.made.files["netlist.json"],
-        "pads": pads,
+        "netlist": synthesis.made.files[synthesis.netlist.name],
+        "constraints": constraints,
         "options": options,
         "nextpnr": nextpnr.version,
     }
-    made = folder.stage("route", inputs, make)
-    told = json.loads((made.folder / REPORT).read_text())
-    used = {name: entry["used"] for name, entry in told["utilization"].items()}
-    return Route(
-        made,
-        fmax_mhz=min((clock["achieved"] for clock in told["fmax"].values()), default=0.0),
+    made = build.stage(STAGE, inputs, make)
+    report = json.loads((made.folder / _REPORT).read_text())
+    slowest = min(report["fmax"], key=lambda clock: report["fmax"][clock]["achieved"])
+    return RouteResult(
+        fmax_mhz=round(report["fmax"][slowest]["achieved"], 2),
         target_mhz=clock_mhz,
-        cells=Cells(used["TRELLIS_COMB"], used["TRELLIS_FF"], used["MULT18X18D"], used["DP16KD"]),
+        utilisation={
+            kind: Utilisation(sites["used"], sites["available"]) for kind, sites in report["utilization"].items()
+        },
+        critical_path=_ends_of_critical_path(report, slowest),
+        configuration=made.folder / _CONFIGURATION,
+        made=made,
     )
 
 
-def pack(
-    folder: BuildFolder, routed: Route, *, on_first_run: Callable[[tools.Tool], None] | None = None
-) -> tuple[Made, Path]:
-    """(the stage, the bitstream).
+def pack(build: BuildFolder, routed: RouteResult, *, ecppack: Tool | None = None) -> Path:
+    """Write the bitstream; the same design gives the same bytes.
 
     Raises:
         ToolMissing, ToolFailed: ecppack.
     """
-    ecppack = tools.find("ecppack")
-    source = routed.made.folder / CONFIGURATION
+    ecppack = ecppack or tools.find("ecppack")
 
-    def make(place: Path) -> None:
-        copy = place / CONFIGURATION
-        copy.write_bytes(source.read_bytes())
-        arguments = ["--compress", CONFIGURATION, BITSTREAM]
-        tools.run(ecppack, arguments, cwd=place, log=place / "ecppack.log", on_first_run=on_first_run)
-        copy.unlink()
+    def make(folder: Path) -> None:
+        here = folder.relative_to(build.path)
+        arguments = ["--compress", "--input", str(routed.configuration.relative_to(build.path))]
+        arguments += ["--bit", str(here / BITSTREAM)]
+        tools.run(ecppack, arguments, cwd=build.path, log=folder / "ecppack.log")
 
-    inputs = {"configuration": routed.made.files[CONFIGURATION], "ecppack": ecppack.version}
-    made = folder.stage("pack", inputs, make)
-    return made, made.folder / BITSTREAM
+    inputs = {"configuration": routed.made.files[routed.configuration.name], "ecppack": ecppack.version}
+    return build.stage("bitstream", inputs, make).folder / BITSTREAM
+
+
+def _ends_of_critical_path(report: Mapping[str, Any], clock: str) -> tuple[str, ...]:
+    """Paths between the pads and the clock domain are listed too, but say nothing about the clock."""
+    for path in report["critical_paths"]:
+        if clock in path["from"] and clock in path["to"]:
+            return path["path"][0]["from"]["cell"], path["path"][-1]["to"]["cell"]
+    return ()

