@@ -30,7 +30,7 @@ def build_model(source: SourceModel, path: Path | None, findings: Findings) -> M
         findings.note(f"dimensions are bound by defaults of inputs: {bound}")
         graph = substituted(graph, lengths)
     name = path.stem if path is not None else source.graph.name
-    return Model(name, graph, source.opsets, source.ir_version, path, tuple(findings.notes))
+    return Model(name, graph, source.opsets, source.ir_version, path, tuple(findings.notes), source.producer)
 
 
 @dataclass(frozen=True)

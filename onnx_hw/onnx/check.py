@@ -27,7 +27,7 @@ class Report:
         problems: every refusal, those of the first stage first.
         warnings: what is accepted, but should be mended.
         notes: facts worth knowing.
-        summary: ``ir_version``, ``opsets``, ``inputs``, ``outputs``, ``nodes`` (number by operator), ``parameters``
+        summary: ``producer``, ``ir_version``, ``opsets``, ``inputs``, ``outputs``, ``nodes`` (number by operator), ``parameters``
             (elements of all constants); empty when the file is not valid.
     """
 
@@ -94,6 +94,7 @@ def _summary(model: Model) -> dict[str, Any]:
         name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         count[name] = count.get(name, 0) + 1
     return {
+        "producer": model.producer,
         "ir_version": model.ir_version,
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "inputs": [repr(value) for value in graph.inputs],

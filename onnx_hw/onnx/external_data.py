@@ -39,10 +39,10 @@ class SideFiles:
     """The files beside one model; each is opened once.
 
     Attributes:
-        folder: where the model lies; None for a model given as bytes, which has no side files.
+        folder: where the model lies.
     """
 
-    folder: Path | None
+    folder: Path
     _open: dict[str, MappedFile | None] = field(default_factory=dict)
     _sums: dict[str, str] = field(default_factory=dict)
 
@@ -99,15 +99,6 @@ class SideFiles:
         name = "/".join(part for part in location.split("/") if part not in ("", "."))
         if name in self._open and self._open[name] is not None:
             return self._open[name]
-        if self.folder is None:
-            _refuse(
-                findings,
-                "external-no-folder",
-                f"external data {quote(location)} needs a folder to lie in, but the model was given as bytes",
-                where,
-                "read the model from its file",
-            )
-            return None
         try:
             self._open[name] = _map(self.folder, name, where, findings)
         except (OSError, ValueError) as error:

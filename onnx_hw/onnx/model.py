@@ -117,6 +117,7 @@ class Model:
         opsets: imported version by domain.
         path: where it was read from, if anywhere.
         notes: facts worth a line in the report (ignored training info, batch bound to 1, ...).
+        producer: name and version of the program that wrote the file, or "".
     """
 
     name: str
@@ -125,6 +126,7 @@ class Model:
     ir_version: int
     path: Path | None = None
     notes: tuple[str, ...] = ()
+    producer: str = ""
 
     def __repr__(self) -> str:
         return f"Model {self.name}\n{self.graph!r}"

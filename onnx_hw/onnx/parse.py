@@ -22,11 +22,7 @@ def parse_file(path: Path) -> Any:
     Raises:
         UserError: stage ``parse``; the file is missing, unreadable, no regular file, or not an ONNX model.
     """
-    return parse_bytes(_content(path), str(path))
-
-
-def parse_bytes(data: bytes, name: str = "the model") -> Any:
-    """The ``ModelProto`` message in ``data``; ``name`` says in errors where the bytes come from."""
+    data, name = _content(path), str(path)
     _refuse_what_is_no_model(data, name)
     message = ModelProto()
     try:

@@ -170,9 +170,10 @@ class SourceFunction:
 
 @dataclass(frozen=True, slots=True)
 class SourceModel:
-    """A whole file."""
+    """A whole file; ``producer`` is the exporter's name and version, for people."""
 
     ir_version: int
     opsets: dict[str, int]
     graph: SourceGraph
     functions: tuple[SourceFunction, ...]
+    producer: str

@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx_hw.onnx.attributes import AttributeReader
 from onnx_hw.onnx.external_data import SideFiles
-from onnx_hw.onnx.findings import Findings, quote
+from onnx_hw.onnx.findings import Findings, printable, quote
 from onnx_hw.onnx.opsets import domain_of, read_opsets
 from onnx_hw.onnx.source import (
     SourceConstant,
@@ -45,6 +45,11 @@ class Translator:
             graph=self.graph(message.graph, "graph"),
             functions=tuple(
                 self.function(function, index, message.ir_version) for index, function in enumerate(message.functions)
+            ),
+            producer=" ".join(
+                printable(field.decode("utf-8", "backslashreplace"))
+                for field in (message.producer_name, message.producer_version)
+                if field
             ),
         )
 
