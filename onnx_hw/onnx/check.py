@@ -27,8 +27,8 @@ class Report:
         problems: every refusal, those of the first stage first.
         warnings: what is accepted, but should be mended.
         notes: facts worth knowing.
-        summary: ``producer``, ``ir_version``, ``opsets``, ``inputs``, ``outputs``, ``nodes`` (number by operator), ``parameters``
-            (elements of all constants); empty when the file is not valid.
+        summary: ``producer``, ``ir_version``, ``opsets``, ``inputs``, ``outputs``, ``nodes`` (number by operator),
+            ``parameters`` (elements of all constants); empty when the file is not valid.
     """
 
     path: str
