@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from hypothesis import assume
@@ -20,6 +21,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Folding, Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
 
 
@@ -75,6 +77,12 @@ class Builder:
         leaves = self.lanes(outputs, least=-(-products // self.operations))
         return self.append(MatMul(columns.tensor, weights), Folding(cut, leaves), columns)[0]
 
+    def requantization(self, x: Stream) -> Stream:
+        """Back to three bits, so that another convolution may follow."""
+        scale = Fraction(1, self.draw(st.integers(1, 2 ** max(1, x.tensor.dtype.bits - 2))))
+        operator = Requantize(x.tensor, (scale,), (Fraction(0),), -4, 3, self.draw(st.integers(-4, 3)), Int(3))
+        return self.append(operator, Folding(x.lanes, x.lanes), x)[0]
+
     def pool(self, x: Stream) -> Stream:
         strides = self.draw(st.sampled_from([(1, 1), (2, 2)]))
         pads = self.draw(st.sampled_from([(0, 0, 0, 0), (1, 0, 0, 1)]))
@@ -90,16 +98,22 @@ class Builder:
         kind = self.draw(st.sampled_from(["convolution", "convolution", "pool", "gearbox"]))
         if kind == "convolution":
             kernel, stride = self.draw(st.sampled_from([(1, 1), (2, 1), (3, 1), (3, 2), (1, 2)]))
-            return self.convolution(x, kernel, stride, self.draw(st.integers(1, 5)))
+            y = self.convolution(x, kernel, stride, self.draw(st.integers(1, 5)))
+            return self.requantization(y) if self.draw(st.booleans()) else y
         if kind == "pool":
             return self.pool(x)
         return self.on_lanes(x, self.lanes(x.tensor.channels))
 
 
 @st.composite
-def chains(draw: st.DrawFn, operations: int) -> Design:
-    """Two to four stages in a line, some reduced to a vector at the end."""
-    shape = draw(st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5)))
+def chains(draw: st.DrawFn, size: int, operations: int) -> Design:
+    """Two to four stages in a line, some reduced to a vector at the end.
+
+    Args:
+        size: most rows, columns and channels of the input.
+        operations: no engine has more per frame.
+    """
+    shape = draw(st.tuples(*[st.integers(1, size)] * 3))
     builder = Builder(draw, shape, operations)
     x = builder.input
     for _ in range(draw(st.integers(2, 4))):
@@ -111,9 +125,9 @@ def chains(draw: st.DrawFn, operations: int) -> Design:
 
 
 @st.composite
-def residuals(draw: st.DrawFn, operations: int) -> Design:
+def residuals(draw: st.DrawFn, size: int, operations: int) -> Design:
     """``x + f(x)``: the short branch must hold what the long one keeps, and does not always."""
-    shape = draw(st.tuples(st.integers(2, 6), st.integers(3, 6), st.integers(1, 4)))
+    shape = draw(st.tuples(st.integers(2, size), st.integers(2, size), st.integers(1, size - 1)))
     builder = Builder(draw, shape, operations)
     x = builder.input
     copies = builder.append(Fork(x.tensor, draw(st.integers(2, 3))), Folding(x.lanes, x.lanes), x)

@@ -10,7 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from drawn import MOST_OPERATIONS, gearboxes, matmuls, pools, touches_the_image, windows
-from networks import Sketch, alone, no_stall, unequal_branches
+from drawn_networks import chains, residuals
+from networks import Sketch, alone, no_stall, random_stall, unequal_branches
+from onnx_hw import native_law
 from onnx_hw.design import Design, FifoSize
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
@@ -234,6 +236,22 @@ def test_depths_may_be_tried_without_another_design() -> None:
     assert not solve(design, 3, depths=depths | {"fork.o1": 4}).waits
     deeper = replace(design, fifos=dict(design.fifos) | {"fork.o1": FifoSize(4, 1, 1)})
     assert not solve(deeper, 3).waits
+
+
+@pytest.mark.skipif(not native_law.solve([]), reason="no C++ compiler for the native solver")
+@settings(max_examples=60)
+@given(st.one_of(chains(5, 300), residuals(5, 300)), st.integers(0, 999))
+def test_the_native_solver_gives_the_least_solution(design: Design, seed: int) -> None:
+    """Equal to the definition in Python, event by event, deadlocks and their reasons included."""
+    stall = random_stall(design, 3, seed)
+    native = predict(design, 4, offers=stall.offers, ready=stall.ready)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native_law, "solve", lambda tracks: False)
+        defined = predict(design, 4, offers=stall.offers, ready=stall.ready)
+    assert native.waits == defined.waits
+    for found, wanted in ((native.fires, defined.fires), (native.sinks, defined.sinks)):
+        assert found.keys() == wanted.keys()
+        assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
 
 
 def test_unequal_numbers_of_tokens_are_a_fault_of_the_schedules() -> None:

@@ -21,14 +21,12 @@ from onnx_hw.ops.window import Window
 FRAMES = 4
 
 
-def prove_networks(
-    kind: Callable[[int], st.SearchStrategy[Design]], operations: int, profile: settings
-) -> Counter[str]:
+def prove_networks(designs: st.SearchStrategy[Design], profile: settings) -> Counter[str]:
     """Values and firings of random networks agree, and those that stop do so where it is predicted."""
     seen: Counter[str] = Counter()
 
     @profile
-    @given(kind(operations), st.integers(0, 999))
+    @given(designs, st.integers(0, 999))
     def every_network(design: Design, seed: int) -> None:
         bench = Bench(design)
         deadlocks = set()
@@ -46,15 +44,15 @@ def prove_networks(
 
 
 @pytest.mark.parametrize("kind", [chains, residuals])
-def test_random_networks(kind: Callable[[int], st.SearchStrategy[Design]]) -> None:
+def test_random_networks(kind: Callable[[int, int], st.SearchStrategy[Design]]) -> None:
     """The share of every commit; always the same ones."""
-    assert prove_networks(kind, 60, settings(max_examples=13, derandomize=True))["networks"] >= 13
+    assert prove_networks(kind(3, 60), settings(max_examples=13, derandomize=True))["networks"] >= 13
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [chains, residuals])
-def test_many_random_networks(kind: Callable[[int], st.SearchStrategy[Design]]) -> None:
-    seen = prove_networks(kind, 250, settings(max_examples=120))
+def test_many_random_networks(kind: Callable[[int, int], st.SearchStrategy[Design]]) -> None:
+    seen = prove_networks(kind(5, 250), settings(max_examples=120))
     assert seen["networks"] >= 120 and seen["firings"] > 100_000
     assert (seen["deadlocks"] > 0) == (kind is residuals), "in a chain of whole buffers nothing can stop"
 

@@ -1,0 +1,33 @@
+"""Other examples in every run, and many more of them, for all cores."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from drawn import (
+    Case,
+    FoldedOperator,
+    cases,
+    forks,
+    gearboxes,
+    matmuls,
+    pools,
+    reductions,
+    requantizers,
+    sums,
+    windows,
+)
+
+CORES = [windows(), pools(), reductions(), matmuls(), requantizers(), gearboxes(), forks(), sums()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folded", CORES, ids=str)
+def test_core(folded: FoldedOperator) -> None:
+    @settings(max_examples=200)
+    @given(cases(folded))
+    def agrees(case: Case) -> None:
+        case.check()
+
+    agrees()
