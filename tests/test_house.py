@@ -1,0 +1,222 @@
+"""The rules of the house that no linter knows: which way imports point, where circuits come in, how long a file is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from material import CHECKOUT
+
+ROOTS = {
+    "onnx_hw": CHECKOUT / "onnx_hw",
+    "onnx_hw_rtl": CHECKOUT / "rtl" / "onnx_hw_rtl",
+    "onnx_hw_sim": CHECKOUT / "sim" / "onnx_hw_sim",
+    "onnx_hw_boards": CHECKOUT / "boards" / "onnx_hw_boards",
+}
+LONGEST = 450  # lines: what can be read in one sitting
+
+EXACT_ARITHMETIC = tuple(
+    f"onnx_hw.quantize.{name}" for name in ("lookups", "multiply_add_shift", "requantization", "steps")
+)
+"""The arithmetic of requantization: pure functions of integers, below the operators although they are filed above."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Modules whose name begins with one of ``importers`` import none of ``banned``, apart from ``allowed``."""
+
+    importers: tuple[str, ...]
+    banned: tuple[str, ...]
+    because: str
+    allowed: tuple[str, ...] = ()
+
+    def broken_by(self, importer: str, imported: str) -> bool:
+        return within(importer, self.importers) and within(imported, self.banned) and not within(imported, self.allowed)
+
+
+FRONT = ("onnx_hw.cli", "onnx_hw.terminal", "onnx_hw.failures", "onnx_hw.doctor", "onnx_hw.follow_log")
+STAGES = ("onnx_hw.flow", "onnx_hw.simulate", "onnx_hw.synthesize", "onnx_hw.route", "onnx_hw.build_folder")
+REPORT = ("onnx_hw.report",)
+DECISIONS = ("onnx_hw.passes", "onnx_hw.design")
+
+RULES = (
+    Rule(
+        ("onnx_hw_rtl", "onnx_hw_sim", "onnx_hw_boards"),
+        ("onnx_hw",),
+        "circuits, simulation and boards are usable without the compiler",
+    ),
+    Rule(("onnx_hw_rtl",), ("onnx_hw_sim", "onnx_hw_boards"), "a circuit knows neither who simulates it nor its board"),
+    Rule(("onnx_hw_sim",), ("onnx_hw_rtl", "onnx_hw_boards"), "the bench knows streams, not circuits"),
+    Rule(
+        ("onnx_hw.onnx",),
+        (
+            "onnx_hw.ops",
+            "onnx_hw.network",
+            "onnx_hw.design",
+            "onnx_hw.quantize",
+            "onnx_hw.passes",
+            *STAGES,
+            *REPORT,
+            *FRONT,
+        ),
+        "reading ONNX knows nothing of hardware",
+    ),
+    Rule(
+        ("onnx_hw.ops",),
+        ("onnx_hw.onnx", "onnx_hw.quantize", *DECISIONS, *STAGES, *REPORT, *FRONT),
+        "an operator states facts about itself and knows no decision",
+        allowed=EXACT_ARITHMETIC,
+    ),
+    Rule(
+        ("onnx_hw.quantize",),
+        ("onnx_hw.timing", *DECISIONS, *STAGES, *REPORT, *FRONT),
+        "the meaning of a network does not depend on how it is built",
+    ),
+    Rule(
+        ("onnx_hw.passes",),
+        ("onnx_hw.onnx", "onnx_hw.quantize", *STAGES, *REPORT, *FRONT),
+        "a pass turns one value into the next",
+    ),
+    Rule(
+        ("onnx_hw.golden", "onnx_hw.timing", "onnx_hw.assemble", "onnx_hw.prove"),
+        (*STAGES, *REPORT, *FRONT),
+        "meaning, timing and circuit are views of a value",
+    ),
+    Rule((*STAGES, *REPORT), FRONT, "whoever computes does not print"),
+)
+
+
+def within(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Every module of the distribution, by its import name."""
+    for package, root in ROOTS.items():
+        for path in sorted(root.rglob("*.py")):
+            parts = (package, *path.relative_to(root).with_suffix("").parts)
+            yield ".".join(parts).removesuffix(".__init__"), path
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything imported, inside functions too; ``from a import b`` gives ``a.b``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, name.name) for name in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.lineno, f"{node.module}.{name.name}") for name in node.names)
+
+
+def broken(rules: tuple[Rule, ...], module: str, path: Path) -> Iterator[str]:
+    for line, imported in imports(parsed(path)):
+        for rule in rules:
+            if rule.broken_by(module, imported):
+                yield f"{path.relative_to(CHECKOUT)}:{line} imports {imported}, but {rule.because}"
+
+
+def test_imports_point_one_way():
+    found = [sentence for module, path in modules() for sentence in broken(RULES, module, path)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("onnx_hw_rtl.pool", "from onnx_hw.integers import Int"),
+        ("onnx_hw_sim.stalls", "import onnx_hw"),
+        ("onnx_hw.ops.pool", "def core():\n    from onnx_hw.passes import size_fifos"),
+        ("onnx_hw.flow", "from onnx_hw import terminal"),
+    ],
+)
+def test_a_wrong_import_is_found(module, text):
+    found = [imported for _, imported in imports(ast.parse(text))]
+    assert any(rule.broken_by(module, imported) for rule in RULES for imported in found)
+
+
+def loaded_with(statements: list[ast.stmt]) -> Iterator[tuple[int, str]]:
+    """What importing a module imports: neither in bodies of functions nor under ``if TYPE_CHECKING``."""
+    for statement in statements:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            yield from imports(statement)
+        elif isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
+            yield from loaded_with(statement.orelse)
+        elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for block in ("body", "handlers", "orelse", "finalbody"):
+                yield from loaded_with(getattr(statement, block, []))
+
+
+def test_the_compiler_loads_no_circuit_before_it_builds_one():
+    """Meaning and timing are numpy only: whoever checks a model does not wait for Amaranth."""
+    found = [
+        f"{path.relative_to(CHECKOUT)}:{line} imports {imported} when it is loaded; import it inside the function"
+        for module, path in modules()
+        if within(module, ("onnx_hw",))
+        for line, imported in loaded_with(parsed(path).body)
+        if within(imported, ("amaranth", "onnx_hw_rtl"))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_circuits_are_imported_by_operators_and_assembly_only():
+    at_home = ("onnx_hw.ops", "onnx_hw.assemble", "onnx_hw.flow")
+    found = [
+        f"{path.relative_to(CHECKOUT)}:{line} imports {imported}"
+        for module, path in modules()
+        if within(module, ("onnx_hw",)) and not within(module, at_home)
+        for line, imported in imports(parsed(path))
+        if within(imported, ("amaranth", "onnx_hw_rtl"))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_a_pass_names_no_operator_but_those_in_its_title():
+    """Decisions ask operators for facts through ``ops.operator`` and ``ops.schedule``."""
+    for_everyone = {"operator", "schedule"}
+    with_a_reason = {("choose_folding", "gearbox")}  # what two unequal foldings cost between them
+    found = [
+        f"{path.relative_to(CHECKOUT)}:{line} imports {imported}"
+        for module, path in modules()
+        if within(module, ("onnx_hw.passes",))
+        for line, imported in imports(parsed(path))
+        if within(imported, ("onnx_hw.ops",))
+        for operator in imported.split(".")[2:3]
+        if operator not in for_everyone and operator not in path.stem and (path.stem, operator) not in with_a_reason
+    ]
+    assert not found, "\n".join(found)
+
+
+def operator_files() -> list[str]:
+    """The hardware operators: files of ``ops/`` with a class that has a circuit."""
+    files = sorted((ROOTS["onnx_hw"] / "ops").glob("*.py"))
+    return [path.stem for path in files if path.stem != "operator" and "    def core(self" in path.read_text("utf-8")]
+
+
+@pytest.mark.parametrize("name", operator_files())
+def test_an_operator_is_three_files_with_one_name(name):
+    assert (ROOTS["onnx_hw_rtl"] / f"{name}.py").is_file()
+    assert (CHECKOUT / "tests" / "ops" / f"test_{name}.py").is_file()
+
+
+def sources() -> list[Path]:
+    folders = [CHECKOUT / name for name in ("onnx_hw", "rtl", "sim", "boards", "tests", "examples", "benchmarks")]
+    return [path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".cpp", ".h", ".c"}]
+
+
+def test_files_can_be_read_in_one_sitting():
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
+    long = [f"{path.relative_to(CHECKOUT)} has {length} lines" for path, length in lengths.items() if length > LONGEST]
+    assert not long, f"at most {LONGEST}; look for the second subject: " + ", ".join(long)
+
+
+def test_files_are_named_for_what_they_hold():
+    empty_words = {"utils", "util", "common", "misc", "helpers", "stuff"}
+    found = [path for path in sources() if path.stem in empty_words]
+    assert not found
