@@ -66,7 +66,7 @@ class Layer(wiring.Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, _platform: object) -> Module:
         m = Module()
         shape = self.dimensions
         m.d.comb += [self.fire.eq(self.i_valid & self.i_ready)]
@@ -132,7 +132,7 @@ class Chain(wiring.Component):
             ports |= {f"{probe.name}_valid": Out(1), f"{probe.name}_ready": Out(1)}
         super().__init__(ports | {"fires": Out(len(shapes))})
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, _platform: object) -> Module:
         m = Module()
         m.submodules += self.layers
         before, after = self.layers[0], self.layers[-1]

@@ -26,17 +26,21 @@ def random_offers(tokens: int, p: float, seed: int) -> np.ndarray:
 
     The gaps are geometric; a source held back by the circuit may offer several tokens in a row afterwards.
     """
-    return np.cumsum(_generator(seed).geometric(_probability(p), tokens)).astype(np.int64) - 1
+    uniform = _Uniform(seed)
+    if _probability(p) == 1:
+        return np.arange(tokens, dtype=np.int64)
+    gaps = np.floor(np.log1p(-uniform(tokens)) / np.log1p(-p)).astype(np.int64) + 1
+    return np.cumsum(gaps) - 1
 
 
 def burst_offers(tokens: int, longest: int, pause: int, seed: int) -> np.ndarray:
-    """(tokens,) int64: bursts of 1..``longest`` tokens in consecutive cycles, 1..``pause`` cycles between them."""
-    generator = _generator(seed)
-    bursts = generator.integers(1, longest + 1, tokens)  # more than enough: each has a token
-    gaps = np.ones(tokens, dtype=np.int64)
-    begins = np.concatenate(([0], np.cumsum(bursts)))
+    """(tokens,) int64: 1..``pause`` cycles of nothing, 1..``longest`` tokens in consecutive cycles, and so on."""
+    uniform = _Uniform(seed)
+    bursts = uniform.integers(1, longest, tokens)  # more than enough: each has a token
+    begins = np.cumsum(bursts) - bursts
     begins = begins[begins < tokens]
-    gaps[begins] += generator.integers(1, pause + 1, len(begins))
+    gaps = np.ones(tokens, dtype=np.int64)
+    gaps[begins] += uniform.integers(1, pause, len(begins))
     return np.cumsum(gaps) - 1
 
 
@@ -47,21 +51,33 @@ def always(cycles: int = 0) -> np.ndarray:
 
 def random_ready(cycles: int, p: float, seed: int) -> np.ndarray:
     """(cycles,) bool: ready with probability ``p`` in each cycle. After the trace a sink is always ready."""
-    return _generator(seed).random(cycles) < _probability(p)
+    return _Uniform(seed)(cycles) < _probability(p)
 
 
 def burst_ready(cycles: int, longest: int, pause: int, seed: int) -> np.ndarray:
     """(cycles,) bool: ready for 1..``longest`` cycles, then not for 1..``pause`` cycles, and so on."""
-    generator = _generator(seed)
+    uniform = _Uniform(seed)
     lengths = np.empty(2 * cycles, dtype=np.int64)
-    lengths[0::2] = generator.integers(1, longest + 1, cycles)
-    lengths[1::2] = generator.integers(1, pause + 1, cycles)
+    lengths[0::2] = uniform.integers(1, longest, cycles)
+    lengths[1::2] = uniform.integers(1, pause, cycles)
     return np.repeat(np.arange(2 * cycles) % 2 == 0, lengths)[:cycles]
 
 
-def _generator(seed: int) -> np.random.Generator:
-    # PCG64 by name: numpy may change what default_rng returns, and a seed in a report must keep its meaning.
-    return np.random.Generator(np.random.PCG64(seed))
+class _Uniform:
+    """Numbers from a seed. numpy promises that the raw output of PCG64 stays as it is, of its distributions it does
+    not, and a seed in a report should keep its meaning.
+    """
+
+    def __init__(self, seed: int):
+        self._bits = np.random.PCG64(seed)
+
+    def __call__(self, count: int) -> np.ndarray:
+        """(count,) float64 in [0, 1[."""
+        return (self._bits.random_raw(count) >> np.uint64(11)) * 2.0**-53
+
+    def integers(self, low: int, high: int, count: int) -> np.ndarray:
+        """(count,) int64 in low..high."""
+        return low + np.floor(self(count) * (high - low + 1)).astype(np.int64)
 
 
 def _probability(p: float) -> float:

@@ -25,20 +25,20 @@ class Adder(wiring.Component):
     """sum = a + b per lane, one stage, through a queue of ``depth`` words; ``stuck_after`` sums it stops for good.
 
     Engines: ``add`` fires when it pops a and b, ``out`` when the sum leaves the queue. The probe ``inner`` is the
-    queue's input. Reset empties the queue and nothing else.
+    queue's input. ``leaks``: the count of sums survives reset.
     """
 
-    def __init__(self, lanes: int = 3, bits: int = 8, is_signed: bool = True, depth: int = 4, stuck_after: int = 0):
-        self.depth, self.stuck_after = depth, stuck_after
+    def __init__(self, lanes: int = 3, bits: int = 8, is_signed: bool = True, depth: int = 4, stuck_after: int = 0, leaks: bool = False):
+        self.depth, self.stuck_after, self.leaks = depth, stuck_after, leaks
         self.a, self.b = (Stream(name, lanes, bits, is_signed) for name in "ab")
         self.inner, self.sum = (Stream(name, lanes, bits + 1, is_signed) for name in ("inner", "sum"))
         ports = stream_ports(self.a, In) | stream_ports(self.b, In) | stream_ports(self.sum, Out)
         ports |= {f"inner_{signal}": Out(width) for signal, width in (("payload", self.inner.width), ("valid", 1))}
         super().__init__(ports | {"inner_ready": Out(1), "fires": Out(2)})
 
-    def elaborate(self, platform: object) -> Module:
+    def elaborate(self, _platform: object) -> Module:
         m = Module()
-        room, full, total = Signal(), Signal(range(self.depth + 1)), Signal(32)
+        room, full, total = Signal(), Signal(range(self.depth + 1)), Signal(32, reset_less=self.leaks)
         words = [Signal(self.sum.width, name=f"word{i}", reset_less=True) for i in range(self.depth)]
         m.d.comb += room.eq(full < self.depth)
         if self.stuck_after:
@@ -74,6 +74,45 @@ class Adder(wiring.Component):
 
     def circuit(self) -> Circuit:
         return Circuit(as_rtlil(self), (self.a, self.b), (self.sum,), (self.inner,), ("add", "out"))
+
+
+# A stream whose valid is its own complement while `a` is valid. Amaranth refuses to build such a thing.
+RING = Circuit(
+    r"""
+module \top
+  wire input 1 \clk
+  wire input 2 \rst
+  wire width 8 input 3 \a_payload
+  wire input 4 \a_valid
+  wire output 5 \a_ready
+  wire width 8 output 6 \b__c_payload
+  wire output 7 \b__c_valid
+  wire input 8 \b__c_ready
+  wire \not_valid
+  cell $not $1
+    parameter \A_SIGNED 0
+    parameter \A_WIDTH 1
+    parameter \Y_WIDTH 1
+    connect \A \b__c_valid
+    connect \Y \not_valid
+  end
+  cell $and $2
+    parameter \A_SIGNED 0
+    parameter \A_WIDTH 1
+    parameter \B_SIGNED 0
+    parameter \B_WIDTH 1
+    parameter \Y_WIDTH 1
+    connect \A \a_valid
+    connect \B \not_valid
+    connect \Y \b__c_valid
+  end
+  connect \b__c_payload \a_payload
+  connect \a_ready \b__c_ready
+end
+""".lstrip(),
+    (Stream("a", 1, 8),),
+    (Stream("b__c", 1, 8),),
+)
 
 
 def as_rtlil(component: Elaboratable) -> str:

@@ -1,0 +1,219 @@
+"""Both engines see the same circuit do the same things, and the right ones."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onnx_hw_sim import stalls
+from onnx_hw_sim.circuit import Recording, Simulator, Stimulus, Stream
+from onnx_hw_sim.compiled import CompiledSimulator, SimulationBroken
+from onnx_hw_sim.interpreted import InterpretedSimulator
+from onnx_hw_sim.shared_library import LIBRARY
+from tests.sim.circuits import RING, Adder
+
+ADDER = Adder(lanes=3, bits=8, depth=4)
+DEAD = Adder(lanes=1, bits=1, is_signed=False, depth=2, stuck_after=7, leaks=True)
+WIDE = Adder(lanes=64, bits=47, depth=2)  # 3008 bits in, 3072 bits out, lanes across the words of the machine
+
+
+@pytest.fixture(scope="module")
+def engines(compiled_in: Path):
+    """Adder -> (compiled, interpreted)."""
+
+    @cache
+    def of(adder: Adder) -> tuple[CompiledSimulator, InterpretedSimulator]:
+        circuit = adder.circuit()
+        return CompiledSimulator.build(circuit, compiled_in), InterpretedSimulator(circuit, adder)
+
+    return of
+
+
+def stimulus(adder: Adder, tokens: int, seed: int = 0, **changes: object) -> Stimulus:
+    """Random operands without stalls."""
+    low, high = (-(1 << adder.a.bits - 1), 1 << adder.a.bits - 1) if adder.a.signed else (0, 1 << adder.a.bits)
+    operands = np.random.default_rng(seed).integers(low, high, (2, tokens, adder.a.lanes))
+    plain = Stimulus(
+        tokens={"a": operands[0], "b": operands[1]},
+        offers={"a": stalls.at_once(tokens), "b": stalls.at_once(tokens)},
+        ready={"sum": stalls.always()},
+        expected={"sum": tokens},
+        cycles=20 * tokens + 100,
+    )
+    return replace(plain, **changes)
+
+
+def assert_same(one: Recording, other: Recording) -> None:
+    assert (one.cycles, one.finished, one.deadlocked) == (other.cycles, other.finished, other.deadlocked)
+    assert (one.valid, one.ready) == (other.valid, other.ready)
+    for field in ("fires", "cycles_of", "tokens"):
+        left, right = getattr(one, field), getattr(other, field)
+        assert list(left) == list(right)
+        for name in left:
+            assert left[name].dtype == right[name].dtype == np.int64
+            assert np.array_equal(left[name], right[name]), (field, name)
+
+
+def test_records_every_transfer_and_every_firing(engines) -> None:
+    given_ = stimulus(ADDER, 50, tail=5)
+    for simulator in engines(ADDER):
+        seen = simulator.run(given_)
+        total = given_.tokens["a"] + given_.tokens["b"]
+        assert seen.finished
+        assert not seen.deadlocked
+        for name, expected in {**given_.tokens, "inner": total, "sum": total}.items():
+            assert np.array_equal(seen.tokens[name], expected), name
+        # The queue is one cycle: a token enters in cycle t and leaves in t + 1.
+        assert np.array_equal(seen.fires["add"], np.arange(50))
+        assert np.array_equal(seen.fires["out"], np.arange(1, 51))
+        assert np.array_equal(seen.cycles_of["a"], seen.fires["add"])
+        assert np.array_equal(seen.cycles_of["inner"], seen.fires["add"])
+        assert np.array_equal(seen.cycles_of["sum"], seen.fires["out"])
+        assert seen.cycles == 51 + 5
+        assert seen.valid == {"a": False, "b": False, "sum": False, "inner": False}
+        assert seen.ready["sum"]
+
+
+@given(seed=st.integers(0, 10**6), tokens=st.integers(0, 25), p=st.sampled_from([0.2, 0.6, 1.0]), tail=st.integers(0, 9))
+def test_both_engines_agree_under_stalls(engines, seed: int, tokens: int, p: float, tail: int) -> None:
+    given_ = stimulus(
+        ADDER,
+        tokens,
+        seed,
+        offers={"a": stalls.random_offers(tokens, p, seed), "b": stalls.burst_offers(tokens, 5, 5, seed)},
+        ready={"sum": stalls.random_ready(3 * tokens, p, seed + 1)},
+        tail=tail,
+        false_start=seed % 7,
+    )
+    compiled, interpreted = (simulator.run(given_) for simulator in engines(ADDER))
+    assert compiled.finished
+    assert np.array_equal(compiled.tokens["sum"], given_.tokens["a"] + given_.tokens["b"])
+    assert (compiled.cycles_of["a"] >= given_.offers["a"]).all()
+    taken = compiled.cycles_of["sum"]
+    assert given_.ready["sum"][taken[taken < 3 * tokens]].all()
+    assert_same(compiled, interpreted)
+
+
+def test_payloads_of_thousands_of_bits(engines) -> None:
+    given_ = stimulus(WIDE, 20)
+    seen = [simulator.run(given_) for simulator in engines(WIDE)]
+    assert np.array_equal(seen[0].tokens["sum"], given_.tokens["a"] + given_.tokens["b"])
+    assert_same(*seen)
+
+
+def test_a_deadlock_is_told_from_a_slow_outside(engines) -> None:
+    # Seven sums, then it hangs; the source waits 400 cycles in between and the sink 300, which is nobody's deadlock.
+    offers = {"a": np.array([0, 0, 400, 400, 400, 400, 400, 400, 400]), "b": stalls.at_once(9)}
+    given_ = stimulus(DEAD, 9, offers=offers, ready={"sum": np.arange(1200) % 301 == 300}, cycles=5000, patience=50)
+    for simulator in engines(DEAD):
+        seen = simulator.run(given_)
+        assert not seen.finished
+        assert seen.deadlocked
+        assert len(seen.tokens["sum"]) == 7
+        assert seen.valid == {"a": True, "b": True, "sum": False, "inner": True}
+        assert seen.ready == {"a": False, "b": False, "sum": True, "inner": False}
+    assert_same(*(simulator.run(given_) for simulator in engines(DEAD)))
+
+
+def test_quiet_cycles_are_counted_exactly(engines) -> None:
+    for simulator in engines(DEAD):
+        seen = simulator.run(stimulus(DEAD, 9, patience=50))
+        assert seen.cycles == int(seen.fires["out"][-1]) + 1 + 50
+
+
+def test_the_limit_of_cycles_is_no_deadlock(engines) -> None:
+    for simulator in engines(ADDER):
+        seen = simulator.run(stimulus(ADDER, 50, cycles=20))
+        assert seen.cycles == 20
+        assert not seen.finished
+        assert not seen.deadlocked
+        assert len(seen.tokens["sum"]) == 19
+
+
+def test_surplus_tokens_are_seen_in_the_tail(engines) -> None:
+    for simulator in engines(ADDER):
+        seen = simulator.run(stimulus(ADDER, 50, expected={"sum": 10}, tail=3))
+        assert seen.finished
+        assert len(seen.tokens["sum"]) == 13
+
+
+def test_a_false_start_shows_what_reset_forgets(engines) -> None:
+    # The queue is emptied by reset, the count of sums is not: after three sums there are only four to come.
+    for simulator in engines(DEAD):
+        assert simulator.run(stimulus(DEAD, 7)).finished
+        seen = simulator.run(stimulus(DEAD, 7, false_start=3, patience=20))
+        assert seen.deadlocked
+        assert np.array_equal(seen.fires["add"], np.arange(4))
+
+
+def test_runs_in_threads_do_not_meet(engines) -> None:
+    simulator = engines(ADDER)[0]
+    cases = [stimulus(ADDER, 3000, seed) for seed in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        for case, seen in zip(cases, pool.map(simulator.run, cases), strict=True):
+            assert np.array_equal(seen.tokens["sum"], case.tokens["a"] + case.tokens["b"])
+
+
+def test_progress_counts_cycles(engines) -> None:
+    for simulator, tokens in zip(engines(ADDER), (120_000, 2500), strict=True):
+        told: list[int] = []
+        cycles = simulator.run(stimulus(ADDER, tokens), progress=told.append).cycles
+        assert told == sorted(told)
+        assert 2 <= len(told)
+        assert 0 < told[0] <= told[-1] <= cycles
+
+
+def test_an_equal_circuit_is_not_compiled_again(engines, compiled_in: Path) -> None:
+    library = engines(ADDER)[0].library
+    before = library.stat().st_mtime_ns
+    again = CompiledSimulator.build(Adder(lanes=3, bits=8, depth=4).circuit(), compiled_in)
+    assert again.library == library
+    assert library.stat().st_mtime_ns == before
+    assert library.name == LIBRARY
+
+
+def test_a_combinational_loop_is_an_error_and_not_the_end_of_the_process(compiled_in: Path) -> None:
+    simulator = CompiledSimulator.build(RING, compiled_in)
+    with pytest.raises(SimulationBroken, match="did not converge"):
+        simulator.run(
+            Stimulus({"a": np.array([[1]])}, {"a": stalls.at_once(1)}, {"b__c": stalls.always()}, {"b__c": 1}, cycles=10)
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tokens": {"a": np.zeros((5, 3), np.int64)}}, r"`tokens` must be given for exactly \['a', 'b'\]"),
+        ({"tokens": {"a": np.zeros((5, 3), np.int64), "b": np.zeros((5, 2), np.int64)}}, r"must be \(tokens, 3\)"),
+        ({"tokens": dict.fromkeys("ab", np.full((5, 3), 128))}, "must lie in -128..127"),
+        ({"offers": dict.fromkeys("ab", np.zeros(4, np.int64))}, r"offers of `a` must be \(5,\)"),
+        ({"offers": dict.fromkeys("ab", np.array([0, 1, 3, 2, 4]))}, "offers of `a` must ascend"),
+        ({"ready": {}}, "`ready` must be given for exactly"),
+        ({"expected": {"sum": 1, "other": 2}}, "`expected` must be given for exactly"),
+    ],
+)
+def test_a_stimulus_that_does_not_fit_is_refused(engines, changes: dict[str, object], message: str) -> None:
+    for simulator in engines(ADDER):
+        with pytest.raises(ValueError, match=message):
+            simulator.run(replace(stimulus(ADDER, 5), **changes))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("a b", 1, 8), "plain identifier"), (("a", 0, 8), "at least one lane"), (("a", 1, 49), "1 to 48 bits")],
+)
+def test_a_stream_that_cannot_be_is_refused(arguments: tuple[str, int, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Stream(*arguments)
+
+
+def test_engines_are_simulators(engines) -> None:
+    simulators: tuple[Simulator, ...] = engines(ADDER)
+    assert [simulator.name for simulator in simulators] == ["compiled", "interpreted"]
