@@ -1,16 +1,14 @@
-"""The table of ONNX operators, generated from the registries: what ``onnx-hw ops`` prints and ``docs/`` holds.
+"""The table of ONNX operators with their fate in hardware: what ``onnx-hw ops`` prints and ``docs/operators.md`` holds.
 
-``python -m onnx_hw.report.operators DOCS`` writes it into a folder again.
+``python -m onnx_hw.report.operators docs`` writes the file again.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 
-from onnx_hw.onnx.operators import Operator, operators
+from onnx_hw.onnx.operators.table import markdown, rows
 from onnx_hw.quantize.lower import LOWERINGS
 
 TABLE_FILE = "operators.md"
@@ -18,47 +16,25 @@ TABLE_FILE = "operators.md"
 INTRODUCTION = """\
 # Operators
 
-*Versions* are the opset versions at which ONNX gave the operator another definition; each holds until the next. The
-*reference* (`onnx-hw run --engine reference`) computes every operator of this table. *Hardware* says whether the
-operator can be part of a circuit; what cannot may still stand before the first or after the last circuit tensor, where
-the host computes it. Generated: `python -m onnx_hw.report.operators docs`.
+The reference (`onnx-hw run --engine reference`) computes an operator in numpy, as ONNX defines it. Hardware is what can
+be part of a circuit; other operators may still stand before the first or after the last tensor of the circuit, where
+the host computes them, unless they multiply and accumulate. This is what `onnx-hw ops` prints; the file is generated
+by `python -m onnx_hw.report.operators docs`.
 """
 
 
 def operator_table() -> str:
-    """Introduction and table, Markdown."""
-    rows = list(_rows())
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    header, *body = (
-        "| " + " | ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)) + " |" for row in rows
-    )
-    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-    return "\n".join((INTRODUCTION, header, rule, *body)) + "\n"
-
-
-def _rows() -> Iterator[tuple[str, ...]]:
-    yield "operator", "versions", "reference", "hardware"
-    for (domain, op_type), same in groupby(operators(), key=lambda row: (row.domain, row.op_type)):
-        name = f"{domain}.{op_type}" if domain else op_type
-        yield name, _versions(same), "yes", _hardware(domain, op_type)
-
-
-def _versions(same: Iterator[Operator]) -> str:
-    return ", ".join(str(version) for version in sorted({version for row in same for version in row.versions}))
-
-
-def _hardware(domain: str, op_type: str) -> str:
-    """``yes``, with the limits that the first sentence of the lowering's docstring states."""
-    lowering = LOWERINGS.get(op_type) if domain == "" else None
-    if lowering is None:
-        return ""
-    limits = (lowering.__doc__ or "").strip().split("\n\n")[0]
-    return f"yes: {' '.join(limits.split())}" if limits else "yes"
+    """The table, Markdown. The first paragraph of a lowering's docstring states its limits, if it has any."""
+    hardware = {}
+    for name, lowering in LOWERINGS.items():
+        limits = " ".join((lowering.__doc__ or "").split("\n\n")[0].split())
+        hardware[name] = f"yes: {limits}" if limits else "yes"
+    return markdown(rows(), hardware)
 
 
 def write(folder: Path) -> None:
-    """Write the table into ``folder``."""
-    (folder / TABLE_FILE).write_text(operator_table(), encoding="utf-8")
+    """Write the table, with an introduction, into ``folder``."""
+    (folder / TABLE_FILE).write_text(f"{INTRODUCTION}\n{operator_table()}", encoding="utf-8")
 
 
 if __name__ == "__main__":

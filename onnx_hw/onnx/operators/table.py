@@ -52,5 +52,6 @@ def markdown(of: Iterable[Row], hardware: Mapping[str, str]) -> str:
         name = f"{row.domain}.{row.name}" if row.domain else row.name
         versions = ", ".join(map(str, row.versions))
         reference = "yes" if row.reference else "no"
-        lines.append(f"| {name} | {versions} | {reference} | {hardware.get(row.name, 'no')} |")
+        built = "no" if row.domain else hardware.get(row.name, "no")
+        lines.append(f"| {name} | {versions} | {reference} | {built} |")
     return "\n".join(lines) + "\n"
