@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw import golden, samples, simulate
-from onnx_hw import synthesize as synthesis_stage
 from onnx_hw.assemble import assemble, to_rtlil
+from onnx_hw.board import check_fit, find_board, pin_constraints
 from onnx_hw.build_folder import BuildFolder, cannot_write, digest, opened
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, user_error
@@ -36,9 +36,9 @@ from onnx_hw.quantize.calibrate import calibrate, synthetic_frames
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.insert_quantization import insert_quantization, is_quantized
 from onnx_hw.report import fill, report
-from onnx_hw.route import Route, pack, route
+from onnx_hw.route import RouteResult, pack, route
 from onnx_hw.simulate import Proof
-from onnx_hw.synthesize import Synthesis
+from onnx_hw.synthesize import SynthesisResult, synthesize
 from onnx_hw_boards.board import Board
 from onnx_hw_sim import tools
 
@@ -74,7 +74,7 @@ def build(options: BuildOptions, progress: Progress | None = None) -> Build:
         ToolMissing, ToolFailed: a program is not there, or failed.
     """
     progress = progress or Silent()
-    board = fill.find_board(options.board)
+    board = find_board(options.board)
     with opened(options.folder) as folder:
         work = Work(options, board, progress, folder)
         for stage in options.stages:
@@ -94,10 +94,10 @@ class Work:
     design: Design
     chosen: Mapping[str, Folding]
     rtlil: str
-    pin_of: Mapping[str, str]
+    pads: str
     proof: Proof
-    synthesis: Synthesis
-    routed: Route
+    synthesis: SynthesisResult
+    routed: RouteResult
 
     def __init__(self, options: BuildOptions, board: Board, progress: Progress, folder: BuildFolder) -> None:
         self.options, self.board, self.progress, self.folder = options, board, progress, folder
@@ -136,7 +136,9 @@ class Work:
         self._write("folding.toml", to_text(self.design, self.chosen))
         planned = fill.describe_plan(self.design)
         self.facts = replace(
-            self.facts, io=fill.describe_ports(self.design), design=planned,
+            self.facts,
+            io=fill.describe_ports(self.design),
+            design=planned,
             quantization=fill.describe_quantization(self.design.network),
         )
         running.fact = (
@@ -149,12 +151,15 @@ class Work:
         from onnx_hw_rtl.target import Target
 
         assembly, names = assemble(self.design)
-        self.pin_of = fill.place_pads(self.board, self.design, names)
+        streams = fill.pad_streams(self.design, names)
+        self.pads = pin_constraints(self.board, streams, self.clock_mhz)
         self.rtlil = to_rtlil(Shell(assembly), Target(self.board.family))
         self.facts = replace(
-            self.facts, digest=digest({"rtlil": self.rtlil, "pads": self.pin_of, "clock": self.clock_mhz})
+            self.facts, digest=digest({"rtlil": self.rtlil, "pads": self.pads, "clock": self.clock_mhz})
         )
-        running.fact = f"{len(self.rtlil.splitlines()):,} lines of netlist, {len(self.pin_of)} pins"
+        running.fact = (
+            f"{len(self.rtlil.splitlines()):,} lines of netlist, {sum(stream.pins for stream in streams)} pins"
+        )
 
     def simulate(self, running: Running) -> None:
         simulator, names = simulate.compile_simulator(
@@ -172,7 +177,7 @@ class Work:
             self.facts,
             design=fill.describe_plan(self.design, self.proof),
             simulation=fill.describe_proof(self.proof),
-            accuracy=self._accuracy(integers),
+            accuracy=self._accuracy(),
         )
         if not self.proof.agrees:
             raise simulate.difference_error(self.proof)
@@ -183,18 +188,24 @@ class Work:
         )
 
     def synthesize(self, running: Running) -> None:
-        self.synthesis = synthesis_stage.synthesize(
-            self.folder, self.rtlil, self.board, on_log=self._log(running), on_first_run=self._say_first_run
+        self.synthesis = synthesize(
+            self.folder, self.rtlil, self.board.family, on_log=self._log(running), on_first_run=self._say_first_run
         )
-        cells = self.synthesis.cells
+        used = self.synthesis.used
         running.cached = self.synthesis.made.cached
-        running.fact = f"{cells.lut4:,} LUT4, {cells.ff:,} flip-flops, {cells.dsp} multipliers, {cells.bram} block RAMs"
+        running.fact = f"{used.lut:,} LUT4, {used.ff:,} flip-flops, {used.dsp} multipliers, {used.bram} block RAMs"
         self.facts = replace(self.facts, synthesis=fill.describe_synthesis(self.synthesis))
+        check_fit(used, self.board)
 
     def route(self, running: Running) -> None:
         self.routed = route(
-            self.folder, self.synthesis, self.board, self.pin_of, self.clock_mhz,
-            on_log=self._log(running), on_first_run=self._say_first_run,
+            self.folder,
+            self.synthesis,
+            self.board,
+            self.pads,
+            self.clock_mhz,
+            on_log=self._log(running),
+            on_first_run=self._say_first_run,
         )
         running.cached = self.routed.made.cached
         verdict = "PASS" if self.routed.timing_met else "MISSED"
@@ -207,10 +218,10 @@ class Work:
             )
 
     def pack(self, running: Running) -> None:
-        made, bitstream = pack(self.folder, self.routed, on_first_run=self._say_first_run)
         place = self.folder.path / f"{self.model.name}.bit"
-        shutil.copyfile(bitstream, place)
-        running.cached, running.fact = made.cached, f"{place.name}, {place.stat().st_size:,} bytes"
+        shutil.copyfile(pack(self.folder, self.routed), place)
+        running.cached = self.routed.made.cached
+        running.fact = f"{place.name}, {place.stat().st_size:,} bytes"
         self.facts = replace(self.facts, files={**self.facts.files, "bitstream": place.name})
 
     # ---- around them --------------------------------------------------------------------------------------------
@@ -222,7 +233,9 @@ class Work:
 
     def finish(self) -> Build:
         self.facts = replace(
-            self.facts, tools=fill.describe_tools(self.options.stages), files={**self.facts.files, "report": "report.json"}
+            self.facts,
+            tools=fill.describe_tools(self.options.stages),
+            files={**self.facts.files, "report": "report.json"},
         )
         self._write("report.json", self.facts.to_json())
         missed = self.facts.synthesis is not None and self.facts.synthesis.timing_met is False
@@ -251,7 +264,7 @@ class Work:
             for name, tensor in tensors.items()
         }
 
-    def _accuracy(self, integers: Mapping[str, np.ndarray]) -> report.Accuracy | None:
+    def _accuracy(self) -> report.Accuracy | None:
         if self.labels is None or self.frames is None:
             return None
         model_outputs = _reference(self.model, self.frames)
@@ -292,13 +305,17 @@ def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.n
         model = infer(read(options.model))
         return _reference(model, samples.read_samples(options.inputs, model.graph.inputs).arrays)
     made = BuildOptions(
-        options.model, options.board, inputs=options.inputs, calibration=options.calibration,
-        multipliers=options.multipliers, folding=options.folding,
+        options.model,
+        options.board,
+        inputs=options.inputs,
+        calibration=options.calibration,
+        multipliers=options.multipliers,
+        folding=options.folding,
     )
     import tempfile
 
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as folder:
-        work = Work(made, fill.find_board(options.board), progress, folder)
+        work = Work(made, find_board(options.board), progress, folder)
         simulated = options.engine is Engine.SIMULATION
         stages = (Stage.READ, Stage.QUANTIZE, *((Stage.SCHEDULE,) if simulated else ()))
         for stage in stages:
@@ -350,9 +367,7 @@ def schedule(
     clock_mhz: float | None = None,
 ) -> Design:
     """The design of a network for a board: foldings and FIFO depths chosen."""
-    target = fill.find_board(board)
+    target = find_board(board)
     budget = budget_of(target.budget, multipliers)
-    design, _ = schedule_network(
-        network, budget, clock_mhz=clock_mhz or target.default_clock_mhz, foldings=foldings
-    )
+    design, _ = schedule_network(network, budget, clock_mhz=clock_mhz or target.default_clock_mhz, foldings=foldings)
     return design

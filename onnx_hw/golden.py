@@ -65,8 +65,8 @@ def outputs_of(
             if given - set(values):
                 values |= _head(network, {name: array[k] for name, array in frames.items()})
             results |= reference.run(network.tail, {name: values[name] for name in given})
-        for name, array in results.items():
-            found.setdefault(name, []).append(array)
+        for name in network.results:
+            found.setdefault(name, []).append(results[name])
     return {name: np.stack(arrays) for name, arrays in found.items()}
 
 

@@ -124,6 +124,7 @@ class Network:
         head, tail: the ONNX model's nodes that run on the host before and after the hardware (``Model`` objects of
             ``onnx_hw.onnx.model``), or None where there is nothing to do. ``head`` maps the graph's inputs to the ONNX
             values named by ``inputs``; ``tail`` maps those of ``outputs`` (and graph inputs) to the graph's outputs.
+        results: the graph's outputs, by name and in order.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Network:
     quantization: Mapping[str, Quantization] = field(default_factory=dict)
     head: Any = None
     tail: Any = None
+    results: tuple[str, ...] = ()
 
     def producer(self, tensor: str) -> tuple[Node, int] | None:
         """The node and output index that make a tensor; None for an input of the network."""

@@ -42,11 +42,7 @@ LUTS_PER_BRAM = 402
 
 def weight(resources: Resources) -> float:
     """A cost to compare candidates by, in LUTs."""
-    return (
-        resources.lut
-        + LUTS_PER_DSP * (resources.dsp + resources.requantize_dsp)
-        + LUTS_PER_BRAM * resources.bram
-    )
+    return resources.lut + LUTS_PER_DSP * (resources.dsp + resources.requantize_dsp) + LUTS_PER_BRAM * resources.bram
 
 
 def fold_for(network: Network, interval: int) -> dict[str, Folding] | None:
@@ -60,11 +56,11 @@ def fold_for(network: Network, interval: int) -> dict[str, Folding] | None:
     others = [node for node in network.nodes if not node.operator.macs]
     chosen: dict[str, Folding] = {}
     for node in multiply + others:
-        before = [chosen[p[0].name].out_lanes for t in node.inputs if (p := network.producer(t)) and p[0].name in chosen]
+        before = [
+            chosen[p[0].name].out_lanes for t in node.inputs if (p := network.producer(t)) and p[0].name in chosen
+        ]
         after = [chosen[c.name].in_lanes for t in node.outputs for c, _ in network.consumers(t) if c.name in chosen]
-        candidates = list(
-            node.operator.foldings(interval, before[0] if before else None, after[0] if after else None)
-        )
+        candidates = list(node.operator.foldings(interval, before[0] if before else None, after[0] if after else None))
         if not candidates:
             return None
         chosen[node.name] = min(candidates, key=lambda f: _cost(network, node, f, interval, chosen))

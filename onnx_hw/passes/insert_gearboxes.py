@@ -10,9 +10,7 @@ from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.operator import Folding
 
 
-def insert_gearboxes(
-    network: Network, foldings: Mapping[str, Folding]
-) -> tuple[Network, dict[str, Folding]]:
+def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple[Network, dict[str, Folding]]:
     """The network with gearboxes, and the foldings of all its nodes. A gearbox's output is called ``{tensor}·{lanes}``.
 
     Inputs of the network have no producer: their stream is as wide as their consumer wants it.

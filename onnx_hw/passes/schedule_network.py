@@ -14,7 +14,6 @@ from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.size_fifos import size_fifos
 
-
 DSP_SHARE, LUT_SHARE, BRAM_SHARE = 0.86, 0.7, 0.95
 """How full a chip is planned: beyond, routing takes very long. Estimates are a little above what synthesis finds."""
 
@@ -28,7 +27,7 @@ class Chip(Protocol):
 
 
 def budget_of(chip: Chip, multipliers: int | None) -> Budget:
-    """What a design may use of a chip: a comfortable share, or all its multipliers where a number of lanes is asked for."""
+    """What a design may use of a chip: a comfortable share; all multipliers where a number of lanes is asked for."""
     dsp = int(DSP_SHARE * chip.dsp) if multipliers is None else chip.dsp
     return Budget(multipliers, dsp, int(LUT_SHARE * chip.lut), int(BRAM_SHARE * chip.bram))
 

@@ -64,16 +64,12 @@ def _joint_depths(
     return depths
 
 
-def depths_of(
-    design: Design, edge: Edge, interval: int, schedules: Mapping[str, Schedule]
-) -> tuple[int, int]:
+def depths_of(design: Design, edge: Edge, interval: int, schedules: Mapping[str, Schedule]) -> tuple[int, int]:
     """(live_depth, rate_depth) of one edge for a wanted interval."""
     part = _between(design, edge)
     events = Events(part, {node.name: schedules[node.name] for node in part.network.nodes})
     ample = {e.tensor: 2 * e.beats for e in part.edges()}
-    offers = {
-        e.tensor: np.zeros(FRAMES * e.beats, dtype=np.int64) for e in part.edges() if e.producer is None
-    }
+    offers = {e.tensor: np.zeros(FRAMES * e.beats, dtype=np.int64) for e in part.edges() if e.producer is None}
     seen: dict[int, int | None] = {}
 
     def interval_at(depth: int) -> int | None:
@@ -138,7 +134,7 @@ def _part(network: Network, nodes: tuple[Node, ...]) -> Network:
 
 
 def _affordable(rate_depth: int) -> int:
-    """The depth that costs no more than ``rate_depth``: distributed memory comes in 16 words, block RAM in powers of 2."""
+    """The depth that costs no more: distributed memory comes in 16 words, block RAM in powers of 2."""
     if rate_depth <= 2:
         return rate_depth
     if rate_depth <= DEEPEST_IN_LUTRAM:

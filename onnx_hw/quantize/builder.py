@@ -19,9 +19,7 @@ from onnx_hw.quantize.values import Integers, QuantizedConstant, Real, fractions
 
 Hardware = Integers | Real
 
-INTEGER_TYPES = {
-    f"{sign}int{bits}": Int(bits, signed=not sign) for bits in (2, 4, 8, 16) for sign in ("", "u")
-}
+INTEGER_TYPES = {f"{sign}int{bits}": Int(bits, signed=not sign) for bits in (2, 4, 8, 16) for sign in ("", "u")}
 """ONNX element types that can be streams."""
 
 
@@ -135,6 +133,11 @@ class Builder:
             unique, number = f"{name}#{number}", number + 1
         return unique
 
+    def integer_type(self, value: Hardware) -> Int:
+        """The type of the integers on the stream."""
+        entry = self.entries.get(value.tensor)
+        return entry.integer if entry is not None else self.tensors[value.tensor].dtype
+
     def stream_order(self, value: Hardware) -> np.ndarray | None:
         """Stream position -> logical flat index of the value; None while the host may still choose."""
         entry = self.entries.get(value.tensor)
@@ -187,6 +190,15 @@ class Builder:
         # a window over the whole image emits its elements in stream order
         flatten = Window(tensor, kernel=tensor.shape[:2])
         return self.add(f"{node.label}/flatten", flatten, [value.tensor], node), order
+
+    def settled(self, value: Hardware) -> Tensor:
+        """The tensor of a value whose user takes any order: an input gets the order of an image, or its own."""
+        if value.tensor not in self.tensors:
+            if len(value.shape) in (3, 4) and value.shape[0] == 1:
+                self.image(value)
+            else:
+                self.want(value, np.arange(value.where.size), (1, 1, value.where.size))
+        return self.tensors[value.tensor]
 
     def boundary(self, value: Integers, onnx_name: str, dtype: np.dtype) -> Boundary:
         """Where an ONNX value of integers leaves the hardware."""

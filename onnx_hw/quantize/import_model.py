@@ -156,7 +156,8 @@ class _Walk:
         return replace(
             network,
             head=_part(model, head, [v.name for v in graph.inputs], wanted, "head") if head else None,
-            tail=_tail_part(model, tail, network, outputs) if tail else None,
+            tail=_tail_part(model, tail, outputs) if tail else None,
+            results=tuple(outputs),
         )
 
     def _tail(self, outputs: Sequence[str]) -> tuple[list[Node], list[str]]:
@@ -218,7 +219,7 @@ class _Walk:
                 self.builder.problems.append(
                     Problem(
                         "not-quantized",
-                        f"the data of {_operator(node)} must be quantized: QuantizeLinear and DequantizeLinear are missing",
+                        f"the data of {_operator(node)} must be quantized by QuantizeLinear and DequantizeLinear",
                         _where(node),
                         "quantize the model, or give calibration data with --calibration",
                         "capability",
@@ -278,7 +279,7 @@ def _part(model: Model, nodes: Sequence[Node], inputs: Sequence[str], outputs: S
     return replace(model, graph=part)
 
 
-def _tail_part(model: Model, tail: Sequence[Node], network: Network, outputs: Sequence[str]) -> Model:
+def _tail_part(model: Model, tail: Sequence[Node], outputs: Sequence[str]) -> Model:
     inside = {name for node in tail for name in node.outputs}
     read = {name for node in tail for name in node.inputs if name} - inside - set(model.graph.constants)
     return _part(model, tail, sorted(read), [name for name in outputs if name in inside], "tail")

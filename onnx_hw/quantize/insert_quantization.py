@@ -45,8 +45,7 @@ def insert_quantization(model: Model, ranges: Mapping[str, Range]) -> Model:
         for name in node.inputs:
             readers.setdefault(name, []).append(node)
     outputs = {value.name for value in graph.outputs}
-    made = {name: node for node in graph.nodes for name in node.outputs}
-    points = _quantized_values(model, readers, made, outputs)
+    points = _quantized_values(model, readers, outputs)
     rewriter = _Rewriter(dict(graph.constants), dict(graph.values))
     nodes: list[Node] = []
     renamed: dict[str, str] = {}
@@ -59,15 +58,14 @@ def insert_quantization(model: Model, ranges: Mapping[str, Range]) -> Model:
             inputs[1] = rewriter.weights(nodes, node, inputs[1])
         results = list(node.outputs)
         for k, name in enumerate(results):
-            if name in points:
-                if name in outputs:  # the graph's output keeps its name: it is the dequantized value
-                    results[k] = rewriter.named(f"{name}/float", graph.values[name])
-                    after: list[Node] = []
-                    rewriter.data(after, results[k], name, ranges[name], result=name)
-                    renamed[name] = name
-                    nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(results)))
-                    nodes += after
-                    break
+            if name in points and name in outputs:  # the graph's output keeps its name: it is the dequantized value
+                results[k] = rewriter.named(f"{name}/float", graph.values[name])
+                after: list[Node] = []
+                rewriter.data(after, results[k], name, ranges[name], result=name)
+                renamed[name] = name
+                nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(results)))
+                nodes += after
+                break
         else:
             nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(results)))
             for name in results:
@@ -77,9 +75,7 @@ def insert_quantization(model: Model, ranges: Mapping[str, Range]) -> Model:
     return replace(model, graph=rewritten, opsets={**model.opsets, "": max(VERSION, model.opsets.get("", VERSION))})
 
 
-def _quantized_values(
-    model: Model, readers: Mapping[str, Sequence[Node]], made: Mapping[str, Node], outputs: set[str]
-) -> set[str]:
+def _quantized_values(model: Model, readers: Mapping[str, Sequence[Node]], outputs: set[str]) -> set[str]:
     """The values that get integers of their own."""
     points: set[str] = set()
     for value in model.graph.inputs:
@@ -166,8 +162,6 @@ class _Rewriter:
         zero_name = self.constant(f"{prefix}/zero_point", np.zeros(len(scale), dtype=np.int8), "int8")
         result = self.named(f"{prefix}/dequantized", Value(name, "float", tuple(weights.shape)))
         nodes.append(
-            Node(
-                "", "DequantizeLinear", "", VERSION, (stored_name, scale_name, zero_name), (result,), {"axis": axis}
-            )
+            Node("", "DequantizeLinear", "", VERSION, (stored_name, scale_name, zero_name), (result,), {"axis": axis})
         )
         return result

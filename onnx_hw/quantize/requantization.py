@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
+from onnx_hw.integers import Int
 from onnx_hw.quantize import lookups, multiply_add_shift
 from onnx_hw.quantize.lookups import Table, Thresholds
 from onnx_hw.quantize.multiply_add_shift import MultiplyAddShift
@@ -14,7 +15,7 @@ __all__ = ["Requantizer", "area", "choose", "prove"]
 Requantizer = MultiplyAddShift | Table | Thresholds
 
 LARGEST_TABLE = 1 << 16
-"""Entries per channel of the largest table considered."""
+"""Entries, of all channels together, of the largest table considered: 28 block RAMs of bytes."""
 
 BITS_PER_BLOCK_RAM = 18 * 1024
 LUTS_PER_MULTIPLIER = 537
@@ -28,7 +29,7 @@ def choose(exact: Steps) -> Requantizer:
     found = multiply_add_shift.find(exact)
     if found is not None:
         candidates.append(found)
-    if (2 << (exact.busy[1] - exact.busy[0]).bit_length()) <= LARGEST_TABLE:
+    if exact.channels << Int.holding(*exact.busy).bits <= LARGEST_TABLE:
         candidates.append(lookups.table(exact))
     best = min(candidates, key=area)
     prove(best, exact)

@@ -7,23 +7,20 @@ from pathlib import Path
 
 import numpy as np
 
-import onnx_hw_boards
 from onnx_hw import __version__
 from onnx_hw.assemble import Names
 from onnx_hw.design import Design
-from onnx_hw.errors import ExitCode, user_error
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.options import Stage
 from onnx_hw.report import report
 from onnx_hw.report.describe import describe_design, describe_ports, describe_quantization
-from onnx_hw.route import Route
+from onnx_hw.route import RouteResult
 from onnx_hw.simulate import Proof, full_rate
-from onnx_hw.spelling import did_you_mean
-from onnx_hw.synthesize import Cells, Synthesis
+from onnx_hw.synthesize import SynthesisResult
 from onnx_hw.timing import predict
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.pins import NotEnoughPins, PadStream, place
+from onnx_hw_boards.pins import PadStream
 from onnx_hw_sim import tools
 
 __all__ = [
@@ -37,30 +34,13 @@ __all__ = [
     "describe_synthesis",
     "describe_tools",
     "empty_model",
-    "find_board",
     "leaving",
+    "pad_streams",
     "parameters",
-    "place_pads",
 ]
 
 FRAMES_AHEAD = 3
 """The interval is predicted between the last two of so many frames."""
-
-
-def find_board(name: str) -> Board:
-    """The board of that name.
-
-    Raises:
-        UserError: there is none; names the nearest.
-    """
-    if name not in onnx_hw_boards.names():
-        raise user_error(
-            "board-unknown",
-            f"there is no board `{name}`",
-            hint=did_you_mean(name, onnx_hw_boards.names()) or "`onnx-hw boards` lists them",
-            stage="arguments",
-        )
-    return onnx_hw_boards.board(name)
 
 
 def empty_model(path: Path) -> report.Model:
@@ -99,25 +79,10 @@ def describe_plan(design: Design, proof: Proof | None = None) -> report.Design:
     )
 
 
-def place_pads(board: Board, design: Design, names: Names) -> dict[str, str]:
-    """Pin of every bit of every stream of the outside.
-
-    Raises:
-        UserError: there are not enough pins; says how many lanes would fit.
-    """
+def pad_streams(design: Design, names: Names) -> list[PadStream]:
+    """The streams that leave the chip."""
     open_edges = [edge for edge in design.edges() if edge.producer is None or edge.consumer is None]
-    streams = [PadStream(names.edges[edge.tensor], edge.lanes, edge.type.dtype.bits) for edge in open_edges]
-    try:
-        return place(board, streams)
-    except NotEnoughPins as failure:
-        widths = ", ".join(f"`{edge.tensor}` {edge.lanes} lanes of {edge.type.dtype.bits} bit" for edge in open_edges)
-        raise user_error(
-            "pins",
-            f"the streams of the outside must fit {failure.available} pins; they need {failure.needed}: {widths}",
-            hint=f"{failure.lanes} lanes each would fit: edit folding.toml and give it with --folding",
-            stage="assemble",
-            exit_code=ExitCode.DOES_NOT_FIT,
-        ) from None
+    return [PadStream(names.edges[edge.tensor], edge.lanes, edge.type.dtype.bits) for edge in open_edges]
 
 
 def describe_proof(proof: Proof) -> report.Simulation:
@@ -137,18 +102,12 @@ def describe_proof(proof: Proof) -> report.Simulation:
     )
 
 
-def describe_synthesis(synthesis: Synthesis, routed: Route | None = None) -> report.Synthesis:
-    cells: Cells = routed.cells if routed else synthesis.cells
+def describe_synthesis(synthesis: SynthesisResult, routed: RouteResult | None = None) -> report.Synthesis:
+    used = synthesis.used
     if routed is None:
-        return report.Synthesis(cells.lut4, cells.ff, cells.dsp, cells.bram)
+        return report.Synthesis(used.lut, used.ff, used.dsp, used.bram)
     return report.Synthesis(
-        cells.lut4,
-        cells.ff,
-        cells.dsp,
-        cells.bram,
-        round(routed.fmax_mhz, 2),
-        routed.target_mhz,
-        routed.timing_met,
+        used.lut, used.ff, used.dsp, used.bram, routed.fmax_mhz, routed.target_mhz, routed.timing_met
     )
 
 

@@ -23,7 +23,9 @@ def conv(builder: Builder, node: Node) -> None:
     if group != 1:
         raise Obstacle("conv-group", f"group must be 1, not {group}: grouped and depthwise Conv are not built yet")
     if len(weights.scale) > 1 and weights.axis != 0:
-        raise Obstacle("weight-axis", f"scales of a Conv's weights must be per output channel, not along axis {weights.axis}")
+        raise Obstacle(
+            "weight-axis", f"scales of a Conv's weights must be per output channel, not along axis {weights.axis}"
+        )
     tensor, (height, width, _) = builder.image(real)
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in weights.integers.shape[2:])

@@ -33,9 +33,7 @@ def dequantize(builder: Builder, node: Node) -> None:
     (slope,) = fractions(scale)
     zero_point = 0 if zero is None else int(zero.reshape(-1)[0])
     _check_scale(slope)
-    builder.values[node.outputs[0]] = Real(
-        value.tensor, value.shape, value.where, (slope,), (-slope * zero_point,)
-    )
+    builder.values[node.outputs[0]] = Real(value.tensor, value.shape, value.where, (slope,), (-slope * zero_point,))
     builder.quantization.setdefault(value.tensor, Quantization((float(slope),), (zero_point,)))
 
 
@@ -71,18 +69,11 @@ def quantize(builder: Builder, node: Node) -> None:
     _check_scale(step)
     zero_point = 0 if zero is None else int(zero.reshape(-1)[0])
     name = node.outputs[0]
-    operand = builder.tensors[real.tensor] if real.tensor in builder.tensors else None
-    if operand is None:
-        raise Obstacle("nothing-to-do", "a quantized input is only changed, nothing computes with it")
-    unchanged = (
-        not real.clipped
-        and set(real.slope) == {step}
-        and set(real.offset) == {-step * zero_point}
-        and operand.dtype == dtype
-    )
-    if unchanged:
+    same_numbers = not real.clipped and set(real.slope) == {step} and set(real.offset) == {-step * zero_point}
+    if same_numbers and builder.integer_type(real) == dtype:
         builder.values[name] = Integers(real.tensor, real.shape, real.where)
         return
+    operand = builder.settled(real)
     low = dtype.min if real.low is None else _bound(real.low, step, zero_point, dtype.min, dtype.max)
     high = dtype.max if real.high is None else _bound(real.high, step, zero_point, dtype.min, dtype.max)
     operator = Requantize(

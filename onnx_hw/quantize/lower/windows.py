@@ -18,9 +18,7 @@ class Kernel:
     dilations: tuple[int, int]
 
 
-def kernel_of(
-    node: Node, size: tuple[int, ...], image: tuple[int, int], output: tuple[int, ...]
-) -> Kernel:
+def kernel_of(node: Node, size: tuple[int, ...], image: tuple[int, int], output: tuple[int, ...]) -> Kernel:
     """The kernel of a Conv or pool.
 
     Args:
@@ -58,7 +56,10 @@ def kernel_of(
     if rank == 1:
         return Kernel((1, size[0]), (1, strides[0]), (0, begins[0], 0, ends[0]), (1, dilations[0]))
     return Kernel(
-        (size[0], size[1]), (strides[0], strides[1]), (begins[0], begins[1], ends[0], ends[1]), (dilations[0], dilations[1])
+        (size[0], size[1]),
+        (strides[0], strides[1]),
+        (begins[0], begins[1], ends[0], ends[1]),
+        (dilations[0], dilations[1]),
     )
 
 
