@@ -1,4 +1,7 @@
-"""Pooling: an axis at a time, a tap at a time, since maxima and sums over a box are maxima and sums of its sides."""
+"""Pooling: an axis at a time, a tap at a time, since maxima and sums over a box are maxima and sums of its sides.
+
+Means are summed in float64: the mean of quantized values is often a tie when it is quantized again, and must stay one.
+"""
 
 from __future__ import annotations
 
@@ -133,10 +136,9 @@ def AveragePool(
 ) -> Array:
     """Means over the elements of ``x``; with ``count_include_pad`` the stated padding counts as zeros."""
     window = pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
-    wide = widened(x)
-    sums = along_axes(np.add, window.padded(wide, 0), window)
+    sums = along_axes(np.add, window.padded(x.astype(np.float64), 0), window)
     counts = window.counts(x.shape[2:], include_pads=bool(count_include_pad))
-    return (sums / counts.astype(wide.dtype)).astype(x.dtype, copy=False)
+    return (sums / counts).astype(x.dtype)
 
 
 @operator(since=(10, 11), types=pool_type)
@@ -202,8 +204,7 @@ def global_pool_type(x: TensorType, **_: Any) -> TensorType:
 
 @operator(since=(1, 22), types=global_pool_type)
 def GlobalAveragePool(x: Array) -> Array:
-    wide = widened(x)
-    return wide.mean(axis=tuple(range(2, x.ndim)), keepdims=True).astype(x.dtype)
+    return x.mean(axis=tuple(range(2, x.ndim)), keepdims=True, dtype=np.float64).astype(x.dtype)
 
 
 @operator(since=(1, 22), types=global_pool_type)

@@ -61,7 +61,8 @@ def _prod(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 
 def _mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return np.mean(x, axis=axes, keepdims=keepdims)
+    """In float64: the mean of quantized values is often a tie when it is quantized again, and must stay one."""
+    return np.mean(x, axis=axes, keepdims=keepdims, dtype=np.float64)
 
 
 def _max(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
