@@ -103,8 +103,12 @@ def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with unfinished.open("wb") as file:
-            np.savez_compressed(file, **arrays)
+        # np.savez takes the names as keywords, and `file` is a name an output may have.
+        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, array in arrays.items():
+                plain = array.astype(str) if array.dtype == object else array  # strings
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, plain, allow_pickle=False)
         unfinished.replace(path)
     except OSError as error:
         unfinished.unlink(missing_ok=True)

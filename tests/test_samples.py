@@ -148,6 +148,21 @@ def test_missing_file_suggests_its_neighbour(tmp_path):
     assert "cannot be read" in refusal(tmp_path)
 
 
+def test_any_name_can_be_written(tmp_path):
+    path = tmp_path / "out.npz"
+    names = ("file", "allow_pickle", "model/dense/Softmax:0", "ä b")
+    write_samples(path, {name: np.full((2, 3), k, np.int8) for k, name in enumerate(names)})
+    found = read_samples(path, [Value(name, "int8", (3,)) for name in names])
+    assert [int(found.arrays[name][1, 2]) for name in names] == [0, 1, 2, 3]
+
+
+def test_strings_are_written_as_text(tmp_path):
+    path = tmp_path / "out.npz"
+    write_samples(path, {"words": np.array(["one", "zwei"], dtype=object)})
+    with np.load(path) as stored:
+        assert stored["words"].tolist() == ["one", "zwei"]
+
+
 def test_writing(tmp_path):
     path = tmp_path / "out.npz"
     write_samples(path, {"scores": np.arange(6).reshape(2, 3)})
