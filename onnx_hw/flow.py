@@ -147,7 +147,7 @@ class Work:
         )
 
     def assemble(self, running: Running) -> None:
-        from onnx_hw_boards.shell import Shell
+        from onnx_hw_rtl.shell import Shell
         from onnx_hw_rtl.target import Target
 
         assembly, names = assemble(self.design)
