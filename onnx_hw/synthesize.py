@@ -10,7 +10,7 @@ from pathlib import Path
 
 from onnx_hw.build_folder import BuildFolder, Made
 from onnx_hw_boards.device import Budget
-from onnx_hw_boards.shell import INNER
+from onnx_hw_rtl.shell import INNER
 from onnx_hw_sim import tools
 from onnx_hw_sim.process import LAST_LINES
 from onnx_hw_sim.tools import Tool, ToolFailed

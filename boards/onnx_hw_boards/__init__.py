@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from types import ModuleType
 
 from onnx_hw_boards.board import Board
 
@@ -28,5 +29,5 @@ def board(name: str) -> Board:
     return found
 
 
-def _module(name: str) -> object:
+def _module(name: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{name}")

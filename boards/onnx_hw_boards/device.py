@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LFE5U_12F", "LFE5U_25F", "LFE5U_45F", "LFE5U_85F", "Budget", "Device"]
+__all__ = ["LFE5U_25F", "LFE5U_45F", "LFE5U_85F", "Budget", "Device"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,6 @@ class Device:
     budget: Budget
 
 
-LFE5U_12F = Device("LFE5U-12F", "ecp5", "--12k", Budget(lut=12_144, ff=12_144, dsp=28, bram=32))
 LFE5U_25F = Device("LFE5U-25F", "ecp5", "--25k", Budget(lut=24_288, ff=24_288, dsp=28, bram=56))
 LFE5U_45F = Device("LFE5U-45F", "ecp5", "--45k", Budget(lut=43_848, ff=43_848, dsp=72, bram=108))
 LFE5U_85F = Device("LFE5U-85F", "ecp5", "--85k", Budget(lut=83_640, ff=83_640, dsp=156, bram=208))

