@@ -132,8 +132,8 @@ class MatMul(Core):
         roms = -(-lanes // per_rom)
         addresses = copies(m, delayed(m, address, 1, "address"), roms, "address")
         # (groups, out_lanes, beats, in_lanes) -> a row per word, its lanes in the order of the multipliers
-        table = self.weights.reshape(self.groups, self.out_lanes, self.beats, self.in_lanes)
-        table = table.transpose(0, 2, 1, 3).reshape(words, lanes)
+        by_loop = self.weights.reshape(self.groups, self.out_lanes, self.beats, self.in_lanes)
+        table = by_loop.transpose(0, 2, 1, 3).reshape(words, lanes)
         mask = (1 << lane_bits) - 1
         found: list[Value] = []
         for k in range(roms):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import gcd
 from typing import Any
 
@@ -108,6 +109,7 @@ class SlidingBuffer:
     ) -> None:
         self.m, self.geometry, self.inner, self.places = m, geometry, dict(inner), places
         self.bits, self.in_lanes, self.out_lanes, self.pad_value = bits, in_lanes, out_lanes, pad_value
+        self.group = group_lanes(geometry.shape[2], in_lanes, out_lanes)
         self.per_pixel = -(-geometry.shape[2] // in_lanes)
         self.beats = geometry.shape[0] * geometry.shape[1] * self.per_pixel
         self.ring = max(2, 1 << (capacity - 1).bit_length())
@@ -115,9 +117,7 @@ class SlidingBuffer:
         ahead = Signal(self._counter(capacity), init=-self._needed(0, 0), name="ahead")  # written - needed
         room = Signal(self._counter(capacity), init=capacity - 1, name="room")  # capacity - written + released - 1
         everything_padding = Signal(name="everything_padding")
-        self.writer = writer = Engine(
-            m, "writer", {"beat": 1}, pops=[(source, lambda turn: 1)], condition=~room[-1]
-        )
+        self.writer = writer = Engine(m, "writer", {"beat": 1}, pops=[(source, lambda turn: 1)], condition=~room[-1])
         out_rows, out_columns = geometry.output
         self.reader = reader = Engine(
             m,
@@ -198,74 +198,91 @@ class SlidingBuffer:
     # ---- the data path ------------------------------------------------------------------------------------------
 
     def _fetch(self, source: Any) -> list[Value]:
-        m, geometry, reader = self.m, self.geometry, self.reader
-        width = geometry.shape[1]
-        group = group_lanes(geometry.shape[2], self.in_lanes, self.out_lanes)
-        stored = len(bits_of(source.payload))
+        """The values of the reader's beat, lane by lane.
 
-        write_at = Signal(range(self.ring))
-        with m.If(self.writer.fire):
-            m.d.sync += write_at.eq(write_at + 1)
-        write = delayed(m, self.writer.fire, self.WRITE_STAGE, "write", strobe=True)
-        write_address = delayed(m, write_at, self.WRITE_STAGE, "write_address")
-        write_data = delayed(m, bits_of(source.payload), self.WRITE_STAGE, "write_data")
-
-        # stage 1: which window, which beat of it; the window's corner as an address in the ring
-        step = geometry.strides[1] * self.per_pixel
-        columns, rows = geometry.output[1], geometry.output[0]
-        to_row = geometry.strides[0] * width * self.per_pixel - (columns - 1) * step
-        corner_0 = -(geometry.pads[0] * width + geometry.pads[1]) * self.per_pixel
-        to_frame = self.beats - (rows - 1) * geometry.strides[0] * width * self.per_pixel - (columns - 1) * step
-
-        def corner_moves(turn: Turn) -> Any:
-            moves = choose(
-                self.reader_is_last("column")(turn),
-                choose(self.reader_is_last("row")(turn), to_frame % self.ring, to_row % self.ring),
-                step % self.ring,
-            )
-            return choose(self.reader_is_last(*self.inner)(turn), moves, 0)
-
-        corner = Signal(range(self.ring), init=corner_0 % self.ring)
-        move = reader.decode(corner_moves, range(self.ring), "move")
-        with m.If(reader.fire):
-            m.d.sync += corner.eq(corner + move)
-        corner_2 = delayed(m, corner, 2, "corner")
-        rows_inside = delayed(m, reader.decode(self._inside(0), geometry.kernel[0], "rows_inside"), 2, "rows_inside")
-        columns_inside = delayed(
-            m, reader.decode(self._inside(1), geometry.kernel[1], "columns_inside"), 2, "columns_inside"
-        )
-        index = Cat(
-            delayed(m, reader.decode(lambda turn, name=name: turn[name], range(max(2, count)), name), 1, name)
-            for name, count in reversed(self.inner.items())
-        )
-
+        Stage 1 has the place in the nest, 2 the table's answer, 3 the address in the ring, 4 the ring's word, 5 its
+        register, 6 the slice of it or the padding.
+        """
+        m, reader, kernel = self.m, self.reader, self.geometry.kernel
+        write = self._write(source)
+        corner = delayed(m, self._corner(), 2, "corner")
+        rows = delayed(m, reader.decode(self._inside(0), kernel[0], "rows_inside"), 2, "rows_inside")
+        columns = delayed(m, reader.decode(self._inside(1), kernel[1], "columns_inside"), 2, "columns_inside")
+        index = self._index()
         lanes: list[Value] = []
-        for first_lane in range(0, self.out_lanes, group):
+        for first_lane in range(0, self.out_lanes, self.group):
             offset, row, column, chosen = self._group_table(first_lane, index)
-            # stage 3: address and padding; stage 4: the ring's word; stage 5: its register; stage 6: slice and padding
             address = Signal(range(self.ring), name=f"address{first_lane}", reset_less=True)
             inside = Signal(name=f"inside{first_lane}", reset_less=True)
             m.d.sync += [
-                address.eq(corner_2 + offset),
-                inside.eq(rows_inside.bit_select(row, 1) & columns_inside.bit_select(column, 1)),
+                address.eq(corner + offset),
+                inside.eq(rows.bit_select(row, 1) & columns.bit_select(column, 1)),
             ]
-            m.submodules[f"ring{first_lane}"] = ring = memory.Memory(shape=stored, depth=self.ring, init=[])
-            write_port, read_port = ring.write_port(), ring.read_port()
-            m.d.comb += [
-                write_port.addr.eq(write_address),
-                write_port.data.eq(write_data),
-                write_port.en.eq(write),
-                read_port.addr.eq(address),
-            ]
-            word = delayed(m, read_port.data, 1, f"word{first_lane}")
-            size = group * self.bits
-            slices = Array(word[k : k + size] for k in range(0, stored, size))
-            picked = slices[delayed(m, chosen, 3, "slice")] if stored > size else word
-            padding = Const(self.pad_value & ((1 << self.bits) - 1), self.bits).replicate(group)
-            value = Signal(size, name=f"group{first_lane}", reset_less=True)
-            m.d.sync += value.eq(Mux(delayed(m, inside, 2, "inside"), picked, padding))
-            lanes += [value[k : k + self.bits] for k in range(0, size, self.bits)]
+            lanes += self._fetch_group(first_lane, write, address, inside, delayed(m, chosen, 3, "slice"))
         return lanes
+
+    def _write(self, source: Any) -> tuple[Value, Value, Value]:
+        """(strobe, address, beat) for every copy of the ring."""
+        m, stage = self.m, self.WRITE_STAGE
+        place = Signal(range(self.ring), name="write_at")
+        with m.If(self.writer.fire):
+            m.d.sync += place.eq(place + 1)
+        return (
+            delayed(m, self.writer.fire, stage, "write", strobe=True),
+            delayed(m, place, stage, "write_address"),
+            delayed(m, bits_of(source.payload), stage, "write_data"),
+        )
+
+    def _corner(self) -> Signal:
+        """The address in the ring of the window's first pixel, inside the image or not."""
+        m, geometry, reader = self.m, self.geometry, self.reader
+        (rows, columns), width = geometry.output, geometry.shape[1]
+        column = geometry.strides[1] * self.per_pixel
+        row = geometry.strides[0] * width * self.per_pixel
+        to_row = row - (columns - 1) * column
+        to_frame = self.beats - (rows - 1) * row - (columns - 1) * column
+
+        def moves(turn: Turn) -> Any:
+            to_next_row = choose(self.reader_is_last("row")(turn), to_frame % self.ring, to_row % self.ring)
+            to_next = choose(self.reader_is_last("column")(turn), to_next_row, column % self.ring)
+            return choose(self.reader_is_last(*self.inner)(turn), to_next, 0)
+
+        first = -(geometry.pads[0] * width + geometry.pads[1]) * self.per_pixel
+        corner = Signal(range(self.ring), init=first % self.ring)
+        move = reader.decode(moves, range(self.ring), "move")
+        with m.If(reader.fire):
+            m.d.sync += corner.eq(corner + move)
+        return corner
+
+    def _index(self) -> Value:
+        """Which beat of the window: the inner loops side by side, the innermost in the lowest bits."""
+
+        def place(name: str) -> Signal:
+            return self.reader.decode(lambda turn: turn[name], range(max(2, self.inner[name])), name)
+
+        return Cat(delayed(self.m, place(name), 1, name) for name in reversed(self.inner))
+
+    def _fetch_group(
+        self, first_lane: int, write: tuple[Value, Value, Value], address: Value, inside: Value, chosen: Value
+    ) -> list[Value]:
+        """The lanes of one group: a ring of its own, the slice of a word, or padding."""
+        m, size = self.m, self.group * self.bits
+        strobe, write_address, data = write
+        m.submodules[f"ring{first_lane}"] = ring = memory.Memory(shape=len(data), depth=self.ring, init=[])
+        write_port, read_port = ring.write_port(), ring.read_port()
+        m.d.comb += [
+            write_port.addr.eq(write_address),
+            write_port.data.eq(data),
+            write_port.en.eq(strobe),
+            read_port.addr.eq(address),
+        ]
+        word = delayed(m, read_port.data, 1, f"word{first_lane}")
+        slices = Array(word[k : k + size] for k in range(0, len(data), size))
+        picked = slices[chosen] if len(data) > size else word
+        padding = Const(self.pad_value & ((1 << self.bits) - 1), self.bits).replicate(self.group)
+        value = Signal(size, name=f"group{first_lane}", reset_less=True)
+        m.d.sync += value.eq(Mux(delayed(m, inside, 2, "inside"), picked, padding))
+        return [value[k : k + self.bits] for k in range(0, size, self.bits)]
 
     def _inside(self, axis: int) -> Callable[[Turn], Any]:
         """Which rows (columns) of the kernel lie inside the image, one bit each."""
@@ -279,44 +296,42 @@ class SlidingBuffer:
 
     def _group_table(self, first_lane: int, index: Value) -> tuple[Value, Value, Value, Value]:
         """Stage 2: (offset in the ring, kernel row, kernel column, slice) of a group, by beat of the window."""
-        m, geometry = self.m, self.geometry
-        group = group_lanes(geometry.shape[2], self.in_lanes, self.out_lanes)
-        counts = list(self.inner.values())
-        sizes = [1 << bits_for(max(1, count - 1)) for count in counts]
-        fields: dict[int, tuple[int, int, int, int]] = {}
-        total = 1
-        for size in sizes:
-            total *= size
-        for flat in range(total):
-            turn, rest = {}, flat
-            for name, size in zip(reversed(list(self.inner)), reversed(sizes), strict=True):
-                turn[name], rest = rest % size, rest // size
-            if any(turn[name] >= count for name, count in self.inner.items()):
-                continue
-            places = self.places(turn)
-            if first_lane >= len(places):
-                continue
-            row, column, channel = places[first_lane]
-            offset = (row * geometry.dilations[0] * geometry.shape[1] + column * geometry.dilations[1]) * self.per_pixel
-            offset += channel // self.in_lanes
-            fields[flat] = (offset % self.ring, row, column, channel % self.in_lanes // group)
+        geometry = self.geometry
         widths = [
             bits_for(self.ring - 1),
             bits_for(geometry.kernel[0] - 1),
             bits_for(geometry.kernel[1] - 1),
-            bits_for(max(1, self.in_lanes // group - 1)),
+            bits_for(max(1, self.in_lanes // self.group - 1)),
         ]
-        words = []
-        for flat in range(max(fields, default=0) + 1):  # no fields: lanes beyond the last channel
-            word, at = 0, 0
-            for value, width in zip(fields.get(flat, (0, 0, 0, 0)), widths, strict=True):
-                word |= value << at
-                at += width
-            words.append(word)
-        m.submodules[f"table{first_lane}"] = table = Table(sum(widths), words)
-        m.d.comb += table.index.eq(index)
+        # the index is the inner loops side by side, so the table has holes where a loop is no power of two long
+        sizes = [1 << bits_for(max(1, count - 1)) for count in self.inner.values()]
+        words, used = [], 1
+        for number, place in enumerate(product(*map(range, sizes))):
+            turn = dict(zip(self.inner, place, strict=True))
+            reached = all(turn[name] < count for name, count in self.inner.items())
+            places = self.places(turn) if reached else []
+            words.append(0)
+            if first_lane < len(places):
+                words[number] = _side_by_side(self._group_fields(*places[first_lane]), widths)
+                used = number + 1
+        self.m.submodules[f"table{first_lane}"] = table = Table(sum(widths), words[:used])
+        self.m.d.comb += table.index.eq(index)
         parts, at = [], 0
         for width in widths:
             parts.append(table.data[at : at + width])
             at += width
         return parts[0], parts[1], parts[2], parts[3]
+
+    def _group_fields(self, row: int, column: int, channel: int) -> tuple[int, int, int, int]:
+        (down, right), width = self.geometry.dilations, self.geometry.shape[1]
+        offset = (row * down * width + column * right) * self.per_pixel + channel // self.in_lanes
+        return offset % self.ring, row, column, channel % self.in_lanes // self.group
+
+
+def _side_by_side(fields: Sequence[int], widths: Sequence[int]) -> int:
+    """One word, the first field in the lowest bits."""
+    word, at = 0, 0
+    for field, width in zip(fields, widths, strict=True):
+        word |= field << at
+        at += width
+    return word
