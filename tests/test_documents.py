@@ -1,0 +1,87 @@
+"""What the documents say is true: examples run, links lead somewhere, commands exist, generated files are fresh."""
+
+import doctest
+import re
+import shlex
+
+import pytest
+from click.testing import CliRunner
+
+from material import CHECKOUT
+from onnx_hw.cli import main
+from onnx_hw.report.operators import write as write_operators
+from onnx_hw.report.schema import write as write_schema
+
+DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md"), *CHECKOUT.glob("examples/*/*.md")])
+README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+
+IDS = [path.relative_to(CHECKOUT).as_posix() for path in DOCUMENTS]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=IDS)
+def test_examples_run(path, monkeypatch):
+    monkeypatch.chdir(CHECKOUT)
+    assert doctest.testfile(str(path), module_relative=False).failed == 0
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=IDS)
+def test_links_lead_to_files(path):
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
+    missing = [link for link in links if "://" not in link and not (path.parent / link).exists()]
+    assert not missing
+
+
+def test_files_named_in_the_map_exist():
+    """Cells such as ``onnx_hw/cli.py`, `terminal.py``: later names lie in the folder of the first."""
+    rows = re.findall(r"^\| (`.*?`) \|", README.split("## Map of the code")[1], re.MULTILINE)
+    assert len(rows) > 10
+    for row in rows:
+        names = re.findall(r"`([^`]+)`", row)
+        folder = CHECKOUT / names[0].rpartition("/")[0]
+        for name in names:
+            assert (CHECKOUT / name).exists() or (folder / name).exists(), name
+
+
+def test_commands_exist():
+    """Every ``onnx-hw ...`` of the documents is a command, and its options are options."""
+    found = set()
+    for path in DOCUMENTS:
+        for line in re.findall(
+            r"onnx-hw ((?:build|run|check|boards|ops|doctor|[a-z]+\b)[^`\n]*)", path.read_text("utf-8")
+        ):
+            words = shlex.split(re.split(r"  |&&|\)|;", line)[0].replace("'", ""))
+            if words[0] not in main.commands:
+                continue  # prose
+            found.add(words[0])
+            options = {name for option in main.commands[words[0]].params for name in option.opts}
+            unknown = [word for word in words if word.startswith("-") and word.strip("`,.") not in options]
+            assert not unknown, f"{path.name}: onnx-hw {line}"
+    assert found == set(main.commands)
+
+
+def test_the_readme_lists_every_command():
+    listed = re.findall(r"^onnx-hw (\w+)", README.split("## Commands")[1], re.MULTILINE)
+    assert sorted(listed) == sorted(main.commands)
+    for command in listed:
+        assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0
+
+
+def test_readme_commands_name_files_and_extras_that_are_there():
+    (extra, model), (dev,) = (
+        re.search(r'pip install "\.\[(\w+)\]" && onnx-hw build (\S+) --board ecp5', README).groups(),
+        re.search(r'pip install -e "\.\[(\w+)\]" && pytest', README).groups(),
+    )
+    project = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f"\n{extra} = [" in project
+    assert f"\n{dev} = [" in project
+    assert (CHECKOUT / model).is_file()
+
+
+@pytest.mark.parametrize(
+    ("write", "command"), [(write_operators, "onnx_hw.report.operators"), (write_schema, "onnx_hw.report.schema")]
+)
+def test_generated_documents_are_up_to_date(write, command, tmp_path):
+    write(tmp_path)
+    for fresh in tmp_path.iterdir():
+        kept = CHECKOUT / "docs" / fresh.name
+        assert kept.read_text("utf-8") == fresh.read_text("utf-8"), f"python -m {command} docs"
