@@ -1,197 +1,222 @@
-"""Exact requantization: thresholds against plain rationals, circuits against thresholds, wrong constants refused."""
+"""Circuits for requantizers: proven, exhaustively right, narrow; wrong constants are refused."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from fractions import Fraction
-from math import floor
+from statistics import median
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from exact_requantization import Formula, formulas
 from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
-from onnx_hw.ops.requantize import Requantize
-from onnx_hw.quantize import lookups, multiply_add_shift
-from onnx_hw.quantize.requantization import choose, prove
-from onnx_hw.quantize.steps import Steps, steps
+from onnx_hw.quantize.lookups import Table, Thresholds, table, thresholds
+from onnx_hw.quantize.multiply_add_shift import MultiplyAddShift, find
+from onnx_hw.quantize.requantization import LARGEST_TABLE, Requantizer, area, choose, prove
+from onnx_hw.quantize.steps import Steps
 
 
-def half_to_even(value: Fraction) -> int:
-    """Written anew, so that the tests do not lean on ``round``."""
-    below = floor(value)
-    rest = value - below
-    if rest == Fraction(1, 2):
-        return below + below % 2
-    return below + (rest > Fraction(1, 2))
+def candidates(exact: Steps) -> list[Requantizer]:
+    """Every form there is of a function."""
+    found = find(exact)
+    return [thresholds(exact), table(exact), *([found] if found else [])]
 
 
-def meaning(multiplier: Fraction, offset: Fraction, zero_point: int, low: int, high: int, x: int) -> int:
-    return min(max(half_to_even(multiplier * x + offset) + zero_point, low), high)
+def assert_equal_everywhere(circuit: Requantizer, formula: Formula, exact: Steps) -> None:
+    channel, x = formula.arguments()
+    assert np.array_equal(circuit.apply(channel, x), exact.at(channel, x))
 
 
-float32 = st.floats(2.0**-20, 4.0, width=32).map(Fraction)
-ties = st.integers(0, 12).map(lambda n: Fraction(1, 1 << n))
-odd_ties = st.builds(Fraction, st.integers(1, 9), st.sampled_from([2, 6, 12, 36, 100]))
-scales = st.one_of(float32, ties, odd_ties)
-offsets = st.one_of(
-    st.integers(-300, 300).map(Fraction), st.builds(Fraction, st.integers(-500, 500), st.sampled_from([2, 3, 8, 1000]))
-)
-
-
-@st.composite
-def functions(draw: st.DrawFn, widest: int = 16) -> tuple[Steps, list[tuple[Fraction, Fraction, int, int, int]]]:
-    """(thresholds, what they mean per channel) over ranges of at most 2^widest arguments."""
-    bits = draw(st.integers(2, widest))
-    first = draw(st.integers(-(1 << bits), 0))
-    last = first + (1 << bits) - 1
-    dtype = draw(st.sampled_from([Int(8), Int(8, signed=False), Int(4), Int(2)]))
-    low = draw(st.integers(dtype.min, dtype.max))
-    high = draw(st.integers(low, dtype.max))
-    zero_point = draw(st.integers(dtype.min, dtype.max))
-    channels = draw(st.integers(1, 3))
-    constants = [(draw(scales), draw(offsets)) for _ in range(channels)]
-    exact = steps(
-        [m for m, _ in constants],
-        [c for _, c in constants],
-        zero_point=zero_point,
-        low=low,
-        high=high,
-        first=first,
-        last=last,
-    )
-    return exact, [(m, c, zero_point, low, high) for m, c in constants]
-
-
-def arguments(exact: Steps, count: int = 300) -> list[int]:
-    """All of a short range; of a longer one a sample, with the neighbourhood of every threshold."""
-    if exact.last - exact.first < count:
-        return list(range(exact.first, exact.last + 1))
-    near = {int(t) + d for t in exact.thresholds.reshape(-1)[:60] for d in (-1, 0, 1)}
-    spread = np.linspace(exact.first, exact.last, count).astype(int).tolist()
-    return sorted(x for x in near | set(spread) if exact.first <= x <= exact.last)
-
-
-@settings(max_examples=150)
-@given(functions())
-def test_thresholds_are_the_function(case: tuple[Steps, list[tuple[Fraction, Fraction, int, int, int]]]) -> None:
-    exact, constants = case
-    xs = arguments(exact)
-    for channel, (multiplier, offset, zero_point, low, high) in enumerate(constants):
-        found = exact.at(np.full(len(xs), channel), np.array(xs))
-        assert found.tolist() == [meaning(multiplier, offset, zero_point, low, high, x) for x in xs]
-
-
-@settings(max_examples=60)
-@given(functions())
-def test_the_chosen_circuit_is_exact_for_every_argument(
-    case: tuple[Steps, list[tuple[Fraction, Fraction, int, int, int]]],
-) -> None:
-    exact, _ = case
-    circuit = choose(exact)
-    every = np.arange(exact.first, exact.last + 1)
-    for channel in range(exact.channels):
-        here = np.full(len(every), channel)
-        assert np.array_equal(circuit.apply(here, every), exact.at(here, every))
+@settings(max_examples=80)
+@given(formulas())
+def test_every_form_is_right_for_every_argument(formula: Formula) -> None:
+    exact = formula.steps()
+    for circuit in candidates(exact):
+        assert_equal_everywhere(circuit, formula, exact)
+        assert prove(circuit, exact) > 0
 
 
 @settings(max_examples=40)
-@given(functions(widest=10))
-def test_every_form_is_exact_where_it_exists(
-    case: tuple[Steps, list[tuple[Fraction, Fraction, int, int, int]]],
-) -> None:
-    exact, _ = case
-    forms = [lookups.table(exact), lookups.thresholds(exact), multiply_add_shift.find(exact)]
-    every = np.arange(exact.first, exact.last + 1)
-    for form in forms:
-        for channel in range(exact.channels) if form is not None else ():
-            here = np.full(len(every), channel)
-            assert np.array_equal(form.apply(here, every), exact.at(here, every)), type(form)
+@given(formulas())
+def test_the_cheapest_is_chosen(formula: Formula) -> None:
+    exact = formula.steps()
+    chosen = choose(exact)
+    assert_equal_everywhere(chosen, formula, exact)
+    assert area(chosen) <= min(area(circuit) for circuit in candidates(exact))
 
 
-def accumulator(bits: int = 18) -> Steps:
-    return steps(
-        [Fraction(float(np.float32(0.00123)))],
-        [Fraction(7, 3)],
-        zero_point=-3,
-        low=-128,
-        high=127,
-        first=-(1 << bits),
-        last=(1 << bits) - 1,
-    )
+@pytest.mark.parametrize("slope", [Fraction(1, 256), Fraction(3, 700), Fraction(1, 300), Fraction(7, 2**11)])
+@pytest.mark.parametrize("offset", [Fraction(0), Fraction(1, 2), Fraction(-77, 3)])
+def test_all_of_sixteen_bits(slope: Fraction, offset: Fraction) -> None:
+    formula = Formula((slope,), (offset,), -3, -128, 127, -(1 << 15), (1 << 15) - 1)
+    exact = formula.steps()
+    channel, x = formula.arguments()
+    wanted = np.array([formula.value(0, v) for v in x.tolist()])
+    assert np.array_equal(exact.at(channel, x), wanted)
+    for circuit in candidates(exact):
+        assert np.array_equal(circuit.apply(channel, x), wanted)
 
 
-def test_a_wrong_constant_is_refused() -> None:
-    exact = accumulator()
-    found = multiply_add_shift.find(exact)
-    assert found is not None
-    assert prove(found, exact) > 0
-    step = 1 << found.shift
+@settings(max_examples=80)
+@given(formulas())
+def test_declared_widths_hold_every_number(formula: Formula) -> None:
+    """The circuit may build exactly these widths: x, m, c, x·m, the sum and the corrected sum all fit."""
+    circuit = find(formula.steps())
+    if circuit is None:
+        return
+    total = circuit.sum_type
+    for m, c in zip(circuit.multipliers, circuit.addends, strict=True):
+        assert circuit.multiplier_type.min <= m <= circuit.multiplier_type.max
+        assert circuit.addend_type.min <= c <= circuit.addend_type.max
+        for x in (circuit.clamp.min, circuit.clamp.max):
+            correction = 0 if circuit.tie_bit is None else 1 << circuit.tie_bit
+            for number in (x * m, x * m + c, x * m + c - correction):
+                assert total.min <= number <= total.max
+
+
+# ---- the forms --------------------------------------------------------------------------------------------------
+
+
+def test_powers_of_two_need_no_multiplier_but_a_tie_correction() -> None:
+    exact = Formula((Fraction(1, 32),), (Fraction(0),), 5, -128, 127, -9000, 9000).steps()
+    circuit = find(exact)
+    assert circuit is not None and circuit.multiplierless
+    assert (circuit.shift, circuit.tie_bit, circuit.tie_parity) == (5, 0, 0)  # k − 5 is odd where k is even
+
+
+def test_powers_of_two_of_their_own_per_channel_stay_narrow() -> None:
+    slopes = tuple(Fraction(1, 2**k) for k in (3, 5, 6))
+    circuit = find(Formula(slopes, (Fraction(0),), 0, -128, 127, -9000, 9000).steps())
+    assert circuit is not None and circuit.multiplier_type.bits <= 4
+
+
+def test_averages_with_ties_need_an_early_correction() -> None:
+    circuit = find(Formula((Fraction(1, 36),), (Fraction(0),), 0, -128, 127, -4608, 4572).steps())
+    assert circuit is not None and circuit.tie_bit is not None and circuit.tie_bit > 0
+
+
+def test_a_small_range_shared_by_all_channels_is_a_look_up() -> None:
+    chosen = choose(Formula((Fraction(5, 6),), (Fraction(0),), 0, 0, 255, 0, 255).steps())
+    assert isinstance(chosen, Table)
+
+
+def test_constants_per_channel_of_a_wide_layer_are_multiplied() -> None:
+    slopes = tuple(Fraction(k + 1000, 1000003) for k in range(64))
+    exact = Formula(slopes, (Fraction(0),), 0, -128, 127, -(1 << 20), 1 << 20).steps()
+    assert isinstance(choose(exact), MultiplyAddShift)
+    assert exact.channels << Int.holding(*exact.busy).bits > LARGEST_TABLE
+
+
+def test_constant_functions() -> None:
+    for formula in (
+        Formula((Fraction(0),), (Fraction(9),), 0, -8, 7, -500, 500),
+        Formula((Fraction(1),), (Fraction(0),), 0, 3, 3, -500, 500),
+        Formula((Fraction(1, 10**6), Fraction(1)), (Fraction(0),), 0, -8, 7, -500, 500),
+    ):
+        exact = formula.steps()
+        for circuit in candidates(exact):
+            assert_equal_everywhere(circuit, formula, exact)
+
+
+def test_arguments_beyond_sixty_four_bit_products() -> None:
+    """Thirty-bit accumulators and multipliers: the search leaves int64."""
+    slopes = tuple(Fraction(k, 3 * 2**44 + 7) for k in (6 * 10**6, 7 * 10**6))
+    exact = Formula(slopes, (Fraction(1, 3),), 0, -128, 127, -(1 << 30), 1 << 30).steps()
+    circuit = find(exact)
+    assert circuit is not None and circuit.sum_type.bits > 62
+    prove(circuit, exact)
+
+
+def test_multipliers_are_a_few_bits_wider_than_the_arguments() -> None:
+    """Random scales, arguments of n bits that use the whole range: n + 3 .. n + 7 bits, and rarely more."""
+    draw = random.Random(1)
+    for bits in (14, 20):
+        widths = []
+        for _ in range(60):
+            slope = Fraction(draw.randrange(10**8, 2 * 10**8), 2 * 10**8 + 1) * Fraction(256, 1 << bits)
+            offset = Fraction(draw.randrange(-(10**6), 10**6), 10**5)
+            half = 1 << (bits - 1)
+            circuit = find(Formula((slope,), (offset,), 0, -128, 127, -half, half - 1).steps())
+            assert circuit is not None and circuit.tie_bit is None
+            widths.append(circuit.multiplier_type.bits)
+        assert median(widths) <= bits + 4 and max(widths) <= bits + 8
+
+
+# ---- wrong constants --------------------------------------------------------------------------------------------
+
+LAYER = Formula(
+    tuple(Fraction(k, 1 << 13) for k in (37, 41, 32)), (Fraction(0), Fraction(5, 2), Fraction(-9)), 4, -128, 127,
+    -40000, 40000,
+)  # fmt: skip
+
+
+def changed(array: np.ndarray, place: tuple[int, ...], by: int) -> np.ndarray:
+    copy = array.copy()
+    copy[place] += by
+    return copy
+
+
+@pytest.mark.parametrize("channel", [0, 1, 2])
+@pytest.mark.parametrize("by", [1, -1])
+def test_a_wrong_multiplier_is_refused(channel: int, by: int) -> None:
+    exact = LAYER.steps()
+    circuit = find(exact)
+    assert circuit is not None
+    wrong = replace(circuit, multipliers=changed(circuit.multipliers, (channel,), by))
+    with pytest.raises(ValueError, match=rf"the requantizer must give .* in channel {channel}, not"):
+        prove(wrong, exact)
+
+
+def test_wrong_addends_shifts_ties_and_clamps_are_refused() -> None:
+    exact = LAYER.steps()
+    circuit = find(exact)
+    assert circuit is not None and circuit.tie_bit is not None
+    step = int(circuit.multipliers[1])
     for wrong in (
-        replace(found, addends=found.addends + step),
-        replace(found, addends=found.addends - step),
-        replace(found, multipliers=found.multipliers + max(1, int(found.multipliers[0]) // 256)),
-        replace(found, shift=found.shift + 1),
-        replace(found, high=found.high - 1),
-        replace(found, clamp=Int(found.clamp.bits - 2)),
+        replace(circuit, addends=changed(circuit.addends, (1,), step)),
+        replace(circuit, addends=changed(circuit.addends, (1,), -step)),
+        replace(circuit, shift=circuit.shift + 1),
+        replace(circuit, tie_bit=None),
+        replace(circuit, tie_parity=1 - circuit.tie_parity),
+        replace(circuit, clamp=Int(circuit.clamp.bits - 1)),
+        replace(circuit, high=126),
+        replace(circuit, low=-127),
     ):
         with pytest.raises(ValueError, match="the requantizer must give"):
             prove(wrong, exact)
 
 
-def test_rounding_half_up_is_refused_where_ties_occur() -> None:
-    exact = steps([Fraction(1, 16)], [Fraction(0)], zero_point=0, low=-128, high=127, first=-4096, last=4095)
-    found = multiply_add_shift.find(exact)
-    assert found is not None and found.tie_bit is not None
-    with pytest.raises(ValueError, match="the requantizer must give"):
-        prove(replace(found, tie_bit=None), exact)
-    with pytest.raises(ValueError, match="the requantizer must give"):
-        prove(replace(found, tie_parity=1 - found.tie_parity), exact)
+def test_forms_that_are_not_monotone_are_refused() -> None:
+    exact = LAYER.steps()
+    circuit, search = find(exact), thresholds(exact)
+    assert circuit is not None
+    with pytest.raises(ValueError, match="no multiplier may be negative"):
+        prove(replace(circuit, multipliers=-circuit.multipliers), exact)
+    with pytest.raises(ValueError, match="the tie bit must be in"):
+        prove(replace(circuit, tie_bit=circuit.shift + 1), exact)
+    with pytest.raises(ValueError, match="thresholds must ascend"):
+        prove(replace(search, thresholds=search.thresholds[:, ::-1]), exact)
+    with pytest.raises(ValueError, match="must serve 3 channels, not 1"):
+        prove(choose(replace(exact, thresholds=exact.thresholds[:1])), exact)
 
 
-def test_thresholds_and_tables_are_checked_too() -> None:
-    exact = accumulator(8)
-    table, search = lookups.table(exact), lookups.thresholds(exact)
-    entries = table.entries.copy()
-    entries[0, 5] += 1
-    with pytest.raises(ValueError, match="the requantizer must give"):
-        prove(replace(table, entries=entries), exact)
-    middle = int(np.flatnonzero(exact.reached[0] & exact.missed[0])[0])
-    rows = search.thresholds.copy()
-    rows[0, middle] += 1
-    with pytest.raises(ValueError, match=r"the requantizer must give|thresholds must ascend"):
-        prove(replace(search, thresholds=rows), exact)
+@pytest.mark.parametrize("place", [(0, 0), (1, 130), (2, 254)])
+@pytest.mark.parametrize("by", [1, -1])
+def test_a_wrong_threshold_is_refused(place: tuple[int, int], by: int) -> None:
+    exact = LAYER.steps()
+    search: Thresholds = thresholds(exact)
+    with pytest.raises(ValueError, match=f"in channel {place[0]}, not"):
+        prove(replace(search, thresholds=changed(search.thresholds, place, by)), exact)
 
 
-@pytest.mark.parametrize("bits", [14, 20])
-def test_multipliers_are_a_few_bits_wider_than_the_accumulator(bits: int) -> None:
-    """What the search finds for random scales: accumulator + 3..7 bits."""
-    generator = np.random.default_rng(bits)
-    widths = []
-    for _ in range(40):
-        scale = Fraction(float(np.float32(generator.uniform(1, 2) * 240 / (1 << bits))))
-        exact = steps(
-            [scale], [Fraction(0)], zero_point=0, low=-128, high=127, first=-(1 << bits - 1), last=(1 << bits - 1) - 1
-        )
-        found = multiply_add_shift.find(exact)
-        assert found is not None
-        widths.append(found.multiplier_type.bits)
-    assert np.median(widths) <= bits + 5
-    assert max(widths) <= bits + 9
-
-
-@settings(max_examples=40)
-@given(st.integers(1, 4), st.integers(0, 2**32 - 1), scales, offsets, st.integers(-128, 127))
-def test_golden_equals_rationals(channels: int, seed: int, scale: Fraction, offset: Fraction, zero_point: int) -> None:
-    operand = Tensor((3, 2, channels), Int(14))
-    multipliers = tuple(scale * (k + 1) / 3 for k in range(channels))
-    operator = Requantize(operand, multipliers, (offset,), -128, 127, zero_point, Int(8))
-    x = np.random.default_rng(seed).integers(-8192, 8192, (2, 3, 2, channels))
-    (y,) = operator.golden(x)
-    expected = [
-        meaning(multipliers[c], offset, zero_point, -128, 127, int(x[f, r, k, c]))
-        for f, r, k, c in np.ndindex(*x.shape)
-    ]
-    assert y.reshape(-1).tolist() == expected
+def test_any_wrong_entry_of_a_table_is_refused() -> None:
+    exact = Formula((Fraction(1, 7), Fraction(1, 5)), (Fraction(0),), 0, 0, 15, 0, 127).steps()
+    right = table(exact)
+    prove(right, exact)
+    for place in np.ndindex(right.entries.shape):
+        if place[1] + right.clamp.min <= exact.last:
+            with pytest.raises(ValueError, match="the requantizer must give"):
+                prove(replace(right, entries=changed(right.entries, place, 1)), exact)

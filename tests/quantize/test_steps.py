@@ -1,0 +1,52 @@
+"""Thresholds against the definition in exact rationals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from exact_requantization import Formula, formulas
+from onnx_hw.quantize.steps import steps
+
+
+@settings(max_examples=80)
+@given(formulas(largest=300))
+def test_every_argument(formula: Formula) -> None:
+    channel, x = formula.arguments()
+    expected = [formula.value(c, v) for c, v in zip(channel.tolist(), x.tolist(), strict=True)]
+    exact = formula.steps()
+    assert exact.at(channel, x).tolist() == expected
+    frames = np.stack([x.reshape(formula.channels, -1)[0]] * formula.channels, axis=-1)[np.newaxis]
+    assert exact(frames).reshape(-1, formula.channels).T.reshape(-1).tolist() == expected
+
+
+@settings(max_examples=40)
+@given(formulas(largest=300))
+def test_nothing_changes_outside_the_busy_range(formula: Formula) -> None:
+    low, high = formula.steps().busy
+    for c in range(formula.channels):
+        for x in range(formula.first, formula.last + 1):
+            assert formula.value(c, x) == formula.value(c, min(max(x, low), high))
+
+
+def test_ties_go_to_the_even_neighbour_before_the_zero_point_is_added() -> None:
+    exact = steps([Fraction(1, 2)], [Fraction(0)], zero_point=3, low=-8, high=7, first=-9, last=9)
+    assert exact(np.arange(-3, 6)).tolist() == [1, 2, 3, 3, 3, 4, 5, 5, 5]  # rhe: −2 −1 −0 0 0 1 2 2 2
+
+
+def test_a_slope_of_zero_is_a_constant() -> None:
+    exact = steps([Fraction(0)], [Fraction(5, 2)], zero_point=-1, low=-8, high=7, first=-9, last=9)
+    assert set(exact(np.arange(-9, 10)).tolist()) == {1}
+
+
+def test_astronomic_offsets_saturate() -> None:
+    exact = steps([Fraction(1)], [Fraction(10**40)], zero_point=0, low=-8, high=7, first=-9, last=9)
+    assert set(exact(np.arange(-9, 10)).tolist()) == {7}
+
+
+def test_refuses_falling_slopes() -> None:
+    with pytest.raises(ValueError, match="must not be negative, not -1/2"):
+        steps([Fraction(-1, 2)], [Fraction(0)], zero_point=0, low=0, high=1, first=0, last=1)
