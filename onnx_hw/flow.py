@@ -9,6 +9,7 @@ Every stage is a method of ``Work`` that turns one value into the next; ``build`
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -257,12 +258,7 @@ class Work:
             integers = golden.integers_of(self.network, self.frames)
             few = max(0, 2 - len(next(iter(integers.values()))))  # two frames at least: state must not leak
             return {tensor: np.concatenate([array] + [array[:1]] * few) for tensor, array in integers.items()}
-        generator = np.random.Generator(np.random.PCG64(SEED))
-        tensors = {boundary.tensor: self.network.tensors[boundary.tensor] for boundary in self.network.inputs}
-        return {
-            name: generator.integers(*tensor.range, (FRAMES, *tensor.shape), endpoint=True)
-            for name, tensor in tensors.items()
-        }
+        return random_integers(self.network)
 
     def _accuracy(self) -> report.Accuracy | None:
         if self.labels is None or self.frames is None:
@@ -312,8 +308,6 @@ def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.n
         multipliers=options.multipliers,
         folding=options.folding,
     )
-    import tempfile
-
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as folder:
         work = Work(made, find_board(options.board), progress, folder)
         simulated = options.engine is Engine.SIMULATION
@@ -371,3 +365,26 @@ def schedule(
     budget = budget_of(target.budget, multipliers)
     design, _ = schedule_network(network, budget, clock_mhz=clock_mhz or target.default_clock_mhz, foldings=foldings)
     return design
+
+
+def simulate_design(design: Design, frames: Mapping[str, np.ndarray] | None = None) -> Proof:
+    """The proof of a design: its circuit, compiled, against golden and timing.
+
+    Args:
+        frames: by graph input, (frames, *shape); None for random integers.
+    """
+    network = design.network
+    integers = random_integers(network) if frames is None else golden.integers_of(network, frames)
+    with tempfile.TemporaryDirectory() as place:
+        simulator, names = simulate.compile_simulator(design, Path(place))
+        return simulate.prove(design, simulator, names, golden.trace(network, integers))
+
+
+def random_integers(network: Network) -> dict[str, np.ndarray]:
+    """A few frames over the whole range of every hardware input; always the same ones."""
+    generator = np.random.Generator(np.random.PCG64(SEED))
+    tensors = {boundary.tensor: network.tensors[boundary.tensor] for boundary in network.inputs}
+    return {
+        name: generator.integers(*tensor.range, (FRAMES, *tensor.shape), endpoint=True)
+        for name, tensor in tensors.items()
+    }

@@ -1,0 +1,182 @@
+"""The whole pipeline on the bundled digits: proven, repeatable, and the same as a library."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+from material import CHECKOUT, EXAMPLES
+from onnx_hw import flow
+from onnx_hw.errors import ExitCode, UserError
+from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
+from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.progress import Silent
+from onnx_hw.report import report
+
+DIGITS = EXAMPLES / "digits"
+SCHEMA = json.loads((CHECKOUT / "docs" / "report.schema.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> flow.Build:
+    """Digits, all its test images through the circuit; shared by the tests that only look."""
+    out = tmp_path_factory.mktemp("digits") / "out"
+    options = BuildOptions(
+        DIGITS / "digits.onnx", out=out, inputs=DIGITS / "digits_test.npz", stop_after=Stage.SIMULATE, multipliers=40
+    )
+    return flow.build(options)
+
+
+def test_every_value_and_every_firing_agree(simulated: flow.Build) -> None:
+    proof = simulated.report.simulation
+    assert proof is not None
+    assert proof.mismatches == proof.firing_mismatches == 0
+    assert proof.frames >= 300 and proof.stalls >= 2
+    assert proof.values_compared > 1_000_000 and proof.firings_compared > 200_000
+    design = simulated.report.design
+    assert design is not None
+    assert proof.edges_compared == len(design.fifos) + 1  # and the input
+    assert (proof.interval_cycles, proof.latency_cycles) == (design.interval_cycles, design.latency_cycles)
+
+
+def test_the_circuit_classifies_as_golden_does(simulated: flow.Build) -> None:
+    accuracy = simulated.report.accuracy
+    assert accuracy is not None
+    assert accuracy.samples >= 300 and accuracy.circuit_samples == accuracy.samples
+    assert accuracy.circuit == accuracy.golden
+    assert accuracy.golden >= 0.97 and accuracy.reference >= 0.97
+
+
+def test_report_is_what_the_schema_says(simulated: flow.Build) -> None:
+    written = json.loads((simulated.folder / "report.json").read_text())
+    jsonschema.validate(written, SCHEMA)
+    assert written["io"][0]["lanes"] >= 1
+    assert written["design"]["host"]["macs_in_hardware"] == 1.0
+    assert all(fifo["max_fill"] <= fifo["depth"] for fifo in written["design"]["fifos"])
+    assert all(fifo["live_depth"] <= fifo["rate_depth"] <= fifo["depth"] for fifo in written["design"]["fifos"])
+
+
+def test_written_folding_gives_the_same_design(simulated: flow.Build, tmp_path: Path) -> None:
+    text = (simulated.folder / "folding.toml").read_text()
+    place = tmp_path / "folding.toml"
+    place.write_text(text)
+    options = BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", folding=place, stop_after=Stage.SCHEDULE)
+    assert flow.build(options).report.design.interval_cycles == simulated.report.design.interval_cycles  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("find", "replacement", "told"),
+    [
+        (r"\[folding\]", "[foldings]", "must have a table"),
+        (r'^"(.*)Conv" =', r'"\1Comv" =', "there is no core"),
+        (r"in = \d+", "in = 0", "lanes in must be"),
+        (r"\{ in = \d+, out = \d+ \}", "4", "a folding must be"),
+        (r"\{", "{{", "must be TOML"),
+    ],
+)
+def test_a_wrong_folding_file(simulated: flow.Build, tmp_path: Path, find: str, replacement: str, told: str) -> None:
+    text = re.sub(find, replacement, (simulated.folder / "folding.toml").read_text(), count=1, flags=re.MULTILINE)
+    place = tmp_path / "folding.toml"
+    place.write_text(text)
+    with pytest.raises(UserError, match=told):
+        flow.build(BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", folding=place, stop_after=Stage.SCHEDULE))
+
+
+def test_other_foldings_are_proven_too(tmp_path: Path) -> None:
+    """By hand: ragged lanes everywhere."""
+    network = flow.load(DIGITS / "digits.onnx")
+    design = flow.schedule(flow.quantize(network), multipliers=11)
+    proof = flow.simulate_design(design)
+    assert proof.agrees, proof.runs[0].difference
+
+
+def test_float_model_is_calibrated_and_proven(tmp_path: Path) -> None:
+    options = BuildOptions(
+        DIGITS / "digits_float.onnx",
+        out=tmp_path / "out",
+        calibration=DIGITS / "digits_calibration.npz",
+        inputs=DIGITS / "digits_test.npz",
+        multipliers=20,
+        stop_after=Stage.SIMULATE,
+    )
+    made = flow.build(options)
+    assert made.report.simulation.mismatches == 0  # type: ignore[union-attr]
+    assert made.report.accuracy.circuit >= 0.97  # type: ignore[union-attr, operator]
+
+
+def test_run_engines_agree(tmp_path: Path) -> None:
+    with np.load(DIGITS / "digits_test.npz") as stored:
+        np.savez(tmp_path / "few.npz", **{name: stored[name][:12] for name in stored})
+    outputs = {
+        engine: flow.run(RunOptions(DIGITS / "digits.onnx", tmp_path / "few.npz", engine, multipliers=20))
+        for engine in Engine
+    }
+    (name,) = outputs[Engine.GOLDEN]
+    golden, circuit, reference = (outputs[e][name] for e in (Engine.GOLDEN, Engine.SIMULATION, Engine.REFERENCE))
+    assert golden.shape == reference.shape == circuit.shape and len(golden) == 12
+    assert golden.dtype == reference.dtype
+    assert np.array_equal(golden, circuit)
+    assert np.array_equal(golden.reshape(12, -1).argmax(1), reference.reshape(12, -1).argmax(1))
+
+
+def test_what_does_not_fit_is_refused_with_numbers() -> None:
+    from onnx_hw.passes.choose_folding import Budget
+
+    network = flow.quantize(flow.load(DIGITS / "digits.onnx"))
+    with pytest.raises(UserError, match="even the slowest design needs") as caught:
+        schedule_network(network, Budget(mac_lanes=1, dsp=2, lut=500, bram=0), clock_mhz=80)
+    assert caught.value.exit_code is ExitCode.DOES_NOT_FIT
+
+
+def test_an_unknown_board() -> None:
+    with pytest.raises(UserError, match="ecp6") as caught:
+        flow.build(BuildOptions(DIGITS / "digits.onnx", board="ecp6"))
+    assert "did you mean `ecp5`" in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_bitstream_again_and_two_at_once(tmp_path: Path) -> None:
+    """The same inputs give the same bytes; a second build in the folder is cached; two folders at once are no trouble."""
+    options = [
+        BuildOptions(DIGITS / "digits.onnx", out=tmp_path / name, multipliers=12) for name in ("one", "two")
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        builds = list(pool.map(flow.build, options))
+    bitstreams = [(option.folder / "digits.bit").read_bytes() for option in options]
+    assert bitstreams[0] == bitstreams[1] and len(bitstreams[0]) > 100_000
+    assert builds[0].report.digest == builds[1].report.digest
+    assert builds[0].report.synthesis.timing_met  # type: ignore[union-attr]
+    again = flow.build(options[0])
+    assert {"synthesize", "route", "pack"} <= set(again.report.cached)
+    assert (options[0].folder / "digits.bit").read_bytes() == bitstreams[0]
+    jsonschema.validate(json.loads((options[0].folder / "report.json").read_text()), SCHEMA)
+
+
+def test_two_processes_in_one_folder(tmp_path: Path) -> None:
+    """They wait for each other; both end well."""
+    command = [sys.executable, "-c", (
+        "from pathlib import Path; from onnx_hw import flow; from onnx_hw.options import BuildOptions, Stage;"
+        f"flow.build(BuildOptions(Path({str(DIGITS / 'digits.onnx')!r}), out=Path({str(tmp_path / 'out')!r}),"
+        " multipliers=12, stop_after=Stage.SIMULATE))"
+    )]
+    environment = {**__import__("os").environ, "PYTHONPATH": ":".join(sys.path)}
+    running = [subprocess.Popen(command, env=environment) for _ in range(2)]
+    assert [process.wait(300) for process in running] == [0, 0]
+    written = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert written["simulation"]["mismatches"] == 0
+
+
+def test_stages_are_told_in_order(tmp_path: Path) -> None:
+    progress = Silent()
+    flow.build(BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", stop_after=Stage.ASSEMBLE), progress)
+    assert [running.stage for running in progress.stages] == list(Stage)[:4]
+    assert all(running.fact for running in progress.stages)
+    assert isinstance(report.Report, type)
