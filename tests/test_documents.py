@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from material import CHECKOUT
+from onnx_hw import flow
 from onnx_hw.cli import main
 from onnx_hw.report.operators import write as write_operators
 from onnx_hw.report.schema import write as write_schema
@@ -64,6 +65,12 @@ def test_the_readme_lists_every_command():
     assert sorted(listed) == sorted(main.commands)
     for command in listed:
         assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0
+
+
+def test_functions_of_the_readme_exist():
+    named = set(re.findall(r"\bflow\.(\w+)\(", README))
+    assert {"load", "quantize", "schedule"} < named
+    assert [name for name in named if not callable(getattr(flow, name, None))] == []
 
 
 def test_readme_commands_name_files_and_extras_that_are_there():

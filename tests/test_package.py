@@ -1,0 +1,67 @@
+"""The package as it is imported: quickly, and all four parts of it from one place."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from material import CHECKOUT
+
+PARTS = {"onnx_hw": ".", "onnx_hw_rtl": "rtl", "onnx_hw_sim": "sim", "onnx_hw_boards": "boards"}
+
+
+def python(code: str, path: list[Path]) -> subprocess.CompletedProcess[str]:
+    """Run code with ``path`` before everything installed, and without the current folder."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def put(target: Path, name: str) -> None:
+    """A copy of one package of the checkout."""
+    target.mkdir(exist_ok=True)
+    shutil.copytree(CHECKOUT / PARTS[name] / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+@pytest.fixture
+def site(tmp_path):
+    """All four packages side by side, as an installation has them."""
+    for name in PARTS:
+        put(tmp_path / "site", name)
+    return tmp_path / "site"
+
+
+def test_a_checkout_and_an_installation_are_one_place_each(site):
+    checkout = [CHECKOUT / folder for folder in PARTS.values()]
+    for path in (checkout, [site]):
+        done = python("import onnx_hw; print(onnx_hw.__file__)", path)
+        assert done.returncode == 0, done.stderr
+        assert Path(done.stdout.strip()).is_relative_to(path[0])
+
+
+def test_a_mixture_is_refused_with_both_places(site):
+    done = python("import onnx_hw", [CHECKOUT, site])
+    assert done.returncode != 0
+    assert f"onnx_hw and onnx_hw_rtl must come from one place; onnx_hw is in {CHECKOUT}" in done.stderr
+    assert f"onnx_hw_rtl in {site}" in done.stderr
+
+
+def test_importing_is_quick():
+    """Neither the package nor the command line waits for numpy, ONNX or Amaranth."""
+    slow = "{'numpy', 'google.protobuf', 'amaranth', 'onnx_hw.flow'}"
+    checkout = [CHECKOUT / folder for folder in PARTS.values()]
+    for module in ("onnx_hw", "onnx_hw.cli"):
+        done = python(f"import sys, {module}; print(sorted({slow} & set(sys.modules)))", checkout)
+        assert done.stdout == "[]\n", done.stderr
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "onnx_hw", "build", "--help"], capture_output=True, text=True, timeout=60, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(str(CHECKOUT / folder) for folder in PARTS.values())},
+    )  # fmt: skip
+    assert done.stdout.startswith("Usage: onnx-hw build [OPTIONS] MODEL\n")
