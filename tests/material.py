@@ -32,7 +32,7 @@ needs_ircorpus = pytest.mark.skipif(
 
 
 def model(name: str) -> Path:
-    """The folder of one real model, holding ``model.onnx``, ``inputs.npz``, ``outputs.npz``; skips where it is absent."""
+    """The folder of one real model (``model.onnx``, ``inputs.npz``, ``outputs.npz``); skips where it is absent."""
     path = MODELS / name
     if not path.is_dir():
         pytest.skip(f"no model {name} in {MODELS} (or set ONNX_HW_MODELS)")
