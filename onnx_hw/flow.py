@@ -21,7 +21,7 @@ from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.board import check_fit, find_board, pin_constraints
 from onnx_hw.build_folder import BuildFolder, cannot_write, digest, opened
 from onnx_hw.design import Design
-from onnx_hw.errors import ExitCode, user_error
+from onnx_hw.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.folding_file import read_foldings, to_text
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
@@ -388,3 +388,20 @@ def random_integers(network: Network) -> dict[str, np.ndarray]:
         name: generator.integers(*tensor.range, (FRAMES, *tensor.shape), endpoint=True)
         for name, tensor in tensors.items()
     }
+
+
+def check_hardware(options: BuildOptions) -> tuple[Problem, ...]:
+    """Everything that keeps a model from becoming hardware; empty when it can be built.
+
+    A float model is tried with made-up scales: whether it can be built does not depend on them.
+    """
+    try:
+        model = infer(read(options.model))
+        if not is_quantized(model):
+            model = insert_quantization(model, calibrate(model, synthetic_frames(model)))
+        network = import_model(model)
+        board = find_board(options.board)
+        schedule_network(network, budget_of(board.budget, options.multipliers), clock_mhz=board.default_clock_mhz)
+    except UserError as error:
+        return error.problems
+    return ()

@@ -20,6 +20,7 @@ from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Graph, Model, Node, Value
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower import LOWERINGS
+from onnx_hw.quantize.lower.registry import Lowering
 from onnx_hw.quantize.values import Integers, Real
 
 MULTIPLIES = frozenset(
@@ -74,7 +75,7 @@ class _Walk:
         builder = self.builder
         inputs = [name for name in node.inputs if name]
         if any(name in self.on_tail for name in inputs):
-            self._to_tail(node, None)
+            self._to_tail(node, None if self._lowering(node) else _not_built(node))
         elif any(name in builder.values for name in inputs) or self._is_constant(node):
             self._lower(node)
         elif node.op_type == "QuantizeLinear" and self._can_enter(node):
@@ -94,13 +95,17 @@ class _Walk:
         return scale is not None and scale.size == 1 and element_type in INTEGER_TYPES
 
     def _lower(self, node: Node) -> None:
-        lowering = LOWERINGS.get(node.op_type) if node.domain == "" else None
+        lowering = self._lowering(node)
         try:
             if lowering is None:
-                raise Obstacle("unsupported", f"{_operator(node)} is not built in hardware")
+                raise _not_built(node)
             lowering(self.builder, node)
         except Obstacle as obstacle:
             self._to_tail(node, obstacle)
+
+    @staticmethod
+    def _lowering(node: Node) -> Lowering | None:
+        return LOWERINGS.get(node.op_type) if node.domain == "" else None
 
     def _to_tail(self, node: Node, obstacle: Obstacle | None) -> None:
         self.tail.append(node)
@@ -123,7 +128,7 @@ class _Walk:
         head = _ancestors(self.made, [entry.onnx_name for entry in entries.values()], self.head)
         tail_inputs = {name for node in tail for name in node.inputs if name}
         head += [n for n in _ancestors(self.made, sorted(tail_inputs), self.head) if n not in head]
-        self._refuse_products(head, tail)
+        self._refuse_products(head if used else self.head, tail)
         if not used and not builder.problems:
             builder.problems.append(_nothing_in_hardware(self.tail, self.why))
         if builder.problems:
@@ -295,6 +300,10 @@ def _nothing_in_hardware(tail: Sequence[Node], why: dict[str, Obstacle]) -> Prob
         "quantize the model (QuantizeLinear, DequantizeLinear), or give calibration data with --calibration",
         "capability",
     )
+
+
+def _not_built(node: Node) -> Obstacle:
+    return Obstacle("unsupported", f"{_operator(node)} is not built in hardware")
 
 
 def _operator(node: Node) -> str:

@@ -33,7 +33,7 @@ class Real:
 
     Attributes:
         tensor, shape, where: as of ``Integers``.
-        slope, offset: exact, one entry or one per channel; slopes are positive.
+        slope, offset: exact, one entry or one per channel; slopes are not negative.
         low, high: bounds, or None.
     """
 
@@ -50,18 +50,20 @@ class Real:
         return self.low is not None or self.high is not None
 
     def clip(self, low: Fraction | None, high: Fraction | None) -> Real:
-        """Bounded further."""
-        lows = [bound for bound in (self.low, low) if bound is not None]
-        highs = [bound for bound in (self.high, high) if bound is not None]
-        new_low, new_high = max(lows, default=None), min(highs, default=None)
-        if new_low is not None and new_high is not None and new_low > new_high:
-            new_low = new_high = new_high if high is not None else new_low
+        """min(max(value, low), high): the bounds so far pass through it like every value."""
+
+        def bounded(value: Fraction) -> Fraction:
+            value = value if low is None else max(value, low)
+            return value if high is None else min(value, high)
+
+        bounds = (low if self.low is None else self.low, high if self.high is None else self.high)
+        new_low, new_high = (None if bound is None else bounded(bound) for bound in bounds)
         return replace(self, low=new_low, high=new_high)
 
     @property
     def zero_point(self) -> int | None:
         """The integer that stands for 0, if one does and all channels agree and nothing is clipped."""
-        if self.clipped or len(set(self.slope)) != 1 or len(set(self.offset)) != 1:
+        if self.clipped or len(set(self.slope)) != 1 or len(set(self.offset)) != 1 or self.slope[0] == 0:
             return None
         zero = -self.offset[0] / self.slope[0]
         return int(zero) if zero.denominator == 1 else None
@@ -73,7 +75,7 @@ class QuantizedConstant:
 
     Attributes:
         integers: int64, in the constant's shape, the zero point already subtracted.
-        scale: exact, one entry or one per index of ``axis``.
+        scale: exact, not negative, one entry or one per index of ``axis``.
         axis: of the scales.
     """
 
@@ -90,5 +92,5 @@ class QuantizedConstant:
 
 
 def fractions(values: np.ndarray) -> tuple[Fraction, ...]:
-    """The exact rationals that floats denote, flattened."""
+    """The exact rationals that finite floats denote, flattened."""
     return tuple(Fraction(float(value)) for value in np.asarray(values).reshape(-1))
