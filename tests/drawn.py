@@ -14,6 +14,7 @@ from networks import alone, assert_proven, prove
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
@@ -128,9 +129,11 @@ def slidings(draw: st.DrawFn) -> Sliding:
 
 
 def touches_the_image(sliding: Sliding) -> bool:
-    if min(sliding.output) < 1:
+    try:
+        sliding.check()
+    except ValueError:
         return False
-    return bool(sliding.windows(np.ones((1, *sliding.shape), dtype=bool), 0).any())
+    return True
 
 
 @st.composite
@@ -151,7 +154,21 @@ def pools(draw: st.DrawFn) -> tuple[Pool, Folding]:
     return replace(pool, capacity=draw(_capacities(pool, folding))), folding
 
 
-def _capacities(operator: Window | Pool, folding: Folding) -> st.SearchStrategy[int | None]:
+@st.composite
+def depthwise(draw: st.DrawFn) -> tuple[Depthwise, Folding]:
+    """One result per channel, or several."""
+    s, dtype = draw(slidings()), draw(types)
+    pad_value = draw(st.integers(dtype.min, dtype.max))
+    low, high = draw(st.sampled_from([(-128, 127), (-7, 7), (-1, 1), (0, 15), (-3, 0), (0, 0)]))
+    channels = s.shape[2]
+    size = (channels * draw(st.sampled_from([1, 1, 2, 3, 4])), *s.kernel)
+    weights = np.random.default_rng(draw(st.integers(0, 999))).integers(low, high + 1, size)
+    operator = Depthwise(Tensor(s.shape, dtype), weights, s.strides, s.pads, s.dilations, pad_value)
+    folding = draw(foldings(channels, size[0]).filter(lambda folding: operator.aligned(folding.out_lanes)))
+    return replace(operator, capacity=draw(_capacities(operator, folding))), folding
+
+
+def _capacities(operator: Window | Pool | Depthwise, folding: Folding) -> st.SearchStrategy[int | None]:
     """From what barely runs to more than full rate needs."""
     beats = operator.beats_per_pixel(folding)
     live, ample = operator.sliding.live_capacity(beats), 2 * operator.sliding.rate_capacity(beats)
@@ -237,4 +254,5 @@ def forks(draw: st.DrawFn) -> tuple[Fork, Folding]:
 @st.composite
 def sums(draw: st.DrawFn) -> tuple[Add, Folding]:
     a = draw(tensors())
-    return Add(a, Tensor(a.shape, draw(types))), draw(even_foldings(a.channels))
+    factors = draw(st.sampled_from([(1, 1), (1, 1), (1, -1), (3, 5), (7, -2), (341, 170)]))
+    return Add(a, Tensor(a.shape, draw(types)), factors), draw(even_foldings(a.channels))

@@ -1,4 +1,4 @@
-"""Add: ``a + b`` element by element, exactly."""
+"""Add: ``j·a + k·b`` element by element with constant integers j and k, exactly."""
 
 from __future__ import annotations
 
@@ -19,49 +19,87 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Add(Operator):
-    """Sum of two integer tensors of one shape."""
+    """Weighted sum of two integer tensors of one shape.
+
+    Attributes:
+        a, b: the operands.
+        factors: j > 0 and k, which is not 0: (1, 1) is a sum, (1, −1) a difference.
+    """
 
     a: Tensor
     b: Tensor
+    factors: tuple[int, int] = (1, 1)
 
     inputs = ("a", "b")
     one_width = True
-    LATENCY = 1
 
     def __post_init__(self) -> None:
         if self.a.shape != self.b.shape:
             raise ValueError(f"the operands of a sum must have one shape, not {self.a.shape} and {self.b.shape}")
+        if self.factors[0] <= 0 or self.factors[1] == 0:
+            raise ValueError(f"the first factor must be positive and the second not 0, not {self.factors}")
 
     def operands(self) -> tuple[Tensor, ...]:
         return (self.a, self.b)
 
     def results(self) -> tuple[Tensor, ...]:
-        low = self.a.range[0] + self.b.range[0]
-        high = self.a.range[1] + self.b.range[1]
+        j, k = self.factors
+        ends = sorted(k * end for end in self.b.range)
+        low, high = j * self.a.range[0] + ends[0], j * self.a.range[1] + ends[1]
         return (Tensor(self.a.shape, Int.holding(low, high), low, high),)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        return (arrays[0] + arrays[1],)
+        return (self.factors[0] * arrays[0] + self.factors[1] * arrays[1],)
 
     def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
         yield from same_lanes(self.a, interval, in_lanes, out_lanes)
 
+    @property
+    def terms(self) -> int:
+        """Shifted operands that are added: the digits of both factors that are not 0."""
+        return sum(len(signed_digits(factor)) for factor in self.factors)
+
+    def latency(self) -> int:
+        """Levels of the tree of registered adders."""
+        return (self.terms - 1).bit_length()
+
     def schedule(self, folding: Folding) -> Schedule:
         beats = np.arange(self.a.beats(folding.in_lanes))
-        return Schedule((Engine("add", len(beats), self.LATENCY, {"a": beats, "b": beats}, {"o": beats}),))
+        return Schedule((Engine("add", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
     def resources(self, folding: Folding) -> Resources:
-        return Resources(lut=20 + folding.in_lanes * self.results()[0].dtype.bits)
+        return Resources(lut=20 + folding.in_lanes * (self.terms - 1) * self.results()[0].dtype.bits)
 
     def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.add import Add as Circuit
 
         a, b, result = self.a.dtype, self.b.dtype, self.results()[0].dtype
+        j, k = self.factors
         return Circuit(
             (a.bits, a.signed), (b.bits, b.signed), (result.bits, result.signed),
+            digits=(signed_digits(j), signed_digits(k)),
             lanes=folding.in_lanes,
             depth=depths["o"],
         )
 
     def __repr__(self) -> str:
-        return "Add"
+        j, k = self.factors
+        return "Add" if (j, k) == (1, 1) else f"Add {j}·a {'+' if k > 0 else '−'} {abs(k)}·b"
+
+
+def signed_digits(number: int) -> tuple[tuple[int, int], ...]:
+    """A number as the least number of signed powers of two: ``Σ sign · 2^shift`` over the pairs (sign, shift).
+
+    This is the non-adjacent form: of two neighbouring digits at least one is 0 (Reitwiesner, Binary Arithmetic, 1960).
+    The pairs come with the most significant first; its sign is the number's.
+    """
+    digits: list[tuple[int, int]] = []
+    shift = 0
+    while number:
+        if number % 2:
+            sign = 2 - number % 4
+            digits.append((sign, shift))
+            number -= sign
+        number //= 2
+        shift += 1
+    return tuple(digits[::-1])

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from drawn import Case, cases, few, many, sums
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
-from onnx_hw.ops.add import Add
+from onnx_hw.ops.add import Add, signed_digits
 from onnx_hw.ops.operator import Folding
 from operator_facts import assert_facts, assert_foldings_keep_up
 
@@ -44,14 +45,35 @@ def test_sums_of_extremes_fit(a: Int, b: Int, result: Int) -> None:
         Case(add, Folding(4, 4), seed=seed).check()
 
 
+@pytest.mark.parametrize("factors", [(1, -1), (7, -3), (341, 171), (255, 256), (1, -85), (683, 1)])
+@pytest.mark.parametrize(("a", "b"), [(Int(8), Int(8)), (Int(8, False), Int(3)), (Int(1), Int(5, False))])
+def test_weighted_sums_of_extremes_fit(factors: tuple[int, int], a: Int, b: Int) -> None:
+    add = Add(Tensor(SHAPE, a), Tensor(SHAPE, b), factors)
+    for seed in range(2):
+        Case(add, Folding(4, 4), seed=seed).check()
+
+
+@many
+@given(st.integers(-(2**20), 2**20))
+def test_digits_make_the_number_and_are_sparse(number: int) -> None:
+    digits = signed_digits(number)
+    assert sum(sign * 2**shift for sign, shift in digits) == number
+    assert all(above - below >= 2 for (_, above), (_, below) in zip(digits, digits[1:], strict=False))
+    assert all(sign in (-1, 1) for sign, _ in digits)
+
+
 def test_golden_is_the_definition() -> None:
     a, b = np.arange(24).reshape(1, *SHAPE), np.arange(24)[::-1].reshape(1, *SHAPE)
-    assert np.all(Add(Tensor(SHAPE, Int(8)), Tensor(SHAPE, Int(8))).golden(a, b)[0] == 23)
-
-
-def test_full_rate() -> None:
     operand = Tensor(SHAPE, Int(8))
-    run = Case(Add(operand, operand), Folding(2, 2), depth=3, stalls=False, frames=4).check()
+    assert np.all(Add(operand, operand).golden(a, b)[0] == 23)
+    assert np.all(Add(operand, operand, (5, -3)).golden(a, b)[0] == 5 * a - 3 * b)
+
+
+@pytest.mark.parametrize("factors", [(1, 1), (171, -85)])
+def test_full_rate(factors: tuple[int, int]) -> None:
+    operand = Tensor(SHAPE, Int(8))
+    add = Add(operand, operand, factors)
+    run = Case(add, Folding(2, 2), depth=2 + add.latency(), stalls=False, frames=4).check()
     assert run.interval_cycles == 3 * 2 * 2
 
 
@@ -69,3 +91,10 @@ def test_foldings_keep_up() -> None:
 def test_refuses_operands_of_two_shapes() -> None:
     with pytest.raises(ValueError, match="must have one shape"):
         Add(Tensor((1, 2, 3), Int(8)), Tensor((1, 2, 4), Int(8)))
+
+
+@pytest.mark.parametrize("factors", [(0, 1), (-1, 1), (1, 0)])
+def test_refuses_factors_that_are_not_a_sum(factors: tuple[int, int]) -> None:
+    operand = Tensor(SHAPE, Int(8))
+    with pytest.raises(ValueError, match="the first factor must be positive"):
+        Add(operand, operand, factors)
