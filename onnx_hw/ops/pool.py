@@ -44,6 +44,7 @@ class Pool(Operator):
     LATENCY = 7
 
     def __post_init__(self) -> None:
+        self.sliding.check()
         if self.kind not in ("max", "sum"):
             raise ValueError(f"a pool must be a max or a sum, not {self.kind!r}")
         if self.capacity is not None and self.capacity < 1:

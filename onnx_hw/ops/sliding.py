@@ -43,6 +43,15 @@ class Sliding:
     def taps(self) -> int:
         return self.kernel[0] * self.kernel[1]
 
+    def check(self) -> None:
+        """Raise ValueError unless some window touches a pixel: others need no image, hence would never wait for one."""
+        for axis in (0, 1):
+            windows = np.arange(max(0, self.output[axis])) * self.strides[axis] - self.pads[axis]
+            taps = np.arange(self.kernel[axis]) * self.dilations[axis]
+            reached = windows[:, None] + taps
+            if not np.any((reached >= 0) & (reached < self.shape[axis])):
+                raise ValueError(f"no window of {self} touches the image")
+
     def windows(self, image: np.ndarray, pad_value: int) -> np.ndarray:
         """(frames, height, width, channels) to a view (frames, out height, out width, rows, columns, channels)."""
         top, left, bottom, right = self.pads

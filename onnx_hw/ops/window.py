@@ -41,6 +41,7 @@ class Window(Operator):
     LATENCY = 6
 
     def __post_init__(self) -> None:
+        self.sliding.check()
         if self.capacity is not None and self.capacity < 1:
             raise ValueError(f"a line buffer must hold at least one beat, not {self.capacity}")
 

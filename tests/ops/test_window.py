@@ -97,6 +97,16 @@ def test_foldings_keep_up() -> None:
     assert_foldings_keep_up(Window(IMAGE, (3, 2), pads=(1, 1, 1, 1)))
 
 
+@pytest.mark.parametrize(
+    ("kernel", "strides", "pads"), [((1, 1), (9, 1), (2, 0, 0, 0)), ((6, 1), (1, 1), (0, 0, 0, 0))]
+)
+def test_refuses_windows_that_never_touch_the_image(
+    kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int, int, int, int]
+) -> None:
+    with pytest.raises(ValueError, match="touches the image"):
+        Window(IMAGE, kernel, strides, pads)
+
+
 def test_refuses_an_empty_line_buffer() -> None:
     with pytest.raises(ValueError, match="at least one beat, not 0"):
         Window(IMAGE, (3, 3), capacity=0)
