@@ -45,14 +45,14 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
         ports = dict(zip(node.operator.outputs, node.outputs, strict=True))
         core = node.operator.core(design.folding(node), {port: depths[tensor] for port, tensor in ports.items()})
         cores[modules[node.name]] = core
-        for engine in core.engines:  # type: ignore[attr-defined]
+        for engine in core.engines:
             engines[node.name, engine] = f"{modules[node.name]}.{engine}"
     edges = {edge.tensor: identifier("e", k, edge.tensor) for k, edge in enumerate(design.edges())}
     wires = [
         Wire(edges[edge.tensor], *((end and (modules[end[0]], end[1])) for end in (edge.producer, edge.consumer)))
         for edge in design.edges()
     ]
-    return Assembly(cores, wires, probes=probes), Names(edges, engines)  # type: ignore[arg-type]
+    return Assembly(cores, wires, probes=probes), Names(edges, engines)
 
 
 def to_rtlil(top: Component, platform: object = None) -> str:

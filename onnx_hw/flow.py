@@ -13,10 +13,12 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from onnx_hw import golden, samples, simulate
+from onnx_hw import golden, samples
+from onnx_hw import simulate as simulation
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.board import check_fit, find_board, pin_constraints
 from onnx_hw.build_folder import BuildFolder, cannot_write, digest, opened
@@ -67,22 +69,31 @@ class Build:
         return f"Build {self.report.model.name} for {self.report.board.name} in {self.folder}"
 
 
-def build(options: BuildOptions, progress: Progress | None = None) -> Build:
-    """Run the stages up to ``options.stop_after`` and write ``report.json``.
+def build(options: BuildOptions | str | Path, progress: Progress | None = None, **choices: Any) -> Build:
+    """Run the stages up to ``options.stop_after`` and write ``report.json``, also when a stage fails.
+
+    Args:
+        options: what to build; or the model's path, with ``choices`` for further fields of ``BuildOptions``.
 
     Raises:
         UserError: anything the user can mend.
         ToolMissing, ToolFailed: a program is not there, or failed.
     """
+    options = options if isinstance(options, BuildOptions) else BuildOptions(Path(options), **choices)
     progress = progress or Silent()
     board = find_board(options.board)
+    if not options.model.is_file():
+        read(options.model)  # says what is wrong, before a folder is made
     with opened(options.folder) as folder:
         work = Work(options, board, progress, folder)
-        for stage in options.stages:
-            with progress.stage(stage) as running:
-                getattr(work, stage.value)(running)
-            work.ended(running)
-        return work.finish()
+        try:
+            for stage in options.stages:
+                with progress.stage(stage) as running:
+                    getattr(work, stage.value)(running)
+                work.ended(running)
+        finally:
+            made = work.finish()
+        return made
 
 
 class Work:
@@ -163,17 +174,17 @@ class Work:
         )
 
     def simulate(self, running: Running) -> None:
-        simulator, names = simulate.compile_simulator(
+        simulator, names = simulation.compile_simulator(
             self.design, self.folder.path / "simulation", warn=self.progress.warn, on_first_run=self._say_first_run
         )
         integers = self._integers()
-        count = simulate.frames_to_simulate(self.design, len(next(iter(integers.values()))), simulator.name)
+        count = simulation.frames_to_simulate(self.design, len(next(iter(integers.values()))), simulator.name)
         values = golden.trace(self.design.network, {tensor: array[:count] for tensor, array in integers.items()})
 
         def say(fact: str) -> None:
             running.fact = fact
 
-        self.proof = simulate.prove(self.design, simulator, names, values, progress=say)
+        self.proof = simulation.prove(self.design, simulator, names, values, progress=say)
         self.facts = replace(
             self.facts,
             design=fill.describe_plan(self.design, self.proof),
@@ -181,7 +192,7 @@ class Work:
             accuracy=self._accuracy(),
         )
         if not self.proof.agrees:
-            raise simulate.difference_error(self.proof)
+            raise simulation.difference_error(self.proof)
         run = self.proof.runs[0]
         running.fact = (
             f"{self.proof.frames} frames bit-exact with golden, every firing as predicted; "
@@ -367,7 +378,7 @@ def schedule(
     return design
 
 
-def simulate_design(design: Design, frames: Mapping[str, np.ndarray] | None = None) -> Proof:
+def simulate(design: Design, frames: Mapping[str, np.ndarray] | None = None) -> Proof:
     """The proof of a design: its circuit, compiled, against golden and timing.
 
     Args:
@@ -376,8 +387,8 @@ def simulate_design(design: Design, frames: Mapping[str, np.ndarray] | None = No
     network = design.network
     integers = random_integers(network) if frames is None else golden.integers_of(network, frames)
     with tempfile.TemporaryDirectory() as place:
-        simulator, names = simulate.compile_simulator(design, Path(place))
-        return simulate.prove(design, simulator, names, golden.trace(network, integers))
+        simulator, names = simulation.compile_simulator(design, Path(place))
+        return simulation.prove(design, simulator, names, golden.trace(network, integers))
 
 
 def random_integers(network: Network) -> dict[str, np.ndarray]:

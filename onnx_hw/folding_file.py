@@ -1,7 +1,7 @@
 """The folding as a text that people edit: TOML, one line per node.
 
-    [folding]
-    "conv1" = { in = 9, out = 4 }
+[folding]
+"conv1" = { in = 9, out = 4 }
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
             fold = chosen[node.name]
             name = json.dumps(node.name, ensure_ascii=False)
             cycles = node.operator.cycles(fold)
-            lines.append(f"{name} = {{ in = {fold.in_lanes}, out = {fold.out_lanes} }}  # {node.operator!r}, {cycles} cycles")
+            told = f"{node.operator!r}, {cycles} cycles"
+            lines.append(f"{name} = {{ in = {fold.in_lanes}, out = {fold.out_lanes} }}  # {told}")
     return "\n".join(lines) + "\n"
 
 
@@ -42,9 +43,9 @@ def read_foldings(path: Path, network: Network) -> dict[str, Folding]:
     try:
         stored = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise user_error("folding-file", f"the folding file must be readable: {error.strerror}", where=str(path)) from None
+        raise _unreadable(path, f"readable: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise user_error("folding-file", f"the folding file must be TOML: {error}", where=str(path)) from None
+        raise _unreadable(path, f"TOML: {error}") from None
     table = stored.get("folding")
     if not isinstance(table, dict):
         raise user_error("folding-file", "the folding file must have a table [folding]", where=str(path))
@@ -54,25 +55,31 @@ def read_foldings(path: Path, network: Network) -> dict[str, Folding]:
     for name in table:
         if name not in names:
             problems.append(
-                Problem("folding-node", f"there is no core `{name}`", f"{path} [folding]", did_you_mean(name, names), "schedule")
+                _problem("folding-node", f"there is no core `{name}`", str(path), did_you_mean(name, names))
             )
     for node in network.nodes:
         where = f"{path} [folding] {json.dumps(node.name, ensure_ascii=False)}"
         entry = table.get(node.name)
         if entry is None:
-            problems.append(Problem("folding-missing", f"the core `{node.name}` must have a folding", where, "", "schedule"))
+            problems.append(_problem("folding-missing", f"the core `{node.name}` must have a folding", where))
             continue
         lanes = [entry.get(key) for key in ("in", "out")] if isinstance(entry, dict) else [None, None]
         if any(not isinstance(value, int) or isinstance(value, bool) for value in lanes) or set(entry) != {"in", "out"}:
-            problems.append(
-                Problem("folding-entry", f"a folding must be {{ in = N, out = M }}, not {entry!r}", where, "", "schedule")
-            )
+            problems.append(_problem("folding-entry", f"a folding must be {{ in = N, out = M }}, not {entry!r}", where))
             continue
         folding = Folding(*lanes)
         told = node.operator.illegal(folding)
         if told:
-            problems.append(Problem("folding-lanes", f"{told}, not {folding!r}", where, "", "schedule"))
+            problems.append(_problem("folding-lanes", f"{told}, not {folding!r}", where))
         foldings[node.name] = folding
     if problems:
         raise UserError(*problems)
     return foldings
+
+
+def _problem(code: str, message: str, where: str, hint: str = "") -> Problem:
+    return Problem(code, message, where, hint, "schedule")
+
+
+def _unreadable(path: Path, must_be: str) -> UserError:
+    return user_error("folding-file", f"the folding file must be {must_be}", where=str(path), stage="schedule")

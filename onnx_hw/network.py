@@ -73,9 +73,10 @@ class Quantization:
 
 @dataclass(frozen=True)
 class Node:
-    """One hardware operator in its place. ``inputs`` and ``outputs`` name tensors, in the order of the operator's ports.
+    """One hardware operator in its place.
 
-    ``origin`` lists the names of the ONNX nodes this one stands for.
+    ``inputs`` and ``outputs`` name tensors, in the order of the operator's ports; ``origin`` lists the names of the
+    ONNX nodes this one stands for.
     """
 
     name: str
@@ -85,7 +86,8 @@ class Node:
     origin: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        results = ", ".join(f"{name}: {type_}" for name, type_ in zip(self.outputs, self.operator.results(), strict=True))
+        typed = zip(self.outputs, self.operator.results(), strict=True)
+        results = ", ".join(f"{name}: {type_}" for name, type_ in typed)
         return f"{self.name}: {results} = {self.operator!r}({', '.join(self.inputs)})"
 
 

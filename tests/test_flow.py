@@ -94,7 +94,7 @@ def test_other_foldings_are_proven_too(tmp_path: Path) -> None:
     """By hand: ragged lanes everywhere."""
     network = flow.load(DIGITS / "digits.onnx")
     design = flow.schedule(flow.quantize(network), multipliers=11)
-    proof = flow.simulate_design(design)
+    proof = flow.simulate(design)
     assert proof.agrees, proof.runs[0].difference
 
 
@@ -144,10 +144,8 @@ def test_an_unknown_board() -> None:
 
 @pytest.mark.slow
 def test_a_bitstream_again_and_two_at_once(tmp_path: Path) -> None:
-    """The same inputs give the same bytes; a second build in the folder is cached; two folders at once are no trouble."""
-    options = [
-        BuildOptions(DIGITS / "digits.onnx", out=tmp_path / name, multipliers=12) for name in ("one", "two")
-    ]
+    """Equal inputs, equal bytes; a second build in the folder is cached; two folders at once are no trouble."""
+    options = [BuildOptions(DIGITS / "digits.onnx", out=tmp_path / name, multipliers=12) for name in ("one", "two")]
     with ThreadPoolExecutor(2) as pool:
         builds = list(pool.map(flow.build, options))
     bitstreams = [(option.folder / "digits.bit").read_bytes() for option in options]
@@ -162,11 +160,15 @@ def test_a_bitstream_again_and_two_at_once(tmp_path: Path) -> None:
 
 def test_two_processes_in_one_folder(tmp_path: Path) -> None:
     """They wait for each other; both end well."""
-    command = [sys.executable, "-c", (
-        "from pathlib import Path; from onnx_hw import flow; from onnx_hw.options import BuildOptions, Stage;"
-        f"flow.build(BuildOptions(Path({str(DIGITS / 'digits.onnx')!r}), out=Path({str(tmp_path / 'out')!r}),"
-        " multipliers=12, stop_after=Stage.SIMULATE))"
-    )]
+    command = [
+        sys.executable,
+        "-c",
+        (
+            "from pathlib import Path; from onnx_hw import flow; from onnx_hw.options import BuildOptions, Stage;"
+            f"flow.build(BuildOptions(Path({str(DIGITS / 'digits.onnx')!r}), out=Path({str(tmp_path / 'out')!r}),"
+            " multipliers=12, stop_after=Stage.SIMULATE))"
+        ),
+    ]
     environment = {**__import__("os").environ, "PYTHONPATH": ":".join(sys.path)}
     running = [subprocess.Popen(command, env=environment) for _ in range(2)]
     assert [process.wait(300) for process in running] == [0, 0]

@@ -1,1 +1,1 @@
-"""The hardware operators: one file each, with its meaning, timing and cost; its circuit has the same name in ``rtl/``."""
+"""The hardware operators, one file each: meaning, timing and cost. The circuit has the same name in ``rtl/``."""

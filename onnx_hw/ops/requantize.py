@@ -1,4 +1,6 @@
-"""Requantize: ``y = clamp(rhe(multiplier · x + offset) + zero_point, low, high)`` per channel, exactly.
+"""Staircase: any monotone step function per channel; Requantize: the one of a scale and an offset, exactly.
+
+    y = clamp(rhe(multiplier · x + offset) + zero_point, low, high)
 
 rhe rounds half to even; multiplier and offset are rationals. The circuit is one that is proven equal.
 """
@@ -28,48 +30,20 @@ if TYPE_CHECKING:
 BITS_PER_BLOCK_RAM = 18 * 1024
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Requantize(Operator):
-    """A monotone step function per channel.
+class Monotone(Operator):
+    """A monotone step function per channel, by the cheapest circuit.
 
     Attributes:
-        operand: the accumulators.
-        multiplier, offset: exact rationals, one or one per channel; multipliers are not negative.
-        low, high: the result is clamped to this range (after the zero point is added).
-        zero_point: added after rounding.
+        operand: the arguments.
         dtype: of the result.
+        exact: the function, as thresholds, over the operand's reachable range.
     """
 
     operand: Tensor
-    multiplier: tuple[Fraction, ...] = field(repr=False)
-    offset: tuple[Fraction, ...] = field(repr=False)
-    low: int
-    high: int
-    zero_point: int
     dtype: Int
+    exact: Steps
 
     one_width = True
-
-    def __post_init__(self) -> None:
-        for name, constants in (("multiplier", self.multiplier), ("offset", self.offset)):
-            if len(constants) not in (1, self.operand.channels):
-                raise ValueError(f"{name} must have 1 or {self.operand.channels} entries, not {len(constants)}")
-        if not self.dtype.min <= self.low <= self.high <= self.dtype.max:
-            raise ValueError(f"the range {self.low}..{self.high} must lie within {self.dtype!r}")
-
-    @cached_property
-    def exact(self) -> Steps:
-        """The function, as thresholds, over the operand's reachable range."""
-        first, last = self.operand.range
-        return steps(
-            self.multiplier,
-            self.offset,
-            zero_point=self.zero_point,
-            low=self.low,
-            high=self.high,
-            first=first,
-            last=last,
-        )
 
     @cached_property
     def circuit(self) -> Requantizer:
@@ -80,7 +54,7 @@ class Requantize(Operator):
         return (self.operand,)
 
     def results(self) -> tuple[Tensor, ...]:
-        return (Tensor(self.operand.shape, self.dtype, self.low, self.high),)
+        return (Tensor(self.operand.shape, self.dtype, self.exact.low, self.exact.high),)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return (self.exact(arrays[0]),)
@@ -164,4 +138,70 @@ class Requantize(Operator):
                 return rtl.Thresholds(clamp, circuit.thresholds, circuit.low, circuit.high)
 
     def __repr__(self) -> str:
-        return f"Requantize to {self.low}..{self.high}"
+        return f"{type(self).__name__} to {self.exact.low}..{self.exact.high}"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Requantize(Monotone):
+    """A scale and an offset per channel.
+
+    Attributes:
+        operand: the accumulators.
+        multiplier, offset: exact rationals, one or one per channel; multipliers are not negative.
+        low, high: the result is clamped to this range (after the zero point is added).
+        zero_point: added after rounding.
+        dtype: of the result.
+    """
+
+    operand: Tensor
+    multiplier: tuple[Fraction, ...] = field(repr=False)
+    offset: tuple[Fraction, ...] = field(repr=False)
+    low: int
+    high: int
+    zero_point: int
+    dtype: Int
+
+    def __post_init__(self) -> None:
+        for name, constants in (("multiplier", self.multiplier), ("offset", self.offset)):
+            if len(constants) not in (1, self.operand.channels):
+                raise ValueError(f"{name} must have 1 or {self.operand.channels} entries, not {len(constants)}")
+        if not self.dtype.min <= self.low <= self.high <= self.dtype.max:
+            raise ValueError(f"the range {self.low}..{self.high} must lie within {self.dtype!r}")
+
+    @cached_property
+    def exact(self) -> Steps:
+        """The function, as thresholds, over the operand's reachable range."""
+        first, last = self.operand.range
+        return steps(
+            self.multiplier,
+            self.offset,
+            zero_point=self.zero_point,
+            low=self.low,
+            high=self.high,
+            first=first,
+            last=last,
+        )
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Staircase(Monotone):
+    """The step function that is given.
+
+    Attributes:
+        operand: the arguments.
+        exact: the function; it holds for every argument in the operand's range.
+        dtype: of the result.
+    """
+
+    operand: Tensor
+    exact: Steps
+    dtype: Int
+
+    def __post_init__(self) -> None:
+        exact, (first, last) = self.exact, self.operand.range
+        if exact.channels not in (1, self.operand.channels):
+            raise ValueError(f"the functions must be 1 or {self.operand.channels}, not {exact.channels}")
+        if first < exact.first or exact.last < last:
+            raise ValueError(f"the function must hold for {first}..{last}, not for {exact.first}..{exact.last}")
+        if not self.dtype.min <= exact.low <= exact.high <= self.dtype.max:
+            raise ValueError(f"the range {exact.low}..{exact.high} must lie within {self.dtype!r}")

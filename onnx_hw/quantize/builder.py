@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import numpy as np
 
@@ -98,7 +97,7 @@ class Builder:
         plain = self.constant(name)
         if plain is None:
             return None
-        return np.array([Fraction(v) for v in fractions(plain)], dtype=object).reshape(plain.shape)
+        return np.array(fractions(plain), dtype=object).reshape(plain.shape)
 
     def real(self, node: Node, k: int = 0) -> Real:
         """An input as real numbers."""
@@ -190,6 +189,13 @@ class Builder:
         # a window over the whole image emits its elements in stream order
         flatten = Window(tensor, kernel=tensor.shape[:2])
         return self.add(f"{node.label}/flatten", flatten, [value.tensor], node), order
+
+    def rows(self, value: Hardware, channels: int) -> Tensor:
+        """A value of shape (..., channels) as a stream whose pixels are its rows, however they lie in an image."""
+        rows = value.where.size // channels
+        tensor = self.tensors.get(value.tensor)
+        shape = tensor.shape if tensor is not None and tensor.pixels == rows else (1, rows, channels)
+        return self.want(value, np.arange(value.where.size), shape)
 
     def settled(self, value: Hardware) -> Tensor:
         """The tensor of a value whose user takes any order: an input gets the order of an image, or its own."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from onnx_hw.errors import Problem, UserError
 from onnx_hw.network import Boundary, Network
+from onnx_hw.network import Node as HardwareNode
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer
@@ -21,7 +22,7 @@ from onnx_hw.onnx.model import Graph, Model, Node, Value
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower import LOWERINGS
 from onnx_hw.quantize.lower.registry import Lowering
-from onnx_hw.quantize.values import Integers, Real
+from onnx_hw.quantize.values import Integers, NotFinite, Real
 
 MULTIPLIES = frozenset(
     ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul")
@@ -102,6 +103,8 @@ class _Walk:
             lowering(self.builder, node)
         except Obstacle as obstacle:
             self._to_tail(node, obstacle)
+        except NotFinite as error:
+            self._to_tail(node, Obstacle("not-finite", str(error)))
 
     @staticmethod
     def _lowering(node: Node) -> Lowering | None:
@@ -246,10 +249,10 @@ class _Walk:
         return found
 
 
-def _needed_nodes(builder: Builder, tensors: Iterable[str]) -> list:  # type: ignore[type-arg]
+def _needed_nodes(builder: Builder, tensors: Iterable[str]) -> list[HardwareNode]:
     """The hardware nodes that the outputs depend on, in topological order."""
     needed = set(tensors)
-    kept = []
+    kept: list[HardwareNode] = []
     for node in reversed(builder.nodes):
         if needed & set(node.outputs):
             kept.append(node)

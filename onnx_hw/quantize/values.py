@@ -91,6 +91,16 @@ class QuantizedConstant:
         return self.integers.astype(object) * scale
 
 
+class NotFinite(ValueError):
+    """A constant is NaN or infinite: no rational equals it."""
+
+
 def fractions(values: np.ndarray) -> tuple[Fraction, ...]:
-    """The exact rationals that finite floats denote, flattened."""
+    """The exact rationals that floats denote, flattened.
+
+    Raises:
+        NotFinite: one of them is not a number.
+    """
+    if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
+        raise NotFinite("constants must be finite, not NaN or infinite")
     return tuple(Fraction(float(value)) for value in np.asarray(values).reshape(-1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib.wiring import Component, In, Out
@@ -37,7 +38,7 @@ class Assembly(Component):
     def __init__(self, cores: Mapping[str, Core], wires: Sequence[Wire], *, probes: bool = False) -> None:
         self.cores, self.wires, self.probes = dict(cores), tuple(wires), probes
         self.engines = tuple(f"{name}.{engine}" for name, core in cores.items() for engine in core.engines)
-        ports: dict[str, object] = {}
+        ports: dict[str, Any] = {}
         for wire in wires:
             width = len(bits_of(self._stream(wire).payload))
             if wire.producer is None:
@@ -48,9 +49,9 @@ class Assembly(Component):
                 ports |= {f"{wire.name}_{part}": Out(w) for part, w in (("payload", width), ("valid", 1), ("ready", 1))}
         if probes:
             ports["fires"] = Out(len(self.engines))
-        super().__init__(ports)  # type: ignore[arg-type]
+        super().__init__(ports)
 
-    def _stream(self, wire: Wire) -> object:
+    def _stream(self, wire: Wire) -> Any:
         end = wire.producer or wire.consumer
         if end is None:
             raise ValueError(f"the wire {wire.name} must have a core at one end")
@@ -61,8 +62,8 @@ class Assembly(Component):
         for name, core in self.cores.items():
             m.submodules[name] = core
         for wire in self.wires:
-            producer = getattr(self.cores[wire.producer[0]], wire.producer[1]) if wire.producer else None
-            consumer = getattr(self.cores[wire.consumer[0]], wire.consumer[1]) if wire.consumer else None
+            producer: Any = getattr(self.cores[wire.producer[0]], wire.producer[1]) if wire.producer else None
+            consumer: Any = getattr(self.cores[wire.consumer[0]], wire.consumer[1]) if wire.consumer else None
             if producer is not None and consumer is not None:
                 m.d.comb += [
                     bits_of(consumer.payload).eq(bits_of(producer.payload)),

@@ -61,9 +61,7 @@ class Gearbox(Core):
         ahead = Signal(range(-most, most), init=-needed[0], name="ahead")  # written - needed
         room = Signal(range(-most, most), init=self.capacity - 1, name="room")
         writer = Engine(m, "writer", {"beat": self.in_beats}, pops=[(self.i, lambda turn: 1)], condition=~room[-1])
-        reader = Engine(
-            m, "reader", {"beat": self.out_beats}, pushes=[(outbox, lambda turn: 1)], condition=~ahead[-1]
-        )
+        reader = Engine(m, "reader", {"beat": self.out_beats}, pushes=[(outbox, lambda turn: 1)], condition=~ahead[-1])
         asks = reader.decode(lambda turn: pick(turn["beat"], further), range(most), "further")
         frees = reader.decode(lambda turn: pick(turn["beat"], freed), range(most), "freed")
         m.d.sync += [

@@ -151,9 +151,7 @@ class MatMul(Core):
         terms: list[Value] = []
         width = self.element.width
         for k, weight in enumerate(weights):
-            lane = Multiplier(
-                width, self.weight.width, a_signed=self.element.signed, b_signed=self.weight.signed
-            )
+            lane = Multiplier(width, self.weight.width, a_signed=self.element.signed, b_signed=self.weight.signed)
             m.submodules[f"lane{row}_{k}"] = lane
             m.d.comb += [lane.a.eq(vector[k * width : (k + 1) * width]), lane.b.eq(weight)]
             terms.append(delayed(m, lane.p, 1, f"product{row}_{k}"))

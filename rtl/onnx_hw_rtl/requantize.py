@@ -66,9 +66,7 @@ class MultiplyAddShift:
         saturated = _delayed(m, _saturate(m, name, x, self.clamp), 2, f"{name}_x")
         bits = self.multiplier_bits
         mask_m, mask_c = (1 << bits) - 1, (1 << self.addend_bits) - 1
-        words = [
-            (_of(self.multipliers, c) & mask_m) | (_of(self.addends, c) & mask_c) << bits for c in channels
-        ]
+        words = [(_of(self.multipliers, c) & mask_m) | (_of(self.addends, c) & mask_c) << bits for c in channels]
         constants = _constants(m, f"{name}_constants", bits + self.addend_bits, words, chunk)
         factor, addend = constants[:bits], constants[bits:].as_signed()
         if bits == 1:

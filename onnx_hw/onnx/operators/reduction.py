@@ -62,7 +62,7 @@ def _prod(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 def _mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """In float64: the mean of quantized values is often a tie when it is quantized again, and must stay one."""
-    return np.mean(x, axis=axes, keepdims=keepdims, dtype=np.float64)
+    return np.asarray(np.mean(x, axis=axes, keepdims=keepdims, dtype=np.float64))
 
 
 def _max(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.values import fractions
 
 
 @lowers("Relu")
@@ -20,12 +21,12 @@ def relu(builder: Builder, node: Node) -> None:
 def clip(builder: Builder, node: Node) -> None:
     bounds: list[Fraction | None] = []
     for k, name in ((1, "min"), (2, "max")):
-        bound = node.attributes.get(name)
+        bound: float | None = node.attributes.get(name)
         if len(node.inputs) > k and node.inputs[k]:
-            array = builder.exact_constant(node.inputs[k])
+            array = builder.constant(node.inputs[k])
             if array is None:
                 raise Obstacle("clip-bounds", f"the {name} of a Clip must be a constant")
-            bound = array.reshape(-1)[0]
-        infinite = bound is None or (isinstance(bound, float) and not np.isfinite(bound))
-        bounds.append(None if infinite else Fraction(bound))
+            bound = float(array.reshape(-1)[0])
+        unbounded = bound is None or bound == (-np.inf if name == "min" else np.inf)
+        bounds.append(None if unbounded else fractions(np.array(bound))[0])
     builder.values[node.outputs[0]] = builder.real(node).clip(*bounds)

@@ -1,4 +1,7 @@
-"""Add, Sub, Mul and Div with a constant: they change what the integers stand for, not the integers."""
+"""Add, Sub, Mul and Div with a constant: they change what the integers stand for, not the integers.
+
+Before opset 7 the shorter operand was aligned by an attribute, not with the last axes.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,16 @@ def _operands(builder: Builder, node: Node) -> tuple[Real, np.ndarray, bool]:
             real = builder.real(node, data)
             if real.clipped:
                 raise Obstacle("after-clip", "between a Relu or Clip and this node there must be a QuantizeLinear")
-            return real, constant, other == 1
+            return real, _aligned(node, constant, len(real.shape)), other == 1
     raise Obstacle("two-tensors", f"{node.op_type} of two tensors is not built yet: one operand must be constant")
+
+
+def _aligned(node: Node, constant: np.ndarray, rank: int) -> np.ndarray:
+    """A constant with its axes where the operator before opset 7 puts them: from ``axis`` on, when it is given."""
+    if "axis" not in node.attributes:
+        return constant
+    axis = int(node.attributes["axis"]) % rank
+    return constant.reshape(constant.shape + (1,) * (rank - axis - constant.ndim))
 
 
 def _shifted(real: Real, slope: tuple[Fraction, ...], offset: tuple[Fraction, ...], shape: tuple[int, ...]) -> Real:

@@ -14,6 +14,9 @@ from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.windows import kernel_of
 from onnx_hw.quantize.values import QuantizedConstant, Real
 
+WIDEST_DATA = 18
+"""Bits of an operand of a hardware multiplier."""
+
 
 @lowers("Conv")
 def conv(builder: Builder, node: Node) -> None:
@@ -31,6 +34,10 @@ def conv(builder: Builder, node: Node) -> None:
     size = tuple(int(n) for n in weights.integers.shape[2:])
     kernel = kernel_of(node, size, (height, width), shape[2:])
     stream = real.tensor
+    if any(kernel.pads) and not tensor.dtype.min <= zero_point <= tensor.dtype.max:
+        raise Obstacle(
+            "pad-value", f"padding needs an integer that stands for 0; {zero_point} is not in {tensor.dtype!r}"
+        )
     if kernel.size != (1, 1) or kernel.strides != (1, 1) or any(kernel.pads):
         window = Window(tensor, kernel.size, kernel.strides, kernel.pads, kernel.dilations, zero_point)
         stream = builder.add(f"{node.label}/window", window, [stream], node)
@@ -51,6 +58,12 @@ def dequantized(builder: Builder, node: Node, k: int = 0) -> tuple[Real, int]:
         raise Obstacle(
             "not-quantized",
             f"the data `{node.inputs[k]}` must be quantized here: QuantizeLinear and DequantizeLinear are missing",
+        )
+    integer = builder.integer_type(real)
+    if integer.bits > WIDEST_DATA:
+        raise Obstacle(
+            "not-quantized",
+            f"the data `{node.inputs[k]}` must be quantized to {WIDEST_DATA} bits at most, not left at {integer.bits}",
         )
     return real, zero_point
 

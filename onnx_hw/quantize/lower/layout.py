@@ -7,35 +7,66 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_hw.onnx.model import Node
-from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.builder import Builder, Hardware, Obstacle
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import QuantizedConstant
 
 
 @lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
 def reshape(builder: Builder, node: Node) -> None:
-    if node.op_type == "Dropout" and len(node.outputs) > 1 and node.outputs[1]:
-        raise Obstacle("dropout-mask", "the mask of a Dropout cannot be an output in hardware")
+    if node.op_type == "Dropout":
+        _check_dropout(builder, node)
     shape = builder.shape(node.outputs[0])
     if node.inputs[0] in builder.constants:
         constant = builder.constants[node.inputs[0]]
-        if len(constant.scale) > 1:
-            raise Obstacle("constant-layout", "a constant with a scale per channel must not be reshaped")
-        builder.constants[node.outputs[0]] = replace(constant, integers=constant.integers.reshape(shape))
+        axis = _axis_after(constant, shape) if len(constant.scale) > 1 else 0
+        builder.constants[node.outputs[0]] = QuantizedConstant(constant.integers.reshape(shape), constant.scale, axis)
         return
-    builder.values[node.outputs[0]] = replace(builder.values[node.inputs[0]], shape=shape)
+    builder.values[node.outputs[0]] = replace(_data(builder, node), shape=shape)
+
+
+def _data(builder: Builder, node: Node) -> Hardware:
+    if node.inputs[0] not in builder.values:
+        raise Obstacle("not-quantized", f"`{node.inputs[0]}` must be in hardware")
+    return builder.values[node.inputs[0]]
+
+
+def _check_dropout(builder: Builder, node: Node) -> None:
+    """Only what a Dropout does after training: nothing."""
+    if len(node.outputs) > 1 and node.outputs[1]:
+        raise Obstacle("dropout-mask", "the mask of a Dropout cannot be an output in hardware")
+    if node.version < 7:
+        training = not node.attributes.get("is_test", 0)
+    else:
+        mode = node.inputs[2] if len(node.inputs) > 2 else ""
+        known = builder.constant(mode)
+        training = bool(mode) and (known is None or bool(np.any(known)))
+    if training:
+        raise Obstacle("dropout-training", "a Dropout must not be in training mode", "export the model for inference")
+
+
+def _axis_after(constant: QuantizedConstant, shape: tuple[int, ...]) -> int:
+    """Where the axis of the scales is after a reshape: as long, with as many elements behind it."""
+    before, behind = constant.integers.shape, int(np.prod(constant.integers.shape[constant.axis + 1 :]))
+    for axis, length in enumerate(shape):
+        if length == before[constant.axis] and int(np.prod(shape[axis + 1 :])) == behind:
+            return axis
+    raise Obstacle(
+        "constant-layout", f"the reshape of a constant must keep the axis of its {len(constant.scale)} scales"
+    )
 
 
 @lowers("Transpose")
 def transpose(builder: Builder, node: Node) -> None:
     name = node.inputs[0]
-    rank = builder.constants[name].integers.ndim if name in builder.constants else len(builder.values[name].shape)
+    rank = len(builder.shape(name))
     axes = tuple(int(axis) for axis in node.attributes.get("perm", range(rank)[::-1]))
     if name in builder.constants:
         constant = builder.constants[name]
         turned = constant.integers.transpose(axes)
-        builder.constants[node.outputs[0]] = QuantizedConstant(turned, constant.scale, axes.index(constant.axis))
+        axis = axes.index(constant.axis) if len(constant.scale) > 1 else 0
+        builder.constants[node.outputs[0]] = QuantizedConstant(turned, constant.scale, axis)
         return
-    value = builder.values[name]
+    value = _data(builder, node)
     where = np.ascontiguousarray(value.where.reshape(value.shape).transpose(axes)).reshape(-1)
     builder.values[node.outputs[0]] = replace(value, shape=tuple(value.shape[a] for a in axes), where=where)

@@ -40,6 +40,8 @@ def gemm(builder: Builder, node: Node) -> None:
         bias = builder.exact_constant(node.inputs[2])
         if bias is None:
             raise Obstacle("bias-not-constant", f"the bias `{node.inputs[2]}` must be constant")
+        if bias.ndim == 2 and len(bias) > 1:
+            raise Obstacle("bias-per-row", f"the bias must be the same for all rows, not {list(bias.shape)}")
         bias = bias * beta
     _product(builder, node, weights, bias)
 
@@ -60,8 +62,7 @@ def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.
         stream, order = builder.vector(real, node)
         matrix = weights.integers[:, order]
     else:  # the same weights for every row of the data: rows are pixels
-        order = np.arange(real.where.size)
-        builder.want(real, order, (1, real.where.size // inputs, inputs))
+        builder.rows(real, inputs)
         stream, matrix = real.tensor, weights.integers
     stream = builder.add(node.label, MatMul(builder.tensors[stream], matrix), [stream], node, output=node.outputs[0])
     flat = np.zeros(outputs, dtype=object) if bias is None else np.broadcast_to(bias.reshape(-1), outputs)

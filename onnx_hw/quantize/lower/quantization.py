@@ -40,18 +40,22 @@ def dequantize(builder: Builder, node: Node) -> None:
 def dequantized_constant(
     stored: np.ndarray, scale: np.ndarray, zero: np.ndarray | None, node: Node
 ) -> QuantizedConstant:
-    """A stored constant with its scales; the zero point is subtracted."""
+    """A stored constant with its scales; the zero point is subtracted, the sign of a scale goes into the integers."""
     integers = stored.astype(np.int64)
+    numbers = fractions(scale)
     axis = int(node.attributes.get("axis", 1))
     block = int(node.attributes.get("block_size", 0))
     if block:
         raise Obstacle("blocked-quantization", f"scales must be per tensor or per channel, not per block of {block}")
     if scale.size == 1:
-        return QuantizedConstant(integers - (0 if zero is None else int(zero.reshape(-1)[0])), fractions(scale))
+        integers = integers - (0 if zero is None else int(zero.reshape(-1)[0]))
+        return QuantizedConstant(integers if numbers[0] >= 0 else -integers, (abs(numbers[0]),))
     axis %= max(1, integers.ndim)
+    along_axis = [-1 if k == axis else 1 for k in range(integers.ndim)]
     if zero is not None:
-        integers = integers - zero.astype(np.int64).reshape([-1 if k == axis else 1 for k in range(integers.ndim)])
-    return QuantizedConstant(integers, fractions(scale), axis)
+        integers = integers - zero.astype(np.int64).reshape(along_axis)
+    signs = np.where(scale < 0, -1, 1).reshape(along_axis)
+    return QuantizedConstant(integers * signs, tuple(abs(number) for number in numbers), axis)
 
 
 @lowers("QuantizeLinear")

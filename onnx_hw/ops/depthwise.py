@@ -1,0 +1,194 @@
+"""Depthwise: ``result[pixel, c] = Σ weights[c] · image`` under the kernel, channel by channel, exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import gcd
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.ops.sliding import Sliding, ring_blocks
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Depthwise(Operator):
+    """A convolution whose every result reads one channel: result c reads channel ``c // multiplier``.
+
+    Attributes:
+        operand: the image.
+        weights: (outputs, rows, columns) int64; outputs are a multiple of the channels.
+        strides, dilations: (rows, columns).
+        pads: (top, left, bottom, right).
+        pad_value: what lies outside the image: the zero point of the operand.
+        capacity: beats of the line buffer; None for as many as full rate asks for.
+    """
+
+    operand: Tensor
+    weights: np.ndarray = field(repr=False)
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+    pad_value: int = 0
+    capacity: int | None = None
+
+    LATENCY = 11
+
+    def __post_init__(self) -> None:
+        channels = self.operand.channels
+        if self.weights.ndim != 3 or not len(self.weights) or len(self.weights) % channels:
+            raise ValueError(
+                f"weights must be (n · {channels}, rows, columns) for {self.operand!r}, not {self.weights.shape}"
+            )
+        if self.capacity is not None and self.capacity < 1:
+            raise ValueError(f"a line buffer must hold at least one beat, not {self.capacity}")
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return self.weights.shape[1], self.weights.shape[2]
+
+    @property
+    def sliding(self) -> Sliding:
+        return Sliding(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations)
+
+    @property
+    def multiplier(self) -> int:
+        """Results per channel."""
+        return len(self.weights) // self.operand.channels
+
+    @property
+    def weight_type(self) -> Int:
+        return Int.holding(min(int(self.weights.min()), 0), max(int(self.weights.max()), 0))
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def results(self) -> tuple[Tensor, ...]:
+        """The accumulator's type follows from the real weights."""
+        low, high = self.operand.range
+        if any(self.pads):
+            low, high = min(low, self.pad_value), max(high, self.pad_value)
+        positive, negative = np.maximum(self.weights, 0).sum(axis=(1, 2)), np.minimum(self.weights, 0).sum(axis=(1, 2))
+        least = int((positive * low + negative * high).min())
+        most = int((positive * high + negative * low).max())
+        dtype = Int.holding(min(least, -1), max(most, 0))  # always signed: the adders are
+        return (Tensor((*self.sliding.output, len(self.weights)), dtype, least, most),)
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        windows = self.sliding.windows(arrays[0], self.pad_value)
+        frames, height, width, rows, columns, channels = windows.shape
+        total = np.zeros((frames, height, width, channels, self.multiplier), dtype=np.int64)
+        weights = self.weights.reshape(channels, self.multiplier, rows, columns)
+        for row, column in np.ndindex(rows, columns):
+            total += windows[:, :, :, row, column, :, None] * weights[:, :, row, column]
+        return (total.reshape(frames, height, width, len(self.weights)),)
+
+    @property
+    def macs(self) -> int:
+        return self.results()[0].pixels * int(self.weights.size)
+
+    def beats_per_pixel(self, folding: Folding) -> int:
+        return -(-self.operand.channels // folding.in_lanes)
+
+    def stored_beats(self, folding: Folding) -> int:
+        """Capacity of the line buffer."""
+        if self.capacity is not None:
+            return self.capacity
+        return self.sliding.rate_capacity(self.beats_per_pixel(folding))
+
+    def chunks(self, folding: Folding) -> int:
+        """Beats of an output pixel."""
+        return -(-len(self.weights) // folding.out_lanes)
+
+    def cycles(self, folding: Folding) -> int:
+        rows, columns = self.sliding.output
+        products = rows * columns * self.chunks(folding) * self.sliding.taps
+        return max(self.operand.beats(folding.in_lanes), products)
+
+    def aligned(self, out_lanes: int) -> bool:
+        """Whether every beat takes whole channels, or a channel whole beats: one element then serves its lanes."""
+        return out_lanes % self.multiplier == 0 or self.multiplier % out_lanes == 0
+
+    def illegal(self, folding: Folding) -> str:
+        if not self.aligned(folding.out_lanes):
+            return f"the lanes out must divide {self.multiplier}, the results per channel, or be a multiple of it"
+        return super().illegal(folding)
+
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        rows, columns = self.sliding.output
+        channels = self.operand.channels
+        beats_in, beats_out = interval // self.operand.pixels, interval // (rows * columns * self.sliding.taps)
+        if not beats_in or not beats_out:
+            return
+        least_in, least_out = -(-channels // beats_in), -(-len(self.weights) // beats_out)
+        entry = in_lanes if in_lanes and least_in <= in_lanes <= channels else least_in
+        least_aligned = next(lanes for lanes in range(least_out, len(self.weights) + 1) if self.aligned(lanes))
+        exits = {least_aligned, entry} | ({out_lanes} if out_lanes else set())
+        for lanes in sorted(lanes for lanes in exits if least_out <= lanes <= len(self.weights) and self.aligned(lanes)):
+            yield Folding(entry, lanes)
+
+    def schedule(self, folding: Folding) -> Schedule:
+        rows, columns = self.sliding.output
+        nest = Loops(row=rows, column=columns, chunk=self.chunks(folding), tap=self.sliding.taps)
+        beats = self.operand.beats(folding.in_lanes)
+        return Schedule(
+            (
+                Engine("writer", beats, 0, pops={"i": np.arange(beats)}),
+                Engine("reader", nest.operations, self.LATENCY, pushes={"o": nest.where(nest.last("tap"))}),
+            ),
+            self.sliding.buffer(nest, ("chunk", "tap"), self.beats_per_pixel(folding), self.stored_beats(folding)),
+        )
+
+    def resources(self, folding: Folding) -> Resources:
+        bits, weight, lanes = self.operand.dtype.bits, self.weight_type.bits, folding.out_lanes
+        fetched = max(1, lanes // self.multiplier)
+        group = gcd(self.operand.channels, folding.in_lanes, fetched)
+        copies = fetched // group
+        words = self.chunks(folding) * self.sliding.taps
+        lines = ring_blocks(bits * folding.in_lanes, self.stored_beats(folding), copies)
+        constants = ring_blocks(weight * lanes, words, 1)
+        lut = 150 + copies * 25 + lanes * self.results()[0].dtype.bits * 2
+        lut += fetched * bits * (folding.in_lanes // group - 1) // 2
+        if not lines:
+            lut += copies * folding.in_lanes * bits * self.stored_beats(folding) // 16
+        if not constants:
+            lut += lanes * weight * -(-words // 16)
+        return Resources(mac_lanes=lanes, dsp=lanes, lut=lut, bram=lines + constants)
+
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        from onnx_hw_rtl.depthwise import Depthwise as Circuit
+        from onnx_hw_rtl.sliding import Geometry
+
+        weight, result = self.weight_type, self.results()[0].dtype
+        return Circuit(
+            Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
+            self.weights,
+            weight_bits=weight.bits,
+            weight_signed=weight.signed,
+            bits=self.operand.dtype.bits,
+            signed=self.operand.dtype.signed,
+            out_bits=result.bits,
+            out_signed=result.signed,
+            in_lanes=folding.in_lanes,
+            out_lanes=folding.out_lanes,
+            capacity=self.stored_beats(folding),
+            pad_value=self.pad_value,
+            depth=depths["o"],
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        return {"weights": int(self.weights.size)}
+
+    def __repr__(self) -> str:
+        times = f" ×{self.multiplier}" if self.multiplier > 1 else ""
+        return f"Depthwise {self.kernel[0]}×{self.kernel[1]}{times}"

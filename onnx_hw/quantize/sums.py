@@ -1,0 +1,120 @@
+"""The sum of two quantized tensors with scales of their own, exactly: a weighted sum of integers and its thresholds.
+
+    y = clamp(rhe(p·a + q·b + c) + z, low, high)          p > 0, q ≠ 0, c rational; a, b, y, z integer
+
+For every a this is a step function of b, so the pairs (a, b) with y ≥ k are known exactly: those with b at or beyond a
+threshold. Integers j, k *separate* the levels if at every level each pair with y ≥ level has a greater j·a + k·b than
+each pair with y < level; then y is a step function of j·a + k·b. The test compares the least sum above with the
+greatest below, level by level, and passing it is the proof.
+
+There are such integers, and they are small: a ratio q : p whose terms exceed N = the longest range of a or b lies
+between two neighbours of the Farey sequence of order N, and every fraction between them orders all pairs as the ratio
+does; the mediant of the neighbours is one, with terms up to 2N. A ratio with smaller terms is its own j, k. Coarse
+results leave room for fewer digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
+
+import numpy as np
+
+from onnx_hw.ops.add import signed_digits
+from onnx_hw.quantize.steps import Steps, steps
+
+__all__ = ["LARGEST", "WeightedSum", "separate"]
+
+LARGEST = 1 << 10
+"""Integers in the range of an operand: up to here the search takes a moment."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedSum:
+    """y = exact(j·a + k·b).
+
+    Attributes:
+        factors: (j, k), j > 0.
+        exact: of every j·a + k·b that can occur.
+    """
+
+    factors: tuple[int, int]
+    exact: Steps
+
+
+def separate(
+    slopes: tuple[Fraction, Fraction],
+    offset: Fraction,
+    ranges: tuple[tuple[int, int], tuple[int, int]],
+    *,
+    zero_point: int,
+    low: int,
+    high: int,
+) -> WeightedSum:
+    """The separating factors with the fewest digits, then the smallest; proven for every pair that can occur.
+
+    Args:
+        slopes: (p, q).
+        offset: c.
+        ranges: (least, greatest) of a and of b; at most ``LARGEST`` integers each.
+
+    Raises:
+        ValueError: an operand has a longer range, p is not positive, or q is 0.
+    """
+    if slopes[0] <= 0 or slopes[1] == 0:
+        raise ValueError(f"the first slope must be positive and the second not 0, not {slopes}")
+    if any(greatest - least >= LARGEST for least, greatest in ranges):
+        raise ValueError(f"the operands must have at most {LARGEST} integers, not the ranges {ranges}")
+    sign = 1 if slopes[1] > 0 else -1
+    (first, last), b_range = ranges
+    # with a falling b the sum rises in −b
+    least, greatest = sorted(sign * end for end in b_range)
+    a = np.arange(first, last + 1)
+    rows = steps(
+        [abs(slopes[1])],
+        [slopes[0] * int(x) + offset for x in a],
+        zero_point=zero_point,
+        low=low,
+        high=high,
+        first=least,
+        last=greatest,
+    )
+    for j, k in _candidates(abs(slopes[1]) / slopes[0], 2 * max(last - first, greatest - least, 1)):
+        above, below = _sums(rows, a, j, k)
+        if (below < above).all():
+            bottom, top = j * first + k * least, j * last + k * greatest
+            thresholds = np.minimum(above, top + 1)
+            return WeightedSum((j, sign * k), Steps(bottom, top, low, high, thresholds[np.newaxis], rows.parity))
+    raise AssertionError(f"no factors separate the sums of {slopes} over {ranges}")
+
+
+def _sums(rows: Steps, a: np.ndarray, j: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Per level, the least j·a + k·b of the pairs that reach it and the greatest of those that do not."""
+    base = (j * a)[:, np.newaxis]
+    none = np.iinfo(np.int64)
+    above = np.where(rows.reached, base + k * rows.thresholds, none.max)
+    below = np.where(rows.missed, base + k * (rows.thresholds - 1), none.min)
+    return above.min(axis=0), below.max(axis=0)
+
+
+def _candidates(ratio: Fraction, most: int) -> list[tuple[int, int]]:
+    """(j, k) with k/j about the ratio and terms up to ``most``: few digits first, then small ones."""
+    pairs = set()
+    for term in range(1, most + 1):
+        for j, k in ((term, near) for near in _around(ratio * term, most)):
+            pairs.add((j, k))
+        for j, k in ((near, term) for near in _around(term / ratio, most)):
+            pairs.add((j, k))
+    reduced = [pair for pair in pairs if gcd(*pair) == 1]
+    return sorted(reduced, key=lambda pair: (_digits(pair), sum(pair), pair))
+
+
+def _around(value: Fraction, most: int) -> tuple[int, int]:
+    """The integers on both sides, within 1..``most``."""
+    below = value.numerator // value.denominator
+    return min(max(below, 1), most), min(max(below + 1, 1), most)
+
+
+def _digits(pair: tuple[int, int]) -> int:
+    return sum(len(signed_digits(number)) for number in pair)
