@@ -131,10 +131,10 @@ class Depthwise(Operator):
             return
         least_in, least_out = -(-channels // beats_in), -(-len(self.weights) // beats_out)
         entry = in_lanes if in_lanes and least_in <= in_lanes <= channels else least_in
-        least_aligned = next(lanes for lanes in range(least_out, len(self.weights) + 1) if self.aligned(lanes))
-        exits = {least_aligned, entry} | ({out_lanes} if out_lanes else set())
-        for lanes in sorted(lanes for lanes in exits if least_out <= lanes <= len(self.weights) and self.aligned(lanes)):
-            yield Folding(entry, lanes)
+        keep_up = [lanes for lanes in range(least_out, len(self.weights) + 1) if self.aligned(lanes)]
+        for lanes in keep_up:
+            if lanes in (keep_up[0], entry, out_lanes):
+                yield Folding(entry, lanes)
 
     def schedule(self, folding: Folding) -> Schedule:
         rows, columns = self.sliding.output

@@ -9,6 +9,7 @@ from drawn import (
     Case,
     FoldedOperator,
     cases,
+    depthwise,
     forks,
     gearboxes,
     matmuls,
@@ -19,7 +20,7 @@ from drawn import (
     windows,
 )
 
-CORES = [windows(), pools(), reductions(), matmuls(), requantizers(), gearboxes(), forks(), sums()]
+CORES = [windows(), pools(), depthwise(), reductions(), matmuls(), requantizers(), gearboxes(), forks(), sums()]
 
 
 @pytest.mark.slow

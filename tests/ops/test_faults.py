@@ -23,6 +23,7 @@ from onnx_hw import timing
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
@@ -31,7 +32,7 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.window import Window
 from onnx_hw.prove import Run
-from onnx_hw_rtl import core, engine, gearbox, matmul, reduce, requantize, sliding
+from onnx_hw_rtl import core, depthwise, engine, gearbox, matmul, reduce, requantize, sliding
 from onnx_hw_rtl.outbox import Outbox
 
 IMAGE = Tensor((4, 4, 4), Int(8))
@@ -39,10 +40,14 @@ TALL = Tensor((5, 4, 4), Int(8))
 COLUMN = Tensor((9, 1, 2), Int(8))
 SIXTEENTHS = tuple(Fraction(k, 16) for k in (1, 2, 1, 4))  # every step is a tie
 WEIGHTS = np.random.default_rng(0).integers(-128, 128, (5, 4))
+KERNELS = np.random.default_rng(0).integers(-128, 128, (4, 2, 2))
 
 CASES = {
     "window": Case(Window(IMAGE, (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=16), Folding(4, 4), depth=2),
     "pool": Case(Pool(TALL, "sum", (2, 2), (2, 2), (0, 0, 1, 1), capacity=8), Folding(4, 2), depth=2, seed=1),
+    "depthwise": Case(
+        Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8), Folding(4, 2), depth=2, seed=1
+    ),
     "reduce": Case(Reduce(Tensor((1, 2, 6), Int(8)), "sum"), Folding(2, 2), depth=2, seed=3),
     "matmul": Case(MatMul(IMAGE, WEIGHTS), Folding(2, 2), depth=2),
     "gearbox": Case(Gearbox(Tensor((2, 2, 12), Int(8))), Folding(3, 4), depth=2),
@@ -54,11 +59,12 @@ EVERY = tuple(CASES)
 CASES |= {  # an operation reads what was written one cycle before and is overwritten one cycle later
     "narrow window": Case(Window(COLUMN, (3, 1), capacity=4), Folding(2, 6), depth=9),
     "narrow pool": Case(Pool(COLUMN, "max", (1, 1), capacity=2), Folding(2, 2), depth=9),
+    "narrow depthwise": Case(Depthwise(COLUMN, KERNELS[:2, :1, :1], capacity=2), Folding(2, 2), depth=9),
 }
-BUFFERS = ("window", "pool", "gearbox")
-SLIDING = ("window", "pool")
-NARROW = ("narrow window", "narrow pool")
-ACCUMULATORS = ("pool", "reduce", "matmul")
+BUFFERS = ("window", "pool", "depthwise", "gearbox")
+SLIDING = ("window", "pool", "depthwise")
+NARROW = ("narrow window", "narrow pool", "narrow depthwise")
+ACCUMULATORS = ("pool", "depthwise", "reduce", "matmul")
 
 
 # ---- outboxes -----------------------------------------------------------------------------------------------------
@@ -234,6 +240,16 @@ def writes_in_stage(stage: int) -> Callable[[pytest.MonkeyPatch], None]:
     return lambda patch: patch.setattr(sliding.SlidingBuffer, "WRITE_STAGE", stage)
 
 
+def fetches_swapped_lanes(patch: pytest.MonkeyPatch) -> None:
+    original = sliding.SlidingBuffer._fetch
+
+    def fetch(self: Any, source: Any) -> Any:
+        first, second, *others = original(self, source)
+        return [second, first, *others]
+
+    patch.setattr(sliding.SlidingBuffer, "_fetch", fetch)
+
+
 def ring_of_one_block_less(patch: pytest.MonkeyPatch) -> None:
     original = gearbox._blocks_touched
     patch.setattr(gearbox, "_blocks_touched", lambda *arguments: original(*arguments) - 1)
@@ -250,6 +266,38 @@ def one_weight_is_wrong(patch: pytest.MonkeyPatch) -> None:
         self.weights[3, 1] ^= 1
 
     patch.setattr(matmul.MatMul, "__init__", init)
+
+
+def one_kernel_weight_is_wrong(patch: pytest.MonkeyPatch) -> None:
+    """The last tap of the last channel."""
+    original = depthwise.Depthwise.__init__
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        self.weights[3, 3] ^= 1
+
+    patch.setattr(depthwise.Depthwise, "__init__", init)
+
+
+def weights_of_the_neighbour(patch: pytest.MonkeyPatch) -> None:
+    """Two lanes have changed their weights."""
+    original = depthwise.Depthwise._weights
+
+    def weights(self: Any, *arguments: Any) -> Any:
+        first, second, *others = original(self, *arguments)
+        return [second, first, *others]
+
+    patch.setattr(depthwise.Depthwise, "_weights", weights)
+
+
+def weights_come_late(patch: pytest.MonkeyPatch) -> None:
+    """Beside the element of the next tap."""
+    original = depthwise.Depthwise._weights
+    patch.setattr(
+        depthwise.Depthwise,
+        "_weights",
+        lambda self, m, reader: [engine.delayed(m, weight, 1, "late") for weight in original(self, m, reader)],
+    )
 
 
 def requantizes_with(change: Callable[[Any], dict[str, Any]]) -> Callable[[pytest.MonkeyPatch], None]:
@@ -312,10 +360,14 @@ FAULTS = [
     Fault("a window does not wait for its last beat", needs_differ(-1), SLIDING),
     Fault("the padding begins a row too late", in_a_taller_image("_inside"), SLIDING),
     Fault("the last row waits for a row that is not there", in_a_taller_image("_last_touched"), SLIDING),
+    Fault("two lanes of the window are swapped", fetches_swapped_lanes, SLIDING),
     Fault("a beat is written after it is read", writes_in_stage(4), NARROW),
     Fault("a beat is overwritten before it is read", writes_in_stage(1), NARROW),
     Fault("the ring is a block too short", ring_of_one_block_less, ("gearbox",)),
     Fault("one weight of one lane is wrong", one_weight_is_wrong, ("matmul",)),
+    Fault("one weight of one lane is wrong", one_kernel_weight_is_wrong, ("depthwise",)),
+    Fault("two lanes have each other's weights", weights_of_the_neighbour, ("depthwise",)),
+    Fault("the weights come one cycle late", weights_come_late, ("depthwise",)),
     Fault(
         "ties go to the odd neighbour", requantizes_with(lambda a: {"tie_parity": 1 - a.tie_parity}), ("requantize",)
     ),

@@ -18,6 +18,7 @@ from amaranth.back import rtlil
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
@@ -34,6 +35,7 @@ WEIGHTS = np.ones((7, 6), dtype=np.int64)
 CORES = {
     "window": (Window(IMAGE, (3, 3), pads=(1, 1, 1, 1)), Folding(4, 7)),
     "pool": (Pool(IMAGE, "max", (2, 2)), Folding(2, 3)),
+    "depthwise": (Depthwise(IMAGE, np.ones((6, 2, 2), dtype=np.int64)), Folding(2, 3)),
     "reduce": (Reduce(IMAGE, "sum"), Folding(4, 4)),
     "matmul": (MatMul(IMAGE, WEIGHTS), Folding(4, 3)),
     "gearbox": (Gearbox(IMAGE), Folding(4, 5)),

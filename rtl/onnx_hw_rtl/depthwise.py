@@ -1,0 +1,163 @@
+"""``o[pixel, channel] = Σ weights[channel] · i`` under the kernel, channel by channel: a depthwise convolution.
+
+A sliding window that multiplies and adds instead of emitting: per output pixel, per chunk of ``out_lanes`` channels,
+one cycle per element of the kernel. Every lane has one multiplier, which is never idle. Latency 11.
+
+    stage  1..6   the elements under the kernel (sliding.py)
+           2      the address of the weights, a copy for every few block RAMs
+           3..5   the weights (block RAM with its output register), in fabric
+           6      both, in registers beside the multipliers
+           7..10  the products (three registers in the multiplier, one in fabric)
+           11     the accumulator
+
+With ``multiplier`` results per channel, result c reads channel c // multiplier. The lanes of a beat are cut so that one
+element serves ``multiplier`` lanes side by side, or the only one serves all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from amaranth.hdl import Module, Mux, Shape, Signal, Value
+
+from onnx_hw_rtl.copies import copies
+from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.engine import Engine, delayed
+from onnx_hw_rtl.matmul import ROM_BITS_PER_ADDRESS_COPY
+from onnx_hw_rtl.multiplier import Multiplier
+from onnx_hw_rtl.rom import Rom
+from onnx_hw_rtl.sliding import Geometry, Place, SlidingBuffer
+from onnx_hw_rtl.stream import beat
+
+__all__ = ["Depthwise"]
+
+
+class Depthwise(Core):
+    """Every channel under a kernel of its own.
+
+    Args:
+        geometry: image and kernel.
+        weights: (outputs, rows, columns) integers; outputs are a multiple of the image's channels.
+        weight_bits, weight_signed: that hold every weight.
+        bits, signed: of an input element.
+        out_bits, out_signed: of a result; wide enough for every final sum.
+        in_lanes, out_lanes: elements per beat; with several results per channel, ``out_lanes`` divides their number or
+            is a multiple of it. Multipliers are ``out_lanes``.
+        capacity: beats the buffer holds.
+        pad_value: what elements outside the image read as.
+        depth: FIFO depth of the output.
+    """
+
+    LATENCY = SlidingBuffer.LATENCY + Multiplier.LATENCY + 2
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        weights: np.ndarray,
+        *,
+        weight_bits: int,
+        weight_signed: bool,
+        bits: int,
+        signed: bool,
+        out_bits: int,
+        out_signed: bool,
+        in_lanes: int,
+        out_lanes: int,
+        capacity: int,
+        pad_value: int,
+        depth: int,
+    ) -> None:
+        outputs, rows, columns = weights.shape
+        channels = geometry.shape[2]
+        if (rows, columns) != geometry.kernel or outputs % channels:
+            raise ValueError(f"weights must be (n · {channels}, *{geometry.kernel}), not {weights.shape}")
+        self.multiplier = outputs // channels
+        if out_lanes % self.multiplier and self.multiplier % out_lanes:
+            raise ValueError(f"{out_lanes} lanes must divide {self.multiplier}, or be a multiple of it")
+        self.geometry, self.capacity, self.pad_value = geometry, capacity, pad_value
+        self.taps, self.chunks = rows * columns, -(-outputs // out_lanes)
+        self.weights = np.zeros((self.chunks * out_lanes, self.taps), dtype=np.int64)
+        self.weights[:outputs] = weights.reshape(outputs, self.taps)
+        self.weight, self.element, self.result = (
+            Shape(weight_bits, weight_signed),
+            Shape(bits, signed),
+            Shape(out_bits, out_signed),
+        )
+        self.in_lanes, self.out_lanes = in_lanes, out_lanes
+        self.fetched = max(1, out_lanes // self.multiplier)
+        super().__init__(
+            {"i": beat(in_lanes, bits, signed)},
+            {"o": (beat(out_lanes, out_bits, out_signed), depth)},
+            ("writer", "reader"),
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = self.begin()
+        outbox = self.outboxes["o"]
+        buffer = SlidingBuffer(
+            m,
+            self.geometry,
+            source=self.i,
+            outbox=outbox,
+            bits=self.element.width,
+            in_lanes=self.in_lanes,
+            out_lanes=self.fetched,
+            capacity=self.capacity,
+            pad_value=self.pad_value,
+            inner={"chunk": self.chunks, "tap": self.taps},
+            places=self._places,
+            pushes_at=lambda turn: turn["tap"] == self.taps - 1,
+        )
+        reader = buffer.reader
+        weights = self._weights(m, reader)
+        before = self.LATENCY - 2  # the stage before the accumulator's operands
+        there = delayed(m, reader.fire, before, "there", strobe=True)
+        first = delayed(m, reader.decode(lambda turn: turn["tap"] == 0, 1, "first"), before, "first")
+        accumulate = Signal(2)
+        m.d.comb += accumulate.eq(there | first << 1)
+        controls = copies(m, accumulate, self.out_lanes, "accumulate")
+        for lane in range(self.out_lanes):
+            m.submodules[f"lane{lane}"] = multiplier = Multiplier(
+                self.element.width,
+                self.weight.width,
+                a_signed=self.element.signed,
+                b_signed=self.weight.signed,
+            )
+            m.d.comb += [multiplier.a.eq(buffer.beat[lane // self.multiplier]), multiplier.b.eq(weights[lane])]
+            product = delayed(m, multiplier.p, 1, f"product{lane}")
+            result = Signal(self.result, name=f"result{lane}", reset_less=True)
+            with m.If(controls[lane][0]):
+                m.d.sync += result.eq(Mux(controls[lane][1], 0, result) + product)
+            m.d.comb += outbox.data[lane].eq(result)
+        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.report(m, buffer.writer, reader)
+        return m
+
+    def _places(self, turn: Mapping[str, int]) -> list[Place]:
+        row, column = divmod(turn["tap"], self.geometry.kernel[1])
+        first = turn["chunk"] * self.out_lanes // self.multiplier
+        return [(row, column, c) for c in range(first, min(first + self.fetched, self.geometry.shape[2]))]
+
+    def _weights(self, m: Module, reader: Engine) -> list[Value]:
+        """Stage 6: the weight of every lane."""
+        words = self.chunks * self.taps
+        address = Signal(range(max(2, words)))
+        with m.If(reader.fire):
+            m.d.sync += address.eq(Mux(address == words - 1, 0, address + 1))
+        lane_bits = self.weight.width
+        per_rom = max(1, ROM_BITS_PER_ADDRESS_COPY // lane_bits)
+        waits = SlidingBuffer.LATENCY - Rom.LATENCY - 2  # besides its copy, and the register behind the memory
+        addresses = copies(m, delayed(m, address, waits, "address"), -(-self.out_lanes // per_rom), "address")
+        # (chunks, out_lanes, taps) -> a row per word, its lanes in the order of the multipliers
+        table = self.weights.reshape(self.chunks, self.out_lanes, self.taps).transpose(0, 2, 1)
+        table = table.reshape(words, self.out_lanes) & ((1 << lane_bits) - 1)
+        found: list[Value] = []
+        for k, its_address in enumerate(addresses):
+            part = table[:, k * per_rom : (k + 1) * per_rom]
+            content = [sum(int(w) << (lane_bits * j) for j, w in enumerate(row)) for row in part]
+            m.submodules[f"weights{k}"] = rom = Rom(lane_bits * part.shape[1], content)
+            m.d.comb += rom.addr.eq(its_address)
+            data = delayed(m, rom.data, 1, f"weights{k}")
+            found += [data[lane_bits * j : lane_bits * (j + 1)] for j in range(part.shape[1])]
+        return found

@@ -1,0 +1,147 @@
+"""Depthwise: golden against its definition, the circuit against golden and against the firing law."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drawn import Case, cases, depthwise, few, many
+from networks import alone, assert_proven, prove
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.operator import Folding
+from onnx_hw_rtl.depthwise import Depthwise as Circuit
+from operator_facts import assert_facts, assert_foldings_keep_up
+
+IMAGE = Tensor((5, 4, 3), Int(8))
+
+
+def weights(outputs: int, rows: int, columns: int, low: int = -128, high: int = 127) -> np.ndarray:
+    return np.random.default_rng(0).integers(low, high + 1, (outputs, rows, columns))
+
+
+@few
+@given(cases(depthwise()))
+def test_any_depthwise(case: Case) -> None:
+    case.check()
+
+
+@pytest.mark.parametrize(("channels", "lanes"), [(3, (5, 7)), (3, (2, 2)), (16, (5, 7)), (16, (7, 5)), (16, (4, 8))])
+def test_ragged_cuts(channels: int, lanes: tuple[int, int]) -> None:
+    operator = Depthwise(
+        Tensor((4, 3, channels), Int(8)), weights(channels, 2, 2), (2, 1), (1, 0, 0, 1), pad_value=-128
+    )
+    Case(operator, Folding(*lanes)).check()
+
+
+def test_every_folding_of_a_small_image() -> None:
+    operator = Depthwise(Tensor((2, 2, 4), Int(8)), weights(4, 2, 2), pads=(1, 0, 0, 1), pad_value=7)
+    for seed, lanes in enumerate(product(range(1, 5), repeat=2)):
+        Case(operator, Folding(*lanes), depth=1 + seed % 5, frames=2, seed=seed).check()
+
+
+def test_every_folding_with_several_results_per_channel() -> None:
+    """A beat takes whole channels, or a channel whole beats."""
+    operator = Depthwise(Tensor((2, 1, 3), Int(8)), weights(12, 1, 2), pads=(0, 1, 0, 0), pad_value=-5)
+    cuts = [lanes for lanes in range(1, 13) if operator.aligned(lanes)]
+    assert cuts == [1, 2, 4, 8, 12]
+    for seed, lanes in enumerate(product((1, 2, 3), cuts)):
+        Case(operator, Folding(*lanes), depth=1 + seed % 5, frames=2, seed=seed).check()
+
+
+@pytest.mark.parametrize(("bits", "signed"), [(1, False), (1, True), (8, False), (16, True), (18, True)])
+@pytest.mark.parametrize(("low", "high"), [(-128, 127), (0, 255), (-1, 0), (0, 1), (-(2**15), 2**15 - 1)])
+def test_extremes_fit_the_accumulator(bits: int, signed: bool, low: int, high: int) -> None:
+    """Every operand, every weight and the padding at an end of its range."""
+    dtype = Int(bits, signed)
+    extreme = np.random.default_rng(bits).choice([low, high], (2, 2, 3))
+    operator = Depthwise(Tensor((2, 2, 2), dtype), extreme, pads=(1, 1, 0, 1), pad_value=dtype.min)
+    Case(operator, Folding(2, 2), depth=2, frames=2, seed=bits).check()
+
+
+def test_the_range_includes_the_padding_and_is_reached() -> None:
+    operand = Tensor((1, 1, 1), Int(8), 0, 10)
+    operator = Depthwise(operand, np.array([[[2, -3, 1]]]), pads=(0, 1, 0, 1), pad_value=-4)
+    (result,) = operator.results()
+    assert result.range == (2 * -4 - 3 * 10 + 1 * -4, 2 * 10 - 3 * -4 + 1 * 10)
+    (unpadded,) = Depthwise(Tensor((1, 3, 1), Int(8), 0, 10), operator.weights, pad_value=-4).results()
+    assert unpadded.range == (-30, 30)
+
+
+def test_more_weights_than_one_block_ram_holds() -> None:
+    """Several memories, each with an address of its own; more than a block RAM is deep."""
+    operator = Depthwise(Tensor((2, 2, 64), Int(8)), weights(64, 3, 3), pads=(1, 1, 1, 1))
+    Case(operator, Folding(32, 32), depth=4, frames=2).check()
+    Case(replace(operator, operand=Tensor((1, 1, 64), Int(8))), Folding(4, 1), depth=4, frames=2).check()
+
+
+@many
+@given(depthwise(), st.integers(0, 99))
+def test_golden_is_the_definition(drawn: tuple[Depthwise, Folding], seed: int) -> None:
+    operator, _ = drawn
+    (height, width, _), (rows, columns) = operator.operand.shape, operator.kernel
+    (top, left, _, _), (sy, sx), (dy, dx) = operator.pads, operator.strides, operator.dilations
+    dtype, multiplier = operator.operand.dtype, operator.multiplier
+    image = np.random.default_rng(seed).integers(dtype.min, dtype.max + 1, (1, *operator.operand.shape))
+    (result,) = operator.golden(image)
+    assert result.shape[1:] == operator.results()[0].shape
+    for y, x, output in product(*map(range, result.shape[1:])):
+        total = 0
+        for r, c in product(range(rows), range(columns)):
+            row, column = y * sy - top + r * dy, x * sx - left + c * dx
+            inside = 0 <= row < height and 0 <= column < width
+            element = int(image[0, row, column, output // multiplier]) if inside else operator.pad_value
+            total += element * int(operator.weights[output, r, c])
+        assert result[0, y, x, output] == total
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2)])
+def test_one_beat_less_than_the_live_capacity_deadlocks(strides: tuple[int, int]) -> None:
+    operator = Depthwise(IMAGE, weights(3, 2, 2), strides)
+    live = operator.sliding.live_capacity(2)
+    assert_proven(prove(alone(replace(operator, capacity=live), (2, 3), 4)))
+    run = prove(alone(replace(operator, capacity=live - 1), (2, 3), 4))
+    assert_proven(run, live=False)
+    assert [line.split(" waits")[0] for line in run.deadlock] == ["node.writer", "node.reader"]
+
+
+def test_full_rate() -> None:
+    """No bubble at steady state: every multiplier has a product in every cycle."""
+    same = Depthwise(IMAGE, weights(3, 3, 3), pads=(1, 1, 1, 1))
+    for lanes, cycles in ((3, 5 * 4 * 9), (2, 5 * 4 * 2 * 9)):
+        run = Case(same, Folding(3, lanes), stalls=False, frames=4).check()
+        assert run.interval_cycles == same.cycles(Folding(3, lanes)) == cycles
+    writes = Case(Depthwise(IMAGE, weights(3, 2, 2), (2, 2)), Folding(1, 3), depth=2, stalls=False, frames=4).check()
+    assert writes.interval_cycles == 5 * 4 * 3
+
+
+@many
+@given(depthwise())
+def test_facts(drawn: tuple[Depthwise, Folding]) -> None:
+    operator, folding = drawn
+    assert_facts(operator, folding)
+    used = operator.resources(folding)
+    assert used.mac_lanes == used.dsp == folding.out_lanes
+    assert operator.LATENCY == Circuit.LATENCY
+
+
+def test_foldings_keep_up() -> None:
+    assert_foldings_keep_up(Depthwise(IMAGE, weights(3, 2, 2), (2, 2)))
+    several = Depthwise(IMAGE, weights(12, 2, 2))
+    assert_foldings_keep_up(several)
+    for interval in range(1, several.cycles(Folding(1, 1)), 7):
+        assert not [folding for folding in several.foldings(interval, 2, 3) if several.illegal(folding)]
+
+
+def test_refuses_what_it_cannot_do() -> None:
+    with pytest.raises(ValueError, match=r"weights must be \(n · 3, rows, columns\) .* not \(4, 2, 2\)"):
+        Depthwise(IMAGE, weights(4, 2, 2))
+    with pytest.raises(ValueError, match="at least one beat, not 0"):
+        Depthwise(IMAGE, weights(3, 2, 2), capacity=0)
+    several = Depthwise(IMAGE, weights(12, 2, 2))
+    assert "must divide 4" in several.illegal(Folding(1, 3))
+    assert "must be 1..12" in several.illegal(Folding(1, 16))
