@@ -10,7 +10,6 @@ from pathlib import Path
 
 from onnx_hw.build_folder import BuildFolder, Made
 from onnx_hw_boards.device import Budget
-from onnx_hw_rtl.shell import INNER
 from onnx_hw_sim import tools
 from onnx_hw_sim.process import LAST_LINES
 from onnx_hw_sim.tools import Tool, ToolFailed
@@ -22,7 +21,7 @@ NETLIST = "netlist.json"
 _STATISTICS = "statistics.json"
 _LOG = "yosys.log"
 
-_CORE = re.compile(rf"^module \\(top\.{INNER}\.[^.\s]+)$", re.MULTILINE)
+_CORE = re.compile(r"^module \\(top\.design\.[^.\s]+)$", re.MULTILINE)  # `design`: what Shell calls its circuit
 
 # What one cell takes of the chip. A carry cell sits on two look-up tables; a 16 × 4 memory is three slices of two.
 _CELLS: Mapping[str, Mapping[str, Budget]] = {
