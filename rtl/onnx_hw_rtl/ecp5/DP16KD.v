@@ -80,25 +80,31 @@ module DP16KD (
   parameter [319:0] INITVAL_3E = 320'b0;
   parameter [319:0] INITVAL_3F = 320'b0;
 
-  // A parameter holds 16 words of 18 bits, each padded to 20. A word is two bytes of 9 bits; ports of 4, 2 and 1 bit do
-  // not see the highest bit of a byte.
-  localparam [20479:0] initial_values = {
-    INITVAL_3F, INITVAL_3E, INITVAL_3D, INITVAL_3C, INITVAL_3B, INITVAL_3A, INITVAL_39, INITVAL_38,
-    INITVAL_37, INITVAL_36, INITVAL_35, INITVAL_34, INITVAL_33, INITVAL_32, INITVAL_31, INITVAL_30,
-    INITVAL_2F, INITVAL_2E, INITVAL_2D, INITVAL_2C, INITVAL_2B, INITVAL_2A, INITVAL_29, INITVAL_28,
-    INITVAL_27, INITVAL_26, INITVAL_25, INITVAL_24, INITVAL_23, INITVAL_22, INITVAL_21, INITVAL_20,
-    INITVAL_1F, INITVAL_1E, INITVAL_1D, INITVAL_1C, INITVAL_1B, INITVAL_1A, INITVAL_19, INITVAL_18,
-    INITVAL_17, INITVAL_16, INITVAL_15, INITVAL_14, INITVAL_13, INITVAL_12, INITVAL_11, INITVAL_10,
-    INITVAL_0F, INITVAL_0E, INITVAL_0D, INITVAL_0C, INITVAL_0B, INITVAL_0A, INITVAL_09, INITVAL_08,
-    INITVAL_07, INITVAL_06, INITVAL_05, INITVAL_04, INITVAL_03, INITVAL_02, INITVAL_01, INITVAL_00};
-  reg [17:0] memory [0:1023];
-  integer place;
-  initial
-    for (place = 0; place < 1024; place = place + 1)
-      memory[place] = initial_values[20 * place +: 18];
+  // A row is a parameter: 16 words of 18 bits, each padded to 20. A word is two bytes of 9 bits; ports of 4, 2 and 1 bit
+  // do not see the highest bit of a byte.
+  reg [319:0] rows [0:63];
+  initial begin
+    rows[0] = INITVAL_00; rows[1] = INITVAL_01; rows[2] = INITVAL_02; rows[3] = INITVAL_03;
+    rows[4] = INITVAL_04; rows[5] = INITVAL_05; rows[6] = INITVAL_06; rows[7] = INITVAL_07;
+    rows[8] = INITVAL_08; rows[9] = INITVAL_09; rows[10] = INITVAL_0A; rows[11] = INITVAL_0B;
+    rows[12] = INITVAL_0C; rows[13] = INITVAL_0D; rows[14] = INITVAL_0E; rows[15] = INITVAL_0F;
+    rows[16] = INITVAL_10; rows[17] = INITVAL_11; rows[18] = INITVAL_12; rows[19] = INITVAL_13;
+    rows[20] = INITVAL_14; rows[21] = INITVAL_15; rows[22] = INITVAL_16; rows[23] = INITVAL_17;
+    rows[24] = INITVAL_18; rows[25] = INITVAL_19; rows[26] = INITVAL_1A; rows[27] = INITVAL_1B;
+    rows[28] = INITVAL_1C; rows[29] = INITVAL_1D; rows[30] = INITVAL_1E; rows[31] = INITVAL_1F;
+    rows[32] = INITVAL_20; rows[33] = INITVAL_21; rows[34] = INITVAL_22; rows[35] = INITVAL_23;
+    rows[36] = INITVAL_24; rows[37] = INITVAL_25; rows[38] = INITVAL_26; rows[39] = INITVAL_27;
+    rows[40] = INITVAL_28; rows[41] = INITVAL_29; rows[42] = INITVAL_2A; rows[43] = INITVAL_2B;
+    rows[44] = INITVAL_2C; rows[45] = INITVAL_2D; rows[46] = INITVAL_2E; rows[47] = INITVAL_2F;
+    rows[48] = INITVAL_30; rows[49] = INITVAL_31; rows[50] = INITVAL_32; rows[51] = INITVAL_33;
+    rows[52] = INITVAL_34; rows[53] = INITVAL_35; rows[54] = INITVAL_36; rows[55] = INITVAL_37;
+    rows[56] = INITVAL_38; rows[57] = INITVAL_39; rows[58] = INITVAL_3A; rows[59] = INITVAL_3B;
+    rows[60] = INITVAL_3C; rows[61] = INITVAL_3D; rows[62] = INITVAL_3E; rows[63] = INITVAL_3F;
+  end
 
   wire [13:0] address_a = {ADA13, ADA12, ADA11, ADA10, ADA9, ADA8, ADA7, ADA6, ADA5, ADA4, ADA3, ADA2, ADA1, ADA0};
-  wire [17:0] word_a = memory[address_a[13:4]];
+  wire [319:0] row_a = rows[address_a[13:8]];
+  wire [17:0] word_a = row_a[20 * address_a[7:4] +: 18];
   wire [8:0] byte_a = address_a[3] ? word_a[17:9] : word_a[8:0];
   wire [17:0] selected_a =
     DATA_WIDTH_A == 18 ? word_a :
@@ -116,7 +122,8 @@ module DP16KD (
   assign {DOA17, DOA16, DOA15, DOA14, DOA13, DOA12, DOA11, DOA10, DOA9, DOA8, DOA7, DOA6, DOA5, DOA4, DOA3, DOA2, DOA1, DOA0} = REGMODE_A == "OUTREG" ? output_a : read_a;
 
   wire [13:0] address_b = {ADB13, ADB12, ADB11, ADB10, ADB9, ADB8, ADB7, ADB6, ADB5, ADB4, ADB3, ADB2, ADB1, ADB0};
-  wire [17:0] word_b = memory[address_b[13:4]];
+  wire [319:0] row_b = rows[address_b[13:8]];
+  wire [17:0] word_b = row_b[20 * address_b[7:4] +: 18];
   wire [8:0] byte_b = address_b[3] ? word_b[17:9] : word_b[8:0];
   wire [17:0] selected_b =
     DATA_WIDTH_B == 18 ? word_b :
