@@ -48,8 +48,18 @@ def empty_model(path: Path) -> report.Model:
 
 
 def parameters(model: Model) -> int:
-    """Numbers in constants that are more than a scalar: weights and biases."""
-    return sum(int(array.size) for array in model.graph.constants.values() if array.ndim)
+    """How many weights and biases there are: numbers in constants, but for scales, zero points and shapes."""
+    scaling = {
+        name
+        for node in model.graph.nodes
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear")
+        for name in node.inputs[1:]
+    }
+    return sum(
+        int(array.size)
+        for name, array in model.graph.constants.items()
+        if name not in scaling and array.ndim and array.dtype != np.int64
+    )
 
 
 def describe_model(model: Model, network: Network) -> report.Model:

@@ -1,0 +1,46 @@
+"""Sections of the report on the bundled example, whose numbers are known."""
+
+import pytest
+
+from material import EXAMPLES
+from onnx_hw import flow
+from onnx_hw.report import fill
+from onnx_hw.report.describe import describe_ports
+
+DIGITS = EXAMPLES / "digits"
+WEIGHTS = (9 + 1) * 8 + (9 * 8 + 1) * 16 + (64 + 1) * 10
+MACS = 8 * 8 * 9 * 8 + 4 * 4 * 9 * 8 * 16 + 64 * 10
+
+
+@pytest.mark.parametrize("name", ["digits.onnx", "digits_float.onnx"])
+def test_scales_and_zero_points_are_no_parameters(name):
+    assert fill.parameters(flow.load(DIGITS / name)) == WEIGHTS == 1898
+
+
+@pytest.fixture(scope="module")
+def design():
+    return flow.schedule(flow.quantize(flow.load(DIGITS / "digits.onnx")), multipliers=8)
+
+
+def test_the_model(design):
+    described = fill.describe_model(flow.load(DIGITS / "digits.onnx"), design.network)
+    assert (described.name, described.macs, described.parameters) == ("digits", MACS, WEIGHTS)
+
+
+def test_the_plan_is_consistent(design):
+    plan = fill.describe_plan(design)
+    assert plan.macs == MACS
+    assert plan.lanes == plan.multipliers.dsp + plan.multipliers.lut <= 8
+    assert plan.mac_efficiency == pytest.approx(plan.macs / (plan.lanes * plan.interval_cycles))
+    assert plan.interval_cycles >= plan.bottleneck.cycles == max(core.cycles for core in plan.nodes)
+    assert {fifo.edge for fifo in plan.fifos} == {edge.tensor for edge in design.edges() if edge.producer}
+    assert all(fifo.live_depth <= fifo.rate_depth for fifo in plan.fifos)
+    assert plan.host.head and plan.host.tail[-1].startswith("Softmax")
+
+
+def test_the_streams_of_the_outside(design):
+    image, scores = describe_ports(design)
+    assert (image.name, image.direction, image.shape) == ("image_int8", "input", (1, 1, 8, 8))
+    assert image.lanes * image.beats_per_frame >= 64
+    assert (scores.name, scores.direction, scores.dtype, scores.layout) == ("scores_int8", "output", "i8", "0,1")
+    assert len(scores.scale) == len(scores.zero_point) == 1
