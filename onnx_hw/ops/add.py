@@ -76,7 +76,9 @@ class Add(Operator):
         a, b, result = self.a.dtype, self.b.dtype, self.results()[0].dtype
         j, k = self.factors
         return Circuit(
-            (a.bits, a.signed), (b.bits, b.signed), (result.bits, result.signed),
+            (a.bits, a.signed),
+            (b.bits, b.signed),
+            (result.bits, result.signed),
             digits=(signed_digits(j), signed_digits(k)),
             lanes=folding.in_lanes,
             depth=depths["o"],

@@ -7,6 +7,7 @@ rhe rounds half to even; multiplier and offset are rationals. The circuit is one
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -36,14 +37,17 @@ class Monotone(Operator):
     Attributes:
         operand: the arguments.
         dtype: of the result.
-        exact: the function, as thresholds, over the operand's reachable range.
     """
 
     operand: Tensor
     dtype: Int
-    exact: Steps
 
     one_width = True
+
+    @property
+    @abstractmethod
+    def exact(self) -> Steps:
+        """The function, as thresholds, over the operand's reachable range."""
 
     @cached_property
     def circuit(self) -> Requantizer:
@@ -189,16 +193,20 @@ class Staircase(Monotone):
 
     Attributes:
         operand: the arguments.
-        exact: the function; it holds for every argument in the operand's range.
+        function: holds for every argument in the operand's range.
         dtype: of the result.
     """
 
     operand: Tensor
-    exact: Steps
+    function: Steps
     dtype: Int
 
+    @property
+    def exact(self) -> Steps:
+        return self.function
+
     def __post_init__(self) -> None:
-        exact, (first, last) = self.exact, self.operand.range
+        exact, (first, last) = self.function, self.operand.range
         if exact.channels not in (1, self.operand.channels):
             raise ValueError(f"the functions must be 1 or {self.operand.channels}, not {exact.channels}")
         if first < exact.first or exact.last < last:

@@ -9,8 +9,7 @@ greatest below, level by level, and passing it is the proof.
 
 There are such integers, and they are small: a ratio q : p whose terms exceed N = the longest range of a or b lies
 between two neighbours of the Farey sequence of order N, and every fraction between them orders all pairs as the ratio
-does; the mediant of the neighbours is one, with terms up to 2N. A ratio with smaller terms is its own j, k. Coarse
-results leave room for fewer digits.
+does; the mediant of the neighbours is one, with terms up to 2N. A ratio with smaller terms is its own j, k.
 """
 
 from __future__ import annotations

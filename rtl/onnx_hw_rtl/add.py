@@ -49,9 +49,7 @@ class Add(Core):
     ) -> None:
         self.lanes, self.result, self.digits = lanes, Shape(*result), digits
         self.LATENCY = (len(digits[0]) + len(digits[1]) - 1).bit_length()
-        super().__init__(
-            {"a": beat(lanes, *a), "b": beat(lanes, *b)}, {"o": (beat(lanes, *result), depth)}, ("add",)
-        )
+        super().__init__({"a": beat(lanes, *a), "b": beat(lanes, *b)}, {"o": (beat(lanes, *result), depth)}, ("add",))
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()

@@ -1,5 +1,7 @@
 """Add: the circuit against golden and against the firing law."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -58,7 +60,7 @@ def test_weighted_sums_of_extremes_fit(factors: tuple[int, int], a: Int, b: Int)
 def test_digits_make_the_number_and_are_sparse(number: int) -> None:
     digits = signed_digits(number)
     assert sum(sign * 2**shift for sign, shift in digits) == number
-    assert all(above - below >= 2 for (_, above), (_, below) in zip(digits, digits[1:], strict=False))
+    assert all(above - below >= 2 for (_, above), (_, below) in pairwise(digits))
     assert all(sign in (-1, 1) for sign, _ in digits)
 
 

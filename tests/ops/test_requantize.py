@@ -11,7 +11,8 @@ from networks import Bench, alone, assert_proven, no_stall
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.operator import Folding
-from onnx_hw.ops.requantize import Requantize
+from onnx_hw.ops.requantize import Requantize, Staircase
+from onnx_hw.quantize.steps import Steps
 from operator_facts import assert_facts, assert_foldings_keep_up
 
 SCALES = tuple(Fraction(k, 300) for k in (1, 7, 20, 33, 50))
@@ -78,3 +79,26 @@ def test_refuses_constants_that_do_not_fit() -> None:
         Requantize(operand, SCALES[:2], OFFSETS[:1], 0, 1, 0, Int(8))
     with pytest.raises(ValueError, match=r"the range 0\.\.255 must lie within i8"):
         Requantize(operand, SCALES[:1], OFFSETS[:1], 0, 255, 0, Int(8))
+
+
+def test_a_given_function() -> None:
+    """Thresholds on no line: a search."""
+    operand = Tensor((4, 8, 8), Int(8))
+    exact = Steps(-128, 127, -3, 2, np.array([[-100, -99, 3, 90, 90]]))
+    staircase = Staircase(operand, exact, Int(3))
+    assert staircase.results()[0].range == (-3, 2)
+    x = np.array([-128, -101, -100, -99, 2, 3, 89, 90, 127])
+    assert staircase.golden(x)[0].tolist() == [-3, -3, -2, -1, -1, 0, 0, 2, 2]
+    assert_facts(staircase, Folding(3, 3))
+    Case(staircase, Folding(3, 3)).check()
+
+
+def test_refuses_a_function_that_does_not_fit() -> None:
+    exact = Steps(-10, 10, 0, 3, np.array([[1, 2, 3]] * 3))
+    for operand, dtype, told in (
+        (Tensor((1, 1, 2), Int(4)), Int(8), "must be 1 or 2, not 3"),
+        (Tensor((1, 1, 3), Int(5)), Int(8), "must hold for -16..15"),
+        (Tensor((1, 1, 3), Int(4)), Int(2), "must lie within i2"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            Staircase(operand, exact, dtype)
