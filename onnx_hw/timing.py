@@ -113,6 +113,17 @@ class Prediction:
             for name, times in self.sinks.items()
         )
 
+    def cycles_per_frame(self, frames: int) -> float:
+        """The average over the second half of ``frames`` frames: the interval at steady state.
+
+        Gaps between single frames may alternate, since a bubble need not come in each of them.
+        """
+        half = frames // 2
+        return max(
+            float(times[frames * self.beats[name] - 1] - times[half * self.beats[name] - 1]) / (frames - half)
+            for name, times in self.sinks.items()
+        )
+
     def latency(self) -> int:
         """Cycles from 0 until the last token of the first frame has left, the slowest output counting."""
         return max(int(times[self.beats[name] - 1]) + 1 for name, times in self.sinks.items())

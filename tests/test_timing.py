@@ -121,16 +121,20 @@ def test_a_matmul_pops_in_its_first_group_and_pushes_with_its_last_beat() -> Non
     assert prediction.sinks["node.o"].tolist() == [17, 19, 21, 23]
 
 
+def test_a_bubble_may_come_in_every_other_frame_only() -> None:
+    """Two frames of one token in two places, three cycles a round: the gaps are 1, 2, 1, 2, ..."""
+    prediction = solve(alone(Add(row(1), row(1)), (1, 1), 2), 9)
+    assert [prediction.interval(frames) for frames in (5, 6, 7, 8)] == [2, 1, 2, 1]
+    assert prediction.cycles_per_frame(8) == 1.5
+
+
 # ---- full rate ----------------------------------------------------------------------------------------------------
 
 FRAMES = 24
 
 
 def cycles_per_frame(design: Design) -> float:
-    """At steady state, over many frames: a bubble may come only once in several short ones."""
-    prediction = solve(design, FRAMES)
-    ends = [times[prediction.beats[name] - 1 :: prediction.beats[name]] for name, times in prediction.sinks.items()]
-    return max(float(times[-1] - times[FRAMES // 2 - 1]) for times in ends) / (FRAMES - FRAMES // 2)
+    return solve(design, FRAMES).cycles_per_frame(FRAMES)
 
 
 def most_pushes(operator: Operator, folding: Folding, cycles: int) -> int:
