@@ -242,6 +242,7 @@ FAULTS: list[tuple[Component, str, str]] = [  # a block, text of its netlist, wh
 ]
 
 
+@pytest.mark.slow
 def test_faults_are_seen(tmp_path: Path) -> None:
     """A fault in every block but the last: all of them are found and nothing else."""
     bench, source = Bench([block for block, _, _ in FAULTS]), random.Random(3)
