@@ -48,6 +48,7 @@ class Depthwise(Operator):
             raise ValueError(
                 f"weights must be (n · {channels}, rows, columns) for {self.operand!r}, not {self.weights.shape}"
             )
+        self.sliding.check()
         if self.capacity is not None and self.capacity < 1:
             raise ValueError(f"a line buffer must hold at least one beat, not {self.capacity}")
 

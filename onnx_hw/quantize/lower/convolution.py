@@ -1,4 +1,4 @@
-"""Conv: a window and a matrix product."""
+"""Conv: a window and a matrix product, or a depthwise core."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.onnx.model import Node
+from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.registry import lowers
@@ -20,11 +22,14 @@ WIDEST_DATA = 18
 
 @lowers("Conv")
 def conv(builder: Builder, node: Node) -> None:
+    """With as many groups as channels, a depthwise core; else a window and a matrix product.
+
+    Between the two (1 < group < channels) the matrix is zero outside its blocks: exact, but of its products only one in
+    ``group`` is of use.
+    """
     real, zero_point = dequantized(builder, node)
     weights = quantized_weights(builder, node, 1)
     group = int(node.attributes.get("group", 1))
-    if group != 1:
-        raise Obstacle("conv-group", f"group must be 1, not {group}: grouped and depthwise Conv are not built yet")
     if len(weights.scale) > 1 and weights.axis != 0:
         raise Obstacle(
             "weight-axis", f"scales of a Conv's weights must be per output channel, not along axis {weights.axis}"
@@ -38,16 +43,32 @@ def conv(builder: Builder, node: Node) -> None:
         raise Obstacle(
             "pad-value", f"padding needs an integer that stands for 0; {zero_point} is not in {tensor.dtype!r}"
         )
-    if kernel.size != (1, 1) or kernel.strides != (1, 1) or any(kernel.pads):
-        window = Window(tensor, kernel.size, kernel.strides, kernel.pads, kernel.dilations, zero_point)
-        stream = builder.add(f"{node.label}/window", window, [stream], node)
     outputs = weights.integers.shape[0]
-    # (out, in, rows, columns) -> (out, rows, columns, in): the order in which a window leaves its buffer
-    matrix = np.moveaxis(weights.integers, 1, -1).reshape(outputs, -1)
-    stream = builder.add(node.label, MatMul(builder.tensors[stream], matrix), [stream], node, output=node.outputs[0])
+    operator: Operator
+    if 1 < group == tensor.channels:
+        matrix = weights.integers.reshape(outputs, -1)
+        kernels = matrix.reshape(outputs, *kernel.size)
+        operator = Depthwise(tensor, kernels, kernel.strides, kernel.pads, kernel.dilations, zero_point)
+    else:
+        if kernel.size != (1, 1) or kernel.strides != (1, 1) or any(kernel.pads):
+            window = Window(tensor, kernel.size, kernel.strides, kernel.pads, kernel.dilations, zero_point)
+            stream = builder.add(f"{node.label}/window", window, [stream], node)
+        # (out, in, rows, columns) -> (out, rows, columns, in): the order in which a window leaves its buffer
+        matrix = np.moveaxis(ungrouped(weights.integers, group), 1, -1).reshape(outputs, -1)
+        operator = MatMul(builder.tensors[stream], matrix)
+    stream = builder.add(node.label, operator, [stream], node, output=node.outputs[0])
     bias = bias_of(builder, node, outputs)
     slope, offset = affine(real.slope[0], zero_point, weights, matrix, bias)
     builder.values[node.outputs[0]] = Real(stream, shape, builder.image_where(shape), slope, offset)
+
+
+def ungrouped(weights: np.ndarray, group: int) -> np.ndarray:
+    """Weights (out, in / group, ...) as (out, in, ...): zero where a group does not read."""
+    outputs, inputs, *size = weights.shape
+    full = np.zeros((outputs, group, inputs, *size), dtype=np.int64)
+    results = np.arange(outputs)
+    full[results, results * group // outputs] = weights
+    return full.reshape(outputs, group * inputs, *size)
 
 
 def dequantized(builder: Builder, node: Node, k: int = 0) -> tuple[Real, int]:
