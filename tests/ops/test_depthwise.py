@@ -140,7 +140,7 @@ def test_foldings_keep_up() -> None:
 def test_refuses_what_it_cannot_do() -> None:
     with pytest.raises(ValueError, match=r"weights must be \(n · 3, rows, columns\) .* not \(4, 2, 2\)"):
         Depthwise(IMAGE, weights(4, 2, 2))
-    with pytest.raises(ValueError, match="no window of .* touches the image"):
+    with pytest.raises(ValueError, match=r"no window of .* touches the image"):
         Depthwise(Tensor((1, 1, 3), Int(8)), weights(3, 1, 1), (9, 1), (1, 0, 0, 0))
     with pytest.raises(ValueError, match="at least one beat, not 0"):
         Depthwise(IMAGE, weights(3, 2, 2), capacity=0)
