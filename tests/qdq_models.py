@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,14 +40,24 @@ class Sketch:
         stored = self.node("QuantizeLinear", value, scale_name, zero_name)
         return self.node("DequantizeLinear", stored, scale_name, zero_name)
 
-    def write(self, path: Path, shape: list[int], output: str, rank: int = 4) -> Path:
+    def model(
+        self, shape: Sequence[int], element: int, output: str, rank: int, result: int | None = None
+    ) -> onnx.ModelProto:
+        """From ``x`` to one output; element types as numbers, the output's being inferred unless it is given."""
         graph = helper.make_graph(
             self.nodes,
             "sketch",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-            [helper.make_tensor_value_info(output, TensorProto.FLOAT, [None] * rank)],
+            [helper.make_tensor_value_info("x", element, shape)],
+            [helper.make_tensor_value_info(output, result or self._element(output), [None] * rank)],
             self.constants,
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
-        onnx.save(model, path)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
+
+    def _element(self, output: str) -> int:
+        """Of a QuantizeLinear's result: that of its zero point."""
+        (node,) = (node for node in self.nodes if output in node.output)
+        return next(constant.data_type for constant in self.constants if constant.name == node.input[2])
+
+    def write(self, path: Path, shape: Sequence[int], output: str, rank: int = 4) -> Path:
+        onnx.save(self.model(shape, TensorProto.FLOAT, output, rank, TensorProto.FLOAT), path)
         return path

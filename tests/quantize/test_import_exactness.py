@@ -1,0 +1,42 @@
+"""Drawn models: the network equals exact rationals on every value, and keeps the ranges its types promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import onnx
+from drawn_qdq import quantized_models
+from exact_onnx import evaluate
+from networks import every_tensor
+from onnx_hw import flow, golden
+from onnx_hw.quantize.import_model import import_model
+
+fresh_file_each_time = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
+
+
+def check(path: Path, model: onnx.ModelProto, frames: np.ndarray) -> None:
+    onnx.save(model, path)
+    network = import_model(flow.load(path))
+    found = golden.run(network, {"x": frames})
+    for k, frame in enumerate(frames):
+        for name, wanted in evaluate(model, {"x": frame}).items():
+            assert found[name][k].dtype == wanted.dtype
+            assert np.array_equal(found[name][k], wanted), f"{name}, frame {k}:\n{network!r}"
+    every_tensor(network, golden.integers_of(network, {"x": frames}))
+
+
+@settings(max_examples=60, suppress_health_check=fresh_file_each_time)
+@given(quantized_models())
+def test_the_network_means_what_the_model_says(tmp_path: Path, drawn: tuple[onnx.ModelProto, np.ndarray]) -> None:
+    check(tmp_path / "model.onnx", *drawn)
+
+
+@pytest.mark.slow
+@settings(max_examples=1500, suppress_health_check=fresh_file_each_time)
+@given(quantized_models())
+def test_at_length(tmp_path: Path, drawn: tuple[onnx.ModelProto, np.ndarray]) -> None:
+    check(tmp_path / "model.onnx", *drawn)
