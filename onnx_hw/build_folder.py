@@ -8,6 +8,7 @@ nothing in common.
 
 from __future__ import annotations
 
+import errno
 import fcntl  # POSIX only, as is everything that runs the tools
 import hashlib
 import json
@@ -24,6 +25,7 @@ from onnx_hw.errors import UserError, user_error
 from onnx_hw_sim.process import ToolFailed
 
 _RECORD = "stage.json"
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 
 
 def digest(inputs: Any) -> str:
@@ -72,7 +74,8 @@ class BuildFolder:
         with _writing(self.path):
             fresh = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.path))
         try:
-            make(fresh)
+            with _writing(self.path, only=_NO_ROOM):
+                make(fresh)
             with _writing(self.path):
                 files = _digests(fresh)
                 (fresh / _RECORD).write_text(json.dumps({"digest": wanted, "files": files}, indent=1) + "\n")
@@ -138,10 +141,13 @@ def _replace(fresh: Path, place: Path) -> None:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(path: Path, only: frozenset[int] | None = None) -> Iterator[None]:
+    """Turn a failure to write into the user's error; ``only`` certain ones, where others may have other causes."""
     try:
         yield
     except OSError as error:
+        if only is not None and error.errno not in only:
+            raise
         raise cannot_write(path, error) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Callable
@@ -122,3 +123,20 @@ def test_a_folder_that_cannot_be_made_is_the_users_error(tmp_path: Path) -> None
         build(tmp_path / "file", 1, never)
     assert refusal.value.exit_code == ExitCode.USAGE
     assert "--out" in refusal.value.problems[0].hint
+
+
+def test_a_full_disk_is_the_users_error(tmp_path: Path) -> None:
+    def fill(folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder))
+
+    with pytest.raises(UserError, match="No space left"):
+        build(tmp_path, 1, fill)
+    assert [file.name for file in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_fault_of_ours_stays_one(tmp_path: Path) -> None:
+    def fail(folder: Path) -> None:
+        (folder / "absent").read_text()
+
+    with pytest.raises(FileNotFoundError):
+        build(tmp_path, 1, fail)
