@@ -108,8 +108,12 @@ class Prediction:
 
     def interval(self, frames: int) -> int:
         """Cycles between the last tokens of frames ``frames - 1`` and ``frames``, the slowest output counting."""
+        return self.elapsed(frames - 1, frames)
+
+    def elapsed(self, first: int, last: int) -> int:
+        """Cycles between the last tokens of two frames (counted from 1), the slowest output counting."""
         return max(
-            int(times[frames * self.beats[name] - 1] - times[(frames - 1) * self.beats[name] - 1])
+            int(times[last * self.beats[name] - 1] - times[first * self.beats[name] - 1])
             for name, times in self.sinks.items()
         )
 

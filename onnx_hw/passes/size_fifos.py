@@ -23,10 +23,10 @@ import numpy as np
 from onnx_hw.design import Design, Edge, FifoSize
 from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.timing import DEEPEST_IN_LUTRAM, Events
+from onnx_hw.timing import DEEPEST_IN_LUTRAM, Events, Prediction
 
-FRAMES = 4
-"""The interval is taken between the last two; the first ones fill the buffers."""
+SETTLED, FRAMES = 2, 6
+"""The first frames fill the buffers; the mean interval of the others counts, since single ones may swing around it."""
 
 WORDS_OF_LUTRAM = 16
 
@@ -55,7 +55,7 @@ def _joint_depths(
 
     def keeps_rate(tensor: str, depth: int) -> bool:
         result = events.solve(FRAMES, offers=offers, depths={**depths, tensor: depth})
-        return not result.waits and result.interval(FRAMES) <= interval
+        return not result.waits and _keeps(result, interval)
 
     for edge in sorted(edges, key=lambda edge: -edge.lanes * edge.type.dtype.bits):
         tensor = edge.tensor
@@ -70,19 +70,22 @@ def depths_of(design: Design, edge: Edge, interval: int, schedules: Mapping[str,
     events = Events(part, {node.name: schedules[node.name] for node in part.network.nodes})
     ample = {e.tensor: 2 * e.beats for e in part.edges()}
     offers = {e.tensor: np.zeros(FRAMES * e.beats, dtype=np.int64) for e in part.edges() if e.producer is None}
-    seen: dict[int, int | None] = {}
+    seen: dict[int, Prediction] = {}
 
-    def interval_at(depth: int) -> int | None:
-        """None in a deadlock."""
+    def at(depth: int) -> Prediction:
         if depth not in seen:
-            result = events.solve(FRAMES, offers=offers, depths={**ample, edge.tensor: depth})
-            seen[depth] = None if result.waits else result.interval(FRAMES)
+            seen[depth] = events.solve(FRAMES, offers=offers, depths={**ample, edge.tensor: depth})
         return seen[depth]
 
     most = ample[edge.tensor]
-    live = _least(lambda depth: interval_at(depth) is not None, most)
-    rate = _least(lambda depth: (found := interval_at(depth)) is not None and found <= interval, most, live)
+    live = _least(lambda depth: not at(depth).waits, most)
+    rate = _least(lambda depth: not at(depth).waits and _keeps(at(depth), interval), most, live)
     return live, rate
+
+
+def _keeps(prediction: Prediction, interval: int) -> bool:
+    """Whether frames follow each other at the interval, on average."""
+    return prediction.elapsed(SETTLED, FRAMES) <= interval * (FRAMES - SETTLED)
 
 
 def _least(good: Callable[[int], bool], most: int, start: int = 1) -> int:

@@ -1,0 +1,127 @@
+"""FIFO sizes: a token less than ``rate_depth`` costs exactly what the law predicts; the chosen depths cost nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from networks import Bench, Sketch, assert_proven
+from onnx_hw.design import Design, FifoSize
+from onnx_hw.integers import Int
+from onnx_hw.network import Network, Tensor
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.requantize import Requantize
+from onnx_hw.ops.window import Window
+from onnx_hw.passes.choose_folding import Budget
+from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.passes.size_fifos import FRAMES, size_fifos
+from onnx_hw.prove import Stall
+from onnx_hw.timing import predict
+
+i8 = Int(8)
+
+
+def small_network() -> Network:
+    """Conv, requantize, pool, dense: every kind of edge a chain has."""
+    generator = np.random.default_rng(4)
+    sketch = Sketch()
+    x = sketch.input("x", Tensor((6, 5, 2), i8))
+
+    def add(name: str, operator: object) -> str:
+        (output,) = sketch.add(name, operator, [names[-1]], (1, 1), 1)  # type: ignore[arg-type]
+        names.append(output)
+        return output
+
+    names = [x]
+    add("window", Window(sketch.tensors[x], (3, 3), pads=(1, 1, 1, 1), pad_value=3))
+    add("conv", MatMul(sketch.tensors[names[-1]], generator.integers(-90, 90, (6, 18))))
+    add("quantize", Requantize(sketch.tensors[names[-1]], (Fraction(1, 777),), (Fraction(5),), -128, 127, 0, i8))
+    add("pool", Pool(sketch.tensors[names[-1]], "max", (2, 2), (2, 2), pad_value=-128))
+    add("flatten", Window(sketch.tensors[names[-1]], (3, 2)))
+    add("dense", MatMul(sketch.tensors[names[-1]], generator.integers(-90, 90, (4, 36))))
+    return sketch.design().network
+
+
+@pytest.fixture(scope="module")
+def design() -> Design:
+    made, _ = schedule_network(small_network(), Budget(mac_lanes=14), clock_mhz=80)
+    return made
+
+
+def paced(design: Design, frames: int, interval: int) -> Stall:
+    """Each input's tokens spread over the interval."""
+    offers = {e.tensor: np.arange(frames * e.beats) * interval // e.beats for e in design.edges() if e.producer is None}
+    return Stall("paced", offers, {})
+
+
+def interval_of(design: Design) -> int:
+    return max(node.operator.cycles(design.folding(node)) for node in design.network.nodes)
+
+
+def with_depth(design: Design, tensor: str, depth: int) -> Design:
+    """One edge of a depth, all others ample."""
+    sizes = {e.tensor: FifoSize(2 * e.beats, 1, 1) for e in design.edges() if e.producer}
+    return replace(design, fifos={**sizes, tensor: FifoSize(depth, 1, 1)})
+
+
+def test_every_size_is_in_order(design: Design) -> None:
+    assert {e.tensor for e in design.edges() if e.producer} == set(design.fifos)
+    assert all(1 <= size.live_depth <= size.rate_depth <= size.depth for size in design.fifos.values())
+    assert any(size.rate_depth > 2 for size in design.fifos.values())
+
+
+def test_chosen_depths_keep_the_interval_in_the_circuit(design: Design) -> None:
+    interval = interval_of(design)
+    run = Bench(design).prove(paced(design, FRAMES, interval), frames=FRAMES)
+    assert_proven(run)
+    assert run.interval_cycles == interval
+    assert all(run.max_fill[tensor] <= size.depth for tensor, size in design.fifos.items())
+
+
+def test_one_token_less_costs_exactly_what_is_predicted(design: Design) -> None:
+    """Every edge whose rate_depth is not the least there is: by the law, and in the circuit."""
+    interval = interval_of(design)
+    tried = 0
+    for tensor, size in design.fifos.items():
+        for depth in (size.rate_depth, size.rate_depth - 1):
+            if depth < 1:
+                continue
+            changed = with_depth(design, tensor, depth)
+            stall = paced(changed, FRAMES, interval)
+            prediction = predict(changed, FRAMES + 1, offers=stall.offers)
+            predicted, mean = prediction.interval(FRAMES), prediction.elapsed(2, FRAMES) / (FRAMES - 2)
+            assert (mean > interval) == (depth < size.rate_depth), tensor
+            if depth < size.rate_depth:
+                run = Bench(changed).prove(stall, frames=FRAMES)
+                assert_proven(run)
+                assert run.interval_cycles == predicted
+                tried += 1
+    assert tried >= 4
+
+
+def test_a_skipping_branch_is_sized_for_the_long_one() -> None:
+    """The short branch of a residual holds what the long one keeps back: live and at full rate, never less."""
+    sketch = Sketch()
+    x = sketch.input("x", Tensor((5, 5, 2), i8))
+    near, far = sketch.add("fork", Fork(sketch.tensors[x]), [x], (2, 2), 1, 1)
+    (far,) = sketch.add("window", Window(sketch.tensors[far], (3, 3), pads=(1, 1, 1, 1)), [far], (2, 18), 1)
+    weights = np.random.default_rng(0).integers(-9, 9, (2, 18))
+    (far,) = sketch.add("conv", MatMul(sketch.tensors[far], weights), [far], (18, 2), 1)
+    sketch.add("add", Add(sketch.tensors[near], sketch.tensors[far]), [near, far], (2, 2), 1)
+    design = size_fifos(sketch.design())
+    interval = interval_of(design)
+    size = design.fifos[near]
+    assert size.live_depth > 1
+    run = Bench(design).prove(paced(design, FRAMES, interval), frames=FRAMES)
+    assert_proven(run)
+    assert run.interval_cycles == interval
+    short = replace(design, fifos={**design.fifos, near: replace(size, depth=size.live_depth - 1)})
+    stopped = Bench(short).prove(paced(short, FRAMES, interval), frames=FRAMES)
+    assert_proven(stopped, live=False)
+    assert any(near in line for line in stopped.deadlock), stopped.deadlock
