@@ -62,15 +62,16 @@ class Drawing:
 
     def bound(self, spread: float) -> None:
         """Perhaps an activation."""
-        kind = self.draw(st.sampled_from(["none", "Relu", "Clip", "half", "both"]))
-        if kind == "Relu":
-            self.value = self.sketch.node("Relu", self.value)
-        elif kind != "none":
+        kinds = ["Relu", "Clip", "lower bound", "upper bound"]
+        for kind in self.draw(st.sampled_from([[], kinds[:1], kinds[1:2], kinds[2:], ["Clip", "Relu"], ["Clip"] * 2])):
+            if kind == "Relu":
+                self.value = self.sketch.node("Relu", self.value)
+                continue
             low, high = sorted(np.float32(self.generator.normal(0, spread, 2)))
             given = [self.sketch.constant(low), self.sketch.constant(high)]
-            self.value = self.sketch.node("Clip", self.value, *(given[:1] if kind == "half" else given))
-            if kind == "both":
-                self.value = self.sketch.node("Relu", self.value)
+            if kind != "Clip":
+                given = given[:1] if kind == "lower bound" else ["", given[1]]
+            self.value = self.sketch.node("Clip", self.value, *given)
 
     def weights(self, shape: tuple[int, ...], axis: int) -> tuple[str, float, np.ndarray]:
         """(dequantized weights, their size, scale): one scale or one per output, with or without zero points."""
