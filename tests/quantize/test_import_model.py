@@ -134,6 +134,21 @@ def test_pools_and_clip_against_onnxruntime(tmp_path: Path) -> None:
     assert np.abs(found - wanted).max() <= 0.003 * 1.001
 
 
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize(("kernel", "operator"), [([4, 3], "Reduce"), ([3, 3], "Pool")])
+def test_a_pool_over_the_whole_image_is_a_reduction(
+    tmp_path: Path, op_type: str, kernel: list[int], operator: str
+) -> None:
+    sketch = Sketch()
+    y = sketch.node(op_type, sketch.through_integers("x", 0.02, 3), kernel_shape=kernel)
+    path = sketch.write(tmp_path / "m.onnx", [1, 2, 4, 3], sketch.through_integers(y, 0.015, -2))
+    network = import_model(flow.load(path))
+    assert type(network.nodes[0].operator).__name__ == operator
+    frames = np.random.default_rng(0).uniform(-2.5, 2.5, (8, 1, 2, 4, 3)).astype(np.float32)
+    (found,) = golden.run(network, {"x": frames}).values()
+    assert np.abs(found - by_onnxruntime(path, frames)).max() <= 0.015 * 1.001
+
+
 def test_all_obstacles_at_once_with_their_names(tmp_path: Path) -> None:
     sketch = Sketch()
     x = sketch.through_integers("x", 0.02, 3)

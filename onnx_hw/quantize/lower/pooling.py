@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+from onnx_hw.network import Tensor
 from onnx_hw.onnx.model import Node
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle
 from onnx_hw.quantize.lower.registry import lowers
-from onnx_hw.quantize.lower.windows import kernel_of
+from onnx_hw.quantize.lower.windows import Kernel, kernel_of
 from onnx_hw.quantize.values import Real
 
 
@@ -30,7 +32,7 @@ def max_pool(builder: Builder, node: Node) -> None:
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
     kernel = kernel_of(node, size, (height, width), shape[2:])
-    pool = Pool(tensor, "max", kernel.size, kernel.strides, kernel.pads, tensor.dtype.min, kernel.dilations)
+    pool = _pool(tensor, "max", kernel, tensor.dtype.min)
     stream = builder.add(node.label, pool, [value.tensor], node, output=node.outputs[0])
     _carry_scale(builder, value.tensor, stream)
     builder.values[node.outputs[0]] = replace(value, tensor=stream, shape=shape, where=builder.image_where(shape))
@@ -50,7 +52,7 @@ def average_pool(builder: Builder, node: Node) -> None:
         if real.zero_point is None:
             raise Obstacle("not-quantized", f"the data `{node.inputs[0]}` must be quantized here")
         zero_point = real.zero_point
-    pool = Pool(tensor, "sum", kernel.size, kernel.strides, kernel.pads, zero_point, kernel.dilations)
+    pool = _pool(tensor, "sum", kernel, zero_point)
     stream = builder.add(node.label, pool, [real.tensor], node, output=node.outputs[0])
     taps = kernel.size[0] * kernel.size[1]
     builder.values[node.outputs[0]] = _mean(real, stream, shape, builder, taps)
@@ -72,6 +74,13 @@ def global_max_pool(builder: Builder, node: Node) -> None:
     stream = builder.add(node.label, Reduce(tensor, "max"), [value.tensor], node, output=node.outputs[0])
     _carry_scale(builder, value.tensor, stream)
     builder.values[node.outputs[0]] = replace(value, tensor=stream, shape=shape, where=builder.image_where(shape))
+
+
+def _pool(tensor: Tensor, kind: str, kernel: Kernel, pad_value: int) -> Operator:
+    """A single window over the whole image is a reduction, which needs no line buffer."""
+    if kernel.size == tensor.shape[:2] and not any(kernel.pads):
+        return Reduce(tensor, kind)
+    return Pool(tensor, kind, kernel.size, kernel.strides, kernel.pads, pad_value, kernel.dilations)
 
 
 def _carry_scale(builder: Builder, source: str, result: str) -> None:
