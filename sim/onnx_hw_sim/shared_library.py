@@ -13,6 +13,7 @@ from pathlib import Path
 
 from onnx_hw_sim import tools
 from onnx_hw_sim.circuit import Circuit, Stream
+from onnx_hw_sim.memory_contents import as_constants
 from onnx_hw_sim.process import Command, execute
 from onnx_hw_sim.tools import Tool
 from onnx_hw_sim.user_cache import exclusively, user_cache
@@ -24,11 +25,14 @@ LIBRARY = "simulation.so"
 VERILATOR_FLAGS = ["-cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "--no-assert"]
 VERILATOR_FLAGS += ["--threads", "1", "-Wno-lint", "-Wno-style", "-Wno-fatal"]
 # Functions per file and statements per function: small enough that all processors have work.
-VERILATOR_FLAGS += ["--output-split", "20000", "--output-split-cfuncs", "20000"]
+VERILATOR_FLAGS += ["--output-split", "3000", "--output-split-cfuncs", "3000"]
 
 COMMON_FLAGS = ["-std=c++17", "-fPIC", "-w", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0"]
-RUN_FLAGS = ["-O2"]
+# The code of a circuit is one long straight line: -O2 takes three times as long to compile and runs no faster.
+CIRCUIT_FLAGS = ["-O1"]
 ONCE_FLAGS = ["-O0"]  # code that runs once: constructors, initial values
+RUNTIME_FLAGS = ["-O2"]
+WORTH_A_COMPILER = 100_000  # bytes of C++ that compile in about the time the headers take
 USER_HOOKS = ["-DVL_USER_FATAL", "-DVL_USER_STOP", "-DVL_USER_FINISH"]
 
 
@@ -150,17 +154,19 @@ def _digest(circuit: Circuit, chain: Toolchain, traced: bool) -> str:
         circuit.rtlil,
         binding(circuit, traced),
         *(f"{name} {version}" for name, version in chain.versions.items()),
-        *(VERILATOR_FLAGS + COMMON_FLAGS + RUN_FLAGS + ONCE_FLAGS),
+        *(VERILATOR_FLAGS + COMMON_FLAGS + CIRCUIT_FLAGS + ONCE_FLAGS),
         (HERE / "driver.cpp").read_text(),
         (HERE / "bench.h").read_text(),
+        (HERE / "memory_contents.py").read_text(),
     ):
         state.update(part.encode() + b"\0")
     return state.hexdigest()[:20]
 
 
 def _write_verilog(place: Path, yosys: Tool, on_first_run: Callable[[Tool], None] | None) -> None:
-    script = "read_rtlil circuit.il; proc; opt_clean; write_verilog -noattr circuit.v"
+    script = "read_rtlil circuit.il; proc; opt_clean; write_verilog -noattr yosys.v"
     tools.run(yosys, ["-q", "-p", script], cwd=place, log=place / "yosys.log", on_first_run=on_first_run)
+    (place / "circuit.v").write_text(as_constants((place / "yosys.v").read_text()))
 
 
 def _write_cpp(place: Path, verilator: Tool, traced: bool) -> None:
@@ -171,23 +177,35 @@ def _write_cpp(place: Path, verilator: Tool, traced: bool) -> None:
 
 
 def _compile_circuit(place: Path, chain: Toolchain, traced: bool, jobs: int) -> list[Path]:
-    cpp = place / "cpp"
-    # The largest first: the last file to begin should not be the longest.
-    files = sorted(cpp.glob("*.cpp"), key=lambda file: (-_effort(file), file.name)) + [place / "binding.cpp"]
-    include = [f"-I{place / 'cpp'}", f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
+    """Every file of the circuit, in as many groups as there are compilers at work, or fewer for a small circuit.
+
+    Each group costs the headers once, which is most of the time of a small file.
+    """
+    files = [place / "binding.cpp", *sorted((place / "cpp").glob("*.cpp"))]
+    once = [file for file in files if "__Slow" in file.name]
     commands, objects = [], []
-    for file in files:
-        flags = ONCE_FLAGS if "__Slow" in file.name else RUN_FLAGS
-        target = cpp / f"{file.stem}.o"
-        commands.append(_compile(chain.compiler, [*flags, *include], file, target))
-        objects.append(target)
+    for kind, flags, members in (
+        ("circuit", CIRCUIT_FLAGS, [file for file in files if file not in once]),
+        ("once", ONCE_FLAGS, once),
+    ):
+        for number, group in enumerate(_groups(members, jobs)):
+            source, target = place / f"{kind}{number}.cpp", place / f"{kind}{number}.o"
+            source.write_text("".join(f'#include "{file.relative_to(place)}"\n' for file in group))
+            include = [f"-I{place}", f"-I{place / 'cpp'}", f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
+            commands.append(_compile(chain.compiler, [*flags, *include], source, target))
+            objects.append(target)
     execute(commands, parallel=jobs)
     return objects
 
 
-def _effort(file: Path) -> int:
-    size = file.stat().st_size
-    return size // 4 if "__Slow" in file.name else size
+def _groups(files: list[Path], most: int) -> list[list[Path]]:
+    """The files in at most ``most`` groups of about equal size, each worth a compiler of its own."""
+    sizes = {file: file.stat().st_size for file in files}
+    count = max(1, min(most, sum(sizes.values()) // WORTH_A_COMPILER))
+    groups: list[list[Path]] = [[] for _ in range(count)]
+    for file in sorted(files, key=lambda file: (-sizes[file], file.name)):
+        min(groups, key=lambda group: sum(sizes[f] for f in group)).append(file)
+    return [group for group in groups if group]
 
 
 def _runtime_objects(chain: Toolchain, traced: bool, jobs: int) -> list[Path]:
@@ -195,7 +213,7 @@ def _runtime_objects(chain: Toolchain, traced: bool, jobs: int) -> list[Path]:
     sources = [chain.include / "verilated.cpp", chain.include / "verilated_threads.cpp", HERE / "driver.cpp"]
     if traced:
         sources.append(chain.include / "verilated_vcd_c.cpp")
-    flags = [*RUN_FLAGS, f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
+    flags = [*RUNTIME_FLAGS, f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
     state = hashlib.sha256()
     for part in (chain.compiler.version, chain.verilator.version, *COMMON_FLAGS, *USER_HOOKS, *flags):
         state.update(part.encode() + b"\0")

@@ -73,7 +73,8 @@ class _Uniform:
 
     def __call__(self, count: int) -> np.ndarray:
         """(count,) float64 in [0, 1[."""
-        return (self._bits.random_raw(count) >> np.uint64(11)) * 2.0**-53
+        above = np.asarray(self._bits.random_raw(count)) >> np.uint64(11)
+        return np.ldexp(above.astype(np.float64), -53)
 
     def integers(self, low: int, high: int, count: int) -> np.ndarray:
         """(count,) int64 in low..high."""

@@ -7,6 +7,7 @@ import itertools
 from amaranth.back import rtlil
 from amaranth.hdl import Cat, Elaboratable, Module, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from onnx_hw_sim.circuit import Circuit, Stream
@@ -28,7 +29,15 @@ class Adder(wiring.Component):
     queue's input. ``leaks``: the count of sums survives reset.
     """
 
-    def __init__(self, lanes: int = 3, bits: int = 8, is_signed: bool = True, depth: int = 4, stuck_after: int = 0, leaks: bool = False):
+    def __init__(
+        self,
+        lanes: int = 3,
+        bits: int = 8,
+        is_signed: bool = True,
+        depth: int = 4,
+        stuck_after: int = 0,
+        leaks: bool = False,
+    ):
         self.depth, self.stuck_after, self.leaks = depth, stuck_after, leaks
         self.a, self.b = (Stream(name, lanes, bits, is_signed) for name in "ab")
         self.inner, self.sum = (Stream(name, lanes, bits + 1, is_signed) for name in ("inner", "sum"))
@@ -74,6 +83,50 @@ class Adder(wiring.Component):
 
     def circuit(self) -> Circuit:
         return Circuit(as_rtlil(self), (self.a, self.b), (self.sum,), (self.inner,), ("add", "out"))
+
+
+class Lookup(wiring.Component):
+    """word(k) = rom[a_k] ^ ram[a_k], then ram[a_k] = word(k); all memories begin with something but ``blank``.
+
+    ``y`` is 70 bits of that and one bit of a memory of bits; a token every third cycle.
+    """
+
+    ROM = tuple((0x123456789ABCDEF01 * k) % (1 << 70) for k in range(37))
+    RAM = tuple((0xFEDCBA98765432101 * k) % (1 << 70) for k in range(37))
+    BITS = tuple(k % 3 == 1 for k in range(37))
+
+    def __init__(self) -> None:
+        self.a, self.y = Stream("a", 1, 6, signed=False), Stream("y", 2, 36, signed=False)
+        super().__init__(stream_ports(self.a, In) | stream_ports(self.y, Out))
+
+    def elaborate(self, _platform: object) -> Module:
+        m = Module()
+        contents = {"rom": (70, self.ROM), "ram": (70, self.RAM), "bit": (1, self.BITS), "blank": (1, ())}
+        memories = {name: Memory(shape=w, depth=37, init=init) for name, (w, init) in contents.items()}
+        for name, memory in memories.items():
+            m.submodules[name] = memory
+        reads = {name: memory.read_port() for name, memory in memories.items()}
+        write = memories["ram"].write_port()
+        turn = Signal(3)
+        word = Signal(70)
+        m.d.comb += [port.addr.eq(self.a_payload) for port in reads.values()]
+        m.d.comb += word.eq(reads["rom"].data ^ reads["ram"].data)
+        m.d.comb += [write.addr.eq(self.a_payload), write.data.eq(word), write.en.eq(self.a_valid & self.a_ready)]
+        m.d.sync += turn.eq(Cat(self.a_valid & ~turn.any(), turn[:-1]))
+        m.d.comb += [self.y_valid.eq(turn[0]), self.a_ready.eq(turn[0] & self.y_ready)]
+        m.d.comb += self.y_payload.eq(Cat(word, reads["bit"].data, reads["blank"].data))
+        return m
+
+    def circuit(self) -> Circuit:
+        return Circuit(as_rtlil(self), (self.a,), (self.y,))
+
+    @classmethod
+    def golden(cls, addresses: list[int]) -> list[int]:
+        ram, results = list(cls.RAM), []
+        for a in addresses:
+            ram[a] ^= cls.ROM[a]
+            results.append(ram[a] | cls.BITS[a] << 70)
+        return results
 
 
 # A stream whose valid is its own complement while `a` is valid. Amaranth refuses to build such a thing.

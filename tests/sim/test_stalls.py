@@ -19,7 +19,9 @@ def runs(trace: np.ndarray) -> list[tuple[bool, int]]:
 @given(tokens=st.integers(0, 200), interval=st.integers(1, 500), per_frame=st.integers(1, 50))
 def test_paced_offers_spread_each_frame_over_its_interval(tokens: int, interval: int, per_frame: int) -> None:
     offers = stalls.paced(tokens, interval, per_frame)
-    assert offers.tolist() == [(k // per_frame) * interval + k % per_frame * interval // per_frame for k in range(tokens)]
+    assert offers.tolist() == [
+        (k // per_frame) * interval + k % per_frame * interval // per_frame for k in range(tokens)
+    ]
 
 
 @given(seed=st.integers(0, 2**32), p=st.floats(0.05, 1.0))

@@ -1,0 +1,45 @@
+"""The initial contents of memories in Verilog, said in a way that compiles quickly.
+
+yosys writes one statement per word. Verilator turns each into statements of a function that runs once, and compiling
+those took four fifths of the time of a network with 270,000 weights. A constant array becomes a table in the data of
+the library instead, and a memory that is never written *is* that table.
+"""
+
+from __future__ import annotations
+
+import re
+
+_MEMORY = re.compile(
+    r"^  reg (?P<range>\[\d+:0\] )?(?P<name>\S+) +\[(?P<last>\d+):0\];\n"
+    r"  initial begin\n(?P<words>(?:    \S.*;\n)+)  end\n",
+    re.MULTILINE,
+)
+_WORD = re.compile(r"^    (?P<name>\S+) *\[(?P<index>\d+)\] = (?P<value>\d+'[a-z][0-9a-fxz_]+);$", re.MULTILINE)
+_ZERO = re.compile(r"\d+'[a-z]0+")
+
+
+def as_constants(verilog: str) -> str:
+    """The same circuit with every initialised memory set from a ``localparam``; a memory of zeros needs nothing.
+
+    Memories written in any other way are left as they are.
+    """
+    count = 0
+
+    def rewrite(memory: re.Match[str]) -> str:
+        nonlocal count
+        words = [word.groups() for word in _WORD.finditer(memory["words"])]
+        indices = [(memory["name"], str(index)) for index in range(int(memory["last"]) + 1)]
+        if [(name, index) for name, index, _ in words] != indices:
+            return memory[0]
+        values = [value for *_, value in words]
+        width, last = memory["range"] or "", memory["last"]
+        declaration = f"  reg {width}{memory['name']} [{last}:0]"
+        if all(_ZERO.fullmatch(value) for value in values):
+            return f"{declaration};\n"  # Verilator's --x-initial fast begins with zeros
+        count += 1
+        name = f"initial_words_{count}"
+        # An array declared [last:0] lists its last element first.
+        pattern = ", ".join(reversed(values))
+        return f"  localparam {width}{name} [{last}:0] = '{{{pattern}}};\n{declaration} = {name};\n"
+
+    return _MEMORY.sub(rewrite, verilog)
