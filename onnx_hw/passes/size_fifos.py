@@ -25,7 +25,7 @@ from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.timing import DEEPEST_IN_LUTRAM, Events, Prediction
 
-SETTLED, FRAMES = 2, 6
+SETTLED, FRAMES = 4, 8
 """The first frames fill the buffers; the mean interval of the others counts, since single ones may swing around it."""
 
 WORDS_OF_LUTRAM = 16
@@ -51,7 +51,7 @@ def _joint_depths(
         for edge in design.edges()
         if edge.producer is None
     }
-    depths = {edge.tensor: 2 * edge.beats + DEEPEST_IN_LUTRAM for edge in edges}
+    depths = {edge.tensor: FRAMES * edge.beats + DEEPEST_IN_LUTRAM for edge in edges}
 
     def keeps_rate(tensor: str, depth: int) -> bool:
         result = events.solve(FRAMES, offers=offers, depths={**depths, tensor: depth})
@@ -68,7 +68,7 @@ def depths_of(design: Design, edge: Edge, interval: int, schedules: Mapping[str,
     """(live_depth, rate_depth) of one edge for a wanted interval."""
     part = _between(design, edge)
     events = Events(part, {node.name: schedules[node.name] for node in part.network.nodes})
-    ample = {e.tensor: 2 * e.beats for e in part.edges()}
+    ample = {e.tensor: FRAMES * e.beats for e in part.edges()}
     offers = {e.tensor: np.zeros(FRAMES * e.beats, dtype=np.int64) for e in part.edges() if e.producer is None}
     seen: dict[int, Prediction] = {}
 

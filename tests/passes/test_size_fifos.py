@@ -20,7 +20,7 @@ from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.choose_folding import Budget
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.passes.size_fifos import FRAMES, size_fifos
+from onnx_hw.passes.size_fifos import FRAMES, SETTLED, size_fifos
 from onnx_hw.prove import Stall
 from onnx_hw.timing import predict
 
@@ -66,7 +66,7 @@ def interval_of(design: Design) -> int:
 
 def with_depth(design: Design, tensor: str, depth: int) -> Design:
     """One edge of a depth, all others ample."""
-    sizes = {e.tensor: FifoSize(2 * e.beats, 1, 1) for e in design.edges() if e.producer}
+    sizes = {e.tensor: FifoSize(FRAMES * e.beats, 1, 1) for e in design.edges() if e.producer}
     return replace(design, fifos={**sizes, tensor: FifoSize(depth, 1, 1)})
 
 
@@ -95,7 +95,7 @@ def test_one_token_less_costs_exactly_what_is_predicted(design: Design) -> None:
             changed = with_depth(design, tensor, depth)
             stall = paced(changed, FRAMES, interval)
             prediction = predict(changed, FRAMES + 1, offers=stall.offers)
-            predicted, mean = prediction.interval(FRAMES), prediction.elapsed(2, FRAMES) / (FRAMES - 2)
+            predicted, mean = prediction.interval(FRAMES), prediction.elapsed(SETTLED, FRAMES) / (FRAMES - SETTLED)
             assert (mean > interval) == (depth < size.rate_depth), tensor
             if depth < size.rate_depth:
                 run = Bench(changed).prove(stall, frames=FRAMES)
