@@ -14,7 +14,7 @@ from onnx_hw.network import Node as HardwareNode
 from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.window import Window
-from onnx_hw.quantize.values import Integers, QuantizedConstant, Real, fractions
+from onnx_hw.quantize.values import Integers, QuantizedConstant, Real, Sum, fractions
 
 Hardware = Integers | Real
 
@@ -61,11 +61,13 @@ class Builder:
     Attributes:
         graph: the ONNX graph being imported.
         values: what each ONNX value is in hardware.
+        sums: ONNX values that are sums of two tensors, which hardware makes when they are quantized.
         constants: quantized constants by the name of the real-valued ONNX value.
     """
 
     graph: Graph
     values: dict[str, Hardware] = field(default_factory=dict)
+    sums: dict[str, Sum] = field(default_factory=dict)
     constants: dict[str, QuantizedConstant] = field(default_factory=dict)
     nodes: list[HardwareNode] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -104,6 +106,10 @@ class Builder:
         value = self.values.get(node.inputs[k])
         if isinstance(value, Real):
             return value
+        if node.inputs[k] in self.sums:
+            raise Obstacle(
+                "after-sum", f"the sum of two tensors `{node.inputs[k]}` must be quantized before {node.op_type}"
+            )
         raise Obstacle(
             "not-quantized",
             f"input `{node.inputs[k]}` must come from a DequantizeLinear or an operator in hardware",
@@ -205,6 +211,14 @@ class Builder:
             else:
                 self.want(value, np.arange(value.where.size), (1, 1, value.where.size))
         return self.tensors[value.tensor]
+
+    def elementwise_where(self, value: Hardware) -> np.ndarray:
+        """``where`` of a tensor that is made element by element in the order of a value's stream."""
+        order = self.stream_order(value)
+        assert order is not None
+        where = np.empty_like(order)
+        where[order] = np.arange(order.size)
+        return where
 
     def boundary(self, value: Integers, onnx_name: str, dtype: np.dtype) -> Boundary:
         """Where an ONNX value of integers leaves the hardware."""

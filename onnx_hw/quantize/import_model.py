@@ -22,6 +22,7 @@ from onnx_hw.onnx.model import Graph, Model, Node, Value
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower import LOWERINGS
 from onnx_hw.quantize.lower.registry import Lowering
+from onnx_hw.quantize.rehearsal import Rehearsal
 from onnx_hw.quantize.values import Integers, NotFinite, Real
 
 MULTIPLIES = frozenset(
@@ -58,6 +59,7 @@ class _Walk:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.builder = Builder(graph)
+        self.rehearsal = Rehearsal(self.builder)
         self.made = {name: node for node in graph.nodes for name in node.outputs if name}
         self.head: list[Node] = []
         self.tail: list[Node] = []
@@ -76,8 +78,9 @@ class _Walk:
         builder = self.builder
         inputs = [name for name in node.inputs if name]
         if any(name in self.on_tail for name in inputs):
-            self._to_tail(node, None if self._lowering(node) else _not_built(node))
-        elif any(name in builder.values for name in inputs) or self._is_constant(node):
+            lowering = self._lowering(node)
+            self._to_tail(node, self.rehearsal.obstacle(node, lowering) if lowering else _not_built(node))
+        elif any(name in builder.values or name in builder.sums for name in inputs) or self._is_constant(node):
             self._lower(node)
         elif node.op_type == "QuantizeLinear" and self._can_enter(node):
             self.head.append(node)
@@ -113,6 +116,7 @@ class _Walk:
     def _to_tail(self, node: Node, obstacle: Obstacle | None) -> None:
         self.tail.append(node)
         self.on_tail.update(name for name in node.outputs if name)
+        self.rehearsal.stand_in(node)
         if obstacle is not None:
             self.why[node.where or node.label] = obstacle
 
@@ -173,9 +177,10 @@ class _Walk:
         builder = self.builder
         nodes: list[Node] = []
         leaving: list[str] = []
-        queue, seen = list(outputs), set()
+        queue: list[tuple[str, Node | None]] = [(name, None) for name in outputs]
+        seen = set()
         while queue:
-            name = queue.pop(0)
+            name, culprit = queue.pop(0)
             if name in seen:
                 continue
             seen.add(name)
@@ -189,21 +194,24 @@ class _Walk:
             node = self.made.get(name)
             if node is None or node in self.head:
                 continue
-            if isinstance(value, Real) and node.op_type not in LAYOUT | {"DequantizeLinear"}:
-                builder.problems.append(
-                    Problem(
-                        "output-not-quantized",
-                        f"`{name}` must be quantized before it leaves the hardware",
-                        _where(node),
-                        "quantize the output too (QuantizeLinear, DequantizeLinear)",
-                        "capability",
-                    )
-                )
+            if isinstance(value, Real) and node.op_type in MULTIPLIES:
+                builder.problems.append(self._leaves_as_real(name, node, culprit))
                 continue
             if node not in nodes:
                 nodes.append(node)
-            queue += [name for name in node.inputs if name]
+            culprit = node if (node.where or node.label) in self.why else culprit
+            queue += [(name, culprit) for name in node.inputs if name]
         return nodes, leaving
+
+    def _leaves_as_real(self, name: str, node: Node, culprit: Node | None) -> Problem:
+        """What to say of accumulators that would have to leave; ``culprit`` is what kept their quantization out."""
+        message = f"`{name}` must be quantized before it leaves the hardware"
+        if culprit is None:
+            hint = "quantize the output too (QuantizeLinear, DequantizeLinear)"
+            return Problem("output-not-quantized", message, _where(node), hint, "capability")
+        obstacle = self.why[culprit.where or culprit.label]
+        message = f"{message}; here it leaves, since {obstacle.message}"
+        return Problem(obstacle.code, message, _where(culprit), obstacle.hint, "capability")
 
     def _refuse_products(self, head: Iterable[Node], tail: Iterable[Node]) -> None:
         """Multiply-accumulates belong into hardware; also what kept their data out of it."""

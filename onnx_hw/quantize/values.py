@@ -1,4 +1,4 @@
-"""What an ONNX value is to the importer: integers on a stream, or real numbers that integers on a stream stand for.
+"""What an ONNX value is to the importer: integers on a stream, or real numbers that integers on streams stand for.
 
 Layout is an explicit index array. Every hardware tensor has a *base* order; ``where`` maps each flat index of the ONNX
 value, in its logical shape, to a position of that base. Reshape and Transpose only change ``where`` and ``shape``.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 
@@ -27,29 +28,25 @@ class Integers:
     where: np.ndarray = field(repr=False)
 
 
-@dataclass(frozen=True)
-class Real:
-    """Real numbers: ``clip(slope[c] · x + offset[c], low, high)`` of the integers x on a stream, c its channel.
+Bound = Fraction | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipped:
+    """Bounds on real numbers.
 
     Attributes:
-        tensor, shape, where: as of ``Integers``.
-        slope, offset: exact, one entry or one per channel; slopes are not negative.
         low, high: bounds, or None.
     """
 
-    tensor: str
-    shape: tuple[int, ...]
-    where: np.ndarray = field(repr=False)
-    slope: tuple[Fraction, ...] = (Fraction(1),)
-    offset: tuple[Fraction, ...] = (Fraction(0),)
-    low: Fraction | None = None
-    high: Fraction | None = None
+    low: Bound = None
+    high: Bound = None
 
     @property
     def clipped(self) -> bool:
         return self.low is not None or self.high is not None
 
-    def clip(self, low: Fraction | None, high: Fraction | None) -> Real:
+    def clip(self, low: Bound, high: Bound) -> Self:
         """min(max(value, low), high): the bounds so far pass through it like every value."""
 
         def bounded(value: Fraction) -> Fraction:
@@ -60,6 +57,22 @@ class Real:
         new_low, new_high = (None if bound is None else bounded(bound) for bound in bounds)
         return replace(self, low=new_low, high=new_high)
 
+
+@dataclass(frozen=True)
+class Real(Clipped):
+    """Real numbers: ``clip(slope[c] · x + offset[c], low, high)`` of the integers x on a stream, c its channel.
+
+    Attributes:
+        tensor, shape, where: as of ``Integers``.
+        slope, offset: exact, one entry or one per channel; slopes are not negative.
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    where: np.ndarray = field(repr=False)
+    slope: tuple[Fraction, ...] = (Fraction(1),)
+    offset: tuple[Fraction, ...] = (Fraction(0),)
+
     @property
     def zero_point(self) -> int | None:
         """The integer that stands for 0, if one does and all channels agree and nothing is clipped."""
@@ -67,6 +80,20 @@ class Real:
             return None
         zero = -self.offset[0] / self.slope[0]
         return int(zero) if zero.denominator == 1 else None
+
+
+@dataclass(frozen=True)
+class Sum(Clipped):
+    """Real numbers: ``clip(a ± b, low, high)`` of two tensors, which are integers with one scale each.
+
+    Attributes:
+        a, b: the operands: of one shape, in one order, without bounds.
+        sign: of ``b``: 1 or −1.
+    """
+
+    a: Real
+    b: Real
+    sign: int = 1
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from onnx_hw.quantize.values import fractions
 
 @lowers("Relu")
 def relu(builder: Builder, node: Node) -> None:
-    builder.values[node.outputs[0]] = builder.real(node).clip(Fraction(0), None)
+    _bound(builder, node, Fraction(0), None)
 
 
 @lowers("Clip")
@@ -29,4 +29,12 @@ def clip(builder: Builder, node: Node) -> None:
             bound = float(array.reshape(-1)[0])
         unbounded = bound is None or bound == (-np.inf if name == "min" else np.inf)
         bounds.append(None if unbounded else fractions(np.array(bound))[0])
-    builder.values[node.outputs[0]] = builder.real(node).clip(*bounds)
+    _bound(builder, node, *bounds)
+
+
+def _bound(builder: Builder, node: Node, low: Fraction | None, high: Fraction | None) -> None:
+    data, result = node.inputs[0], node.outputs[0]
+    if data in builder.sums:
+        builder.sums[result] = builder.sums[data].clip(low, high)
+    else:
+        builder.values[result] = builder.real(node).clip(low, high)

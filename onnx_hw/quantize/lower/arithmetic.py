@@ -1,5 +1,7 @@
 """Add, Sub, Mul and Div with a constant: they change what the integers stand for, not the integers.
 
+Add and Sub of two tensors are in ``two_tensors.py``.
+
 Before opset 7 the shorter operand was aligned by an attribute, not with the last axes.
 """
 
@@ -13,6 +15,7 @@ import numpy as np
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.lower.two_tensors import sum_of
 from onnx_hw.quantize.values import Real
 
 
@@ -51,6 +54,10 @@ def _operands(builder: Builder, node: Node) -> tuple[Real, np.ndarray, bool]:
     raise Obstacle("two-tensors", f"{node.op_type} of two tensors is not built yet: one operand must be constant")
 
 
+def _is_constant(builder: Builder, name: str) -> bool:
+    return builder.constant(name) is not None or name in builder.constants
+
+
 def _aligned(node: Node, constant: np.ndarray, rank: int) -> np.ndarray:
     """A constant with its axes where the operator before opset 7 puts them: from ``axis`` on, when it is given."""
     if "axis" not in node.attributes:
@@ -70,6 +77,9 @@ def _wide(values: tuple[Fraction, ...], size: int) -> tuple[Fraction, ...]:
 
 @lowers("Add", "Sub")
 def add(builder: Builder, node: Node) -> None:
+    if not any(_is_constant(builder, name) for name in node.inputs):
+        builder.sums[node.outputs[0]] = sum_of(builder, node)
+        return
     real, constant, second = _operands(builder, node)
     if node.op_type == "Sub":
         if not second:

@@ -6,13 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from onnx_hw.integers import Int
 from onnx_hw.network import Quantization
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.lower.two_tensors import quantize_sum
 from onnx_hw.quantize.steps import round_half_even
-from onnx_hw.quantize.values import Integers, QuantizedConstant, Real, fractions
+from onnx_hw.quantize.values import Integers, QuantizedConstant, Real, Sum, fractions
 
 
 @lowers("DequantizeLinear")
@@ -60,7 +62,8 @@ def dequantized_constant(
 
 @lowers("QuantizeLinear")
 def quantize(builder: Builder, node: Node) -> None:
-    real = builder.real(node)
+    total = builder.sums.get(node.inputs[0])
+    value = builder.real(node) if total is None else total
     scale = builder.constant(node.inputs[1])
     if scale is None or scale.size != 1:
         raise Obstacle("per-channel-data", "the scale of data must be one constant")
@@ -72,26 +75,33 @@ def quantize(builder: Builder, node: Node) -> None:
     (step,) = fractions(scale)
     _check_scale(step)
     zero_point = 0 if zero is None else int(zero.reshape(-1)[0])
-    name = node.outputs[0]
+    low = dtype.min if value.low is None else _bound(value.low, step, zero_point, dtype.min, dtype.max)
+    high = dtype.max if value.high is None else _bound(value.high, step, zero_point, dtype.min, dtype.max)
+    if isinstance(value, Sum):
+        integers = quantize_sum(builder, node, value, step, zero_point, (low, high), dtype)
+    else:
+        integers = _quantize_one(builder, node, value, step, zero_point, (low, high), dtype)
+    builder.values[node.outputs[0]] = integers
+    builder.quantization.setdefault(integers.tensor, Quantization((float(step),), (zero_point,)))
+
+
+def _quantize_one(
+    builder: Builder, node: Node, real: Real, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
+) -> Integers:
+    """Integers of a tensor: those it has, if they stand for the same numbers, or others."""
     same_numbers = not real.clipped and set(real.slope) == {step} and set(real.offset) == {-step * zero_point}
     if same_numbers and builder.integer_type(real) == dtype:
-        builder.values[name] = Integers(real.tensor, real.shape, real.where)
-        return
-    operand = builder.settled(real)
-    low = dtype.min if real.low is None else _bound(real.low, step, zero_point, dtype.min, dtype.max)
-    high = dtype.max if real.high is None else _bound(real.high, step, zero_point, dtype.min, dtype.max)
+        return Integers(real.tensor, real.shape, real.where)
     operator = Requantize(
-        operand,
+        builder.settled(real),
         tuple(slope / step for slope in real.slope),
         tuple(offset / step for offset in real.offset),
-        low,
-        high,
+        *bounds,
         zero_point,
         dtype,
     )
-    tensor = builder.add(node.label, operator, [real.tensor], node, output=name)
-    builder.quantization[tensor] = Quantization((float(step),), (zero_point,))
-    builder.values[name] = Integers(tensor, real.shape, real.where)
+    tensor = builder.add(node.label, operator, [real.tensor], node, output=node.outputs[0])
+    return Integers(tensor, real.shape, builder.elementwise_where(real))
 
 
 def _bound(value: Fraction, step: Fraction, zero_point: int, low: int, high: int) -> int:

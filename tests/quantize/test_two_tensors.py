@@ -1,0 +1,229 @@
+"""Add and Sub of two quantized tensors: against exact rationals, against onnxruntime, and what is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import onnx
+from onnx import TensorProto, helper
+from onnx_hw import flow, golden
+from onnx_hw.errors import UserError
+from onnx_hw.network import Network
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.fork import Fork
+from onnx_hw.passes.insert_forks import insert_forks
+from onnx_hw.quantize.import_model import import_model
+from qdq_models import Sketch
+
+quick = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+SHAPE = [1, 3, 16, 16]
+
+
+def by_onnxruntime(path: Path, frames: np.ndarray) -> list[np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+    results = [session.run(None, {"x": frame}) for frame in frames]
+    return [np.stack(arrays) for arrays in zip(*results, strict=True)]
+
+
+def write(sketch: Sketch, path: Path, shape: list[int], *outputs: str) -> Path:
+    """A model with several outputs."""
+    graph = helper.make_graph(
+        sketch.nodes,
+        "sketch",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * len(shape)) for name in outputs],
+        sketch.constants,
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def frames_of(shape: list[int], count: int = 3, spread: float = 2.5) -> np.ndarray:
+    return np.random.default_rng(1).uniform(-spread, spread, (count, *shape)).astype(np.float32)
+
+
+def conv(sketch: Sketch, x: str, channels: int, scale: float, zero: int, seed: int = 0, size: int = 3) -> str:
+    """A convolution that keeps its shape, quantized."""
+    weights = np.random.default_rng(seed).integers(-127, 128, (channels, channels, size, size)).astype(np.int8)
+    w = sketch.dequantized(weights, np.full(channels, 0.004))
+    return sketch.through_integers(sketch.node("Conv", x, w, pads=[size // 2] * 4), scale, zero)
+
+
+def assert_a_step_at_most(path: Path, network: Network, frames: np.ndarray, names: list[str], step: float) -> None:
+    found = golden.run(network, {"x": frames})
+    for name, wanted in zip(names, by_onnxruntime(path, frames), strict=True):
+        assert found[name].shape == wanted.shape
+        difference = np.abs(found[name] - wanted)
+        assert difference.max() <= step * 1.001
+        assert (difference > step / 2).mean() <= 0.002
+
+
+@quick
+@given(
+    scales=st.tuples(*[st.sampled_from([0.5, 0.25, 0.0371, 1 / 255, 0.0913, 0.7])] * 3),
+    zeros=st.tuples(*[st.integers(-128, 127)] * 3),
+    op_type=st.sampled_from(["Add", "Sub"]),
+    bound=st.sampled_from(["", "Relu", "Clip"]),
+)
+def test_every_pair_of_integers(
+    tmp_path: Path, scales: tuple[float, ...], zeros: tuple[int, ...], op_type: str, bound: str
+) -> None:
+    """``clamp(rhe((s1·(x1 − z1) ± s2·(x2 − z2))/s_y) + z_y)``, every scale the rational of its float32."""
+    sketch = Sketch()
+    both = sketch.node("Split", "x", axis=1, domain="")
+    sketch.nodes[-1].output.append("second")
+    a = sketch.through_integers(both, scales[0], zeros[0])
+    b = sketch.through_integers("second", scales[1], zeros[1])
+    y = sketch.node(op_type, a, b)
+    if bound:
+        limits = [sketch.constant(np.float32(v)) for v in (-3, 6)] if bound == "Clip" else []
+        y = sketch.node(bound, y, *limits)
+    y = sketch.through_integers(y, scales[2], zeros[2])
+    path = sketch.write(tmp_path / "m.onnx", [1, 2, 256, 256], y)
+    pairs = np.stack(np.meshgrid(np.arange(-128, 128), np.arange(-128, 128), indexing="ij"))
+    frame = np.stack([(pairs[k] - zeros[k]) * np.float32(scales[k]) for k in range(2)]).astype(np.float32)
+    frames = frame[np.newaxis, np.newaxis]
+    network = import_model(flow.load(path))
+    integers = golden.integers_of(network, {"x": frames})
+    assert [np.array_equal(integers[b.tensor].ravel(), pairs[k].ravel()) for k, b in enumerate(network.inputs)]
+    found = golden.trace(network, integers)[network.outputs[0].tensor].reshape(256, 256)
+
+    s1, s2, step = (Fraction(float(np.float32(s))) for s in scales)
+    common = s1.denominator * s2.denominator * step.numerator
+    p, q = int(s1 / step * common), int(s2 / step * common) * (1 if op_type == "Add" else -1)
+    exact = p * (pairs[0] - zeros[0]).astype(object) + q * (pairs[1] - zeros[1]).astype(object)
+    if bound:
+        exact = np.maximum(exact, -3 / step * common if bound == "Clip" else 0)
+        exact = np.minimum(exact, 6 / step * common) if bound == "Clip" else exact
+    rounded = np.array([round(Fraction(v) / common) for v in exact.ravel()]).reshape(256, 256)
+    assert np.array_equal(found, np.clip(rounded + zeros[2], -128, 127))
+
+    wanted = by_onnxruntime(path, frames)[0]
+    assert np.abs(golden.run(network, {"x": frames})[y] - wanted).max() <= float(step) * 1.001
+
+
+def test_a_residual_block_with_a_branch_to_an_output(tmp_path: Path) -> None:
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.02, 3)
+    skip = conv(sketch, x, 3, 0.03, 5)
+    y = conv(sketch, skip, 3, 0.05, -7, seed=1)
+    total = sketch.through_integers(sketch.node("Relu", sketch.node("Add", skip, y)), 0.041, -128)
+    path = write(sketch, tmp_path / "m.onnx", SHAPE, total, skip)
+    network = insert_forks(import_model(flow.load(path)))
+    assert [node.operator.count for node in network.nodes if isinstance(node.operator, Fork)] == [3]
+    assert_a_step_at_most(path, network, frames_of(SHAPE), [total, skip], 0.05)
+
+
+def test_an_input_with_two_consumers_and_a_sum_with_two(tmp_path: Path) -> None:
+    """The input's order is that of the branch through the convolution, on both branches."""
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.0213, 3)
+    first = sketch.through_integers(sketch.node("Add", x, conv(sketch, x, 3, 0.0317, 5)), 0.0523, 9)
+    second = sketch.through_integers(sketch.node("Sub", conv(sketch, first, 3, 0.0719, 1), first), 0.1037, 0)
+    path = sketch.write(tmp_path / "m.onnx", SHAPE, second)
+    network = insert_forks(import_model(flow.load(path)))
+    assert sum(isinstance(node.operator, Fork) for node in network.nodes) == 2
+    factors = [node.operator.factors for node in network.nodes if isinstance(node.operator, Add)]
+    assert [k > 0 for _, k in factors] == [True, False]
+    assert_a_step_at_most(path, network, frames_of(SHAPE), [second], 0.1037)
+
+
+def test_a_tensor_added_to_itself(tmp_path: Path) -> None:
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.02, 3)
+    y = sketch.through_integers(sketch.node("Add", x, x), 0.05, 9)
+    path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
+    assert_a_step_at_most(path, insert_forks(import_model(flow.load(path))), frames_of(SHAPE), [y], 0.05)
+
+
+def test_integers_of_an_input_keep_their_place(tmp_path: Path) -> None:
+    """What is made element by element from an input has the order of its stream, which is not the model's."""
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.02, 3)
+    y = sketch.through_integers(sketch.node("Relu", x), 0.03, -128)
+    path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
+    assert_a_step_at_most(path, import_model(flow.load(path)), frames_of(SHAPE), [y], 0.03)
+
+
+def test_a_sum_that_is_not_quantized_stays_on_the_host(tmp_path: Path) -> None:
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.02, 3)
+    y = sketch.node("Relu", sketch.node("Add", conv(sketch, x, 3, 0.03, 5), conv(sketch, x, 3, 0.04, 0, seed=1)))
+    path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
+    network = import_model(flow.load(path))
+    assert network.tail is not None and [node.op_type for node in network.tail.graph.nodes][-2:] == ["Add", "Relu"]
+    assert_a_step_at_most(path, network, frames_of(SHAPE), [y], 0.04)
+
+
+def refusal(sketch: Sketch, tmp_path: Path, y: str) -> str:
+    """Of a model in which a convolution follows, so that the sum must not stay on the host."""
+    y = conv(sketch, y, 3, 0.1, 0)
+    with pytest.raises(UserError) as caught:
+        import_model(flow.load(sketch.write(tmp_path / "m.onnx", SHAPE, y)))
+    assert all(problem.where for problem in caught.value.problems)
+    return str(caught.value)
+
+
+def test_refuses_accumulators_by_name(tmp_path: Path) -> None:
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.02, 3)
+    weights = sketch.dequantized(np.full((3, 3, 3, 3), 100, dtype=np.int8), [0.01])
+    sums = sketch.node("Conv", x, weights, pads=[1, 1, 1, 1])
+    told = refusal(sketch, tmp_path, sketch.through_integers(sketch.node("Add", x, sums), 0.1, 0))
+    assert f"`{sums}` has a scale or an offset per channel" in told and "the_add" in told and "QuantizeLinear" in told
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_small_sums_are_operands_and_large_ones_are_refused(tmp_path: Path, size: int) -> None:
+    """An average that is not quantized: the sum of 4 integers has 1,021 values, that of 9 has 2,296."""
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.0213, 3)
+    mean = sketch.node("AveragePool", x, kernel_shape=[size, size])
+    other = sketch.through_integers(sketch.node("MaxPool", x, kernel_shape=[size, size]), 0.0213, 3)
+    y = sketch.through_integers(sketch.node("Add", other, mean), 0.0317, 0)
+    if size == 3:
+        assert f"`{mean}` has the integers -1152..1143" in refusal(sketch, tmp_path, y)
+        return
+    path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
+    assert_a_step_at_most(path, import_model(flow.load(path)), frames_of(SHAPE), [y], 0.0317)
+
+
+def test_refuses_an_operand_behind_relu(tmp_path: Path) -> None:
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.02, 3)
+    y = sketch.node("Add", conv(sketch, x, 3, 0.03, 5), sketch.node("Relu", x))
+    assert "is clipped" in refusal(sketch, tmp_path, sketch.through_integers(y, 0.1, 0))
+
+
+def test_refuses_what_follows_a_sum_that_is_not_quantized(tmp_path: Path) -> None:
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.02, 3)
+    y = sketch.node("Add", conv(sketch, x, 3, 0.03, 5), x)
+    told = refusal(sketch, tmp_path, sketch.through_integers(sketch.node("Add", y, x), 0.1, 0))
+    assert f"the sum of two tensors `{y}` must be quantized before Add" in told
+
+
+def test_refuses_a_broadcast(tmp_path: Path) -> None:
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.02, 3)
+    mean = sketch.through_integers(sketch.node("GlobalAveragePool", x), 0.02, 3)
+    told = refusal(sketch, tmp_path, sketch.through_integers(sketch.node("Add", x, mean), 0.1, 0))
+    assert "must have one shape to be added" in told
+
+
+def test_refuses_operands_in_two_orders(tmp_path: Path) -> None:
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.02, 3)
+    turned = sketch.node("Transpose", x, perm=[0, 1, 3, 2])
+    y = sketch.node("Add", conv(sketch, x, 3, 0.03, 5), turned)
+    assert "would have to be reordered" in refusal(sketch, tmp_path, sketch.through_integers(y, 0.1, 0))
