@@ -31,8 +31,6 @@ MULTIPLIES = frozenset(
 )
 """Operators that must not be left to the host."""
 
-LAYOUT = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose"))
-
 
 def import_model(model: Model) -> Network:
     """The network of a model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
@@ -54,6 +52,7 @@ class _Walk:
         head: nodes that depend on graph inputs alone, so far.
         tail: nodes that cannot be lowered, and those that depend on them.
         why: what kept a node of the tail out of hardware.
+        told: keys of ``why`` that are among the problems.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -65,6 +64,7 @@ class _Walk:
         self.tail: list[Node] = []
         self.why: dict[str, Obstacle] = {}
         self.on_tail: set[str] = set()
+        self.told: set[str] = set()
         for value in graph.inputs:
             if value.element_type in INTEGER_TYPES and value.shape is not None:
                 self._enter(value.name, value.element_type)
@@ -210,12 +210,13 @@ class _Walk:
             hint = "quantize the output too (QuantizeLinear, DequantizeLinear)"
             return Problem("output-not-quantized", message, _where(node), hint, "capability")
         obstacle = self.why[culprit.where or culprit.label]
+        self.told.add(culprit.where or culprit.label)
         message = f"{message}; here it leaves, since {obstacle.message}"
         return Problem(obstacle.code, message, _where(culprit), obstacle.hint, "capability")
 
     def _refuse_products(self, head: Iterable[Node], tail: Iterable[Node]) -> None:
         """Multiply-accumulates belong into hardware; also what kept their data out of it."""
-        told: set[str] = set()
+        told = self.told
         for node in (*head, *tail):
             if node.op_type not in MULTIPLIES:
                 continue

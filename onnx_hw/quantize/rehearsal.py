@@ -1,0 +1,81 @@
+"""Lowering of nodes whose data did not make it into hardware, to name *their* obstacles too.
+
+A model with a fault in its second layer may have another in its fifth. Behind a fault every value gets a stand-in, an
+int8 tensor of the right shape in the usual order, and the nodes are lowered as if nothing had happened. What this finds
+is only reported; nothing of it is built.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+import numpy as np
+
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.onnx.model import Node
+from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
+from onnx_hw.quantize.lower.registry import Lowering
+from onnx_hw.quantize.values import Integers, NotFinite, Real
+
+OF_THE_STAND_INS = frozenset(("not-quantized", "not-integers", "reorder", "after-clip", "after-sum"))
+"""Codes of obstacles that may come from a stand-in and not from the node."""
+
+
+class Rehearsal:
+    """A builder in which stand-ins take the place of missing values."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.real = builder
+        self.stage = Builder(builder.graph, constants=builder.constants)
+
+    def obstacle(self, node: Node, lowering: Lowering) -> Obstacle | None:
+        """What the node itself has against hardware, if anything."""
+        self._set_the_scene(node)
+        try:
+            lowering(self.stage, node)
+        except Obstacle as obstacle:
+            return None if obstacle.code in OF_THE_STAND_INS else obstacle
+        except NotFinite as error:
+            return Obstacle("not-finite", str(error))
+        return None
+
+    def stand_in(self, node: Node) -> None:
+        """Give the outputs of a node something to stand for them, where it has not made them itself."""
+        stage = self.stage
+        for name in node.outputs:
+            known = self.real.graph.values.get(name)
+            if not name or known is None or name in stage.values or name in stage.sums:
+                continue
+            try:
+                shape = stage.shape(name)
+            except Obstacle:
+                continue
+            size = int(np.prod(shape, dtype=np.int64))
+            if not size:
+                continue
+            if len(shape) in (3, 4) and shape[0] == 1:
+                height, width, channels, where = *(1, *shape[2:])[-2:], shape[1], stage.image_where(shape)
+            else:
+                channels = shape[-1] if shape else 1
+                height, width, where = 1, size // channels, np.arange(size)
+            stage.tensors[name] = Tensor((height, width, channels), INTEGER_TYPES.get(known.element_type, Int(8)))
+            stands_for_integers = known.element_type in INTEGER_TYPES
+            stage.values[name] = (Integers if stands_for_integers else Real)(name, shape, where)
+
+    def _set_the_scene(self, node: Node) -> None:
+        """What the node reads and hardware has, as it is there."""
+        for name in node.inputs:
+            if name in self.real.values:
+                value = self.stage.values[name] = self.real.values[name]
+                self._bring(value.tensor)
+            elif name in self.real.sums:
+                total = self.stage.sums[name] = self.real.sums[name]
+                self._bring(total.a.tensor)
+                self._bring(total.b.tensor)
+
+    def _bring(self, tensor: str) -> None:
+        if tensor in self.real.tensors:
+            self.stage.tensors[tensor] = self.real.tensors[tensor]
+        if tensor in self.real.entries:
+            self.stage.entries[tensor] = copy(self.real.entries[tensor])  # its order stays free in reality
