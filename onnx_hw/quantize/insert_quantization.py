@@ -3,8 +3,9 @@
 Where QuantizeLinear and DequantizeLinear go:
 
 * behind every graph input that hardware reads;
-* behind every result of a product or an average, but not between it and what only changes its meaning: an addition or
-  multiplication with a constant, Relu, Clip. Those are absorbed by the requantization;
+* behind every result of a product, an average or a sum of two tensors, but not between it and what only changes its
+  meaning: an addition or multiplication with a constant, Relu, Clip. Those are absorbed by the requantization;
+* behind a Relu or Clip of what is quantized already because others read it too;
 * nowhere else: a maximum or a change of layout keeps integers and scale.
 
 Biases and other constants stay float: the requantization takes their exact value.
@@ -27,6 +28,10 @@ PRODUCTS = {"Conv": 0, "MatMul": -1, "Gemm": -1}
 
 ACCUMULATES = frozenset((*PRODUCTS, "AveragePool", "GlobalAveragePool"))
 ABSORBED = frozenset(("Add", "Sub", "Mul", "Div", "Relu", "Clip"))
+BOUNDS = frozenset(("Relu", "Clip"))
+KEEPS = frozenset(("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose"))
+"""Operators whose results are some of the integers they are given."""
+
 VERSION = 13
 """Opset of the inserted nodes: the first with scales along an axis."""
 
@@ -78,11 +83,17 @@ def insert_quantization(model: Model, ranges: Mapping[str, Range]) -> Model:
 def _quantized_values(model: Model, readers: Mapping[str, Sequence[Node]], outputs: set[str]) -> set[str]:
     """The values that get integers of their own."""
     points: set[str] = set()
+    integers: set[str] = set()  # the points, and what has the same integers
     for value in model.graph.inputs:
-        if value.element_type == "float" and _reaches_hardware(value.name, readers):
+        if value.element_type == "float" and _reaches_hardware(value.name, readers, model):
             points.add(value.name)
+    integers |= points
     for node in model.graph.nodes:
-        if node.op_type not in ACCUMULATES:
+        if node.op_type in KEEPS and node.inputs[0] in integers:
+            integers.add(node.outputs[0])
+        is_sum = _adds_two_tensors(node, model) and integers.issuperset(node.inputs)
+        bounds_integers = node.op_type in BOUNDS and node.inputs[0] in integers
+        if not (node.op_type in ACCUMULATES or is_sum or bounds_integers):
             continue
         name = node.outputs[0]
         while name not in outputs:
@@ -91,7 +102,16 @@ def _quantized_values(model: Model, readers: Mapping[str, Sequence[Node]], outpu
                 break
             name = following[0].outputs[0]
         points.add(name)
+        integers.add(name)
     return points
+
+
+def _adds_two_tensors(node: Node, model: Model) -> bool:
+    """Whether a node is a sum that hardware can make: of two tensors, element by element."""
+    if node.op_type not in ("Add", "Sub") or any(name in model.graph.constants for name in node.inputs):
+        return False
+    one, other = (model.graph.values.get(name) for name in node.inputs)
+    return one is not None and other is not None and one.shape == other.shape
 
 
 def _absorbs(node: Node, data: str, model: Model) -> bool:
@@ -101,7 +121,7 @@ def _absorbs(node: Node, data: str, model: Model) -> bool:
     return all(name == data or not name or name in model.graph.constants for name in node.inputs)
 
 
-def _reaches_hardware(name: str, readers: Mapping[str, Sequence[Node]]) -> bool:
+def _reaches_hardware(name: str, readers: Mapping[str, Sequence[Node]], model: Model) -> bool:
     queue, seen = [name], set()
     while queue:
         current = queue.pop()
@@ -109,7 +129,7 @@ def _reaches_hardware(name: str, readers: Mapping[str, Sequence[Node]]) -> bool:
             continue
         seen.add(current)
         for node in readers.get(current, ()):
-            if node.op_type in ACCUMULATES:
+            if node.op_type in ACCUMULATES or _adds_two_tensors(node, model):
                 return True
             queue += node.outputs
     return False

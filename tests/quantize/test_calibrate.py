@@ -13,8 +13,10 @@ from onnx_hw import flow, golden
 from onnx_hw.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
+from onnx_hw.ops.add import Add
 from onnx_hw.quantize.calibrate import calibrate, synthetic_frames
 from onnx_hw.quantize.insert_quantization import insert_quantization, is_quantized
+from qdq_models import Sketch
 
 DIGITS = EXAMPLES / "digits"
 
@@ -74,3 +76,38 @@ def test_values_that_are_not_finite(bad: float) -> None:
 def test_without_data_the_library_asks_for_it() -> None:
     with pytest.raises(UserError, match="calibration frames"):
         flow.quantize(flow.load(DIGITS / "digits_float.onnx"))
+
+
+@pytest.mark.parametrize("activation_first", [False, True])
+def test_residual_blocks(tmp_path: Path, activation_first: bool) -> None:
+    """Sums of two tensors get integers of their own; so does a Relu of what others read without it."""
+    generator = np.random.default_rng(0)
+    sketch = Sketch()
+
+    def conv(x: str) -> str:
+        weights = sketch.constant(generator.normal(0, 0.25, (4, 4, 3, 3)).astype(np.float32))
+        bias = sketch.constant(generator.normal(0, 0.1, 4).astype(np.float32))
+        return sketch.node("Conv", x, weights, bias, pads=[1, 1, 1, 1])
+
+    x = sketch.node("MaxPool", conv("x"), kernel_shape=[2, 2], strides=[2, 2])
+    for op_type in ("Add", "Sub"):
+        y = conv(sketch.node("Relu", x)) if activation_first else sketch.node("Relu", conv(x))
+        x = sketch.node(op_type, x, conv(y))
+        x = x if activation_first else sketch.node("Relu", x)
+    model = flow.load(sketch.write(tmp_path / "m.onnx", [1, 4, 8, 8], x))
+    frames = {"x": generator.uniform(-1, 1, (8, 1, 4, 8, 8)).astype(np.float32)}
+    network = flow.quantize(model, frames)
+    assert network.tail is None or all(node.op_type == "DequantizeLinear" for node in network.tail.graph.nodes)
+    assert sum(isinstance(node.operator, Add) for node in network.nodes) == 2
+    found = next(iter(golden.run(network, frames).values()))
+    assert sqnr(outputs(model, frames), found) > 25
+
+
+def test_a_sum_on_the_host_stays_float(tmp_path: Path) -> None:
+    sketch = Sketch()
+    x = sketch.node("Conv", "x", sketch.constant(np.ones((2, 1, 1, 1), dtype=np.float32)))
+    y = sketch.node("Add", sketch.node("Softmax", x, axis=1), sketch.node("Sin", x))
+    model = flow.load(sketch.write(tmp_path / "m.onnx", [1, 1, 3, 3], y))
+    frames = {"x": np.random.default_rng(0).uniform(-1, 1, (4, 1, 1, 3, 3)).astype(np.float32)}
+    network = flow.quantize(model, frames)
+    assert [node.op_type for node in network.tail.graph.nodes] == ["DequantizeLinear", "Softmax", "Sin", "Add"]
