@@ -46,12 +46,15 @@ def outputs_of(
 
     Args:
         integers: by hardware output tensor, (frames, height, width, channels).
-        frames: what went in, for a tail that also reads graph inputs.
+        frames: what went in, for a tail that also reads graph inputs, and for outputs that do not pass the hardware.
 
     Returns:
         by graph output, (frames, *shape of the output).
     """
     count = len(next(iter(integers.values())))
+    tail = network.tail
+    given = {value.name for value in tail.graph.inputs} if tail is not None else set()
+    made = {value.name for value in tail.graph.outputs} if tail is not None else set()
     found: dict[str, list[Any]] = {}
     for k in range(count):
         values: dict[str, Any] = {}
@@ -59,14 +62,12 @@ def outputs_of(
             array = np.empty(boundary.order.size, dtype=boundary.onnx_dtype)
             array[boundary.order] = integers[boundary.tensor][k].reshape(-1)
             values[boundary.onnx_name] = array.reshape(boundary.onnx_shape)
-        results = dict(values)
-        if network.tail is not None:
-            given = {value.name for value in network.tail.graph.inputs}
-            if given - set(values):
-                values |= _head(network, {name: array[k] for name, array in frames.items()})
-            results |= reference.run(network.tail, {name: values[name] for name in given})
+        if (given | set(network.results)) - set(values) - made:
+            values |= _head(network, {name: array[k] for name, array in frames.items()})
+        if tail is not None:
+            values |= reference.run(tail, {name: values[name] for name in given})
         for name in network.results:
-            found.setdefault(name, []).append(results[name])
+            found.setdefault(name, []).append(values[name])
     return {name: np.stack(arrays) for name, arrays in found.items()}
 
 

@@ -133,7 +133,7 @@ class _Walk:
             if entry.order is not None and any(name in node.inputs for node in used)
         }
         head = _ancestors(self.made, [entry.onnx_name for entry in entries.values()], self.head)
-        tail_inputs = {name for node in tail for name in node.inputs if name}
+        tail_inputs = {name for node in tail for name in node.inputs if name} | set(outputs)
         head += [n for n in _ancestors(self.made, sorted(tail_inputs), self.head) if n not in head]
         self._refuse_products(head if used else self.head, tail)
         if not used and not builder.problems:
