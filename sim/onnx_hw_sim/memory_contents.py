@@ -8,6 +8,7 @@ the library instead, and a memory that is never written *is* that table.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 _MEMORY = re.compile(
     r"^  reg (?P<range>\[\d+:0\] )?(?P<name>\S+) +\[(?P<last>\d+):0\];\n"
@@ -16,6 +17,10 @@ _MEMORY = re.compile(
 )
 _WORD = re.compile(r"^    (?P<name>\S+) *\[(?P<index>\d+)\] = (?P<value>\d+'[a-z][0-9a-fxz_]+);$", re.MULTILINE)
 _ZERO = re.compile(r"\d+'[a-z]0+")
+
+
+WORDS_PER_LINE = 16
+"""Verilator reads at most 40,000 tokens on a line."""
 
 
 def as_constants(verilog: str) -> str:
@@ -39,7 +44,11 @@ def as_constants(verilog: str) -> str:
         count += 1
         name = f"initial_words_{count}"
         # An array declared [last:0] lists its last element first.
-        pattern = ", ".join(reversed(values))
+        pattern = ",\n    ".join(", ".join(row) for row in _rows(values[::-1]))
         return f"  localparam {width}{name} [{last}:0] = '{{{pattern}}};\n{declaration} = {name};\n"
 
     return _MEMORY.sub(rewrite, verilog)
+
+
+def _rows(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (values[k : k + WORDS_PER_LINE] for k in range(0, len(values), WORDS_PER_LINE))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from onnx_hw_sim.memory_contents import as_constants
@@ -54,3 +56,11 @@ def test_last_word_first_zeros_left_out() -> None:
 )
 def test_what_looks_different_is_left_alone(unlike: str) -> None:
     assert as_constants(unlike) == unlike
+
+
+def test_a_large_memory_takes_many_lines() -> None:
+    """Verilator reads at most 40,000 tokens on a line."""
+    words = "".join(f"    m[{k}] = 16'h{k + 1:04x};\n" for k in range(20_000))
+    rewritten = as_constants(f"  reg [15:0] m [19999:0];\n  initial begin\n{words}  end\n")
+    assert max(map(len, rewritten.splitlines())) <= 200
+    assert re.findall(r"16'h(\w+)", rewritten) == [f"{k:04x}" for k in range(20_000, 0, -1)]
