@@ -62,5 +62,5 @@ def test_a_large_memory_takes_many_lines() -> None:
     """Verilator reads at most 40,000 tokens on a line."""
     words = "".join(f"    m[{k}] = 16'h{k + 1:04x};\n" for k in range(20_000))
     rewritten = as_constants(f"  reg [15:0] m [19999:0];\n  initial begin\n{words}  end\n")
-    assert max(map(len, rewritten.splitlines())) <= 200
+    assert max(map(len, rewritten.splitlines())) < 300
     assert re.findall(r"16'h(\w+)", rewritten) == [f"{k:04x}" for k in range(20_000, 0, -1)]
