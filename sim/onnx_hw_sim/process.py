@@ -107,20 +107,25 @@ def _wait_a_little(running: dict[subprocess.Popen[bytes], tuple[Command, float]]
 
 
 def _end(children: list[subprocess.Popen[bytes]]) -> None:
-    """Ask every process group to end; after a grace period, kill."""
-    for how in (signal.SIGTERM, signal.SIGKILL):
-        for child in children:
-            if child.poll() is None:
-                try:
-                    os.killpg(child.pid, how)
-                except ProcessLookupError:
-                    pass
-        until = time.monotonic() + GRACE
-        for child in children:
-            try:
-                child.wait(timeout=max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                pass
+    """Ask every process group to end; after a grace period, kill what is left of it."""
+    for child in children:
+        _signal(child, signal.SIGTERM)
+    until = time.monotonic() + GRACE
+    for child in children:
+        try:
+            child.wait(timeout=max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            pass
+    for child in children:
+        _signal(child, signal.SIGKILL)  # a group may outlive its first process
+        child.wait()
+
+
+def _signal(child: subprocess.Popen[bytes], what: signal.Signals) -> None:
+    try:
+        os.killpg(child.pid, what)
+    except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+        pass
 
 
 def _reason(code: int) -> str:

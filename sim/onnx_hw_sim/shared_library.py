@@ -27,7 +27,9 @@ VERILATOR_FLAGS += ["--threads", "1", "-Wno-lint", "-Wno-style", "-Wno-fatal"]
 # Functions per file and statements per function: small enough that all processors have work.
 VERILATOR_FLAGS += ["--output-split", "3000", "--output-split-cfuncs", "3000"]
 
-COMMON_FLAGS = ["-std=c++17", "-fPIC", "-w", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0"]
+# zig checks for undefined behaviour unless told not to.
+COMMON_FLAGS = ["-std=c++17", "-fPIC", "-w", "-fno-sanitize=undefined"]
+COMMON_FLAGS += ["-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0"]
 # The code of a circuit is one long straight line: -O2 takes three times as long to compile and runs no faster.
 CIRCUIT_FLAGS = ["-O1"]
 ONCE_FLAGS = ["-O0"]  # code that runs once: constructors, initial values

@@ -74,11 +74,13 @@ class _Uniform:
     def __call__(self, count: int) -> np.ndarray:
         """(count,) float64 in [0, 1[."""
         above = np.asarray(self._bits.random_raw(count)) >> np.uint64(11)
-        return np.ldexp(above.astype(np.float64), -53)
+        numbers: np.ndarray = np.ldexp(above.astype(np.float64), -53)
+        return numbers
 
     def integers(self, low: int, high: int, count: int) -> np.ndarray:
         """(count,) int64 in low..high."""
-        return low + np.floor(self(count) * (high - low + 1)).astype(np.int64)
+        steps: np.ndarray = np.floor(self(count) * (high - low + 1)).astype(np.int64)
+        return low + steps
 
 
 def _probability(p: float) -> float:

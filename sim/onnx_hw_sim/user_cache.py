@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 
 def user_cache() -> Path:
-    """``$XDG_CACHE_HOME/onnx-hw`` or ``~/.cache/onnx-hw``; a private temporary folder where neither can be written."""
+    """``$XDG_CACHE_HOME/onnx-hw`` or ``~/.cache/onnx-hw``; or, unwritable, one that ends with the process."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     folder = Path(base) / "onnx-hw"
     try:
@@ -19,8 +22,14 @@ def user_cache() -> Path:
             return folder
     except OSError:
         pass
-    folder = Path(tempfile.gettempdir()) / f"onnx-hw-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    return _private_folder()
+
+
+@cache
+def _private_folder() -> Path:
+    """New for this process: what lies ready in a folder that others can write to must not be executed."""
+    folder = Path(tempfile.mkdtemp(prefix="onnx-hw-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -191,6 +192,19 @@ def test_an_equal_circuit_is_not_compiled_again(engines, compiled_in: Path) -> N
     assert again.library == library
     assert library.stat().st_mtime_ns == before
     assert library.name == LIBRARY
+
+
+@pytest.mark.slow  # zig's first call compiles its C++ library, a minute or so
+def test_ziglang_is_a_compiler_too(compiled_in: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    zig = tmp_path / "zig"
+    zig.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang c++ "$@"\n')
+    zig.chmod(0o755)
+    monkeypatch.setenv("CXX", str(zig))
+    lookup = Lookup()
+    given_ = Stimulus({"a": np.arange(37)[:, None]}, {"a": np.zeros(37)}, {"y": np.ones(0)}, {"y": 37}, cycles=200)
+    seen = CompiledSimulator.build(lookup.circuit(), compiled_in).run(given_)
+    assert_same(seen, InterpretedSimulator(lookup.circuit(), lookup).run(given_))
 
 
 def test_a_combinational_loop_is_an_error_and_not_the_end_of_the_process(compiled_in: Path) -> None:
