@@ -1,0 +1,133 @@
+"""Residual networks, scheduled as users' models are: live and at full rate at the computed depths, under every stall.
+
+Below ``live_depth`` they stop, and the deadlock is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from networks import Bench, Sketch, assert_proven, no_stall, random_stall
+from onnx_hw.design import Design
+from onnx_hw.integers import Int
+from onnx_hw.network import Boundary, Network, Tensor
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.requantize import Requantize, Staircase
+from onnx_hw.ops.window import Window
+from onnx_hw.passes.choose_folding import Budget
+from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.quantize.sums import separate
+
+IMAGE = Tensor((4, 3, 2), Int(4))
+
+
+class Residuals(Sketch):
+    """Blocks on images of four-bit integers."""
+
+    def step(self, x: str) -> str:
+        """A window slides over the image: two rows are held back."""
+        pool = Pool(self.tensors[x], "max", (3, 3), pads=(1, 1, 1, 1))
+        return self.add(f"pool{len(self.nodes)}", pool, [x], (1, 1), 1)[0]
+
+    def conv(self, x: str) -> str:
+        """A convolution and its requantization, whose circuit uses its multipliers over and over."""
+        name, tensor = f"conv{len(self.nodes)}", self.tensors[x]
+        window = Window(tensor, (3, 3), pads=(1, 1, 1, 1))
+        (columns,) = self.add(f"{name}/window", window, [x], (1, 1), 1)
+        weights = np.random.default_rng(0).integers(-3, 4, (tensor.channels, window.elements))
+        (sums,) = self.add(name, MatMul(window.results()[0], weights), [columns], (1, 1), 1)
+        requantize = Requantize(self.tensors[sums], (Fraction(1, 9),), (Fraction(0),), -8, 7, 0, Int(4))
+        return self.add(f"{name}/q", requantize, [sums], (1, 1), 1)[0]
+
+    def chain(self, x: str, steps: int) -> str:
+        for _ in range(steps):
+            x = self.step(x)
+        return x
+
+    def sum(self, a: str, b: str, sign: int = 1) -> str:
+        """``0.3·a ± 0.5·b``, quantized."""
+        one, other = self.tensors[a], self.tensors[b]
+        slopes = (Fraction(3, 10), sign * Fraction(1, 2))
+        weighted = separate(slopes, Fraction(0), (one.range, other.range), zero_point=1, low=-8, high=7)
+        name = f"sum{len(self.nodes)}"
+        (total,) = self.add(name, Add(one, other, weighted.factors), [a, b], (1, 1), 1)
+        return self.add(f"{name}/q", Staircase(self.tensors[total], weighted.exact, Int(4)), [total], (1, 1), 1)[0]
+
+    def scheduled(self, *outputs: str, lanes: int | None = None) -> Design:
+        """The design: forks, foldings, gearboxes and FIFO depths by the passes."""
+
+        def boundary(name: str) -> Boundary:
+            tensor = self.tensors[name]
+            return Boundary(name, name, (1, *tensor.shape), np.dtype(np.int64), np.arange(tensor.size))
+
+        network = Network(
+            "residual",
+            tuple(self.nodes),
+            self.tensors,
+            tuple(map(boundary, self.inputs)),
+            tuple(map(boundary, outputs)),
+        )
+        return schedule_network(network, Budget(mac_lanes=lanes), clock_mhz=100)[0]
+
+
+def one_long_branch() -> Design:
+    """A skip around ten windows."""
+    net = Residuals()
+    x = net.input("x", IMAGE)
+    return net.scheduled(net.sum(x, net.chain(x, 10)))
+
+
+def nested_branches() -> Design:
+    """Blocks inside the branch of a block, and a subtraction."""
+    net = Residuals()
+    x = net.input("x", IMAGE)
+    first = net.conv(x)
+    inner = net.sum(first, net.chain(first, 2))
+    innermost = net.sum(net.step(inner), inner, sign=-1)
+    return net.scheduled(net.sum(innermost, x), lanes=4)
+
+
+def a_branch_to_an_output() -> Design:
+    """A tensor inside the branch is an output, and so is the sum, which is read on."""
+    net = Residuals()
+    x = net.input("x", IMAGE)
+    inside = net.step(x)
+    total = net.sum(inside, net.step(net.conv(inside)))
+    return net.scheduled(net.step(total), inside, total, lanes=6)
+
+
+DESIGNS = [one_long_branch, nested_branches, a_branch_to_an_output]
+
+
+@pytest.mark.parametrize("build", DESIGNS)
+def test_live_and_at_full_rate_at_the_computed_depths(build: Callable[[], Design]) -> None:
+    design = build()
+    bench = Bench(design)
+    run = bench.prove(no_stall(design, 5), frames=5)
+    assert_proven(run)
+    assert run.interval_cycles == max(node.operator.cycles(design.folding(node)) for node in design.network.nodes)
+    for seed in range(2):
+        assert_proven(bench.prove(random_stall(design, 2, seed), frames=2, seed=seed))
+
+
+@pytest.mark.parametrize("build", DESIGNS)
+def test_below_the_live_depth_the_deadlock_is_told(build: Callable[[], Design]) -> None:
+    """With ample room everywhere else, the skip that must hold most lives at its live depth and not below."""
+    design = build()
+    tensor, size = max(design.fifos.items(), key=lambda item: item[1].live_depth)
+    assert size.live_depth > 4
+    ample = {name: replace(size, depth=200) for name, size in design.fifos.items()}
+    for depth in (size.live_depth, size.live_depth - 1):
+        tight = replace(design, fifos={**ample, tensor: replace(size, depth=depth)})
+        run = Bench(tight).prove(no_stall(tight, 2), frames=2)
+        assert_proven(run, live=False)
+        assert bool(run.deadlock) == (depth < size.live_depth)
+    assert run.cycles < 5000
+    assert any(f"for room on {tensor}" in line for line in run.deadlock)
