@@ -117,6 +117,19 @@ def find(exact: Steps) -> MultiplyAddShift | None:
     return None
 
 
+def _deepest_shift(exact: Steps) -> int:
+    """A shift at which some channel needs a multiplier wider than ``WIDEST_MULTIPLIER``, if any does.
+
+    n steps from T_j to T_k take a slope of more than (n − 1)/(T_k − T_j + 1), or n − 2 where a tie correction moves one.
+    """
+    real = exact.reached & exact.missed
+    count = real.sum(axis=1)
+    first = np.where(real, exact.thresholds, exact.last + 1).min(axis=1)
+    last = np.where(real, exact.thresholds, exact.first).max(axis=1)
+    widths = [(int(b - a) + 1) // max(int(n) - 2, 1) for a, b, n in zip(first, last, count, strict=True) if n > 1]
+    return WIDEST_MULTIPLIER + min(widths, default=0).bit_length()
+
+
 class _TooWide(Exception):
     """Every feasible multiplier is wider than ``WIDEST_MULTIPLIER``."""
 
@@ -145,7 +158,7 @@ class _Constraints:
         clamp = Int.holding(*exact.busy)
         low, high = max(exact.first, clamp.min), min(exact.last, clamp.max)  # what x is after saturation
         levels = np.arange(exact.low + 1, exact.high + 1, dtype=np.int64)
-        deepest = WIDEST_MULTIPLIER + (high - low).bit_length()
+        deepest = _deepest_shift(exact)
         product = max(abs(low), abs(high) + 1).bit_length() + WIDEST_MULTIPLIER
         target = int(np.abs(levels).max()).bit_length() + deepest
         dtype = np.int64 if max(product, target) < _NARROW else object

@@ -97,9 +97,10 @@ class Steps:
     def at(self, channel: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Values at pairs (channel, x), int64."""
         y = np.empty(x.shape, dtype=np.int64)
-        for c in range(self.channels):
-            here = channel == c
-            y[here] = self.low + np.searchsorted(self.thresholds[c], x[here], side="right")
+        order = np.argsort(channel, kind="stable")
+        ends = np.searchsorted(channel[order], np.arange(1, self.channels))
+        for thresholds, here in zip(self.thresholds, np.split(order, ends), strict=True):
+            y[here] = self.low + np.searchsorted(thresholds, x[here], side="right")
         return y
 
 
