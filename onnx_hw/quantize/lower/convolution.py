@@ -1,4 +1,4 @@
-"""Conv: a window and a matrix product, or a depthwise core."""
+"""Conv: with as many groups as channels a depthwise core, else a window and a matrix product."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ WIDEST_DATA = 18
 
 @lowers("Conv")
 def conv(builder: Builder, node: Node) -> None:
-    """With as many groups as channels, a depthwise core; else a window and a matrix product.
-
-    Between the two (1 < group < channels) the matrix is zero outside its blocks: exact, but of its products only one in
-    ``group`` is of use.
-    """
     real, zero_point = dequantized(builder, node)
     weights = quantized_weights(builder, node, 1)
     group = int(node.attributes.get("group", 1))
@@ -63,7 +58,10 @@ def conv(builder: Builder, node: Node) -> None:
 
 
 def ungrouped(weights: np.ndarray, group: int) -> np.ndarray:
-    """Weights (out, in / group, ...) as (out, in, ...): zero where a group does not read."""
+    """Weights (out, in / group, ...) as (out, in, ...): zero where a group does not read.
+
+    Exact, but of the products of such a matrix only one in ``group`` is of use.
+    """
     outputs, inputs, *size = weights.shape
     full = np.zeros((outputs, group, inputs, *size), dtype=np.int64)
     results = np.arange(outputs)
