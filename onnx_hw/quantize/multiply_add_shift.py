@@ -120,7 +120,7 @@ def find(exact: Steps) -> MultiplyAddShift | None:
 def _deepest_shift(exact: Steps) -> int:
     """A shift at which some channel needs a multiplier wider than ``WIDEST_MULTIPLIER``, if any does.
 
-    n steps from T_j to T_k take a slope of more than (n − 1)/(T_k − T_j + 1), or n − 2 where a tie correction moves one.
+    n steps from T_j to T_k take a slope of more than (n − 1)/(T_k − T_j + 1); a tie correction moves one of them.
     """
     real = exact.reached & exact.missed
     count = real.sum(axis=1)
