@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
 
@@ -37,9 +38,10 @@ class CompiledSimulator:
 
     name = "compiled"
 
-    def __init__(self, circuit: Circuit, library: Path):
+    def __init__(self, circuit: Circuit, library: Path, *, traced: bool = False):
         self.circuit = circuit
         self.library = library
+        self.traced = traced
         self._streams = (*circuit.sources, *circuit.sinks, *circuit.probes)
         self._c = _declare(ctypes.CDLL(str(library)))
 
@@ -49,18 +51,26 @@ class CompiledSimulator:
         circuit: Circuit,
         folder: Path,
         *,
+        traced: bool = False,
         jobs: int | None = None,
         toolchain: Toolchain | None = None,
         on_first_run: Callable[[Tool], None] | None = None,
     ) -> CompiledSimulator:
         """Compile ``circuit`` under ``folder``, or take what an equal circuit left there.
 
+        Args:
+            traced: able to write waveforms, see ``waves``.
+            jobs: compilers at a time; all processors by default.
+            on_first_run: see ``tools.run``.
+
         Raises:
             ToolMissing: no yosys, Verilator or C++ compiler.
             ToolFailed: one of them failed.
         """
-        options = {"jobs": jobs, "toolchain": toolchain, "on_first_run": on_first_run}
-        return cls(circuit, build_library(circuit, folder.resolve(), **options))  # type: ignore[arg-type]
+        library = build_library(
+            circuit, folder.resolve(), traced=traced, jobs=jobs, toolchain=toolchain, on_first_run=on_first_run
+        )
+        return cls(circuit, library, traced=traced)
 
     def run(
         self,
@@ -75,13 +85,18 @@ class CompiledSimulator:
         Args:
             progress: called now and then with the number of cycles done.
             wave: VCD file to write; needs a library built with ``traced``, see ``waves``.
-            window: first cycle of the waveform, and the first one after it.
+            window: first cycle of the waveform, and the first one after it, at which the run stops too.
 
         Raises:
             ValueError: the stimulus does not fit the circuit.
             SimulationBroken: the circuit cannot be simulated.
         """
         stimulus.check(self.circuit)
+        if wave is not None:
+            if not self.traced:
+                raise ValueError("this library was compiled without waveforms")
+            wave.open("w").close()  # Verilator would say nothing of a file it cannot write
+            stimulus = replace(stimulus, cycles=min(stimulus.cycles, window[1]))
         handle = self._c.simulation_open(str(wave).encode() if wave else None)
         try:
             self._c.simulation_window(handle, *window)

@@ -74,7 +74,7 @@ struct Simulation {
         *bench->clk = clk;
         bench->eval(bench->model);
         if (bench->dump && static_cast<uint64_t>(cycle) >= wave_from && static_cast<uint64_t>(cycle) < wave_until) {
-            bench->dump(bench->model, 2 * static_cast<uint64_t>(cycle) + clk);
+            bench->dump(bench->model, 10 * static_cast<uint64_t>(cycle) + 5 * clk);
         }
     }
 

@@ -108,8 +108,7 @@ def binding(circuit: Circuit, traced: bool = False) -> str:
     open_wave = [
         "        if (!file || !*file) return;",
         "        context.traceEverOn(true);",
-        "        top.trace(&wave, 1 << 20);",
-        "        context.timeunit(-9);",
+        "        top.trace(&wave, 99);",
         "        wave.open(file);",
         "        bench.dump = [](void* self, uint64_t time) { static_cast<Binding*>(self)->wave.dump(time); };",
     ]
@@ -174,7 +173,7 @@ def _write_verilog(place: Path, yosys: Tool, on_first_run: Callable[[Tool], None
 def _write_cpp(place: Path, verilator: Tool, traced: bool) -> None:
     arguments = [*VERILATOR_FLAGS, "--top-module", "top", "--prefix", "Vtop", "--Mdir", "cpp"]
     if traced:
-        arguments += ["--trace-vcd", "--trace-structs"]
+        arguments += ["--trace-vcd", "--timescale", "1ns/1ns"]
     tools.run(verilator, [*arguments, "circuit.v"], cwd=place, log=place / "verilator.log")
 
 

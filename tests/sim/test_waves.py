@@ -1,0 +1,68 @@
+"""A waveform shows the window asked for, at the times that were promised."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_hw_sim import stalls
+from onnx_hw_sim.circuit import Stimulus
+from onnx_hw_sim.compiled import CompiledSimulator
+from onnx_hw_sim.waves import CYCLE_NS, write_vcd
+from tests.sim.circuits import Adder
+
+ADDER = Adder(lanes=1, bits=8, is_signed=False, depth=2)
+STIMULUS = Stimulus(
+    tokens={"a": np.arange(60)[:, None], "b": np.full((60, 1), 100)},
+    offers={"a": stalls.random_offers(60, 0.6, seed=1), "b": stalls.at_once(60)},
+    ready={"sum": stalls.random_ready(200, 0.6, seed=2)},
+    expected={"sum": 60},
+    cycles=1000,
+)
+
+
+def values_in(vcd: str, signal: str) -> dict[int, int]:
+    """time -> value of a signal of the top, at every time in the file."""
+    key = re.search(rf"\$var wire +\d+ (\S+) {signal}(?: \[\d+:0\])? \$end", vcd)
+    assert key is not None, f"{signal} is not in the file"
+    value, values = 0, {}
+    for moment in vcd.split("$enddefinitions $end")[1].split("\n#")[1:]:
+        time, *changes = moment.splitlines()
+        for change in changes:
+            if change.startswith("b") and change.split()[1] == key[1]:
+                value = int(change.split()[0][1:], 2)
+            elif change[:1] in ("0", "1") and change[1:] == key[1]:
+                value = int(change[0])
+        values[int(time)] = value
+    return values
+
+
+def test_the_window_and_nothing_else_is_written(compiled_in: Path, tmp_path: Path) -> None:
+    file = tmp_path / "waves.vcd"
+    seen = write_vcd(ADDER.circuit(), STIMULUS, file, compiled_in, first=20, last=49)
+    assert seen.cycles == 50
+    vcd = file.read_text()
+    assert re.search(r"\$timescale\s+1ns\s+\$end", vcd)
+    clock, payload, valid, ready = (values_in(vcd, s) for s in ("clk", "sum_payload", "sum_valid", "sum_ready"))
+    assert min(clock) == 20 * CYCLE_NS
+    assert max(clock) == 49 * CYCLE_NS + CYCLE_NS // 2
+    assert [clock[t] for t in sorted(clock)] == [0, 1] * 30
+    # A transfer is what valid and ready say while the clock is low.
+    transfers = {t // CYCLE_NS: payload[t] for t in clock if t % CYCLE_NS == 0 and valid[t] and ready[t]}
+    sums = zip(seen.cycles_of["sum"].tolist(), seen.tokens["sum"][:, 0].tolist(), strict=True)
+    assert transfers == {cycle: value for cycle, value in sums if cycle >= 20}
+    assert "word0" in vcd  # inner signals are there under their own names
+
+
+def test_a_library_without_waveforms_says_so(compiled_in: Path, tmp_path: Path) -> None:
+    simulator = CompiledSimulator.build(ADDER.circuit(), compiled_in)
+    with pytest.raises(ValueError, match="compiled without waveforms"):
+        simulator.run(STIMULUS, wave=tmp_path / "waves.vcd")
+
+
+def test_a_file_that_cannot_be_written_is_an_error(compiled_in: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write_vcd(ADDER.circuit(), STIMULUS, tmp_path / "no" / "waves.vcd", compiled_in, first=0, last=9)
