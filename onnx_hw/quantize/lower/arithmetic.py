@@ -31,11 +31,11 @@ def per_channel(builder: Builder, real: Real, constant: np.ndarray) -> tuple[Fra
         raise Obstacle(
             "broadcast", f"a constant {list(constant.shape)} must fit into the data {list(real.shape)}"
         ) from None
+    if np.size(constant) == 1:
+        return (full[0],)
+    builder.settled(real)
     order = builder.stream_order(real)
-    if order is None or real.tensor not in builder.tensors:
-        if len(set(full)) == 1:
-            return (full[0],)
-        raise Obstacle("constant-on-input", "a constant per channel must follow an operator in hardware")
+    assert order is not None
     stream = full[order].reshape(-1, builder.tensors[real.tensor].channels)
     if (stream != stream[0]).any():
         raise Obstacle("constant-per-pixel", "a constant must be the same for all pixels of a channel")
