@@ -3,9 +3,11 @@
 Where QuantizeLinear and DequantizeLinear go:
 
 * behind every graph input that hardware reads;
-* behind every result of a product, an average or a sum of two tensors, but not between it and what only changes its
-  meaning: an addition or multiplication with a constant, Relu, Clip. Those are absorbed by the requantization;
-* behind a Relu or Clip of what is quantized already because others read it too;
+* behind every result of a product or an average, but not between it and what only changes its meaning: an addition or
+  multiplication with a constant, Relu, Clip. Those are absorbed by the requantization;
+* behind every sum of two tensors, but not between it and a Relu or Clip;
+* behind what changes the meaning of integers: a Relu of a tensor that others read too, a constant added to an input.
+  A factor alone only changes their scale;
 * nowhere else: a maximum or a change of layout keeps integers and scale.
 
 Biases and other constants stay float: the requantization takes their exact value.
@@ -89,21 +91,35 @@ def _quantized_values(model: Model, readers: Mapping[str, Sequence[Node]], outpu
             points.add(value.name)
     integers |= points
     for node in model.graph.nodes:
-        if node.op_type in KEEPS and node.inputs[0] in integers:
+        if _keeps_integers(node, integers, model):
             integers.add(node.outputs[0])
-        is_sum = _adds_two_tensors(node, model) and integers.issuperset(node.inputs)
-        bounds_integers = node.op_type in BOUNDS and node.inputs[0] in integers
-        if not (node.op_type in ACCUMULATES or is_sum or bounds_integers):
+            continue
+        absorbs_integers = any(name in integers and _absorbs(node, name, model) for name in node.inputs)
+        if node.op_type in ACCUMULATES or absorbs_integers:
+            absorbed = ABSORBED
+        elif _adds_two_tensors(node, model) and integers.issuperset(node.inputs):
+            absorbed = BOUNDS
+        else:
             continue
         name = node.outputs[0]
         while name not in outputs:
             following = readers.get(name, [])
-            if len(following) != 1 or not _absorbs(following[0], name, model):
+            if len(following) != 1 or following[0].op_type not in absorbed or not _absorbs(following[0], name, model):
                 break
             name = following[0].outputs[0]
         points.add(name)
         integers.add(name)
     return points
+
+
+def _keeps_integers(node: Node, integers: set[str], model: Model) -> bool:
+    """Whether the result has some of the integers of the data, with the same meaning or another scale."""
+    if node.inputs[0] not in integers:
+        return False
+    if node.op_type in ("Mul", "Div"):
+        factor = model.graph.constants.get(node.inputs[1])
+        return factor is not None and factor.size == 1 and bool(factor > 0)
+    return node.op_type in KEEPS
 
 
 def _adds_two_tensors(node: Node, model: Model) -> bool:

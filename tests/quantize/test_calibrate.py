@@ -103,6 +103,25 @@ def test_residual_blocks(tmp_path: Path, activation_first: bool) -> None:
     assert sqnr(outputs(model, frames), found) > 25
 
 
+def test_constants_behind_a_sum_and_an_input(tmp_path: Path) -> None:
+    """A normalization per channel after a residual sum, and one of the input."""
+    generator = np.random.default_rng(0)
+    sketch = Sketch()
+
+    def constant(low: float, high: float, *shape: int) -> str:
+        return sketch.constant(generator.uniform(low, high, shape).astype(np.float32))
+
+    x = sketch.node("Sub", sketch.node("Div", "x", constant(250, 255)), constant(0.4, 0.5))
+    x = sketch.node("Conv", x, constant(-0.5, 0.5, 4, 4, 1, 1))
+    total = sketch.node("Add", x, sketch.node("Conv", x, constant(-0.5, 0.5, 4, 4, 3, 3), pads=[1, 1, 1, 1]))
+    scaled = sketch.node("Add", sketch.node("Mul", total, constant(0.5, 2, 4, 1, 1)), constant(-1, 1, 4, 1, 1))
+    y = sketch.node("Add", total, sketch.node("Conv", sketch.node("Relu", scaled), constant(-0.5, 0.5, 4, 4, 1, 1)))
+    model = flow.load(sketch.write(tmp_path / "m.onnx", [1, 4, 6, 6], y))
+    frames = {"x": generator.uniform(0, 255, (8, 1, 4, 6, 6)).astype(np.float32)}
+    found = next(iter(golden.run(flow.quantize(model, frames), frames).values()))
+    assert sqnr(outputs(model, frames), found) > 25
+
+
 def test_a_sum_on_the_host_stays_float(tmp_path: Path) -> None:
     sketch = Sketch()
     x = sketch.node("Conv", "x", sketch.constant(np.ones((2, 1, 1, 1), dtype=np.float32)))
