@@ -99,18 +99,34 @@ class Drawing:
 
     def conv(self) -> None:
         channels, *image = self.shape[1:]
-        outputs, kernel = self.draw(st.integers(1, 3)), [self.draw(st.integers(1, min(3, n))) for n in image]
+        group = self.draw(st.sampled_from([1, 1, channels]))
+        outputs, kernel = group * self.draw(st.integers(1, 3)), [self.draw(st.integers(1, min(3, n))) for n in image]
         how = self.sliding(kernel, image)
-        weights, size, scales = self.weights((outputs, channels, *kernel), 0)
-        spread = 70 * self.step * size * (channels * prod(kernel)) ** 0.5
+        self._conv(outputs, kernel, group, how)
+        self.shape = (1, outputs, *self.after(kernel, image, how))
+
+    def residual(self) -> None:
+        """The data and what a Conv makes of it, added or subtracted, their scales being different."""
+        channels, *image = self.shape[1:]
+        before, step = self.value, self.step
+        self._conv(channels, [self.draw(st.integers(1, 3)) for _ in image], 1, {"auto_pad": "SAME_UPPER"})
+        operands = [before, self.value] if self.draw(st.booleans()) else [self.value, before]
+        self.value = self.sketch.node(self.draw(st.sampled_from(["Add", "Sub"])), *operands)
+        spread = 60 * (step + self.step)
+        self.bound(spread)
+        self.quantize(spread)
+
+    def _conv(self, outputs: int, kernel: list[int], group: int, how: dict[str, Any]) -> None:
+        channels, *image = self.shape[1:]
+        weights, size, scales = self.weights((outputs, channels // group, *kernel), 0)
+        spread = 70 * self.step * size * (channels // group * prod(kernel)) ** 0.5
         inputs, kind = [self.value, weights], self.draw(st.sampled_from(["none", "input", "Add", "Sub"]))
         if kind == "input":
             inputs.append(self.bias(outputs, scales, spread))
-        self.value = self.sketch.node("Conv", *inputs, kernel_shape=kernel, **how)
+        self.value = self.sketch.node("Conv", *inputs, kernel_shape=kernel, group=group, **how)
         if kind in ("Add", "Sub"):
             constant = self.generator.normal(0, spread, (outputs, *[1] * len(image))).astype(np.float32)
             self.value = self.sketch.node(kind, self.value, self.sketch.constant(constant))
-        self.shape = (1, outputs, *self.after(kernel, image, how))
         self.bound(spread)
         self.quantize(spread)
 
@@ -134,10 +150,11 @@ class Drawing:
         self.quantize(80 * self.step)
 
     def rescale(self) -> None:
-        """Arithmetic with one constant, an activation, a change of scale."""
-        operator = self.draw(st.sampled_from(["Add", "Mul", "Div", "none"]))
+        """Arithmetic with one constant or one per channel, an activation, a change of scale."""
+        operator = self.draw(st.sampled_from(["Add", "Sub", "Mul", "Div", "none"]))
         if operator != "none":
-            constant = self.sketch.constant(np.float32(self.generator.uniform(0.3, 3)))
+            shape = self.draw(st.sampled_from([(), (self.shape[1], *[1] * (len(self.shape) - 2))]))
+            constant = self.sketch.constant(self.generator.uniform(0.3, 3, shape).astype(np.float32))
             self.value = self.sketch.node(operator, self.value, constant)
         self.bound(50 * self.step)
         self.quantize(100 * self.step)
@@ -222,7 +239,7 @@ def quantized_models(draw: st.DrawFn) -> tuple[onnx.ModelProto, np.ndarray]:
         made.stored = made.sketch.node("Reshape", "x", made.sketch.constant(np.array(made.shape)))
     made.dequantize(made.scale(0.05), made.zero(dtype), dtype)
     for _ in range(draw(st.integers(0, 2))):
-        draw(st.sampled_from([made.conv, made.max_pool, made.average_pool, made.rescale]))()
+        draw(st.sampled_from([made.conv, made.residual, made.max_pool, made.average_pool, made.rescale]))()
     if draw(st.booleans()):
         made.global_pool()
     ending = draw(st.sampled_from(["conv", "dense", "dense"]))

@@ -126,18 +126,25 @@ def _slide(x: np.ndarray, kernel: Sequence[int], folded: Callable[..., Any], **h
 
 
 def conv(
-    x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, kernel_shape: Any = None, group: int = 1, **how: Any
+    x: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray | None = None,
+    *,
+    kernel_shape: list[int] | None = None,
+    group: int = 1,
+    **how: Any,
 ) -> np.ndarray:
-    assert group == 1
+    assert kernel_shape in (None, list(w.shape[2:])) and w.shape[1] * group == x.shape[1]
     planes = []
     for o in range(len(w)):
+        first = o * group // len(w) * w.shape[1]
         total: Any = Fraction(0) if b is None else b[o]
-        for c in range(w.shape[1]):
+        for c, taps in enumerate(w[o]):
 
-            def dot(seen: list[tuple[Any, tuple[int, ...]]], taps: np.ndarray = w[o, c]) -> Any:
+            def dot(seen: list[tuple[Any, tuple[int, ...]]], taps: np.ndarray = taps) -> Any:
                 return sum((v * taps[tap] for v, tap in seen if v is not None), Fraction(0))
 
-            total = total + _slide(x[0, c], w.shape[2:], dot, **how)
+            total = total + _slide(x[0, first + c], w.shape[2:], dot, **how)
         planes.append(total)
     return np.stack(planes)[np.newaxis]
 
