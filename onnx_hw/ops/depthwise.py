@@ -157,13 +157,16 @@ class Depthwise(Operator):
         words = self.chunks(folding) * self.sliding.taps
         lines = ring_blocks(bits * folding.in_lanes, self.stored_beats(folding), copies)
         constants = ring_blocks(weight * lanes, words, 1)
-        lut = 150 + copies * 25 + lanes * self.results()[0].dtype.bits * 2
+        # where the elements of each beat of a window lie: a word is about 16 bits, the loops are cut at powers of two
+        loops = (self.chunks(folding), self.sliding.taps)
+        places = ring_blocks(16, 1 << sum((count - 1).bit_length() for count in loops), copies)
+        lut = 250 + copies * 60 + lanes * self.results()[0].dtype.bits * 3
         lut += fetched * bits * (folding.in_lanes // group - 1) // 2
         if not lines:
             lut += copies * folding.in_lanes * bits * self.stored_beats(folding) // 16
         if not constants:
             lut += lanes * weight * -(-words // 16)
-        return Resources(mac_lanes=lanes, dsp=lanes, lut=lut, bram=lines + constants)
+        return Resources(mac_lanes=lanes, dsp=lanes, lut=lut, bram=lines + constants + places)
 
     def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.depthwise import Depthwise as Circuit

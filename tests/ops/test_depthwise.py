@@ -1,6 +1,7 @@
 """Depthwise: golden against its definition, the circuit against golden and against the firing law."""
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -9,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drawn import Case, cases, depthwise, few, many
-from networks import alone, assert_proven, prove
+from networks import Sketch, alone, assert_proven, prove
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.requantize import Requantize
 from onnx_hw_rtl.depthwise import Depthwise as Circuit
 from operator_facts import assert_facts, assert_foldings_keep_up
 
@@ -117,6 +120,19 @@ def test_full_rate() -> None:
         assert run.interval_cycles == same.cycles(Folding(3, lanes)) == cycles
     writes = Case(Depthwise(IMAGE, weights(3, 2, 2), (2, 2)), Folding(1, 3), depth=2, stalls=False, frames=4).check()
     assert writes.interval_cycles == 5 * 4 * 3
+
+
+def test_a_separable_block() -> None:
+    """Between a requantizer and a product, on other lanes than they; every edge is compared."""
+    sketch = Sketch()
+    x = sketch.input("x", Tensor((4, 3, 5), Int(8)))
+    operator = Depthwise(sketch.tensors[x], weights(10, 3, 3), (1, 2), (1, 1, 1, 1), pad_value=3)
+    (y,) = sketch.add("depthwise", operator, [x], (2, 4), 3)
+    requantize = Requantize(sketch.tensors[y], (Fraction(1, 300),), (Fraction(0),), -128, 127, 0, Int(8))
+    (y,) = sketch.add("requantize", requantize, [y], (4, 4), 3)
+    (y,) = sketch.add("product", MatMul(sketch.tensors[y], weights(3, 10, 1)[:, :, 0]), [y], (4, 2), 3)
+    for seed in range(3):
+        assert_proven(prove(sketch.design(), seed=seed))
 
 
 @many
