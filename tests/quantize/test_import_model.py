@@ -174,7 +174,15 @@ def test_a_float_model_is_refused_with_the_way_out(tmp_path: Path) -> None:
         import_model(flow.load(path))
 
 
-@pytest.mark.parametrize("name", ["mlperf_tiny_ad_autoencoder_int8", "tinymaix_mnist_valid_int8"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlperf_tiny_ad_autoencoder_int8",
+        "mlperf_tiny_kws_dscnn_int8",
+        "tinymaix_mnist_dw_int8",
+        "tinymaix_mnist_valid_int8",
+    ],
+)
 def test_real_int8_models_give_the_stored_integers(name: str) -> None:
     folder = real_model(name)
     network = import_model(flow.load(folder / "model.onnx"))
