@@ -32,7 +32,7 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.window import Window
 from onnx_hw.prove import Run
-from onnx_hw_rtl import core, depthwise, engine, gearbox, matmul, reduce, requantize, sliding
+from onnx_hw_rtl import add, core, depthwise, engine, gearbox, matmul, reduce, requantize, sliding
 from onnx_hw_rtl.outbox import Outbox
 
 IMAGE = Tensor((4, 4, 4), Int(8))
@@ -53,7 +53,7 @@ CASES = {
     "gearbox": Case(Gearbox(Tensor((2, 2, 12), Int(8))), Folding(3, 4), depth=2),
     "requantize": Case(ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), -8, 7, 0, Int(4)), Folding(2, 2), depth=2),
     "fork": Case(Fork(IMAGE), Folding(2, 2), depth=2),
-    "add": Case(Add(IMAGE, IMAGE), Folding(2, 2), depth=2),
+    "add": Case(Add(IMAGE, IMAGE, (7, -3)), Folding(2, 2), depth=2),
 }
 EVERY = tuple(CASES)
 CASES |= {  # an operation reads what was written one cycle before and is overwritten one cycle later
@@ -329,6 +329,20 @@ def one_pixel_less(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reduce.Reduce, "__init__", init)
 
 
+def adds_with(*digits: tuple[tuple[int, int], ...]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Other factors; as many digits, so that the timing stays."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = add.Add.__init__
+
+        def init(self: Any, *arguments: Any, **named: Any) -> None:
+            original(self, *arguments, **named | {"digits": digits})
+
+        patch.setattr(add.Add, "__init__", init)
+
+    return apply
+
+
 # ---- the list -----------------------------------------------------------------------------------------------------
 
 
@@ -373,6 +387,8 @@ FAULTS = [
     ),
     Fault("the result saturates too late", requantizes_with(lambda a: {"high": a.high + 1}), ("requantize",)),
     Fault("one channel's addend is wrong", requantizes_with(one_addend_is_wrong), ("requantize",)),
+    Fault("a digit of a factor has the wrong sign", adds_with(((1, 3), (1, 0)), ((-1, 2), (1, 0))), ("add",)),
+    Fault("a digit of a factor has the wrong weight", adds_with(((1, 3), (-1, 0)), ((-1, 2), (1, 1))), ("add",)),
     Fault("the last pixel belongs to the next frame", one_pixel_less, ("reduce",)),
 ]
 

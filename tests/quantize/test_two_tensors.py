@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import onnx
+from material import model as real_model
 from onnx import TensorProto, helper
 from onnx_hw import flow, golden
 from onnx_hw.errors import UserError
@@ -227,3 +228,28 @@ def test_refuses_operands_in_two_orders(tmp_path: Path) -> None:
     turned = sketch.node("Transpose", x, perm=[0, 1, 3, 2])
     y = sketch.node("Add", conv(sketch, x, 3, 0.03, 5), turned)
     assert "would have to be reordered" in refusal(sketch, tmp_path, sketch.through_integers(y, 0.1, 0))
+
+
+def test_real_sums_of_onnxruntimes_own_integers() -> None:
+    """Each quantized sum of a real residual network, fed with the integers that onnxruntime has there."""
+    folder = real_model("mlperf_tiny_ic_resnet8_int8")
+    model = onnx.load(folder / "model.onnx")
+    known = {output.name for output in model.graph.output}
+    stored = [node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in stored if name not in known)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    with np.load(folder / "inputs.npz") as inputs:
+        results = session.run(stored, {name: inputs[name][0] for name in inputs})
+    integers = {name: array.astype(np.int64) for name, array in zip(stored, results, strict=True)}
+    network = import_model(flow.load(folder / "model.onnx"))
+    compared = 0
+    for node in network.nodes:
+        if isinstance(node.operator, Add):
+            ((staircase, _),) = network.consumers(node.outputs[0])
+            (total,) = node.operator.golden(*(integers[name].transpose(0, 2, 3, 1) for name in node.inputs))
+            (found,) = staircase.operator.golden(total)
+            assert np.array_equal(found, integers[staircase.outputs[0]].transpose(0, 2, 3, 1))
+            compared += found.size
+    assert compared == 32 * 32 * 16 + 16 * 16 * 32 + 8 * 8 * 64
