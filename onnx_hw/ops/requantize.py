@@ -100,7 +100,9 @@ class Monotone(Operator):
             case Table() | Thresholds():
                 bits = circuit.bits // circuit.channels * (channels_per_lane if circuit.channels > 1 else 1)
                 blocks = -(-bits // BITS_PER_BLOCK_RAM)
-                return Resources(lut=40 + lanes * 6 * circuit.clamp.bits, bram=lanes * blocks)
+                # a search compares once per bit of the result
+                work = 2 * circuit.depth if isinstance(circuit, Thresholds) else 6
+                return Resources(lut=40 + lanes * work * circuit.clamp.bits, bram=lanes * blocks)
 
     def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl import requantize as rtl
