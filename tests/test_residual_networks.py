@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import qdq_models
 from networks import Bench, Sketch, assert_proven, no_stall, random_stall
+from onnx_hw import flow
 from onnx_hw.design import Design
 from onnx_hw.integers import Int
 from onnx_hw.network import Boundary, Network, Tensor
@@ -23,6 +26,7 @@ from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.choose_folding import Budget
 from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.quantize.lookups import Thresholds
 from onnx_hw.quantize.sums import separate
 
 IMAGE = Tensor((4, 3, 2), Int(4))
@@ -131,3 +135,20 @@ def test_below_the_live_depth_the_deadlock_is_told(build: Callable[[], Design]) 
         assert bool(run.deadlock) == (depth < size.live_depth)
     assert run.cycles < 5000
     assert any(f"for room on {tensor}" in line for line in run.deadlock)
+
+
+def test_a_quantized_model_as_a_circuit(tmp_path: Path) -> None:
+    """Eight bits and odd scales: weighted sums and a search of thresholds; the input is read twice."""
+    model = qdq_models.Sketch()
+    x = model.through_integers("x", 0.0213, 3)
+    weights = np.random.default_rng(0).integers(-127, 128, (2, 2, 3, 3)).astype(np.int8)
+    y = model.node("Conv", x, model.dequantized(weights, [0.01]), pads=[1, 1, 1, 1])
+    y = model.node("Sub", model.through_integers(y, 0.0317, -4), x)
+    y = model.through_integers(model.node("Relu", y), 0.0291, -128)
+    network = flow.quantize(flow.load(model.write(tmp_path / "m.onnx", [1, 2, 4, 3], y)))
+    design = flow.schedule(network, multipliers=6)
+    (staircase,) = (node.operator for node in design.network.nodes if isinstance(node.operator, Staircase))
+    assert isinstance(staircase.circuit, Thresholds)
+    bench = Bench(design)
+    for seed in range(2):
+        assert_proven(bench.prove(random_stall(design, 3, seed), frames=3, seed=seed))
