@@ -8,9 +8,10 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,7 +20,7 @@ import click
 from onnx_hw import __version__
 from onnx_hw.errors import ExitCode
 from onnx_hw.failures import explain
-from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Engine, RunOptions, Stage
+from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.terminal import Terminal
 
 FILE = click.Path(path_type=Path)
@@ -98,6 +99,27 @@ CALIBRATION = click.option(
 )
 MULTIPLIERS = click.option("--multipliers", type=click.IntRange(min=1), metavar="N", help="At most so many MAC lanes.")
 FOLDING = click.option("--folding", type=FILE, metavar="FILE", help="Lanes of every core; a build writes folding.toml.")
+DIMENSIONS = click.option(
+    "--dim", "dimensions", multiple=True, callback=lambda context, option, given: _bound(context, option, given),
+    metavar="NAME=N", help="Bind a symbolic dimension; repeatable.",
+)  # fmt: skip
+STRICT = click.option("--strict", is_flag=True, help="Refuse what the specification only advises against.")
+LENIENT = click.option("--lenient", is_flag=True, help="Accept faults that known exporters make.")
+NEWER = click.option("--newer", is_flag=True, help="Try versions of ONNX that are newer than onnx-hw.")
+
+
+def how_to_read(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of how an ONNX file is read; the command gets them as one ``reading``."""
+
+    @wraps(command)
+    def with_reading(
+        *arguments: Any, dimensions: dict[str, int], strict: bool, lenient: bool, newer: bool, **options: Any
+    ) -> Any:
+        return command(*arguments, reading=Reading(dimensions, strict, lenient, newer), **options)
+
+    return DIMENSIONS(STRICT(LENIENT(NEWER(with_reading))))
+
+
 VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tools print.")
 
 
@@ -114,6 +136,7 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tool
     "--stop-after", type=click.Choice([s.value for s in Stage]), default=Stage.PACK.value, metavar="STAGE",
     help=f"Leave out what comes after it; one of {', '.join(Stage)}.",
 )  # fmt: skip
+@how_to_read
 @click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, to standard output.")
 @VERBOSE
 @click.pass_obj
@@ -130,12 +153,15 @@ def build(
     stop_after: str,
     as_json: bool,
     verbose: bool,
+    reading: Reading,
 ) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
     from onnx_hw import flow
     from onnx_hw.report.show import summary
 
-    options = BuildOptions(model, board, out, inputs, calibration, multipliers, folding, clock, Stage(stop_after))
+    options = BuildOptions(
+        model, board, out, inputs, calibration, multipliers, folding, clock, Stage(stop_after), reading
+    )
     session.folder, terminal = options.folder, session.terminal
     terminal.verbose = verbose
     terminal.expect(options.stages)
@@ -159,6 +185,7 @@ def build(
 @CALIBRATION
 @MULTIPLIERS
 @FOLDING
+@how_to_read
 @VERBOSE
 @click.pass_obj
 def run(
@@ -172,6 +199,7 @@ def run(
     multipliers: int | None,
     folding: Path | None,
     verbose: bool,
+    reading: Reading,
 ) -> None:
     """Compute the outputs of MODEL for samples."""
     from onnx_hw import flow
@@ -179,7 +207,7 @@ def run(
     from onnx_hw.samples import write_samples
 
     session.terminal.verbose = verbose
-    options = RunOptions(model, inputs, Engine(engine), board, calibration, multipliers, folding)
+    options = RunOptions(model, inputs, Engine(engine), board, calibration, multipliers, folding, reading)
     outputs = flow.run(options, session.terminal)
     if out is not None:
         write_samples(out, outputs)
@@ -200,13 +228,7 @@ def _bound(context: click.Context, parameter: click.Parameter, given: tuple[str,
 @main.command(short_help="Say what is wrong with a model.")
 @MODEL
 @BOARD
-@click.option(
-    "--dim", "dimensions", multiple=True, callback=_bound, metavar="NAME=N",
-    help="Bind a symbolic dimension; repeatable.",
-)  # fmt: skip
-@click.option("--strict", is_flag=True, help="Refuse what the specification only advises against.")
-@click.option("--lenient", is_flag=True, help="Accept faults that known exporters make.")
-@click.option("--newer", is_flag=True, help="Try versions of ONNX that are newer than onnx-hw.")
+@how_to_read
 @click.option("--onnx-only", is_flag=True, help="Leave out whether a circuit can be built.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything that was found as JSON.")
 @click.pass_obj
@@ -214,22 +236,19 @@ def check(
     session: Session,
     model: Path,
     board: str,
-    dimensions: dict[str, int],
-    strict: bool,
-    lenient: bool,
-    newer: bool,
     onnx_only: bool,
     as_json: bool,
+    reading: Reading,
 ) -> int:
     """Say everything that is wrong with MODEL, and everything that stands in the way of a circuit."""
     from onnx_hw import flow
     from onnx_hw.onnx.check import check as check_file
     from onnx_hw.report.checked import Checked
 
-    report = check_file(model, strict=strict, lenient=lenient, newer=newer, dimensions=dimensions)
+    report = check_file(model, **asdict(reading))
     checked = Checked(report)
     if report.verdict == "accepted" and not onnx_only:
-        checked = replace(checked, obstacles=flow.check_hardware(BuildOptions(model, board)))
+        checked = replace(checked, obstacles=flow.check_hardware(BuildOptions(model, board, reading=reading)))
     terminal = session.terminal
     if as_json:
         terminal.data(checked.to_json())

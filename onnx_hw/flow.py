@@ -31,7 +31,7 @@ from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import read
 from onnx_hw.ops.operator import Folding
-from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
+from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.schedule_network import budget_of, schedule_network
 from onnx_hw.progress import Progress, Running, Silent
@@ -119,7 +119,7 @@ class Work:
     # ---- the stages, in order -----------------------------------------------------------------------------------
 
     def read(self, running: Running) -> None:
-        self.model = replace(infer(read(self.options.model)), name=self.options.model.stem)
+        self.model = load(self.options.model, self.options.reading)
         if self.options.inputs is not None:
             given = samples.read_samples(self.options.inputs, self.model.graph.inputs)
             self.frames, self.labels = given.arrays, given.labels
@@ -309,7 +309,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.n
     """
     progress = progress or Silent()
     if options.engine is Engine.REFERENCE:
-        model = infer(read(options.model))
+        model = load(options.model, options.reading)
         return _reference(model, samples.read_samples(options.inputs, model.graph.inputs).arrays)
     made = BuildOptions(
         options.model,
@@ -318,6 +318,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.n
         calibration=options.calibration,
         multipliers=options.multipliers,
         folding=options.folding,
+        reading=options.reading,
     )
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as folder:
         work = Work(made, find_board(options.board), progress, folder)
@@ -343,10 +344,17 @@ def _reference(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, np.n
 # ---- the same as a library ------------------------------------------------------------------------------------------
 
 
-def load(path: str | Path) -> Model:
+def load(path: str | Path, reading: Reading | None = None) -> Model:
     """The ONNX model in a file, with the type of every value."""
-    path = Path(path)
-    return replace(infer(read(path)), name=path.stem)
+    path, reading = Path(path), reading or Reading()
+    model = read(
+        path,
+        strict=reading.strict,
+        lenient=reading.lenient,
+        newer=reading.newer,
+        dimensions=reading.dimensions,
+    )
+    return replace(infer(model), name=path.stem)
 
 
 def quantize(model: Model, calibration: Mapping[str, np.ndarray] | None = None) -> Network:
@@ -407,7 +415,7 @@ def check_hardware(options: BuildOptions) -> tuple[Problem, ...]:
     A float model is tried with made-up scales: whether it can be built does not depend on them.
     """
     try:
-        model = infer(read(options.model))
+        model = load(options.model, options.reading)
         if not is_quantized(model):
             model = insert_quantization(model, calibrate(model, synthetic_frames(model)))
         network = import_model(model)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -37,6 +38,23 @@ class Engine(StrEnum):
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How an ONNX file is read; see ``onnx_hw.onnx.read``.
+
+    Attributes:
+        dimensions: sizes for symbolic dimensions, by name.
+        strict: refuse what the specification only advises against.
+        lenient: accept what exporters are known to get wrong.
+        newer: try versions of ONNX that are newer than we know.
+    """
+
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    strict: bool = False
+    lenient: bool = False
+    newer: bool = False
+
+
+@dataclass(frozen=True)
 class BuildOptions:
     """What ``onnx-hw build`` was asked to do.
 
@@ -50,6 +68,7 @@ class BuildOptions:
         folding: TOML file with the lanes of every node, instead of a search.
         clock_mhz: the clock to reach; missing it is an error. None for the board's own, missing which is a warning.
         stop_after: last stage to run.
+        reading: how the ONNX file is read.
     """
 
     model: Path
@@ -61,6 +80,7 @@ class BuildOptions:
     folding: Path | None = None
     clock_mhz: float | None = None
     stop_after: Stage = Stage.PACK
+    reading: Reading = Reading()
 
     @property
     def folder(self) -> Path:
@@ -83,3 +103,4 @@ class RunOptions:
     calibration: Path | None = None
     multipliers: int | None = None
     folding: Path | None = None
+    reading: Reading = Reading()

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from material import CHECKOUT
 from onnx_hw import flow
 from onnx_hw.cli import main
+from onnx_hw.report.operators import with_table
 from onnx_hw.report.operators import write as write_operators
 from onnx_hw.report.schema import write as write_schema
 
@@ -92,3 +93,9 @@ def test_generated_documents_are_up_to_date(write, command, tmp_path):
     for fresh in tmp_path.iterdir():
         kept = CHECKOUT / "docs" / fresh.name
         assert kept.read_text("utf-8") == fresh.read_text("utf-8"), f"python -m {command} docs"
+
+
+def test_the_table_of_the_readme_is_what_ops_prints():
+    readme = (CHECKOUT / "README.md").read_text("utf-8")
+    assert with_table(readme) == readme, "python -m onnx_hw.report.operators docs"
+    assert readme.count("| Conv |") == 1

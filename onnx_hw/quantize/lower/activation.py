@@ -19,6 +19,7 @@ def relu(builder: Builder, node: Node) -> None:
 
 @lowers("Clip")
 def clip(builder: Builder, node: Node) -> None:
+    """constant bounds"""
     bounds: list[Fraction | None] = []
     for k, name in ((1, "min"), (2, "max")):
         bound: float | None = node.attributes.get(name)

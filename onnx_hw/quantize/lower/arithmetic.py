@@ -77,6 +77,7 @@ def _wide(values: tuple[Fraction, ...], size: int) -> tuple[Fraction, ...]:
 
 @lowers("Add", "Sub")
 def add(builder: Builder, node: Node) -> None:
+    """a constant of one value per channel, or two quantized tensors of one shape"""
     if not any(_is_constant(builder, name) for name in node.inputs):
         builder.sums[node.outputs[0]] = sum_of(builder, node)
         return
@@ -93,6 +94,7 @@ def add(builder: Builder, node: Node) -> None:
 
 @lowers("Mul", "Div")
 def multiply(builder: Builder, node: Node) -> None:
+    """a positive constant of one value per channel"""
     real, constant, second = _operands(builder, node)
     factors = per_channel(builder, real, constant)
     if node.op_type == "Div":

@@ -22,6 +22,7 @@ WIDEST_DATA = 18
 
 @lowers("Conv")
 def conv(builder: Builder, node: Node) -> None:
+    """quantized data and constant weights; 1-D and 2-D"""
     real, zero_point = dequantized(builder, node)
     weights = quantized_weights(builder, node, 1)
     group = int(node.attributes.get("group", 1))

@@ -17,6 +17,7 @@ from onnx_hw.quantize.values import QuantizedConstant, Real
 
 @lowers("MatMul")
 def matmul(builder: Builder, node: Node) -> None:
+    """quantized data times a constant matrix"""
     weights = quantized_weights(builder, node, 1)
     if weights.integers.ndim != 2:
         raise Obstacle("weights-rank", f"the weights must be a matrix, not {list(weights.integers.shape)}")
@@ -25,6 +26,7 @@ def matmul(builder: Builder, node: Node) -> None:
 
 @lowers("Gemm")
 def gemm(builder: Builder, node: Node) -> None:
+    """quantized data times a constant matrix; transA = 0, alpha positive"""
     attributes = node.attributes
     if attributes.get("transA", 0):
         raise Obstacle("gemm-transa", "transA must be 0: the data is one row")

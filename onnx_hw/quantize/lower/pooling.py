@@ -25,6 +25,7 @@ def _data(builder: Builder, node: Node) -> Hardware:
 
 @lowers("MaxPool")
 def max_pool(builder: Builder, node: Node) -> None:
+    """without indices"""
     if len(node.outputs) > 1 and node.outputs[1]:
         raise Obstacle("maxpool-indices", "the indices of a MaxPool are not built: only its first output is")
     value = _data(builder, node)
@@ -40,6 +41,7 @@ def max_pool(builder: Builder, node: Node) -> None:
 
 @lowers("AveragePool")
 def average_pool(builder: Builder, node: Node) -> None:
+    """pads only with count_include_pad = 1"""
     real = _unclipped(builder, node)
     tensor, (height, width, _) = builder.image(real)
     shape = builder.shape(node.outputs[0])

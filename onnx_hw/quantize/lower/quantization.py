@@ -19,6 +19,7 @@ from onnx_hw.quantize.values import Integers, QuantizedConstant, Real, Sum, frac
 
 @lowers("DequantizeLinear")
 def dequantize(builder: Builder, node: Node) -> None:
+    """one scale for data, one or one per channel for constants"""
     scale = builder.constant(node.inputs[1])
     if scale is None:
         raise Obstacle("scale-not-constant", "the scale must be a constant")
@@ -62,6 +63,7 @@ def dequantized_constant(
 
 @lowers("QuantizeLinear")
 def quantize(builder: Builder, node: Node) -> None:
+    """one scale; 2 to 16 bits"""
     total = builder.sums.get(node.inputs[0])
     value = builder.real(node) if total is None else total
     scale = builder.constant(node.inputs[1])
