@@ -21,6 +21,9 @@ from onnx_hw.onnx.unroll_control_flow import unroll
 #: A result larger than this and larger than all its inputs together is left to be computed when the model runs.
 GROWTH_LIMIT = 1 << 20  # bytes
 
+#: Not run here, since they may run for ever: those with few turns have been unrolled before.
+LOOPS = frozenset(("Loop", "Scan"))
+
 
 def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Model:
     """The model with every node whose outputs can be known replaced by constants, and without what nothing needs.
@@ -49,7 +52,7 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
             hidden.update(name for name in node.outputs if name)
             nodes.append(node)
             continue
-        values = _folded(node, known, types)
+        values = None if node.op_type in LOOPS else _folded(node, known, types)
         if values is None:
             nodes.append(node)
             continue
