@@ -27,6 +27,7 @@ from onnx_hw.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.folding_file import read_foldings, to_text
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
+from onnx_hw.onnx.capability import require_capability
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import read
@@ -127,6 +128,7 @@ class Work:
 
     def quantize(self, running: Running) -> None:
         model = self.model
+        require_capability(model)
         if not is_quantized(model):
             data = self._calibration_frames()
             model = insert_quantization(model, calibrate(model, data))
