@@ -22,6 +22,9 @@ def pack(tokens: np.ndarray, bits: int) -> np.ndarray:
 def unpack(payload: np.ndarray, lanes: int, bits: int, signed: bool) -> np.ndarray:
     """Inverse of ``pack``: (tokens, at least ⌈lanes · bits / 8⌉) uint8 to (tokens, lanes) int64."""
     _check(bits)
+    if bits in (8, 16, 32):
+        used = np.ascontiguousarray(payload[:, : lanes * bits // 8])
+        return used.view(f"<{'i' if signed else 'u'}{bits // 8}").astype(np.int64)
     first = np.arange(lanes) * bits
     width = int(first[-1]) // 8 + 8
     padded = np.zeros((payload.shape[0], width), dtype=np.uint8)
