@@ -23,8 +23,8 @@ def unpack(payload: np.ndarray, lanes: int, bits: int, signed: bool) -> np.ndarr
     """Inverse of ``pack``: (tokens, at least ⌈lanes · bits / 8⌉) uint8 to (tokens, lanes) int64."""
     _check(bits)
     if bits in (8, 16, 32):
-        used = np.ascontiguousarray(payload[:, : lanes * bits // 8])
-        return used.view(f"<{'i' if signed else 'u'}{bits // 8}").astype(np.int64)
+        in_bytes = np.ascontiguousarray(payload[:, : lanes * bits // 8])
+        return in_bytes.view(f"<{'i' if signed else 'u'}{bits // 8}").astype(np.int64)
     first = np.arange(lanes) * bits
     width = int(first[-1]) // 8 + 8
     padded = np.zeros((payload.shape[0], width), dtype=np.uint8)
