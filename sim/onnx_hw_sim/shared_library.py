@@ -21,6 +21,9 @@ from onnx_hw_sim.user_cache import exclusively, user_cache
 HERE = Path(__file__).parent
 LIBRARY = "simulation.so"
 
+# A second of yosys makes a fifth of speed; who looks at waves wants every signal to be there.
+OPTIMISATION = "opt -fast; opt_clean"
+OPTIMISATION_FOR_WAVES = "opt_clean"
 # -O3 here is Verilator's own optimisation. Lint is for people who write Verilog.
 VERILATOR_FLAGS = ["-cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "--no-assert"]
 VERILATOR_FLAGS += ["--threads", "1", "-Wno-lint", "-Wno-style", "-Wno-fatal"]
@@ -90,7 +93,7 @@ def build_library(
         if library.exists():
             return library
         (place / "circuit.il").write_text(circuit.rtlil)
-        _write_verilog(place, chain.yosys, on_first_run)
+        _write_verilog(place, chain.yosys, traced, on_first_run)
         _write_cpp(place, chain.verilator, traced)
         (place / "binding.cpp").write_text(binding(circuit, traced))
         runtime = _runtime_objects(chain, traced, jobs)
@@ -154,6 +157,7 @@ def _digest(circuit: Circuit, chain: Toolchain, traced: bool) -> str:
     for part in (
         circuit.rtlil,
         binding(circuit, traced),
+        OPTIMISATION_FOR_WAVES if traced else OPTIMISATION,
         *(f"{name} {version}" for name, version in chain.versions.items()),
         *(VERILATOR_FLAGS + COMMON_FLAGS + CIRCUIT_FLAGS + ONCE_FLAGS),
         (HERE / "driver.cpp").read_text(),
@@ -164,8 +168,9 @@ def _digest(circuit: Circuit, chain: Toolchain, traced: bool) -> str:
     return state.hexdigest()[:20]
 
 
-def _write_verilog(place: Path, yosys: Tool, on_first_run: Callable[[Tool], None] | None) -> None:
-    script = "read_rtlil circuit.il; proc; opt_clean; write_verilog -noattr yosys.v"
+def _write_verilog(place: Path, yosys: Tool, traced: bool, on_first_run: Callable[[Tool], None] | None) -> None:
+    passes = OPTIMISATION_FOR_WAVES if traced else OPTIMISATION
+    script = f"read_rtlil circuit.il; proc; {passes}; write_verilog -noattr yosys.v"
     tools.run(yosys, ["-q", "-p", script], cwd=place, log=place / "yosys.log", on_first_run=on_first_run)
     (place / "circuit.v").write_text(as_constants((place / "yosys.v").read_text()))
 
