@@ -160,6 +160,7 @@ struct Simulation {
 
 }  // namespace
 
+#pragma GCC visibility push(default)  // the rest of the library is nobody's business
 extern "C" {
 
 void* simulation_open(const char* wave_file) { return new Simulation(wave_file); }
@@ -220,6 +221,7 @@ const uint8_t* simulation_payload(void* handle, uint32_t port) {
 const uint8_t* simulation_fires(void* handle) { return static_cast<Simulation*>(handle)->fires.data(); }
 
 }  // extern "C"
+#pragma GCC visibility pop
 
 // Verilator's runtime ends the process on an error (a combinational loop, for one). Here it ends the run.
 void vl_fatal(const char*, int, const char*, const char* message) { throw std::runtime_error(message); }

@@ -33,11 +33,13 @@ VERILATOR_FLAGS += ["--output-split", "3000", "--output-split-cfuncs", "3000"]
 # zig checks for undefined behaviour unless told not to.
 COMMON_FLAGS = ["-std=c++17", "-fPIC", "-w", "-fno-sanitize=undefined"]
 COMMON_FLAGS += ["-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0"]
+# Two circuits in one process must not share what happens to be called the same: a C++ compiler marks static members as
+# unique in the whole process, and the second circuit would compute with the weights of the first.
+COMMON_FLAGS += ["-fvisibility=hidden"]
 # The code of a circuit is one long straight line: -O2 takes three times as long to compile and runs no faster.
 CIRCUIT_FLAGS = ["-O1"]
 ONCE_FLAGS = ["-O0"]  # code that runs once: constructors, initial values
 RUNTIME_FLAGS = ["-O2"]
-WORTH_A_COMPILER = 100_000  # bytes of C++ that compile in about the time the headers take
 USER_HOOKS = ["-DVL_USER_FATAL", "-DVL_USER_STOP", "-DVL_USER_FINISH"]
 
 
@@ -185,16 +187,17 @@ def _write_cpp(place: Path, verilator: Tool, traced: bool) -> None:
 def _compile_circuit(place: Path, chain: Toolchain, traced: bool, jobs: int) -> list[Path]:
     """Every file of the circuit, in as many groups as there are compilers at work, or fewer for a small circuit.
 
-    Each group costs the headers once, which is most of the time of a small file.
+    Each group costs the headers once, which is most of the time of a small file: so many bytes of C++ compile in about
+    the time the headers take.
     """
     files = [place / "binding.cpp", *sorted((place / "cpp").glob("*.cpp"))]
     once = [file for file in files if "__Slow" in file.name]
     commands, objects = [], []
-    for kind, flags, members in (
-        ("circuit", CIRCUIT_FLAGS, [file for file in files if file not in once]),
-        ("once", ONCE_FLAGS, once),
+    for kind, flags, worth_a_compiler, members in (
+        ("circuit", CIRCUIT_FLAGS, 100_000, [file for file in files if file not in once]),
+        ("once", ONCE_FLAGS, 1_000_000, once),
     ):
-        for number, group in enumerate(_groups(members, jobs)):
+        for number, group in enumerate(_groups(members, jobs, worth_a_compiler)):
             source, target = place / f"{kind}{number}.cpp", place / f"{kind}{number}.o"
             source.write_text("".join(f'#include "{file.relative_to(place)}"\n' for file in group))
             include = [f"-I{place}", f"-I{place / 'cpp'}", f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
@@ -204,10 +207,10 @@ def _compile_circuit(place: Path, chain: Toolchain, traced: bool, jobs: int) -> 
     return objects
 
 
-def _groups(files: list[Path], most: int) -> list[list[Path]]:
-    """The files in at most ``most`` groups of about equal size, each worth a compiler of its own."""
+def _groups(files: list[Path], most: int, least_bytes: int) -> list[list[Path]]:
+    """The files in at most ``most`` groups of about equal size, of ``least_bytes`` or more if there are several."""
     sizes = {file: file.stat().st_size for file in files}
-    count = max(1, min(most, sum(sizes.values()) // WORTH_A_COMPILER))
+    count = max(1, min(most, sum(sizes.values()) // least_bytes))
     groups: list[list[Path]] = [[] for _ in range(count)]
     for file in sorted(files, key=lambda file: (-sizes[file], file.name)):
         min(groups, key=lambda group: sum(sizes[f] for f in group)).append(file)
