@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_hw_sim import stalls
+from onnx_hw_sim import shared_library, stalls
 from onnx_hw_sim.circuit import Recording, Simulator, Stimulus, Stream
 from onnx_hw_sim.compiled import CompiledSimulator, SimulationBroken
 from onnx_hw_sim.interpreted import InterpretedSimulator
 from onnx_hw_sim.shared_library import LIBRARY
+from onnx_hw_sim.tools import ToolFailed
 from tests.sim.circuits import RING, Adder, Lookup
 
 ADDER = Adder(lanes=3, bits=8, depth=4)
@@ -192,6 +193,33 @@ def test_an_equal_circuit_is_not_compiled_again(engines, compiled_in: Path) -> N
     assert again.library == library
     assert library.stat().st_mtime_ns == before
     assert library.name == LIBRARY
+
+
+def test_two_builds_of_one_circuit_at_once_do_the_work_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    circuit = Adder(lanes=1, bits=2).circuit()
+    linked: list[Path] = []
+    link = shared_library._link
+
+    def counted(place: Path, *rest: object) -> None:
+        linked.append(place)
+        link(place, *rest)
+
+    monkeypatch.setattr(shared_library, "_link", counted)
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(lambda _: CompiledSimulator.build(circuit, tmp_path), range(2))
+    assert one.library == other.library
+    assert linked == [one.library.parent]
+
+
+def test_a_failed_tool_leaves_a_log_and_no_library(tmp_path: Path) -> None:
+    good = Adder(lanes=1, bits=2).circuit()
+    broken = replace(good, rtlil=good.rtlil.replace("module \\top\n", "module \\other\n"))
+    with pytest.raises(ToolFailed) as caught:
+        CompiledSimulator.build(broken, tmp_path)
+    assert caught.value.tool == "verilator"
+    assert caught.value.log.is_file()
+    assert any("top" in line for line in caught.value.last_lines)
+    assert not list(tmp_path.rglob(LIBRARY))
 
 
 @pytest.mark.slow  # zig's first call compiles its C++ library, a minute or so
