@@ -182,3 +182,11 @@ def test_stages_are_told_in_order(tmp_path: Path) -> None:
     assert [running.stage for running in progress.stages] == list(Stage)[:4]
     assert all(running.fact for running in progress.stages)
     assert isinstance(report.Report, type)
+
+
+def test_designs_in_one_process_keep_their_own_weights() -> None:
+    """Compiled circuits are loaded side by side; what is called the same in two of them must not be shared."""
+    network = flow.quantize(flow.load(DIGITS / "digits.onnx"))
+    for multipliers in (11, 20, 30):
+        proof = flow.simulate(flow.schedule(network, multipliers=multipliers))
+        assert proof.agrees, proof.runs[0].difference
