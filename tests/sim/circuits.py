@@ -91,17 +91,16 @@ class Lookup(wiring.Component):
     ``y`` is 70 bits of that and one bit of a memory of bits; a token every third cycle.
     """
 
-    ROM = tuple((0x123456789ABCDEF01 * k) % (1 << 70) for k in range(37))
-    RAM = tuple((0xFEDCBA98765432101 * k) % (1 << 70) for k in range(37))
-    BITS = tuple(k % 3 == 1 for k in range(37))
-
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 1) -> None:
+        self.rom = tuple((0x123456789ABCDEF01 * (k + seed)) % (1 << 70) for k in range(37))
+        self.ram = tuple((0xFEDCBA98765432101 * (k + seed)) % (1 << 70) for k in range(37))
+        self.bits = tuple((k + seed) % 3 == 1 for k in range(37))
         self.a, self.y = Stream("a", 1, 6, signed=False), Stream("y", 2, 36, signed=False)
         super().__init__(stream_ports(self.a, In) | stream_ports(self.y, Out))
 
     def elaborate(self, _platform: object) -> Module:
         m = Module()
-        contents = {"rom": (70, self.ROM), "ram": (70, self.RAM), "bit": (1, self.BITS), "blank": (1, ())}
+        contents = {"rom": (70, self.rom), "ram": (70, self.ram), "bit": (1, self.bits), "blank": (1, ())}
         memories = {name: Memory(shape=w, depth=37, init=init) for name, (w, init) in contents.items()}
         for name, memory in memories.items():
             m.submodules[name] = memory
@@ -120,12 +119,11 @@ class Lookup(wiring.Component):
     def circuit(self) -> Circuit:
         return Circuit(as_rtlil(self), (self.a,), (self.y,))
 
-    @classmethod
-    def golden(cls, addresses: list[int]) -> list[int]:
-        ram, results = list(cls.RAM), []
+    def golden(self, addresses: list[int]) -> list[int]:
+        ram, results = list(self.ram), []
         for a in addresses:
-            ram[a] ^= cls.ROM[a]
-            results.append(ram[a] | cls.BITS[a] << 70)
+            ram[a] ^= self.rom[a]
+            results.append(ram[a] | self.bits[a] << 70)
         return results
 
 

@@ -112,16 +112,35 @@ def test_payloads_of_thousands_of_bits(engines) -> None:
     assert_same(*seen)
 
 
-def test_memories_begin_with_what_the_circuit_says(engines) -> None:
-    addresses = np.random.default_rng(3).integers(0, 37, (200, 1))
-    given_ = Stimulus({"a": addresses}, {"a": stalls.at_once(200)}, {"y": stalls.always()}, {"y": 200}, cycles=2000)
-    lookup = Lookup()
-    golden = [[value & (1 << 36) - 1, value >> 36] for value in Lookup.golden(addresses[:, 0].tolist())]
+@pytest.mark.parametrize("seed", [1, 2])
+def test_memories_begin_with_what_the_circuit_says(engines, seed: int) -> None:
+    lookup = Lookup(seed)
+    given_ = lookup_stimulus(seed)
+    golden = lookup_golden(lookup, given_)
     seen = [simulator.run(given_) for simulator in engines(lookup)]
     assert seen[0].tokens["y"].tolist() == golden
     assert_same(*seen)
     # All were recognised: otherwise large memories would compile for minutes, and nothing else would tell.
     assert "initial begin" not in (engines(lookup)[0].library.parent / "circuit.v").read_text()
+
+
+def test_circuits_in_one_process_keep_their_own_memories(compiled_in: Path) -> None:
+    # Compiled and loaded before the first of them runs; they differ in the contents of memories of the same names.
+    lookups = [Lookup(seed) for seed in (1, 2)]
+    simulators = [CompiledSimulator.build(lookup.circuit(), compiled_in) for lookup in lookups]
+    for lookup, simulator in zip(lookups * 2, simulators * 2, strict=True):
+        given_ = lookup_stimulus(seed=3)
+        assert simulator.run(given_).tokens["y"].tolist() == lookup_golden(lookup, given_)
+
+
+def lookup_stimulus(seed: int) -> Stimulus:
+    addresses = np.random.default_rng(seed).integers(0, 37, (200, 1))
+    return Stimulus({"a": addresses}, {"a": stalls.at_once(200)}, {"y": stalls.always()}, {"y": 200}, cycles=2000)
+
+
+def lookup_golden(lookup: Lookup, given_: Stimulus) -> list[list[int]]:
+    """The 72 bits of a token as two lanes of 36."""
+    return [[value & (1 << 36) - 1, value >> 36] for value in lookup.golden(given_.tokens["a"][:, 0].tolist())]
 
 
 def test_a_deadlock_is_told_from_a_slow_outside(engines) -> None:
