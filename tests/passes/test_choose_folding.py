@@ -81,8 +81,6 @@ def test_forks_give_every_tensor_one_consumer() -> None:
     network = insert_forks(residual())
     for tensor in network.tensors:
         assert len(network.consumers(tensor)) + sum(b.tensor == tensor for b in network.outputs) <= 1
-    design = Sketch()
-    del design
     frames = {"x": np.arange(16).reshape(1, 2, 2, 4)}
     plain, forked = every_tensor(residual(), frames), every_tensor(network, frames)
     assert np.array_equal(plain["most.o"], forked["most.o"])
