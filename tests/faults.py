@@ -1,0 +1,86 @@
+"""Cores to be broken on purpose: a case of each that shows every fault, and what a fault is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from drawn import ByArithmetic, Case
+from networks import alone, prove
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.gearbox import Gearbox
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.window import Window
+from onnx_hw.prove import Run
+
+IMAGE = Tensor((4, 4, 4), Int(8))
+TALL = Tensor((5, 4, 4), Int(8))
+COLUMN = Tensor((9, 1, 2), Int(8))
+SIXTEENTHS = tuple(Fraction(k, 16) for k in (1, 2, 1, 4))  # every step is a tie
+WEIGHTS = np.random.default_rng(0).integers(-128, 128, (5, 4))
+KERNELS = np.random.default_rng(0).integers(-128, 128, (4, 2, 2))
+
+CASES = {
+    "window": Case(Window(IMAGE, (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=16), Folding(4, 4), depth=2),
+    "pool": Case(Pool(TALL, "sum", (2, 2), (2, 2), (0, 0, 1, 1), capacity=8), Folding(4, 2), depth=2, seed=1),
+    "depthwise": Case(
+        Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8), Folding(4, 2), depth=2, seed=1
+    ),
+    "reduce": Case(Reduce(Tensor((1, 2, 6), Int(8)), "sum"), Folding(2, 2), depth=2, seed=3),
+    "matmul": Case(MatMul(IMAGE, WEIGHTS), Folding(2, 2), depth=2),
+    "gearbox": Case(Gearbox(Tensor((2, 2, 12), Int(8))), Folding(3, 4), depth=2),
+    "requantize": Case(ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), -8, 7, 0, Int(4)), Folding(2, 2), depth=2),
+    "fork": Case(Fork(IMAGE), Folding(2, 2), depth=2),
+    "add": Case(Add(IMAGE, IMAGE, (7, -3)), Folding(2, 2), depth=2),
+}
+EVERY = tuple(CASES)
+CASES |= {  # an operation reads what was written one cycle before and is overwritten one cycle later
+    "narrow window": Case(Window(COLUMN, (3, 1), capacity=4), Folding(2, 6), depth=9),
+    "narrow pool": Case(Pool(COLUMN, "max", (1, 1), capacity=2), Folding(2, 2), depth=9),
+    "narrow depthwise": Case(Depthwise(COLUMN, KERNELS[:2, :1, :1], capacity=2), Folding(2, 2), depth=9),
+}
+BUFFERS = ("window", "pool", "depthwise", "gearbox")
+SLIDING = ("window", "pool", "depthwise")
+NARROW = ("narrow window", "narrow pool", "narrow depthwise")
+ACCUMULATORS = ("pool", "depthwise", "reduce", "matmul")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A patch of the circuit, or of a constant of the law; the product has no hooks for it.
+
+    Attributes:
+        apply: breaks what is built from now on.
+        cores: names of the cases that it must break.
+    """
+
+    name: str
+    apply: Callable[[pytest.MonkeyPatch], None]
+    cores: tuple[str, ...] = EVERY
+
+    def check(self, name: str, patch: pytest.MonkeyPatch) -> None:
+        """The proof sees it in a case."""
+        self.apply(patch)
+        run = prove_case(CASES[name])
+        assert run.mismatches or run.firing_mismatches, "the proof does not see the fault"
+
+
+def prove_case(case: Case) -> Run:
+    lanes = case.folding.in_lanes, case.folding.out_lanes
+    return prove(alone(case.operator, lanes, case.depth), frames=case.frames, seed=case.seed)
+
+
+def each_in_its_cores(faults: list[Fault]) -> list[object]:
+    """Parameters (fault, name of a case) of a test."""
+    return [pytest.param(fault, name, id=f"{name}: {fault.name}") for fault in faults for name in fault.cores]

@@ -1,0 +1,193 @@
+"""Deliberate faults of single cores, their buffers, constants and arithmetic: the proof must see each of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from faults import CASES, NARROW, SLIDING, Fault, each_in_its_cores, prove_case
+from onnx_hw_rtl import add, depthwise, engine, gearbox, matmul, reduce, requantize, sliding
+
+# ---- shared buffers -----------------------------------------------------------------------------------------------
+
+
+def needs_differ(by: int) -> Callable[[pytest.MonkeyPatch], None]:
+    """A window waits for one beat more, or less, than it touches."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = sliding.SlidingBuffer._needed
+        patch.setattr(sliding.SlidingBuffer, "_needed", lambda self, row, column: original(self, row, column) + by)
+
+    return apply
+
+
+def in_a_taller_image(method: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """The last row is off by one: a method of the buffer believes that there is another."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = getattr(sliding.SlidingBuffer, method)
+
+        def taller(self: Any, axis: int) -> Any:
+            geometry = self.geometry
+            (height, width, channels), (top, left, bottom, right) = geometry.shape, geometry.pads
+            shape, pads = (height + 1, width, channels), (top, left, bottom - 1, right)
+            self.geometry = replace(geometry, shape=shape, pads=pads)
+            try:
+                return original(self, axis)
+            finally:
+                self.geometry = geometry
+
+        patch.setattr(sliding.SlidingBuffer, method, taller)
+
+    return apply
+
+
+def writes_in_stage(stage: int) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda patch: patch.setattr(sliding.SlidingBuffer, "WRITE_STAGE", stage)
+
+
+def fetches_swapped_lanes(patch: pytest.MonkeyPatch) -> None:
+    original = sliding.SlidingBuffer._fetch
+
+    def fetch(self: Any, source: Any) -> Any:
+        first, second, *others = original(self, source)
+        return [second, first, *others]
+
+    patch.setattr(sliding.SlidingBuffer, "_fetch", fetch)
+
+
+def ring_of_one_block_less(patch: pytest.MonkeyPatch) -> None:
+    original = gearbox._blocks_touched
+    patch.setattr(gearbox, "_blocks_touched", lambda *arguments: original(*arguments) - 1)
+
+
+# ---- constants ----------------------------------------------------------------------------------------------------
+
+
+def one_weight_is_wrong(patch: pytest.MonkeyPatch) -> None:
+    original = matmul.MatMul.__init__
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        self.weights[3, 1] ^= 1
+
+    patch.setattr(matmul.MatMul, "__init__", init)
+
+
+def one_kernel_weight_is_wrong(patch: pytest.MonkeyPatch) -> None:
+    """The last tap of the last channel."""
+    original = depthwise.Depthwise.__init__
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        self.weights[3, 3] ^= 1
+
+    patch.setattr(depthwise.Depthwise, "__init__", init)
+
+
+def weights_of_the_neighbour(patch: pytest.MonkeyPatch) -> None:
+    """Two lanes have changed their weights."""
+    original = depthwise.Depthwise._weights
+
+    def weights(self: Any, *arguments: Any) -> Any:
+        first, second, *others = original(self, *arguments)
+        return [second, first, *others]
+
+    patch.setattr(depthwise.Depthwise, "_weights", weights)
+
+
+def weights_come_late(patch: pytest.MonkeyPatch) -> None:
+    """Beside the element of the next tap."""
+    original = depthwise.Depthwise._weights
+    patch.setattr(
+        depthwise.Depthwise,
+        "_weights",
+        lambda self, m, reader: [engine.delayed(m, weight, 1, "late") for weight in original(self, m, reader)],
+    )
+
+
+def requantizes_with(change: Callable[[Any], dict[str, Any]]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Other constants than those that were proven."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = requantize.Requantize.__init__
+
+        def init(self: Any, arithmetic: Any, **named: Any) -> None:
+            original(self, replace(arithmetic, **change(arithmetic)), **named)
+
+        patch.setattr(requantize.Requantize, "__init__", init)
+
+    return apply
+
+
+def one_addend_is_wrong(arithmetic: requantize.MultiplyAddShift) -> dict[str, Any]:
+    addends = list(arithmetic.addends)
+    addends[3] += 1 << (arithmetic.shift - 1)
+    return {"addends": addends}
+
+
+def one_pixel_less(patch: pytest.MonkeyPatch) -> None:
+    original = reduce.Reduce.__init__
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named | {"pixels": named["pixels"] - 1})
+
+    patch.setattr(reduce.Reduce, "__init__", init)
+
+
+def adds_with(*digits: tuple[tuple[int, int], ...]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Other factors; as many digits, so that the timing stays."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = add.Add.__init__
+
+        def init(self: Any, *arguments: Any, **named: Any) -> None:
+            original(self, *arguments, **named | {"digits": digits})
+
+        patch.setattr(add.Add, "__init__", init)
+
+    return apply
+
+
+# ---- the list -----------------------------------------------------------------------------------------------------
+
+
+FAULTS = [
+    Fault("a window waits for a beat too many", needs_differ(+1), SLIDING),
+    Fault("a window does not wait for its last beat", needs_differ(-1), SLIDING),
+    Fault("the padding begins a row too late", in_a_taller_image("_inside"), SLIDING),
+    Fault("the last row waits for a row that is not there", in_a_taller_image("_last_touched"), SLIDING),
+    Fault("two lanes of the window are swapped", fetches_swapped_lanes, SLIDING),
+    Fault("a beat is written after it is read", writes_in_stage(4), NARROW),
+    Fault("a beat is overwritten before it is read", writes_in_stage(1), NARROW),
+    Fault("the ring is a block too short", ring_of_one_block_less, ("gearbox",)),
+    Fault("one weight of one lane is wrong", one_weight_is_wrong, ("matmul",)),
+    Fault("one weight of one lane is wrong", one_kernel_weight_is_wrong, ("depthwise",)),
+    Fault("two lanes have each other's weights", weights_of_the_neighbour, ("depthwise",)),
+    Fault("the weights come one cycle late", weights_come_late, ("depthwise",)),
+    Fault(
+        "ties go to the odd neighbour", requantizes_with(lambda a: {"tie_parity": 1 - a.tie_parity}), ("requantize",)
+    ),
+    Fault("the result saturates too late", requantizes_with(lambda a: {"high": a.high + 1}), ("requantize",)),
+    Fault("one channel's addend is wrong", requantizes_with(one_addend_is_wrong), ("requantize",)),
+    Fault("a digit of a factor has the wrong sign", adds_with(((1, 3), (1, 0)), ((-1, 2), (1, 0))), ("add",)),
+    Fault("a digit of a factor has the wrong weight", adds_with(((1, 3), (-1, 0)), ((-1, 2), (1, 1))), ("add",)),
+    Fault("the last pixel belongs to the next frame", one_pixel_less, ("reduce",)),
+]
+
+
+@pytest.mark.parametrize(("fault", "name"), each_in_its_cores(FAULTS))
+def test_fault_is_caught(fault: Fault, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault.check(name, monkeypatch)
+
+
+def test_a_wrong_value_is_told_in_the_words_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensor, frame, row, column, channel: output 3 is lane 1 of the second group."""
+    one_weight_is_wrong(monkeypatch)
+    run = prove_case(CASES["matmul"])
+    assert run.firing_mismatches == 0
+    assert re.fullmatch(r"node\.o\[0, 0, 0, 3\]: golden -?\d+, circuit -?\d+, cycle \d+", str(run.difference))
