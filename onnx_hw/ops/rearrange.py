@@ -1,0 +1,163 @@
+"""Rearrange: ``result.flat[k] = operand.flat[source[k]]``: all that moves data and computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.rearrange_plan import Plan, Walk, places, plan
+from onnx_hw.ops.schedule import Engine, Loops, Schedule, SharedBuffer
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Rearrange(Operator):
+    """Elements of a frame in another order: each may be used many times or never, or be a constant.
+
+    It stands for Transpose, Reshape, Pad, Slice, Split, nearest Resize, DepthToSpace, SpaceToDepth, Expand, Gather with
+    constant indices, and for any chain of them.
+
+    The reader's operations are cut into *turns* (rows of the result, where that is a good cut). All operations of a
+    turn wait for the last beat that it or an earlier turn reads; beats are given back, in order, at the end of a turn.
+
+    Attributes:
+        operand: what is rearranged.
+        shape: (height, width, channels) of the result.
+        source: (size of the result,) int64: per element, in stream order, its flat index in the operand, or -1.
+        fill: the value where ``source`` is -1.
+        capacity: beats of the buffer; None for as many as full rate asks for.
+    """
+
+    operand: Tensor
+    shape: tuple[int, int, int]
+    source: np.ndarray = field(repr=False)
+    fill: int = 0
+    capacity: int | None = None
+
+    LATENCY = 7
+
+    def __post_init__(self) -> None:
+        size = int(np.prod(self.shape, dtype=np.int64))
+        if min(self.shape) < 1 or self.source.shape != (size,):
+            raise ValueError(f"a source of shape {self.source.shape} does not make a result of shape {self.shape}")
+        if self.source.min() < -1 or self.source.max() >= self.operand.size:
+            raise ValueError(f"every source must be -1 or in 0..{self.operand.size - 1}")
+        if self.source.max() < 0:
+            raise ValueError("a result that reads no element of its operand would never wait for a frame")
+        dtype = self.operand.dtype
+        if self._fills and not dtype.min <= self.fill <= dtype.max:
+            raise ValueError(f"the fill {self.fill} does not fit {dtype}")
+        if self.capacity is not None and self.capacity < 1:
+            raise ValueError(f"the buffer must hold at least one beat, not {self.capacity}")
+
+    @property
+    def _fills(self) -> bool:
+        return bool(self.source.min() < 0)
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def results(self) -> tuple[Tensor, ...]:
+        low, high = self.operand.range
+        if self._fills:
+            low, high = min(low, self.fill), max(high, self.fill)
+        return (Tensor(self.shape, self.operand.dtype, low, high),)
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        (operand,) = arrays
+        frames = len(operand)
+        with_fill = np.column_stack([operand.reshape(frames, -1), np.full(frames, self.fill)])  # index -1 is the fill
+        return (with_fill[:, self.source].reshape(frames, *self.shape),)
+
+    @cached_property
+    def _plans(self) -> dict[Folding, Plan]:
+        return {}
+
+    def plan(self, folding: Folding) -> Plan:
+        """The loops of the reader; they do not depend on the capacity."""
+        if folding not in self._plans:
+            beats, lanes = places(self.source, self.operand.shape, self.shape, folding.in_lanes, folding.out_lanes)
+            walk = Walk(beats, lanes, self.operand.beats(folding.in_lanes), self.operand.dtype.bits)
+            natural = (self.shape[0], self.shape[1], -(-self.shape[2] // folding.out_lanes))
+            self._plans[folding] = plan(walk, natural)
+        return self._plans[folding]
+
+    def live_capacity(self, folding: Folding) -> int:
+        """The least number of beats with which the reader never waits for one that has no room."""
+        return self.plan(folding).turns.live_capacity
+
+    def stored_beats(self, folding: Folding) -> int:
+        """Capacity of the buffer."""
+        return self.plan(folding).turns.rate_capacity if self.capacity is None else self.capacity
+
+    def cycles(self, folding: Folding) -> int:
+        (result,) = self.results()
+        return max(self.operand.beats(folding.in_lanes), result.beats(folding.out_lanes))
+
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        """The neighbours' lanes where they keep up; else the least that do, and wider ones that cut pixels evenly."""
+        (result,) = self.results()
+        beats_in, beats_out = interval // self.operand.pixels, interval // result.pixels
+        if not beats_in or not beats_out:
+            return
+        entries = _widths(self.operand.channels, -(-self.operand.channels // beats_in), in_lanes, out_lanes)
+        exits = _widths(result.channels, -(-result.channels // beats_out), out_lanes, in_lanes)
+        yield from (Folding(entry, leaving) for entry in entries for leaving in exits)
+
+    def schedule(self, folding: Folding) -> Schedule:
+        one = self.plan(folding)
+        nest = Loops(outer=one.loops[0], middle=one.loops[1], inner=one.loops[2])
+        beats = self.operand.beats(folding.in_lanes)
+        released = np.concatenate([[0], one.turns.released])
+        return Schedule(
+            (
+                Engine("writer", beats, 0, pops={"i": np.arange(beats)}),
+                Engine("reader", nest.operations, self.LATENCY, pushes={"o": nest.all()}),
+            ),
+            SharedBuffer(
+                "writer",
+                "reader",
+                self.stored_beats(folding),
+                one.turns.needs[nest.outer],
+                released[nest.outer + nest.last("middle", "inner")],
+            ),
+        )
+
+    def resources(self, folding: Folding) -> Resources:
+        return self.plan(folding).resources(self.stored_beats(folding))
+
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        from onnx_hw_rtl.rearrange import Rearrange as Circuit
+
+        return Circuit(
+            self.source,
+            in_shape=self.operand.shape,
+            out_shape=self.shape,
+            loops=self.plan(folding).loops,
+            bits=self.operand.dtype.bits,
+            signed=self.operand.dtype.signed,
+            in_lanes=folding.in_lanes,
+            out_lanes=folding.out_lanes,
+            capacity=self.stored_beats(folding),
+            fill=self.fill,
+            depth=depths["o"],
+        )
+
+    def __repr__(self) -> str:
+        return "Rearrange"
+
+
+def _widths(channels: int, least: int, wanted: int | None, beside: int | None) -> list[int]:
+    """Lanes of one side worth trying: the wanted, or the least, the least divisor, and those of the other side."""
+    if wanted and least <= wanted <= channels:
+        return [wanted]
+    divisor = next(lanes for lanes in range(least, channels + 1) if channels % lanes == 0)
+    return sorted({least, divisor, *([beside] if beside and least <= beside <= channels else [])})

@@ -1,0 +1,290 @@
+"""How a rearrangement walks over its result: loops whose tables are small, and what each turn of them waits for.
+
+Output beats are numbered in stream order, 0 .. n - 1. Any three factors of n are loops over them, (rows, columns, beats
+of a pixel) being the natural ones. Loops *separate* the data when the stored beat that an operation reads is the sum of
+three numbers, one per loop; then three short tables replace one of n words. (1, 1, n) always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from onnx_hw.ops.operator import Resources
+from onnx_hw.ops.sliding import ring_blocks
+
+FILL, UNUSED = -1, -2
+"""Instead of a stored beat: the lane gets a constant; the lane is behind the last channel of its pixel."""
+
+Loops = tuple[int, int, int]
+
+DEEPEST_IN_LOGIC = 256
+"""Words of a table made of look-up tables."""
+
+MOST_COMBINATIONS = 10
+"""Bits that choose what a beat is made of, when more than one loop has a say."""
+
+CANDIDATES = 12
+"""Loops whose cost is computed, those with the shortest tables."""
+
+LUTS_PER_BLOCK = 400
+
+
+def places(
+    source: np.ndarray, given: tuple[int, int, int], made: tuple[int, int, int], in_lanes: int, out_lanes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(operations, out_lanes) twice: the stored beat each lane comes from (or FILL, UNUSED), and its lane there."""
+    channels, per_pixel = made[2], -(-made[2] // out_lanes)
+    flat = np.full((made[0] * made[1], per_pixel * out_lanes), UNUSED, dtype=np.int64)
+    flat[:, :channels] = source.reshape(-1, channels)
+    flat = flat.reshape(-1, out_lanes)
+    pixel, channel = flat // given[2], flat % given[2]
+    beats = pixel * -(-given[2] // in_lanes) + channel // in_lanes
+    return np.where(flat < 0, flat, beats), np.where(flat < 0, flat, channel % in_lanes)
+
+
+@dataclass(frozen=True)
+class Port:
+    """Output lanes that always come out of the same stored beat: one copy of the ring, one address.
+
+    Attributes:
+        beats: (operations,) the beat that is read, negative where none is.
+        stored: lanes of a beat that some output lane wants.
+    """
+
+    beats: np.ndarray
+    stored: frozenset[int]
+
+
+def ports(beats: np.ndarray, lanes: np.ndarray) -> list[Port]:
+    """Lane by lane: to the first port that agrees, else to a new one. Lanes that are always constant have none."""
+    found: list[Port] = []
+    for stream, lane in zip(beats.T, lanes.T, strict=True):
+        real = stream >= 0
+        if not real.any():
+            continue
+        wanted = frozenset(np.unique(lane[real]).tolist())
+        for k, port in enumerate(found):
+            if np.array_equal(stream[both := real & (port.beats >= 0)], port.beats[both]):
+                merged = np.maximum(port.beats, stream)
+                found[k] = Port(merged, port.stored | wanted)
+                break
+        else:
+            found.append(Port(np.maximum(stream, FILL), wanted))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """All that a folding asks for, whatever the loops.
+
+    Attributes:
+        beats, lanes: see ``places``.
+        stored: beats of the operand.
+        bits: of an element.
+    """
+
+    beats: np.ndarray
+    lanes: np.ndarray
+    stored: int
+    bits: int
+
+    @property
+    def operations(self) -> int:
+        return len(self.beats)
+
+    @cached_property
+    def ports(self) -> list[Port]:
+        return ports(self.beats, self.lanes)
+
+    @cached_property
+    def patterns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Distinct rows of ``lanes``: what a beat is made of; and which of them each operation has."""
+        rows, index = np.unique(self.lanes, axis=0, return_inverse=True)
+        return rows, index.reshape(-1)
+
+    @cached_property
+    def choices(self) -> int:
+        """Bits that choose a pattern: lanes that change together share them."""
+        columns = [column for column in self.patterns[0].T if len(set(column.tolist()) - {UNUSED}) > 1]
+        return sum(max(labels).bit_length() for labels in {_numbered(column) for column in columns})
+
+    @cached_property
+    def selected(self) -> int:
+        """Inputs of the multiplexers, all lanes together, beyond the first of each lane."""
+        return sum(max(0, len(set(column.tolist()) - {UNUSED}) - 1) for column in self.patterns[0].T)
+
+    def turns(self, count: int) -> Turns:
+        """Of an outer loop of ``count`` turns."""
+        last = self.beats.reshape(count, -1).max(axis=1)
+        first = np.where(self.beats < 0, self.stored, self.beats).reshape(count, -1).min(axis=1)
+        later = np.minimum.accumulate(np.append(first[1:], self.stored)[::-1])[::-1]
+        return Turns(np.maximum.accumulate(np.maximum(last, -1)), later, self.operations // count, self.stored)
+
+    def classes(self, loops: Loops) -> tuple[int, int, int]:
+        """Per loop, how many kinds of turns there are as far as patterns go."""
+        if not self.choices:
+            return 1, 1, 1
+        grid = self.patterns[1].reshape(loops)
+        return tuple(len(np.unique(np.moveaxis(grid, axis, 0).reshape(n, -1), axis=0)) for axis, n in enumerate(loops))  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What each turn of the outer loop waits for, all its operations alike, and what has been given back after it.
+
+    Attributes:
+        needs: (turns,) the last beat that this turn or one before it reads, -1 if none.
+        released: (turns,) beats that no later turn reads, as a prefix; all of them after the last turn.
+        operations: of a turn.
+        stored: beats of the operand.
+    """
+
+    needs: np.ndarray
+    released: np.ndarray
+    operations: int
+    stored: int
+
+    @property
+    def kept_from(self) -> np.ndarray:
+        """The first beat that is still held during each turn."""
+        return np.concatenate([[0], self.released[:-1]])
+
+    @property
+    def live_capacity(self) -> int:
+        return max(1, int(np.max(self.needs + 1 - self.kept_from)))
+
+    @property
+    def rate_capacity(self) -> int:
+        """Beats with which neither engine waits at the interval of the busier one; a power of two, as memory is.
+
+        Enough is what admits one schedule without a pause: beat b is written in cycle b · I // N, operation k fires in
+        cycle d + k · I // n, with d the least that lets no turn begin before its last beat is there. Then, before the
+        end of each turn, the writer must have had room for all it wrote. Beside that, a turn finds room to the end of
+        what the next one reads, so that bursts do.
+        """
+        turns, stored = len(self.needs), self.stored
+        n = turns * self.operations
+        interval = max(n, stored)
+        begins = np.arange(turns) * self.operations * interval // n
+        ends = ((np.arange(turns) + 1) * self.operations - 1) * interval // n
+        waits = self.needs >= 0
+        delay = int(np.max((self.needs * interval // stored + 1 - begins)[waits]))
+        evenly = -(-(delay + ends + 1) * stored // interval) - self.kept_from
+        following = np.append(self.needs[1:], stored + self.needs[0]) + 1 - self.kept_from
+        return 1 << (max(2, int(evenly.max()), int(following.max())) - 1).bit_length()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The loops of a folding and their cost.
+
+    Attributes:
+        loops: outer, middle, inner; their product is the number of output beats.
+        turns: of the outer loop.
+        tables: LUTs and block RAMs of what says where data lie.
+    """
+
+    walk: Walk
+    loops: Loops
+    turns: Turns
+    tables: Resources
+
+    def resources(self, capacity: int) -> Resources:
+        """With a ring of ``capacity`` beats."""
+        walk = self.walk
+        address = (max(2, capacity) - 1).bit_length()
+        used = Resources(lut=190 + walk.bits * walk.selected // 2)
+        for port in walk.ports:
+            width = walk.bits * len(port.stored)
+            blocks = ring_blocks(width, capacity, 1)
+            memory = 0 if blocks else -(-width // 4) * -(-capacity // 16) * 6
+            used += Resources(lut=memory + 2 * address, bram=blocks)
+        return used + self.tables
+
+
+def plan(walk: Walk, natural: Loops) -> Plan:
+    """The cheapest of the loops that separate the data; the natural ones where they do and have many turns."""
+    found = []
+    for loops in _candidates(walk.operations, natural):
+        tables = _tables(walk, loops)
+        if tables is None:
+            continue
+        one = Plan(walk, loops, walk.turns(loops[0]), tables)
+        if loops == natural and 8 <= loops[0] <= DEEPEST_IN_LOGIC:
+            return one
+        found.append(one)
+        if len(found) == CANDIDATES:
+            break
+    found.append(Plan(walk, last := (1, 1, walk.operations), walk.turns(1), _tables(walk, last) or Resources()))
+
+    def cost(one: Plan) -> int:
+        used = one.resources(one.turns.rate_capacity)
+        return used.lut + LUTS_PER_BLOCK * used.bram
+
+    return min(found, key=cost)
+
+
+def _candidates(operations: int, natural: Loops) -> Iterator[Loops]:
+    """The natural loops, then all others, those with short tables first."""
+    yield natural
+    divisors = [d for d in range(1, operations + 1) if operations % d == 0]
+    triples = [(a, b, operations // a // b) for a in divisors for b in divisors if operations // a % b == 0]
+    yield from sorted((t for t in triples if t != natural), key=lambda t: (sum(t), t))
+
+
+def _tables(walk: Walk, loops: Loops) -> Resources | None:
+    """What tells where data lie costs; None unless the loops separate it."""
+    parts = []
+    for port in walk.ports:
+        if (split := separate(port, loops)) is None:
+            return None
+        parts.append(split)
+    classes = walk.classes(loops)
+    wide = [(count - 1).bit_length() for count in classes]
+    several = sum(count > 1 for count in classes) > 1
+    if several and sum(wide) > MOST_COMBINATIONS:
+        return None
+    used = _table(walk.choices, 1 << sum(wide)) if several else Resources()
+    address = max(1, (walk.turns(loops[0]).rate_capacity - 1).bit_length())
+    for axis, length in enumerate(loops):
+        distinct = {split[axis].tobytes() for split in parts if split[axis].any()}
+        chosen = wide[axis] if several else walk.choices if classes[axis] > 1 else 0
+        used += _table(len(distinct) * address + chosen, length)
+    steps = walk.turns(loops[0])
+    changes = sum(_irregular(np.diff(values, prepend=0)) for values in (steps.needs, steps.released))
+    return used + Resources(lut=2 * changes)
+
+
+def separate(port: Port, loops: Loops) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Three tables whose sum is the beat that is read, wherever one is; None if there are none."""
+    grid = port.beats.reshape(loops)
+    real = grid >= 0
+    r, c, b = np.unravel_index(int(real.argmax()), loops)
+    outer = np.where(real[:, c, b], grid[:, c, b] - grid[r, c, b], 0)
+    middle = np.where(real[r, :, b], grid[r, :, b] - grid[r, c, b], 0)
+    inner = np.where(real[r, c, :], grid[r, c, :], 0)
+    total = outer[:, None, None] + middle[:, None] + inner
+    return (outer, middle, inner) if np.array_equal(total[real], grid[real]) else None
+
+
+def _numbered(column: np.ndarray) -> tuple[int, ...]:
+    """Distinct entries in the order of their first appearance: alike for columns that change together."""
+    numbers: dict[int, int] = {}
+    return tuple(numbers.setdefault(entry, len(numbers)) for entry in column.tolist())
+
+
+def _table(width: int, words: int) -> Resources:
+    if width == 0 or words == 1:
+        return Resources()
+    if words <= DEEPEST_IN_LOGIC:
+        return Resources(lut=width * -(-words // 16))
+    return Resources(bram=ring_blocks(width, words, 1))
+
+
+def _irregular(steps: np.ndarray) -> int:
+    """Turns that take another step than most."""
+    return len(steps) - int(np.unique(steps, return_counts=True)[1].max())
