@@ -14,6 +14,7 @@ from networks import alone, assert_proven, prove
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.concat import CHANNELS, Concat
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
@@ -53,7 +54,7 @@ class Case:
 
     def check(self) -> Run:
         """Every value on every edge and every firing agrees."""
-        design = alone(self.operator, (self.folding.in_lanes, self.folding.out_lanes), self.depth)
+        design = alone(self.operator, (self.folding.in_lanes, self.folding.out_lanes, self.folding.steps), self.depth)
         run = prove(design, frames=self.frames, seed=self.seed, stalls=self.stalls, false_start=self.false_start)
         assert_proven(run)
         return run
@@ -64,7 +65,7 @@ class Case:
         rest = ", ".join(
             f"{name}={value!r}" for name, value in vars(self).items() if name not in ("operator", "folding")
         )
-        folding = f"Folding({self.folding.in_lanes}, {self.folding.out_lanes})"
+        folding = f"Folding({self.folding.in_lanes}, {self.folding.out_lanes}, {self.folding.steps})"
         return f"Case({type(self.operator).__name__}({parameters}), {folding}, {rest})"
 
 
@@ -256,3 +257,22 @@ def sums(draw: st.DrawFn) -> tuple[Add, Folding]:
     a = draw(tensors())
     factors = draw(st.sampled_from([(1, 1), (1, 1), (1, -1), (3, 5), (7, -2), (341, 170)]))
     return Add(a, Tensor(a.shape, draw(types)), factors), draw(even_foldings(a.channels))
+
+
+@st.composite
+def concats(draw: st.DrawFn) -> tuple[Concat, Folding]:
+    """Two to four tensors of one type or of several, of their whole range or a part of it."""
+    shape, axis = draw(st.tuples(*[st.integers(1, 3)] * 2, st.integers(1, 5))), draw(st.integers(0, 2))
+    cut = draw(lanes(shape[2]))
+    alike, several = draw(types), draw(st.booleans())
+    operands = []
+    for last in [False] * draw(st.integers(1, 3)) + [True]:
+        size = draw(st.integers(1, 7 if axis == CHANNELS else 3))
+        if axis == CHANNELS and not last:
+            size = cut * draw(st.integers(1, 3))
+        dtype = draw(types) if several else alike
+        low, high = sorted(draw(st.tuples(*[st.integers(dtype.min, dtype.max)] * 2)))
+        height, width, channels = (size if k == axis else length for k, length in enumerate(shape))
+        bounds = draw(st.sampled_from([(None, None), (low, high)]))
+        operands.append(Tensor((height, width, channels), dtype, *bounds))
+    return Concat(tuple(operands), axis), Folding(cut, cut)

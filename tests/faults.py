@@ -14,6 +14,7 @@ from networks import alone, prove
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
@@ -26,6 +27,7 @@ from onnx_hw.prove import Run
 
 IMAGE = Tensor((4, 4, 4), Int(8))
 TALL = Tensor((5, 4, 4), Int(8))
+THREE = (IMAGE, Tensor((4, 4, 2), Int(6)), Tensor((4, 4, 3), Int(6, False)))
 COLUMN = Tensor((9, 1, 2), Int(8))
 SIXTEENTHS = tuple(Fraction(k, 16) for k in (1, 2, 1, 4))  # every step is a tie
 WEIGHTS = np.random.default_rng(0).integers(-128, 128, (5, 4))
@@ -43,6 +45,7 @@ CASES = {
     "requantize": Case(ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), -8, 7, 0, Int(4)), Folding(2, 2), depth=2),
     "fork": Case(Fork(IMAGE), Folding(2, 2), depth=2),
     "add": Case(Add(IMAGE, IMAGE, (7, -3)), Folding(2, 2), depth=2),
+    "concat": Case(Concat(THREE, 2), Folding(2, 2), depth=2, seed=2),
 }
 EVERY = tuple(CASES)
 CASES |= {  # an operation reads what was written one cycle before and is overwritten one cycle later
@@ -77,7 +80,7 @@ class Fault:
 
 
 def prove_case(case: Case) -> Run:
-    lanes = case.folding.in_lanes, case.folding.out_lanes
+    lanes = case.folding.in_lanes, case.folding.out_lanes, case.folding.steps
     return prove(alone(case.operator, lanes, case.depth), frames=case.frames, seed=case.seed)
 
 

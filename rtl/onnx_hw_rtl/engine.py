@@ -33,6 +33,7 @@ class Engine:
         pops: per input stream, which operations pop: a function of the turn.
         pushes: per outbox, which operations push.
         condition: a further condition, or None.
+        exclusive: no operation pops from more than one input.
 
     Attributes:
         fire: high in each cycle in which an operation fires.
@@ -47,6 +48,7 @@ class Engine:
         pops: Sequence[tuple[Any, Callable[[Turn], Any]]] = (),
         pushes: Sequence[tuple[Outbox, Callable[[Turn], Any]]] = (),
         condition: Value | None = None,
+        exclusive: bool = False,
     ):
         self.m, self.name = m, name
         self.loops = dict(loops)
@@ -57,8 +59,8 @@ class Engine:
             push, push_next = self._decode(pushes_at, 1, "push")
             m.d.comb += outbox.reserve.eq(self.fire & push)
             go_next = go_next & (outbox.credit_next | ~push_next)
-        if len(pops) == 1 and condition is None:
-            self._fire_with_one_input(go_next, *pops[0])
+        if condition is None and (exclusive or len(pops) == 1):
+            self._fire_with_one_input(go_next, pops)
         else:
             self._fire_with_many(go_next, pops, Const(1, 1) if condition is None else condition)
 
@@ -106,15 +108,20 @@ class Engine:
         """The condition that each named loop is in its last turn."""
         return lambda turn: reduce(operator.and_, (turn[name] == self.loops[name] - 1 for name in names), 1)
 
-    def _fire_with_one_input(self, go_next: Value, stream: Any, pops_at: Callable[[Turn], Any]) -> None:
-        """``ready`` is a flip-flop: it is up exactly when the operation pops and has its credits."""
+    def _fire_with_one_input(self, go_next: Value, pops: Sequence[tuple[Any, Callable[[Turn], Any]]]) -> None:
+        """Every ``ready`` is a flip-flop: it is up exactly when the operation pops there and has its credits."""
         m = self.m
-        _, pop_next = self._decode(pops_at, 1, "pop")
-        pops_first = int(pops_at(self.first))
-        ready = Signal(init=pops_first, name=f"{self.name}_ready")
-        free = Signal(init=1 - pops_first, name=f"{self.name}_free")
-        m.d.sync += [ready.eq(go_next & pop_next), free.eq(go_next & ~pop_next)]
-        m.d.comb += [stream.ready.eq(ready), self.fire.eq(free | (ready & stream.valid))]
+        pops_next: Value = Const(0, 1)
+        fires: Value = Const(0, 1)
+        for stream, pops_at in pops:
+            _, pop_next = self._decode(pops_at, 1, "pop")
+            ready = Signal(init=int(pops_at(self.first)), name=f"{self.name}_ready")
+            m.d.sync += ready.eq(go_next & pop_next)
+            m.d.comb += stream.ready.eq(ready)
+            pops_next, fires = pops_next | pop_next, fires | (ready & stream.valid)
+        free = Signal(init=not any(pops_at(self.first) for _, pops_at in pops), name=f"{self.name}_free")
+        m.d.sync += free.eq(go_next & ~pops_next)
+        m.d.comb += self.fire.eq(free | fires)
 
     def _fire_with_many(self, go_next: Value, pops: Sequence[tuple[Any, Any]], condition: Value) -> None:
         """A join: an input is ready when everything *else* is there."""

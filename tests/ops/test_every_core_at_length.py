@@ -9,6 +9,7 @@ from drawn import (
     Case,
     FoldedOperator,
     cases,
+    concats,
     depthwise,
     forks,
     gearboxes,
@@ -20,7 +21,18 @@ from drawn import (
     windows,
 )
 
-CORES = [windows(), pools(), depthwise(), reductions(), matmuls(), requantizers(), gearboxes(), forks(), sums()]
+CORES = [
+    windows(),
+    pools(),
+    depthwise(),
+    reductions(),
+    matmuls(),
+    requantizers(),
+    gearboxes(),
+    forks(),
+    sums(),
+    concats(),
+]
 
 
 @pytest.mark.slow

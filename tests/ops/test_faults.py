@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -130,9 +131,9 @@ def does_not_wait_for_operands(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(engine, "_all", lambda conditions: Const(1, 1))
     original = engine.Engine._fire_with_one_input
 
-    def fire(self: Any, go_next: Any, stream: Any, pops_at: Any) -> None:
-        always = type("AlwaysValid", (), {"valid": Const(1, 1), "ready": stream.ready})()
-        original(self, go_next, always, pops_at)
+    def fire(self: Any, go_next: Any, pops: Any) -> None:
+        always = [(SimpleNamespace(valid=Const(1, 1), ready=stream.ready), pops_at) for stream, pops_at in pops]
+        original(self, go_next, always)
 
     patch.setattr(engine.Engine, "_fire_with_one_input", fire)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faults import CASES, NARROW, SLIDING, Fault, each_in_its_cores, prove_case
-from onnx_hw_rtl import add, depthwise, engine, gearbox, matmul, reduce, requantize, sliding
+from onnx_hw_rtl import add, concat, depthwise, engine, gearbox, matmul, reduce, requantize, sliding
 
 # ---- shared buffers -----------------------------------------------------------------------------------------------
 
@@ -153,6 +153,42 @@ def adds_with(*digits: tuple[tuple[int, int], ...]) -> Callable[[pytest.MonkeyPa
     return apply
 
 
+def joins_with(change: Callable[[list[Any], list[int]], tuple[list[Any], list[int]]]) -> Callable[..., None]:
+    """Other types of the inputs, or other beats of each."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = concat.Concat.__init__
+
+        def init(self: Any, inputs: Any, result: Any, **named: Any) -> None:
+            inputs, beats = change(list(inputs), list(named["beats"]))
+            original(self, inputs, result, **named | {"beats": beats})
+
+        patch.setattr(concat.Concat, "__init__", init)
+
+    return apply
+
+
+def a_sign_is_lost(inputs: list[Any], beats: list[int]) -> tuple[list[Any], list[int]]:
+    """And another one appears."""
+    return [inputs[0], *((bits, not signed) for bits, signed in inputs[1:])], beats
+
+
+def a_beat_comes_from_the_neighbour(inputs: list[Any], beats: list[int]) -> tuple[list[Any], list[int]]:
+    return inputs, [beats[0] - 1, beats[1] + 1, *beats[2:]]
+
+
+def takes_the_payload_of_another(patch: pytest.MonkeyPatch) -> None:
+    """The beat of the input that is popped is lost."""
+    original = concat.Concat._part
+    patch.setattr(concat.Concat, "_part", lambda self, turn: original(self, turn) ^ 1)
+
+
+def changes_the_payload_late(patch: pytest.MonkeyPatch) -> None:
+    """By one operation."""
+    original = concat.Concat._part
+    patch.setattr(concat.Concat, "_part", lambda self, turn: original(self, {"beat": turn["beat"] - 1}))
+
+
 # ---- the list -----------------------------------------------------------------------------------------------------
 
 
@@ -176,6 +212,10 @@ FAULTS = [
     Fault("one channel's addend is wrong", requantizes_with(one_addend_is_wrong), ("requantize",)),
     Fault("a digit of a factor has the wrong sign", adds_with(((1, 3), (1, 0)), ((-1, 2), (1, 0))), ("add",)),
     Fault("a digit of a factor has the wrong weight", adds_with(((1, 3), (-1, 0)), ((-1, 2), (1, 1))), ("add",)),
+    Fault("operands are extended with the wrong sign", joins_with(a_sign_is_lost), ("concat",)),
+    Fault("a beat is taken from the next operand", joins_with(a_beat_comes_from_the_neighbour), ("concat",)),
+    Fault("the payload is not that of the token", takes_the_payload_of_another, ("concat",)),
+    Fault("the payload changes one operation late", changes_the_payload_late, ("concat",)),
     Fault("the last pixel belongs to the next frame", one_pixel_less, ("reduce",)),
 ]
 

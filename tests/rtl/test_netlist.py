@@ -18,6 +18,7 @@ from amaranth.back import rtlil
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
@@ -42,6 +43,7 @@ CORES = {
     "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), -8, 7, 0, Int(4)), Folding(4, 4)),
     "fork": (Fork(IMAGE, 3), Folding(4, 4)),
     "add": (Add(IMAGE, IMAGE), Folding(4, 4)),
+    "concat": (Concat((IMAGE, IMAGE, IMAGE), 2), Folding(3, 3)),
 }
 DEPTHS = {"register": 1, "lutram": 9, "block_ram": 50}
 

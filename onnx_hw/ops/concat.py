@@ -1,0 +1,138 @@
+"""Concat: tensors side by side, along the rows, the columns or the channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.schedule import Engine, Loops, Schedule
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+ROWS, COLUMNS, CHANNELS = range(3)
+
+ALTERNATIVES = 3
+"""Foldings offered besides those that the neighbours ask for."""
+
+
+@dataclass(frozen=True, repr=False)
+class Concat(Operator):
+    """Two tensors or more, on ports i0, i1, ..., joined in this order.
+
+    The result keeps the operands' type if they have one; otherwise it has the narrowest that holds their values.
+
+    Attributes:
+        operands_: equal in shape but for the joined axis.
+        axis: 0, 1, 2: the rows, the columns, the channels.
+    """
+
+    operands_: tuple[Tensor, ...]
+    axis: int
+
+    one_width = True
+    LATENCY = 1
+
+    def __post_init__(self) -> None:
+        if self.axis not in (ROWS, COLUMNS, CHANNELS):
+            raise ValueError(f"the axis must be 0, 1 or 2, not {self.axis}")
+        if len(self.operands_) < 2:
+            raise ValueError(f"two tensors or more can be joined, not {len(self.operands_)}")
+        shapes = [operand.shape for operand in self.operands_]
+        if len({shape[: self.axis] + shape[self.axis + 1 :] for shape in shapes}) > 1:
+            raise ValueError(f"the operands must have one shape but for axis {self.axis}, not {shapes}")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(f"i{k}" for k in range(len(self.operands_)))
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return self.operands_
+
+    def results(self) -> tuple[Tensor, ...]:
+        first, *others = self.operands_
+        shape = list(first.shape)
+        shape[self.axis] += sum(operand.shape[self.axis] for operand in others)
+        low = min(operand.range[0] for operand in self.operands_)
+        high = max(operand.range[1] for operand in self.operands_)
+        alike = all(operand.dtype == first.dtype for operand in others)
+        height, width, channels = shape
+        return (Tensor((height, width, channels), first.dtype if alike else Int.holding(low, high), low, high),)
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.concatenate(arrays, axis=1 + self.axis),)
+
+    def turns(self, folding: Folding) -> tuple[int, tuple[int, ...]]:
+        """(how often all operands have their turn in a frame, the beats that each one gives in its turn)."""
+        turns = (1, self.operands_[0].shape[0], self.operands_[0].pixels)[self.axis]
+        return turns, tuple(operand.beats(folding.in_lanes) // turns for operand in self.operands_)
+
+    def cycles(self, folding: Folding) -> int:
+        turns, beats = self.turns(folding)
+        return turns * sum(beats)
+
+    def _cut(self, lanes: int) -> int | None:
+        """The first operand whose pixels end within a beat though more channels follow in the result; or None."""
+        if self.axis != CHANNELS:
+            return None
+        return next((k for k, operand in enumerate(self.operands_[:-1]) if operand.channels % lanes), None)
+
+    def aligned(self, lanes: int) -> bool:
+        """Whether the result's beats are those of its operands."""
+        return self._cut(lanes) is None
+
+    def illegal(self, folding: Folding) -> str:
+        told, cut = super().illegal(folding), self._cut(folding.in_lanes)
+        if told or cut is None:
+            return told
+        return f"the lanes must divide {self.operands_[cut].channels}, the channels of i{cut}, which others follow"
+
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        """Those the neighbours ask for, and the narrowest few of which each takes fewer cycles than the one before."""
+        least = -(-self.results()[0].size // interval)
+        fewest, found = 0, 0
+        for lanes in range(least, self.operands_[0].channels + 1):
+            folding = Folding(lanes, lanes)
+            if not self.aligned(lanes) or (cycles := self.cycles(folding)) > interval:
+                continue
+            faster = not fewest or cycles < fewest
+            if faster:
+                fewest, found = cycles, found + 1
+            if lanes in (in_lanes, out_lanes) or (faster and found <= ALTERNATIVES):
+                yield folding
+
+    def schedule(self, folding: Folding) -> Schedule:
+        turns, beats = self.turns(folding)
+        nest = Loops(turn=turns, beat=sum(beats))
+        part = np.searchsorted(np.cumsum(beats), nest.beat, side="right")
+        pops = {port: nest.where(part == k) for k, port in enumerate(self.inputs)}
+        return Schedule((Engine("concat", nest.operations, self.LATENCY, pops, {"o": nest.all()}),))
+
+    def resources(self, folding: Folding) -> Resources:
+        inputs, (_, beats) = len(self.operands_), self.turns(folding)
+        comparisons = inputs * sum(beats).bit_length()
+        choices = min(inputs - 1, 3 * inputs // 4)  # tables per bit of the multiplexer
+        return Resources(lut=30 + comparisons + folding.in_lanes * choices * self.results()[0].dtype.bits)
+
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        from onnx_hw_rtl.concat import Concat as Circuit
+
+        if not self.aligned(folding.in_lanes):
+            raise ValueError(self.illegal(folding))
+        result = self.results()[0].dtype
+        return Circuit(
+            [(operand.dtype.bits, operand.dtype.signed) for operand in self.operands_],
+            (result.bits, result.signed),
+            beats=self.turns(folding)[1],
+            lanes=folding.in_lanes,
+            depth=depths["o"],
+        )
+
+    def __repr__(self) -> str:
+        return f"Concat {len(self.operands_)} along {('rows', 'columns', 'channels')[self.axis]}"

@@ -1,0 +1,90 @@
+"""``o`` takes its beats from the inputs in turn: some from the first, then some from the next. One beat per cycle.
+
+Latency 1: a register behind the multiplexer. An operation pops one input alone, so each ``ready`` is a flip-flop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+from amaranth.hdl import Module, Shape, Signal
+
+from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.engine import Engine, Turn, choose, delayed
+from onnx_hw_rtl.stream import beat
+
+__all__ = ["Concat"]
+
+
+class Concat(Core):
+    """Joins the streams i0, i1, ..., which are equally wide.
+
+    Args:
+        inputs: (bits, signed) of the elements of each.
+        result: (bits, signed) that hold every element.
+        beats: how many are taken of each input before it is the next one's turn.
+        lanes: elements per beat.
+        depth: FIFO depth of the output.
+    """
+
+    LATENCY = 1
+
+    def __init__(
+        self,
+        inputs: Sequence[tuple[int, bool]],
+        result: tuple[int, bool],
+        *,
+        beats: Sequence[int],
+        lanes: int,
+        depth: int,
+    ) -> None:
+        if len(beats) != len(inputs) or min(beats) < 1:
+            raise ValueError(f"each of the {len(inputs)} inputs must have at least one beat in turn, not {beats}")
+        self.lanes, self.result = lanes, Shape(*result)
+        self.starts, self.total = [0, *accumulate(beats)][:-1], sum(beats)
+        super().__init__(
+            {f"i{k}": beat(lanes, *shape) for k, shape in enumerate(inputs)},
+            {"o": (beat(lanes, *result), depth)},
+            ("concat",),
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = self.begin()
+        outbox = self.outboxes["o"]
+        streams = [getattr(self, f"i{k}") for k in range(len(self.starts))]
+        engine = Engine(
+            m,
+            "concat",
+            {"beat": self.total},
+            pops=[(stream, self._takes(k)) for k, stream in enumerate(streams)],
+            pushes=[(outbox, lambda turn: 1)],
+            exclusive=True,
+        )
+        part = engine.decode(self._part, range(len(streams)), "part")
+        joined = [Signal(self.result, name=f"joined{lane}", reset_less=True) for lane in range(self.lanes)]
+        with m.Switch(part):
+            for k, stream in enumerate(streams):
+                with m.Case(k) if k < len(streams) - 1 else m.Default():
+                    m.d.sync += [joined[lane].eq(stream.payload[lane]) for lane in range(self.lanes)]
+        m.d.comb += [outbox.data[lane].eq(joined[lane]) for lane in range(self.lanes)]
+        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.report(m, engine)
+        return m
+
+    def _takes(self, part: int) -> Callable[[Turn], Any]:
+        """Whether a beat comes from an input."""
+        start, following = self.starts[part], self.starts[part + 1 :]
+        if not following:
+            return lambda turn: turn["beat"] >= start
+        if not start:
+            return lambda turn: turn["beat"] < following[0]
+        return lambda turn: (turn["beat"] >= start) & (turn["beat"] < following[0])
+
+    def _part(self, turn: Turn) -> Any:
+        """The number of the input that a beat comes from."""
+        part: Any = 0
+        for k, start in enumerate(self.starts[1:], 1):
+            part = choose(turn["beat"] >= start, k, part)
+        return part

@@ -1,0 +1,160 @@
+"""Concat: the circuit against golden and against the firing law."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from drawn import Case, cases, concats, few, many
+from networks import Sketch, assert_proven, prove
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.concat import Concat
+from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.operator import Folding
+from onnx_hw.passes.size_fifos import size_fifos
+from onnx_hw.timing import predict
+from operator_facts import assert_facts, assert_foldings_keep_up
+
+i8 = Int(8)
+
+
+def images(*shapes: tuple[int, int, int], dtype: Int = i8) -> tuple[Tensor, ...]:
+    return tuple(Tensor(shape, dtype) for shape in shapes)
+
+
+ROWS = Concat(images((1, 2, 3), (3, 2, 3), (2, 2, 3)), 0)
+COLUMNS = Concat(images((2, 1, 3), (2, 4, 3)), 1)
+CHANNELS = Concat(images((2, 2, 4), (2, 2, 8), (2, 2, 3)), 2)
+
+
+@few
+@given(cases(concats()))
+def test_any_concat(case: Case) -> None:
+    case.check()
+
+
+@pytest.mark.parametrize("concat", [ROWS, COLUMNS, CHANNELS], ids=repr)
+def test_every_folding(concat: Concat) -> None:
+    legal = [lanes for lanes in range(1, 9) if not concat.illegal(Folding(lanes, lanes))]
+    assert legal == ([1, 2, 4] if concat is CHANNELS else [1, 2, 3])
+    for lanes in legal:
+        Case(concat, Folding(lanes, lanes)).check()
+
+
+@pytest.mark.parametrize("concat", [ROWS, COLUMNS], ids=repr)
+def test_ragged_cuts(concat: Concat) -> None:
+    """Rows and columns leave the pixels whole: any cut will do."""
+    for lanes in (2, 5, 7):
+        Case(concat, Folding(lanes, lanes)).check()
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 5])
+def test_the_last_operand_may_be_ragged(channels: int) -> None:
+    """With fewer channels than lanes too."""
+    Case(Concat(images((3, 2, 8), (3, 2, 4), (3, 2, channels)), 2), Folding(4, 4)).check()
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 9])
+def test_many_operands(count: int) -> None:
+    operands = images(*((2, 2, 2 + 2 * (k % 3)) for k in range(count)))
+    for seed in range(2):
+        Case(Concat(operands, 2), Folding(2, 2), seed=seed).check()
+
+
+@pytest.mark.parametrize(
+    ("types", "result"),
+    [
+        ((Int(8), Int(8), Int(8)), Int(8)),
+        ((Int(8), Int(8, False)), Int(9)),
+        ((Int(3), Int(12), Int(1, False)), Int(12)),
+        ((Int(3, False), Int(7, False)), Int(7, False)),
+        ((Int(1), Int(1, False)), Int(2)),
+    ],
+)
+def test_extremes_of_every_type_pass(types: tuple[Int, ...], result: Int) -> None:
+    concat = Concat(tuple(Tensor((2, 2, 2), dtype) for dtype in types), 2)
+    assert concat.results()[0].dtype == result
+    for seed in range(3):
+        Case(concat, Folding(2, 2), seed=seed).check()
+
+
+def test_the_range_is_the_union() -> None:
+    """Types that differ give the narrowest one that holds the values, here narrower than an operand's."""
+    alike = Concat((Tensor((1, 1, 1), i8, -3, 2), Tensor((1, 1, 1), i8, -1, 5)), 2).results()[0]
+    assert (alike.dtype, alike.range) == (i8, (-3, 5))
+    mixed = Concat((Tensor((1, 1, 1), i8, -3, 2), Tensor((1, 1, 1), Int(8, False), 0, 7)), 2)
+    assert (mixed.results()[0].dtype, mixed.results()[0].range) == (Int(4), (-3, 7))
+    Case(mixed, Folding(1, 1)).check()
+
+
+def test_golden_is_the_definition() -> None:
+    a, b = np.arange(8).reshape(2, 1, 2, 2), np.arange(10, 18).reshape(2, 1, 2, 2)
+    operands = images((1, 2, 2), (1, 2, 2))
+    assert Concat(operands, 0).golden(a, b)[0][1].tolist() == [[[4, 5], [6, 7]], [[14, 15], [16, 17]]]
+    assert Concat(operands, 1).golden(a, b)[0][1].tolist() == [[[4, 5], [6, 7], [14, 15], [16, 17]]]
+    assert Concat(operands, 2).golden(a, b)[0][1].tolist() == [[[4, 5, 14, 15], [6, 7, 16, 17]]]
+
+
+@pytest.mark.parametrize("concat", [ROWS, COLUMNS, CHANNELS], ids=repr)
+def test_full_rate(concat: Concat) -> None:
+    """A beat in every cycle, whichever input it comes from."""
+    run = Case(concat, Folding(2, 2), depth=3, stalls=False, frames=4).check()
+    assert run.interval_cycles == concat.cycles(Folding(2, 2)) == concat.results()[0].beats(2)
+
+
+@many
+@given(concats())
+def test_facts(drawn: tuple[Concat, Folding]) -> None:
+    assert_facts(*drawn)
+
+
+@pytest.mark.parametrize("concat", [ROWS, COLUMNS, CHANNELS], ids=repr)
+def test_foldings_keep_up(concat: Concat) -> None:
+    assert_foldings_keep_up(concat)
+
+
+def test_foldings_are_legal_and_meet_the_neighbours_where_they_can() -> None:
+    concat = Concat(images((2, 2, 12), (2, 2, 24), (2, 2, 5)), 2)
+    for interval in range(1, 200):
+        found = list(concat.foldings(interval, 12, 5))
+        assert not [folding for folding in found if concat.illegal(folding)]
+        assert (Folding(12, 12) in found) == (interval >= 4 * 4)
+    assert list(concat.foldings(4 * 41)) == [Folding(1, 1), Folding(2, 2), Folding(3, 3)]
+    assert list(concat.foldings(4 * 11, 12, 6)) == [Folding(4, 4), Folding(6, 6), Folding(12, 12)]
+    assert list(concat.foldings(15)) == []
+
+
+def test_an_illegal_folding_is_told_with_its_number() -> None:
+    concat = Concat(images((2, 2, 12), (2, 2, 6), (2, 2, 5)), 2)
+    assert concat.illegal(Folding(6, 6)) == ""
+    assert "must divide 6, the channels of i1" in concat.illegal(Folding(4, 4))
+    assert "must divide 12, the channels of i0" in concat.illegal(Folding(5, 5))
+    assert "must be 1..12" in concat.illegal(Folding(13, 13))
+    assert "must be equal" in concat.illegal(Folding(2, 3))
+    with pytest.raises(ValueError, match="must divide 6"):
+        concat.core(Folding(4, 4), {"o": 2})
+
+
+def test_refuses_what_cannot_be_joined() -> None:
+    with pytest.raises(ValueError, match="two tensors or more"):
+        Concat(images((1, 2, 3)), 2)
+    with pytest.raises(ValueError, match="one shape but for axis 2"):
+        Concat(images((1, 2, 3), (2, 2, 3)), 2)
+    with pytest.raises(ValueError, match="must be 0, 1 or 2, not -1"):
+        Concat(images((1, 2, 3), (1, 2, 3)), -1)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_copies_of_one_tensor(axis: int) -> None:
+    """FIFOs are sized for what one copy keeps while the other has its turn: a whole frame for rows."""
+    x = Tensor((3, 2, 4), i8)
+    sketch = Sketch()
+    copies = sketch.add("fork", Fork(x), [sketch.input("x", x)], (2, 2), 1, 1)
+    sketch.add("join", Concat((x, x), axis), copies, (2, 2), 1)
+    design = size_fifos(sketch.design())
+    assert_proven(prove(design, frames=3, stalls=False))
+    assert_proven(prove(design, frames=3, seed=1))
+    offers = {"x": np.zeros(8 * 6 * 2, dtype=np.int64)}
+    assert predict(design, 8, offers=offers).interval(8) == 2 * 6 * 2
