@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,10 +15,13 @@ from onnx_hw.network import Boundary, Quantization, Tensor
 from onnx_hw.network import Node as HardwareNode
 from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.window import Window
-from onnx_hw.quantize.values import Integers, QuantizedConstant, Real, Sum, fractions
+from onnx_hw.quantize.stream_layout import Layout, default_layout, image_layout, near_layout
+from onnx_hw.quantize.values import Function, Integers, Pending, QuantizedConstant, Real, fractions
 
-Hardware = Integers | Real
+Hardware = Integers | Real | Function
+T = TypeVar("T", Integers, Real)
 
 INTEGER_TYPES = {f"{sign}int{bits}": Int(bits, signed=not sign) for bits in (2, 4, 8, 16) for sign in ("", "u")}
 """ONNX element types that can be streams."""
@@ -61,13 +66,13 @@ class Builder:
     Attributes:
         graph: the ONNX graph being imported.
         values: what each ONNX value is in hardware.
-        sums: ONNX values that are sums of two tensors, which hardware makes when they are quantized.
+        pending: ONNX values of several tensors, which hardware makes when they are quantized.
         constants: quantized constants by the name of the real-valued ONNX value.
     """
 
     graph: Graph
     values: dict[str, Hardware] = field(default_factory=dict)
-    sums: dict[str, Sum] = field(default_factory=dict)
+    pending: dict[str, Pending] = field(default_factory=dict)
     constants: dict[str, QuantizedConstant] = field(default_factory=dict)
     nodes: list[HardwareNode] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -106,9 +111,11 @@ class Builder:
         value = self.values.get(node.inputs[k])
         if isinstance(value, Real):
             return value
-        if node.inputs[k] in self.sums:
+        if isinstance(value, Function) or node.inputs[k] in self.pending:
             raise Obstacle(
-                "after-sum", f"the sum of two tensors `{node.inputs[k]}` must be quantized before {node.op_type}"
+                "quantize-before",
+                f"`{node.inputs[k]}` must be quantized before {node.op_type}",
+                f"put QuantizeLinear and DequantizeLinear between `{node.inputs[k]}` and `{node.label}`",
             )
         raise Obstacle(
             "not-quantized",
@@ -138,6 +145,11 @@ class Builder:
             unique, number = f"{name}#{number}", number + 1
         return unique
 
+    def data(self, node: Node, k: int = 0) -> Integers | Real:
+        """An input of a node that only moves or compares elements."""
+        value = self.values.get(node.inputs[k])
+        return value if isinstance(value, Integers) else self.real(node, k)
+
     def integer_type(self, value: Hardware) -> Int:
         """The type of the integers on the stream."""
         entry = self.entries.get(value.tensor)
@@ -152,35 +164,67 @@ class Builder:
             return logical
         return None if entry.order is None else logical[entry.order]
 
-    def want(self, value: Hardware, order: np.ndarray, stream_shape: tuple[int, int, int]) -> Tensor:
-        """The tensor of a value, whose stream must have this order (stream position -> logical flat index).
+    def positions(self, value: Hardware) -> np.ndarray:
+        """(size,) int64: logical flat index -> stream position of a value whose order is fixed."""
+        order = self.stream_order(value)
+        assert order is not None
+        return Layout((1, 1, order.size), order).where
 
-        Raises:
-            Obstacle: it has another one.
-        """
+    def want(self, value: T, layout: Layout, node: Node) -> T:
+        """A value on a stream of this layout: itself, if it has it or its order is free, else rearranged."""
         entry = self.entries.get(value.tensor)
         if entry is not None and entry.order is None:
-            entry.order, entry.stream_shape = value.where[order], stream_shape
-            self.tensors[value.tensor] = Tensor(stream_shape, entry.integer)
-        tensor = self.tensors[value.tensor]
+            entry.order, entry.stream_shape = value.where[layout.order], layout.shape
+            self.tensors[value.tensor] = Tensor(layout.shape, entry.integer)
         known = self.stream_order(value)
-        if known is None or not np.array_equal(known, order) or tensor.shape != stream_shape:
-            raise Obstacle(
-                "reorder",
-                f"the data would have to be reordered on its way here ({tensor!r} into {list(stream_shape)})",
-                "a Transpose or Reshape between these layers is not only a change of layout",
-            )
-        return tensor
+        if np.array_equal(known, layout.order) and self.tensors[value.tensor].shape == layout.shape:  # type: ignore[arg-type]
+            return value
+        return self.moved(value, np.arange(value.where.size), value.shape, node, layout)
 
-    def image(self, value: Hardware) -> tuple[Tensor, tuple[int, int, int]]:
+    def moved(
+        self,
+        value: T,
+        origin: np.ndarray,
+        shape: tuple[int, ...],
+        node: Node,
+        layout: Layout | None = None,
+        fill: int = 0,
+    ) -> T:
+        """A value whose element k (flat) is element ``origin[k]`` of another, or the integer ``fill`` where that is -1.
+
+        Args:
+            shape: of the result.
+            layout: of its stream; None for one that is like that of the data.
+
+        Raises:
+            Obstacle: no element is left, or the scales of the channels do not fit the new ones.
+        """
+        tensor = self.settled(value)
+        source = np.where(origin >= 0, self.positions(value)[origin], -1)
+        layout = layout or near_layout(source.reshape(shape))
+        source = source[layout.order]
+        if (source < 0).all():
+            raise Obstacle("nothing-left", f"some of the data `{node.inputs[0]}` must be left in the result")
+        if not tensor.dtype.min <= fill <= tensor.dtype.max:
+            raise Obstacle(
+                "fill-value", f"the integer {fill}, which stands for the new elements, is not a {tensor.dtype!r}"
+            )
+        new = replace(value, shape=shape, where=layout.where)
+        if isinstance(new, Real):
+            new = replace(
+                new,
+                slope=_per_new_channel(new.slope, source, layout.shape[2], node),
+                offset=_per_new_channel(new.offset, source, layout.shape[2], node),
+            )
+        operator = Rearrange(tensor, layout.shape, source, fill)
+        return replace(new, tensor=self.add(f"{node.label}/rearrange", operator, [value.tensor], node))
+
+    def image(self, value: T, node: Node) -> tuple[T, Tensor]:
         """A value of shape (1, channels, *space) as a stream (height, width, channels); 1-D space has height 1."""
         if len(value.shape) not in (3, 4) or value.shape[0] != 1:
             raise Obstacle("rank", f"the data must be [1, channels, height, width], not {list(value.shape)}")
-        channels, *space = value.shape[1:]
-        height, width = (1, *space) if len(space) == 1 else space
-        order = np.arange(value.where.size).reshape(channels, height * width).T.reshape(-1)
-        stream_shape = (height, width, channels)
-        return self.want(value, order, stream_shape), stream_shape
+        value = self.want(value, image_layout(value.shape), node)
+        return value, self.tensors[value.tensor]
 
     def vector(self, value: Hardware, node: Node) -> tuple[str, np.ndarray]:
         """A value as one long vector: (tensor of shape (1, 1, size), stream position -> logical flat index)."""
@@ -188,7 +232,7 @@ class Builder:
         order = self.stream_order(value)
         if order is None:
             order = np.arange(size)
-            self.want(value, order, (1, 1, size))
+            self.want(value, Layout((1, 1, size), order), node)
         tensor = self.tensors[value.tensor]
         if tensor.shape[:2] == (1, 1):
             return value.tensor, order
@@ -196,38 +240,45 @@ class Builder:
         flatten = Window(tensor, kernel=tensor.shape[:2])
         return self.add(f"{node.label}/flatten", flatten, [value.tensor], node), order
 
-    def rows(self, value: Hardware, channels: int) -> Tensor:
+    def rows(self, value: T, channels: int, node: Node) -> T:
         """A value of shape (..., channels) as a stream whose pixels are its rows, however they lie in an image."""
         rows = value.where.size // channels
         tensor = self.tensors.get(value.tensor)
-        shape = tensor.shape if tensor is not None and tensor.pixels == rows else (1, rows, channels)
-        return self.want(value, np.arange(value.where.size), shape)
+        fits = tensor is not None and tensor.pixels == rows
+        shape = tensor.shape if tensor is not None and fits else (1, rows, channels)
+        return self.want(value, Layout(shape, np.arange(value.where.size)), node)
 
     def settled(self, value: Hardware) -> Tensor:
         """The tensor of a value whose user takes any order: an input gets the order of an image, or its own."""
-        if value.tensor not in self.tensors:
-            if len(value.shape) in (3, 4) and value.shape[0] == 1:
-                self.image(value)
-            else:
-                self.want(value, np.arange(value.where.size), (1, 1, value.where.size))
+        entry = self.entries.get(value.tensor)
+        if entry is not None and entry.order is None:
+            layout = default_layout(value.shape)
+            entry.order, entry.stream_shape = value.where[layout.order], layout.shape
+            self.tensors[value.tensor] = Tensor(layout.shape, entry.integer)
         return self.tensors[value.tensor]
 
-    def elementwise_where(self, value: Hardware) -> np.ndarray:
-        """``where`` of a tensor that is made element by element in the order of a value's stream."""
-        order = self.stream_order(value)
-        assert order is not None
-        where = np.empty_like(order)
-        where[order] = np.arange(order.size)
-        return where
-
-    def boundary(self, value: Integers, onnx_name: str, dtype: np.dtype) -> Boundary:
-        """Where an ONNX value of integers leaves the hardware."""
+    def boundary(self, value: Integers | Real, onnx_name: str, dtype: np.dtype) -> Boundary:
+        """Where the integers of an ONNX value leave the hardware, under a name of their own."""
         order = self.stream_order(value)
         assert order is not None
         return Boundary(value.tensor, onnx_name, value.shape, dtype, order)
 
-    def image_where(self, shape: tuple[int, ...]) -> np.ndarray:
-        """``where`` of a fresh NHWC tensor for an ONNX value (1, channels, *space)."""
-        channels = shape[1]
-        space = int(np.prod(shape[2:], dtype=np.int64))
-        return np.arange(channels * space).reshape(space, channels).T.reshape(-1)
+
+def _per_new_channel(
+    numbers: tuple[Fraction, ...], source: np.ndarray, channels: int, node: Node
+) -> tuple[Fraction, ...]:
+    """Numbers of the channels an element comes from, as numbers of the channels it goes to."""
+    if len(numbers) == 1:
+        return numbers
+    from_channel = np.where(source >= 0, source % len(numbers), -1).reshape(-1, channels)
+    chosen = []
+    for column in from_channel.T:
+        found = {numbers[channel] for channel in set(column.tolist()) - {-1}}
+        if len(found) > 1:
+            raise Obstacle(
+                "scales-move",
+                f"the data `{node.inputs[0]}` of {node.op_type} must have one scale, not one per channel",
+                "put QuantizeLinear and DequantizeLinear before it",
+            )
+        chosen.append(found.pop() if found else numbers[0])
+    return tuple(chosen)

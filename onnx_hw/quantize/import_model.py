@@ -23,6 +23,7 @@ from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower import LOWERINGS
 from onnx_hw.quantize.lower.registry import Lowering
 from onnx_hw.quantize.rehearsal import Rehearsal
+from onnx_hw.quantize.scale_on_host import ScaleOnHost
 from onnx_hw.quantize.values import Integers, NotFinite, Real
 
 MULTIPLIES = frozenset(
@@ -80,7 +81,7 @@ class _Walk:
         if any(name in self.on_tail for name in inputs):
             lowering = self._lowering(node)
             self._to_tail(node, self.rehearsal.obstacle(node, lowering) if lowering else _not_built(node))
-        elif any(name in builder.values or name in builder.sums for name in inputs) or self._is_constant(node):
+        elif any(name in builder.values or name in builder.pending for name in inputs) or self._is_constant(node):
             self._lower(node)
         elif node.op_type == "QuantizeLinear" and self._can_enter(node):
             self.head.append(node)
@@ -125,8 +126,8 @@ class _Walk:
     def finish(self, model: Model) -> Network:
         builder, graph = self.builder, self.graph
         outputs = [value.name for value in graph.outputs]
-        tail, boundary_values = self._tail(outputs)
-        used = _needed_nodes(builder, [builder.values[name].tensor for name in boundary_values])
+        tail, boundary_values, accumulators = self._tail(outputs)
+        used = _needed_nodes(builder, [builder.values[name].tensor for name in (*boundary_values, *accumulators)])
         entries = {
             name: entry
             for name, entry in builder.entries.items()
@@ -146,6 +147,12 @@ class _Walk:
             assert isinstance(value, Integers)
             element_type = graph.values[name].element_type
             boundaries.append(builder.boundary(value, name, np.dtype(BY_NAME[element_type].dtype)))
+        scaling = ScaleOnHost(graph)
+        for name in accumulators:
+            value = builder.values[name]
+            assert isinstance(value, Real)
+            boundaries.append(builder.boundary(value, scaling.add(name, value), np.dtype(np.int64)))
+        model = replace(model, graph=scaling.graph)
         read = {name for node in used for name in node.inputs}
         kept = read | {name for node in used for name in node.outputs}
         network = Network(
@@ -162,6 +169,7 @@ class _Walk:
         order = {id(node): k for k, node in enumerate(graph.nodes)}
         head.sort(key=lambda node: order[id(node)])
         tail.sort(key=lambda node: order[id(node)])
+        tail = [*scaling.nodes, *tail]
         wanted = [b.onnx_name for b in network.inputs] + sorted(
             name for name in tail_inputs if any(name in node.outputs for node in head)
         )
@@ -172,15 +180,19 @@ class _Walk:
             results=tuple(outputs),
         )
 
-    def _tail(self, outputs: Sequence[str]) -> tuple[list[Node], list[str]]:
-        """(nodes of the tail that the outputs need, ONNX values of integers that leave the hardware)."""
+    def _tail(self, outputs: Sequence[str]) -> tuple[list[Node], list[str], list[str]]:
+        """Nodes of the tail that the outputs need; ONNX values of integers that leave the hardware, and of real numbers
+        for which accumulators leave.
+        """
         builder = self.builder
+        quantized = {value.tensor for value in builder.values.values() if isinstance(value, Integers)}
         nodes: list[Node] = []
         leaving: list[str] = []
-        queue: list[tuple[str, Node | None]] = [(name, None) for name in outputs]
+        accumulators: list[str] = []
+        queue = list(outputs)
         seen = set()
         while queue:
-            name, culprit = queue.pop(0)
+            name = queue.pop(0)
             if name in seen:
                 continue
             seen.add(name)
@@ -194,25 +206,13 @@ class _Walk:
             node = self.made.get(name)
             if node is None or node in self.head:
                 continue
-            if isinstance(value, Real) and node.op_type in MULTIPLIES:
-                builder.problems.append(self._leaves_as_real(name, node, culprit))
+            if isinstance(value, Real) and value.tensor not in quantized:
+                accumulators.append(name)
                 continue
             if node not in nodes:
                 nodes.append(node)
-            culprit = node if (node.where or node.label) in self.why else culprit
-            queue += [(name, culprit) for name in node.inputs if name]
-        return nodes, leaving
-
-    def _leaves_as_real(self, name: str, node: Node, culprit: Node | None) -> Problem:
-        """What to say of accumulators that would have to leave; ``culprit`` is what kept their quantization out."""
-        message = f"`{name}` must be quantized before it leaves the hardware"
-        if culprit is None:
-            hint = "quantize the output too (QuantizeLinear, DequantizeLinear)"
-            return Problem("output-not-quantized", message, _where(node), hint, "capability")
-        obstacle = self.why[culprit.where or culprit.label]
-        self.told.add(culprit.where or culprit.label)
-        message = f"{message}; here it leaves, since {obstacle.message}"
-        return Problem(obstacle.code, message, _where(culprit), obstacle.hint, "capability")
+            queue += [name for name in node.inputs if name]
+        return nodes, leaving, accumulators
 
     def _refuse_products(self, head: Iterable[Node], tail: Iterable[Node]) -> None:
         """Multiply-accumulates belong into hardware; also what kept their data out of it."""

@@ -1,38 +1,22 @@
 """A float model becomes a QDQ model: int8 data with one scale, int8 weights with one per output channel.
 
-Where QuantizeLinear and DequantizeLinear go:
-
-* behind every graph input that hardware reads;
-* behind every result of a product or an average, but not between it and what only changes its meaning: an addition or
-  multiplication with a constant, Relu, Clip. Those are absorbed by the requantization;
-* behind every sum of two tensors, but not between it and a Relu or Clip;
-* behind what changes the meaning of integers: a Relu of a tensor that others read too, a constant added to an input.
-  A factor alone only changes their scale;
-* nowhere else: a maximum or a change of layout keeps integers and scale.
-
-Biases and other constants stay float: the requantization takes their exact value.
+QuantizeLinear and DequantizeLinear go behind the values of ``choose_quantized_values``. Biases and other constants stay
+float: the requantization takes their exact value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.onnx.fold_constants import fold
-from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Model, Node, Value
 from onnx_hw.quantize.calibrate import Range
+from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
 
 PRODUCTS = {"Conv": 0, "MatMul": -1, "Gemm": -1}
 """Operators with weights at input 1, and the axis of their output channels (of a Gemm without transB)."""
-
-ACCUMULATES = frozenset((*PRODUCTS, "AveragePool", "GlobalAveragePool"))
-ABSORBED = frozenset(("Add", "Sub", "Mul", "Div", "Relu", "Clip"))
-BOUNDS = frozenset(("Relu", "Clip"))
-KEEPS = frozenset(("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose"))
-"""Operators whose results are some of the integers they are given."""
 
 VERSION = 13
 """Opset of the inserted nodes: the first with scales along an axis."""
@@ -44,15 +28,10 @@ def is_quantized(model: Model) -> bool:
 
 
 def insert_quantization(model: Model, ranges: Mapping[str, Range]) -> Model:
-    """The QDQ model; ``ranges`` are those of ``calibrate``."""
-    model = fold(infer(model))
+    """The QDQ model of a folded float model; ``ranges`` are those of ``calibrate``."""
     graph = model.graph
-    readers: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        for name in node.inputs:
-            readers.setdefault(name, []).append(node)
     outputs = {value.name for value in graph.outputs}
-    points = _quantized_values(model, readers, outputs)
+    points = choose_quantized_values(model)
     rewriter = _Rewriter(dict(graph.constants), dict(graph.values))
     nodes: list[Node] = []
     renamed: dict[str, str] = {}
@@ -80,75 +59,6 @@ def insert_quantization(model: Model, ranges: Mapping[str, Range]) -> Model:
                     renamed[name] = rewriter.data(nodes, name, name, ranges[name])
     rewritten = replace(graph, nodes=tuple(nodes), constants=rewriter.constants, values=rewriter.values)
     return replace(model, graph=rewritten, opsets={**model.opsets, "": max(VERSION, model.opsets.get("", VERSION))})
-
-
-def _quantized_values(model: Model, readers: Mapping[str, Sequence[Node]], outputs: set[str]) -> set[str]:
-    """The values that get integers of their own."""
-    points: set[str] = set()
-    integers: set[str] = set()  # the points, and what has the same integers
-    for value in model.graph.inputs:
-        if value.element_type == "float" and _reaches_hardware(value.name, readers, model):
-            points.add(value.name)
-    integers |= points
-    for node in model.graph.nodes:
-        if _keeps_integers(node, integers, model):
-            integers.add(node.outputs[0])
-            continue
-        absorbs_integers = any(name in integers and _absorbs(node, name, model) for name in node.inputs)
-        if node.op_type in ACCUMULATES or absorbs_integers:
-            absorbed = ABSORBED
-        elif _adds_two_tensors(node, model) and integers.issuperset(node.inputs):
-            absorbed = BOUNDS
-        else:
-            continue
-        name = node.outputs[0]
-        while name not in outputs:
-            following = readers.get(name, [])
-            if len(following) != 1 or following[0].op_type not in absorbed or not _absorbs(following[0], name, model):
-                break
-            name = following[0].outputs[0]
-        points.add(name)
-        integers.add(name)
-    return points
-
-
-def _keeps_integers(node: Node, integers: set[str], model: Model) -> bool:
-    """Whether the result has some of the integers of the data, with the same meaning or another scale."""
-    if node.inputs[0] not in integers:
-        return False
-    if node.op_type in ("Mul", "Div"):
-        factor = model.graph.constants.get(node.inputs[1])
-        return factor is not None and factor.size == 1 and bool(factor > 0)
-    return node.op_type in KEEPS
-
-
-def _adds_two_tensors(node: Node, model: Model) -> bool:
-    """Whether a node is a sum that hardware can make: of two tensors, element by element."""
-    if node.op_type not in ("Add", "Sub") or any(name in model.graph.constants for name in node.inputs):
-        return False
-    one, other = (model.graph.values.get(name) for name in node.inputs)
-    return one is not None and other is not None and one.shape == other.shape
-
-
-def _absorbs(node: Node, data: str, model: Model) -> bool:
-    """Whether a node only changes what an accumulator stands for."""
-    if node.op_type not in ABSORBED:
-        return False
-    return all(name == data or not name or name in model.graph.constants for name in node.inputs)
-
-
-def _reaches_hardware(name: str, readers: Mapping[str, Sequence[Node]], model: Model) -> bool:
-    queue, seen = [name], set()
-    while queue:
-        current = queue.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        for node in readers.get(current, ()):
-            if node.op_type in ACCUMULATES or _adds_two_tensors(node, model):
-                return True
-            queue += node.outputs
-    return False
 
 
 class _Rewriter:

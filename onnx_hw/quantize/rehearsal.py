@@ -16,9 +16,10 @@ from onnx_hw.network import Tensor
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.registry import Lowering
-from onnx_hw.quantize.values import Integers, NotFinite, Real
+from onnx_hw.quantize.stream_layout import image_layout, layout_of_axes
+from onnx_hw.quantize.values import Integers, Joined, NotFinite, Real
 
-OF_THE_STAND_INS = frozenset(("not-quantized", "not-integers", "reorder", "after-clip", "after-sum"))
+OF_THE_STAND_INS = frozenset(("not-quantized", "not-integers", "reorder", "after-clip", "quantize-before"))
 """Codes of obstacles that may come from a stand-in and not from the node."""
 
 
@@ -45,7 +46,7 @@ class Rehearsal:
         stage = self.stage
         for name in node.outputs:
             known = self.real.graph.values.get(name)
-            if not name or known is None or name in stage.values or name in stage.sums:
+            if not name or known is None or name in stage.values or name in stage.pending:
                 continue
             try:
                 shape = stage.shape(name)
@@ -55,13 +56,12 @@ class Rehearsal:
             if not size:
                 continue
             if len(shape) in (3, 4) and shape[0] == 1:
-                height, width, channels, where = *(1, *shape[2:])[-2:], shape[1], stage.image_where(shape)
+                layout = image_layout(shape)
             else:
-                channels = shape[-1] if shape else 1
-                height, width, where = 1, size // channels, np.arange(size)
-            stage.tensors[name] = Tensor((height, width, channels), INTEGER_TYPES.get(known.element_type, Int(8)))
+                layout = layout_of_axes(shape, tuple(range(len(shape))))
+            stage.tensors[name] = Tensor(layout.shape, INTEGER_TYPES.get(known.element_type, Int(8)))
             stands_for_integers = known.element_type in INTEGER_TYPES
-            stage.values[name] = (Integers if stands_for_integers else Real)(name, shape, where)
+            stage.values[name] = (Integers if stands_for_integers else Real)(name, shape, layout.where)
 
     def _set_the_scene(self, node: Node) -> None:
         """What the node reads and hardware has, as it is there."""
@@ -69,10 +69,10 @@ class Rehearsal:
             if name in self.real.values:
                 value = self.stage.values[name] = self.real.values[name]
                 self._bring(value.tensor)
-            elif name in self.real.sums:
-                total = self.stage.sums[name] = self.real.sums[name]
-                self._bring(total.a.tensor)
-                self._bring(total.b.tensor)
+            elif name in self.real.pending:
+                made = self.stage.pending[name] = self.real.pending[name]
+                for part in made.parts if isinstance(made, Joined) else (made.a, made.b):
+                    self._bring(part.tensor)
 
     def _bring(self, tensor: str) -> None:
         if tensor in self.real.tensors:

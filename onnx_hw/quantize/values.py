@@ -1,4 +1,4 @@
-"""What an ONNX value is to the importer: integers on a stream, or real numbers that integers on streams stand for.
+"""What an ONNX value is to the importer: integers on streams, or real numbers that integers on streams stand for.
 
 Layout is an explicit index array. Every hardware tensor has a *base* order; ``where`` maps each flat index of the ONNX
 value, in its logical shape, to a position of that base. Reshape and Transpose only change ``where`` and ``shape``.
@@ -6,6 +6,7 @@ value, in its logical shape, to a position of that base. Reshape and Transpose o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Self
@@ -81,6 +82,41 @@ class Real(Clipped):
         zero = -self.offset[0] / self.slope[0]
         return int(zero) if zero.denominator == 1 else None
 
+    def numbers(self, integers: np.ndarray) -> np.ndarray:
+        """The real numbers of integers (1 or channels, n), float64 (1 or channels, n).
+
+        ``slope · (x − z)`` with a zero point z is exact for scales that were float32.
+        """
+        slope = np.array([[float(s)] for s in self.slope])
+        with_zero = all(s and (o / s).denominator == 1 for s, o in zip(*self._both(), strict=True))
+        if with_zero:
+            zero = np.array([[int(-o / s)] for s, o in zip(*self._both(), strict=True)])
+            result = slope * (integers - zero)
+        else:
+            result = slope * integers + np.array([[float(o)] for o in self.offset])
+        low = -np.inf if self.low is None else float(self.low)
+        return np.clip(result, low, np.inf if self.high is None else float(self.high))
+
+    def _both(self) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+        """Slope and offset, equally long."""
+        size = max(len(self.slope), len(self.offset))
+        return tuple(v * size if len(v) == 1 else v for v in (self.slope, self.offset))  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Function:
+    """Real numbers: any function of the integers on a stream, element by element.
+
+    Attributes:
+        tensor, shape, where: as of ``Integers``.
+        numbers: integers (1 or channels, n) to float64 (1 or channels, n).
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    where: np.ndarray = field(repr=False)
+    numbers: Callable[[np.ndarray], np.ndarray] = field(repr=False)
+
 
 @dataclass(frozen=True)
 class Sum(Clipped):
@@ -94,6 +130,37 @@ class Sum(Clipped):
     a: Real
     b: Real
     sign: int = 1
+
+
+@dataclass(frozen=True)
+class Product(Clipped):
+    """Real numbers: ``clip(a · b, low, high)`` of two tensors, which are integers with a scale and a zero point each.
+
+    Attributes:
+        a, b: the operands: of one shape, in one order, without bounds.
+    """
+
+    a: Real
+    b: Real
+
+
+@dataclass(frozen=True)
+class Joined(Clipped):
+    """Real numbers: tensors one behind the other along an axis, each with a meaning of its own.
+
+    Attributes:
+        parts: the tensors.
+        axis: of their ONNX shapes.
+        shape: of the whole.
+    """
+
+    parts: tuple[Real, ...]
+    axis: int
+    shape: tuple[int, ...]
+
+
+Pending = Sum | Product | Joined
+"""Values of several tensors: hardware makes them when they are quantized."""
 
 
 @dataclass(frozen=True)

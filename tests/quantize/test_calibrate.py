@@ -15,7 +15,8 @@ from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
 from onnx_hw.ops.add import Add
 from onnx_hw.quantize.calibrate import calibrate, synthetic_frames
-from onnx_hw.quantize.insert_quantization import insert_quantization, is_quantized
+from onnx_hw.quantize.insert_quantization import is_quantized
+from onnx_hw.quantize.quantize_float_model import quantize_float_model
 from qdq_models import Sketch
 
 DIGITS = EXAMPLES / "digits"
@@ -41,7 +42,7 @@ def test_digits_keep_their_accuracy() -> None:
     model = flow.load(DIGITS / "digits_float.onnx")
     assert not is_quantized(model)
     frames = load_frames(DIGITS / "digits_calibration.npz")
-    quantized = insert_quantization(model, calibrate(model, frames))
+    quantized = quantize_float_model(model, frames)
     assert is_quantized(quantized)
     few = {name: array[:20] for name, array in frames.items()}
     # the rewritten model is still an ONNX model: the reference runs it

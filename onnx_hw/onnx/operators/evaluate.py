@@ -78,12 +78,16 @@ def evaluate(
     return {name: values[name] for name in wanted}
 
 
-def compute(node: Node, inputs: Sequence[Any], run_graph: GraphRunner) -> list[Any]:
+def _no_subgraphs(*_: Any) -> list[Any]:
+    raise ValueError("it has a subgraph, which cannot be run here")
+
+
+def compute(node: Node, inputs: Sequence[Any], run_graph: GraphRunner = _no_subgraphs) -> list[Any]:
     """The outputs of one node, as many as it names.
 
     Args:
         inputs: one value per input of the node; None for an omitted one.
-        run_graph: computes a subgraph of the node.
+        run_graph: computes a subgraph of the node; without it the node must have none.
 
     Raises:
         UserError: the operator is not known, an attribute does not fit, or the values do not.

@@ -4,9 +4,25 @@ A lowering reads ``builder.values`` of the node's inputs and sets those of its o
 node cannot be hardware.
 """
 
-from onnx_hw.quantize.lower import activation, arithmetic, convolution, layout, matmul, pooling, quantization
+from onnx_hw.quantize.lower import (
+    activation,
+    arithmetic,
+    comparing,
+    convolution,
+    functions,
+    joining,
+    layout,
+    matmul,
+    moving,
+    pooling,
+    quantization,
+    reducing,
+)
 from onnx_hw.quantize.lower.registry import LOWERINGS
 
 __all__ = ["LOWERINGS"]
 
-_FAMILIES = (activation, arithmetic, convolution, layout, matmul, pooling, quantization)
+_FAMILIES = (
+    *(activation, arithmetic, comparing, convolution, functions, joining),
+    *(layout, matmul, moving, pooling, quantization, reducing),
+)

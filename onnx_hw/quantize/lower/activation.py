@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.registry import lowers
-from onnx_hw.quantize.values import fractions
+from onnx_hw.quantize.values import Function, fractions
 
 
 @lowers("Relu")
@@ -35,7 +36,16 @@ def clip(builder: Builder, node: Node) -> None:
 
 def _bound(builder: Builder, node: Node, low: Fraction | None, high: Fraction | None) -> None:
     data, result = node.inputs[0], node.outputs[0]
-    if data in builder.sums:
-        builder.sums[result] = builder.sums[data].clip(low, high)
+    value = builder.values.get(data)
+    if data in builder.pending:
+        builder.pending[result] = builder.pending[data].clip(low, high)
+    elif isinstance(value, Function):
+        builder.values[result] = _bounded(value, low, high)
     else:
         builder.values[result] = builder.real(node).clip(low, high)
+
+
+def _bounded(value: Function, low: Fraction | None, high: Fraction | None) -> Function:
+    before = value.numbers
+    bounds = -np.inf if low is None else float(low), np.inf if high is None else float(high)
+    return replace(value, numbers=lambda integers: np.clip(before(integers), *bounds))

@@ -14,6 +14,7 @@ from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.windows import kernel_of
+from onnx_hw.quantize.stream_layout import image_layout
 from onnx_hw.quantize.values import QuantizedConstant, Real
 
 WIDEST_DATA = 18
@@ -30,10 +31,10 @@ def conv(builder: Builder, node: Node) -> None:
         raise Obstacle(
             "weight-axis", f"scales of a Conv's weights must be per output channel, not along axis {weights.axis}"
         )
-    tensor, (height, width, _) = builder.image(real)
+    real, tensor = builder.image(real, node)
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in weights.integers.shape[2:])
-    kernel = kernel_of(node, size, (height, width), shape[2:])
+    kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
     stream = real.tensor
     if any(kernel.pads) and not tensor.dtype.min <= zero_point <= tensor.dtype.max:
         raise Obstacle(
@@ -55,7 +56,7 @@ def conv(builder: Builder, node: Node) -> None:
     stream = builder.add(node.label, operator, [stream], node, output=node.outputs[0])
     bias = bias_of(builder, node, outputs)
     slope, offset = affine(real.slope[0], zero_point, weights, matrix, bias)
-    builder.values[node.outputs[0]] = Real(stream, shape, builder.image_where(shape), slope, offset)
+    builder.values[node.outputs[0]] = Real(stream, shape, image_layout(shape).where, slope, offset)
 
 
 def ungrouped(weights: np.ndarray, group: int) -> np.ndarray:

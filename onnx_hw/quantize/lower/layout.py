@@ -27,9 +27,7 @@ def reshape(builder: Builder, node: Node) -> None:
 
 
 def _data(builder: Builder, node: Node) -> Hardware:
-    if node.inputs[0] not in builder.values:
-        raise Obstacle("not-quantized", f"`{node.inputs[0]}` must be in hardware")
-    return builder.values[node.inputs[0]]
+    return builder.values.get(node.inputs[0]) or builder.data(node)  # which says why there is none
 
 
 def _check_dropout(builder: Builder, node: Node) -> None:

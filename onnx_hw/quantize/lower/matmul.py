@@ -64,7 +64,7 @@ def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.
         stream, order = builder.vector(real, node)
         matrix = weights.integers[:, order]
     else:  # the same weights for every row of the data: rows are pixels
-        builder.rows(real, inputs)
+        real = builder.rows(real, inputs, node)
         stream, matrix = real.tensor, weights.integers
     stream = builder.add(node.label, MatMul(builder.tensors[stream], matrix), [stream], node, output=node.outputs[0])
     flat = np.zeros(outputs, dtype=object) if bias is None else np.broadcast_to(bias.reshape(-1), outputs)

@@ -11,10 +11,12 @@ from onnx_hw.network import Quantization
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
+from onnx_hw.quantize.lower.functions import quantize_function
+from onnx_hw.quantize.lower.joining import quantize_joined
 from onnx_hw.quantize.lower.registry import lowers
-from onnx_hw.quantize.lower.two_tensors import quantize_sum
+from onnx_hw.quantize.lower.two_tensors import quantize_product, quantize_sum
 from onnx_hw.quantize.steps import round_half_even
-from onnx_hw.quantize.values import Integers, QuantizedConstant, Real, Sum, fractions
+from onnx_hw.quantize.values import Function, Integers, Joined, Product, QuantizedConstant, Real, Sum, fractions
 
 
 @lowers("DequantizeLinear")
@@ -64,8 +66,8 @@ def dequantized_constant(
 @lowers("QuantizeLinear")
 def quantize(builder: Builder, node: Node) -> None:
     """one scale; 2 to 16 bits"""
-    total = builder.sums.get(node.inputs[0])
-    value = builder.real(node) if total is None else total
+    made = builder.values.get(node.inputs[0])
+    value = builder.pending.get(node.inputs[0]) or (made if isinstance(made, Function) else builder.real(node))
     scale = builder.constant(node.inputs[1])
     if scale is None or scale.size != 1:
         raise Obstacle("per-channel-data", "the scale of data must be one constant")
@@ -77,12 +79,22 @@ def quantize(builder: Builder, node: Node) -> None:
     (step,) = fractions(scale)
     _check_scale(step)
     zero_point = 0 if zero is None else int(zero.reshape(-1)[0])
-    low = dtype.min if value.low is None else _bound(value.low, step, zero_point, dtype.min, dtype.max)
-    high = dtype.max if value.high is None else _bound(value.high, step, zero_point, dtype.min, dtype.max)
-    if isinstance(value, Sum):
-        integers = quantize_sum(builder, node, value, step, zero_point, (low, high), dtype)
-    else:
-        integers = _quantize_one(builder, node, value, step, zero_point, (low, high), dtype)
+    low, high = dtype.min, dtype.max
+    if not isinstance(value, Function):
+        low = low if value.low is None else _bound(value.low, step, zero_point, dtype.min, dtype.max)
+        high = high if value.high is None else _bound(value.high, step, zero_point, dtype.min, dtype.max)
+    given = (step, zero_point, (low, high), dtype)
+    match value:
+        case Real():
+            integers = _quantize_one(builder, node, value, *given)
+        case Function():
+            integers = quantize_function(builder, node, value, *given)
+        case Sum():
+            integers = quantize_sum(builder, node, value, *given)
+        case Product():
+            integers = quantize_product(builder, node, value, *given)
+        case Joined():
+            integers = quantize_joined(builder, node, value, *given)
     builder.values[node.outputs[0]] = integers
     builder.quantization.setdefault(integers.tensor, Quantization((float(step),), (zero_point,)))
 
@@ -103,7 +115,7 @@ def _quantize_one(
         dtype,
     )
     tensor = builder.add(node.label, operator, [real.tensor], node, output=node.outputs[0])
-    return Integers(tensor, real.shape, builder.elementwise_where(real))
+    return Integers(tensor, real.shape, builder.positions(real))
 
 
 def _bound(value: Fraction, step: Fraction, zero_point: int, low: int, high: int) -> int:

@@ -1,32 +1,32 @@
-"""Add and Sub of two tensors, each with a scale of its own: hardware when their sum is quantized."""
+"""Add, Sub and Mul of two tensors, each with a scale of its own: hardware when the result is quantized."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+
 from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.add import Add
-from onnx_hw.ops.requantize import Staircase
+from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.stream_layout import Layout
 from onnx_hw.quantize.sums import LARGEST, separate
-from onnx_hw.quantize.values import Integers, Real, Sum
+from onnx_hw.quantize.values import Integers, Product, Real, Sum
+
+WIDEST_FACTOR = 16
+"""Bits of an operand of a product."""
 
 
 def sum_of(builder: Builder, node: Node) -> Sum:
     """The sum or difference of a node's inputs.
 
     Raises:
-        Obstacle: the operands have no integers of their own, or do not arrive element by element.
+        Obstacle: the operands have no integers of their own.
     """
-    a, b = (_operand(builder, node, k) for k in range(2))
-    if a.shape != b.shape:
-        raise Obstacle(
-            "two-tensors-broadcast",
-            f"two tensors must have one shape to be added, not {list(a.shape)} and {list(b.shape)}",
-        )
-    _in_one_order(builder, a, b)
+    a, b = _in_one_order(builder, node, *(_operand(builder, node, k) for k in range(2)))
     for k, real in enumerate((a, b)):
         first, last = builder.tensors[real.tensor].range
         if last - first >= LARGEST:
@@ -53,29 +53,86 @@ def quantize_sum(
     total = builder.add(f"{node.label}/sum", Add(a, b, weighted.factors), operands, node)
     staircase = Staircase(builder.tensors[total], weighted.exact, dtype)
     tensor = builder.add(node.label, staircase, [total], node, output=node.outputs[0])
-    return Integers(tensor, value.a.shape, builder.elementwise_where(value.a))
+    return Integers(tensor, value.a.shape, builder.positions(value.a))
+
+
+def product_of(builder: Builder, node: Node) -> Product:
+    """The product of a node's inputs.
+
+    Raises:
+        Obstacle: the operands have no integers of their own, or none that stands for 0.
+    """
+    a, b = _in_one_order(builder, node, *(_operand(builder, node, k) for k in range(2)))
+    for k, real in enumerate((a, b)):
+        if real.zero_point is None or builder.tensors[real.tensor].dtype.bits > WIDEST_FACTOR:
+            raise _not_quantized(node, k, f"is {builder.tensors[real.tensor].dtype!r} or has no zero point")
+    return Product(a, b)
+
+
+def quantize_product(
+    builder: Builder, node: Node, value: Product, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
+) -> Integers:
+    """Integers of a product: ``s_a s_b (a − z_a)(b − z_b) / step``."""
+    from onnx_hw.ops.multiply import Multiply
+
+    a, b = (builder.tensors[real.tensor] for real in (value.a, value.b))
+    offsets = [-real.zero_point for real in (value.a, value.b) if real.zero_point is not None]
+    product = Multiply(a, b, (offsets[0], offsets[1]))
+    total = builder.add(f"{node.label}/product", product, [value.a.tensor, value.b.tensor], node)
+    scale = value.a.slope[0] * value.b.slope[0] / step
+    requantize = Requantize(builder.tensors[total], (scale,), (Fraction(0),), *bounds, zero_point, dtype)
+    tensor = builder.add(node.label, requantize, [total], node, output=node.outputs[0])
+    return Integers(tensor, value.a.shape, builder.positions(value.a))
 
 
 def _operand(builder: Builder, node: Node, k: int) -> Real:
     real = builder.real(node, k)
-    if real.clipped or len(real.slope) != 1 or len(real.offset) != 1 or real.slope[0] == 0:
+    if real.clipped or len(set(real.slope)) != 1 or len(set(real.offset)) != 1 or real.slope[0] == 0:
         raise _not_quantized(node, k, "is clipped" if real.clipped else "has a scale or an offset per channel")
-    return real
+    return replace(real, slope=real.slope[:1], offset=real.offset[:1])
 
 
 def _not_quantized(node: Node, k: int, what: str) -> Obstacle:
+    bits = WIDEST_FACTOR if node.op_type == "Mul" else 8
     return Obstacle(
         "operand-not-quantized",
-        f"both operands of {node.op_type} must be quantized to at most 8 bits with one scale;"
+        f"both operands of {node.op_type} must be quantized to at most {bits} bits with one scale;"
         f" `{node.inputs[k]}` {what}",
         f"put QuantizeLinear and DequantizeLinear between `{node.inputs[k]}` and `{node.label}`",
     )
 
 
-def _in_one_order(builder: Builder, a: Real, b: Real) -> None:
-    """Fix the order of inputs of the network that are still free; the streams must then agree."""
-    known, other = (a, b) if builder.stream_order(a) is not None else (b, a)
-    tensor: Tensor = builder.settled(known)
-    order = builder.stream_order(known)
+def _in_one_order(builder: Builder, node: Node, a: Real, b: Real) -> tuple[Real, Real]:
+    """Both operands broadcast to one shape and laid out alike; inputs of the network may still choose their order."""
+    shape = _broadcast_shape(node, a, b)
+    if a.shape != shape and b.shape != shape:
+        a = _expanded(builder, node, a, shape, None)
+    whole, other = (a, b) if a.shape == shape else (b, a)
+    if other.shape == shape and builder.stream_order(whole) is None:
+        whole, other = other, whole  # the one whose order is fixed, if there is one, leads
+    tensor = builder.settled(whole)
+    order = builder.stream_order(whole)
     assert order is not None
-    builder.want(other, order, tensor.shape)
+    layout = Layout(tensor.shape, order)
+    if other.shape == shape:
+        other = builder.want(other, layout, node)
+    else:
+        other = _expanded(builder, node, other, shape, layout)
+    return (whole, other) if whole.tensor == a.tensor else (other, whole)
+
+
+def _broadcast_shape(node: Node, a: Real, b: Real) -> tuple[int, ...]:
+    if node.attributes.get("broadcast", 0) and a.shape != b.shape:
+        raise Obstacle("two-tensors-broadcast", "before opset 7 two tensors must have one shape, not be broadcast")
+    try:
+        return np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        raise Obstacle(
+            "two-tensors-broadcast", f"two tensors must fit together, not {list(a.shape)} and {list(b.shape)}"
+        ) from None
+
+
+def _expanded(builder: Builder, node: Node, value: Real, shape: tuple[int, ...], layout: Layout | None) -> Real:
+    elements = np.arange(value.where.size).reshape(value.shape)
+    origin = np.broadcast_to(elements, shape).reshape(-1)
+    return builder.moved(value, origin, shape, node, layout)

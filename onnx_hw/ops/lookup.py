@@ -1,0 +1,102 @@
+"""Lookup: any function of an integer, one for all channels or one per channel, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
+from onnx_hw.ops.schedule import Engine, Schedule
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+BITS_PER_BLOCK_RAM = 18 * 1024
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Lookup(Operator):
+    """``result = values[channel, x − first]`` for x in the operand's range ``first..last``.
+
+    Functions that rise are cheaper as a ``Staircase``; this one holds any other.
+
+    Attributes:
+        operand: the arguments.
+        values: (1 or channels, last − first + 1) int64.
+        dtype: of the result.
+    """
+
+    operand: Tensor
+    values: np.ndarray = field(repr=False)
+    dtype: Int
+
+    one_width = True
+    LATENCY = 5
+
+    def __post_init__(self) -> None:
+        first, last = self.operand.range
+        rows, count = self.values.shape
+        if rows not in (1, self.operand.channels) or count != last - first + 1:
+            raise ValueError(
+                f"the table must be 1 or {self.operand.channels} rows of {last - first + 1}, not {rows} of {count}"
+            )
+        if not self.dtype.min <= self.values.min() <= self.values.max() <= self.dtype.max:
+            raise ValueError(f"the values must lie within {self.dtype!r}")
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def results(self) -> tuple[Tensor, ...]:
+        return (Tensor(self.operand.shape, self.dtype, int(self.values.min()), int(self.values.max())),)
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        (x,) = arrays
+        channel = np.arange(x.shape[-1]) % len(self.values)
+        return (self.values[channel, x - self.operand.range[0]],)
+
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        """The narrowest that keeps up: a lane costs a table."""
+        yield from same_lanes(self.operand, interval)
+
+    def schedule(self, folding: Folding) -> Schedule:
+        beats = np.arange(self.operand.beats(folding.in_lanes))
+        return Schedule((Engine("requantize", len(beats), self.LATENCY, {"i": beats}, {"o": beats}),))
+
+    @property
+    def index(self) -> Int:
+        """The type whose integers are all in the table."""
+        return Int.holding(*self.operand.range)
+
+    def resources(self, folding: Folding) -> Resources:
+        rows = -(-self.operand.channels // folding.in_lanes) if len(self.values) > 1 else 1
+        bits = rows * (1 << self.index.bits) * self.dtype.bits
+        return Resources(
+            lut=40 + folding.in_lanes * 6 * self.index.bits,
+            bram=folding.in_lanes * -(-bits // BITS_PER_BLOCK_RAM),
+        )
+
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        from amaranth.hdl import Shape
+
+        from onnx_hw_rtl import requantize as rtl
+
+        index, (first, last) = self.index, self.operand.range
+        arguments = np.clip(np.arange(index.min, index.max + 1), first, last)
+        return rtl.Requantize(
+            rtl.Table(Shape(index.bits, index.signed), self.values[:, arguments - first]),
+            channels=self.operand.channels,
+            bits=self.operand.dtype.bits,
+            signed=self.operand.dtype.signed,
+            out_bits=self.dtype.bits,
+            out_signed=self.dtype.signed,
+            lanes=folding.in_lanes,
+            depth=depths["o"],
+        )
+
+    def __repr__(self) -> str:
+        return f"Lookup to {self.values.min()}..{self.values.max()}"

@@ -1,0 +1,153 @@
+"""Which values of a float model get integers of their own.
+
+* Every graph input that hardware reads.
+* Every result of a product or an average, but behind what only changes its meaning: an addition or a multiplication
+  with a constant, Relu, Clip. Those are absorbed by the requantization.
+* Every sum or product of two tensors, and every Concat that leads to a product, but behind a Relu or Clip.
+* Every function of such integers that leads to a product, however many nodes compute it (x · Sigmoid(x) are two): it
+  becomes one table. A function that only leads to an output stays on the host, in floats.
+* Nothing else: a maximum or a change of places keeps integers and scale; so does a positive factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from onnx_hw.onnx.model import Model, Node
+from onnx_hw.quantize.lower.functions import ONE_OPERAND, WITH_CONSTANTS
+
+ACCUMULATES = frozenset(
+    ("Conv", "MatMul", "Gemm", "AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum"),
+)
+ABSORBED = frozenset(("Add", "Sub", "Mul", "Div", "Relu", "Clip", "BatchNormalization"))
+BOUNDS = frozenset(("Relu", "Clip"))
+ELEMENTWISE = frozenset((*ABSORBED, *ONE_OPERAND, *WITH_CONSTANTS))
+KEEPS = frozenset(
+    (
+        *("MaxPool", "GlobalMaxPool", "ReduceMax"),
+        *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose"),
+        *("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "Resize", "Upsample", "Pad"),
+    )
+)
+"""Operators whose results are some of the integers they are given."""
+
+
+def readers_of(nodes: Sequence[Node]) -> Mapping[str, Sequence[Node]]:
+    """The nodes that read each value."""
+    readers: dict[str, list[Node]] = {}
+    for node in nodes:
+        for name in node.inputs:
+            readers.setdefault(name, []).append(node)
+    return readers
+
+
+def choose_quantized_values(model: Model) -> set[str]:
+    """Their names; the model is folded, its weights are constants."""
+    return _Choice(model).points
+
+
+class _Choice:
+    """The walk over the nodes.
+
+    Attributes:
+        points: the chosen values.
+        integers: those, what has the same integers, and parts of a Concat that get integers there.
+        root_of: values that are functions of the integers of one value, and that value.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.constants, graph = model.graph.constants, model.graph
+        self.outputs = {value.name for value in graph.outputs}
+        self.readers = readers_of(graph.nodes)
+        self.before_products = self._before(graph.nodes, lambda node: node.op_type in ACCUMULATES)
+        entering = self._before(graph.nodes, lambda node: node.op_type in ACCUMULATES or self._sums(node))
+        self.points = {v.name for v in graph.inputs if v.element_type == "float" and v.name in entering}
+        self.integers = set(self.points)
+        self.root_of: dict[str, str] = {}
+        for node in graph.nodes:
+            self._visit(node)
+
+    @staticmethod
+    def _before(nodes: Sequence[Node], chosen: Callable[[Node], bool]) -> set[str]:
+        """Values that a chosen node depends on."""
+        found: set[str] = set()
+        for node in reversed(nodes):
+            if chosen(node) or any(name in found for name in node.outputs):
+                found.update(node.inputs)
+        return found
+
+    def _visit(self, node: Node) -> None:
+        data = [name for name in node.inputs if name and name not in self.constants]
+        (result, *_) = node.outputs
+        if self._keeps_integers(node):
+            self.integers.update(node.outputs)
+        elif node.op_type in ACCUMULATES:
+            self._end_of_chain(result, ABSORBED)
+        elif root := self._root(node, data):
+            self.root_of[result] = root
+            if result in self.before_products and not self._goes_on(result, root):
+                self._add(result)
+        elif len(data) > 1 and self.integers.issuperset(data) and self._joins(node):
+            self._end_of_chain(result, BOUNDS)
+
+    def _root(self, node: Node, data: Sequence[str]) -> str | None:
+        """The value of whose integers the node computes a function, if there is one such value."""
+        if node.op_type not in ELEMENTWISE:
+            return None
+        roots = {name if name in self.integers else self.root_of.get(name) for name in data}
+        return roots.pop() if len(roots) == 1 else None
+
+    def _goes_on(self, name: str, root: str) -> bool:
+        """Whether all readers of a function compute functions of the same integers."""
+        readers = self.readers.get(name, [])
+        return name not in self.outputs and all(
+            reader.op_type in ELEMENTWISE
+            and all(
+                not other or other in self.constants or other in (name, root) or self.root_of.get(other) == root
+                for other in reader.inputs
+            )
+            for reader in readers
+        )
+
+    def _end_of_chain(self, name: str, absorbed: frozenset[str]) -> None:
+        """Choose a value, or one that is made of it by nodes that are absorbed."""
+        while name not in self.outputs:
+            following = self.readers.get(name, [])
+            if len(following) != 1:
+                break
+            (node,) = following
+            if node.op_type == "Concat" and absorbed is ABSORBED and node.outputs[0] in self.before_products:
+                self.integers.add(name)  # it is requantized for the Concat
+                return
+            constant = all(other == name or not other or other in self.constants for other in node.inputs)
+            if node.op_type not in absorbed or not constant or self._turns(node, name):
+                break
+            name = node.outputs[0]
+        self._add(name)
+
+    def _add(self, name: str) -> None:
+        self.points.add(name)
+        self.integers.add(name)
+
+    def _keeps_integers(self, node: Node) -> bool:
+        if node.inputs[0] not in self.integers:
+            return False
+        if node.op_type in ("Mul", "Div"):
+            factor = self.constants.get(node.inputs[1])
+            return factor is not None and factor.size == 1 and bool(factor > 0)
+        return node.op_type in KEEPS
+
+    def _turns(self, node: Node, data: str) -> bool:
+        """Whether an absorbed node has a negative slope, or is a division by the data."""
+        if node.op_type in ("Sub", "Div") and node.inputs[1] == data:
+            return True
+        others = [self.constants[name] for name in node.inputs if name in self.constants]
+        return node.op_type in ("Mul", "Div") and any(bool((array <= 0).any()) for array in others)
+
+    def _joins(self, node: Node) -> bool:
+        """Whether hardware makes one tensor of several."""
+        return self._sums(node) or (node.op_type == "Concat" and node.outputs[0] in self.before_products)
+
+    def _sums(self, node: Node) -> bool:
+        """Whether a node adds or multiplies two tensors."""
+        return node.op_type in ("Add", "Sub", "Mul") and not any(name in self.constants for name in node.inputs)

@@ -1,0 +1,179 @@
+"""Factors behind a product become part of its weights: BatchNormalization, and Mul or Div by a constant.
+
+    (x·W + b)·f + t  =  x·(W·f) + (b·f + t)
+
+So weights are quantized as they are used, and a negative factor turns no sign behind the accumulator. Of a
+BatchNormalization the addition of t remains, which the requantization absorbs; elsewhere it becomes Mul and Add.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.quantize.choose_quantized_values import readers_of
+
+VERSION = 13
+"""Opset of the inserted nodes."""
+
+
+def fold_factors_into_weights(model: Model) -> Model:
+    """The same function of a folded float model, with factors in the weights where the product has no other reader."""
+    return replace(model, graph=_Folding(_without_batch_normalization(model.graph)).graph)
+
+
+def _without_batch_normalization(graph: Graph) -> Graph:
+    """Every BatchNormalization (for inference, with constants) as a Mul and an Add."""
+    constants, values, nodes = dict(graph.constants), dict(graph.values), []
+    for node in graph.nodes:
+        data, *names = node.inputs
+        known = [constants.get(name) for name in names]
+        training = node.attributes.get("training_mode", 0) or any(node.outputs[1:])
+        if node.op_type != "BatchNormalization" or training or any(array is None for array in known):
+            nodes.append(node)
+            continue
+        scale, bias, mean, variance = (np.asarray(array, dtype=np.float64) for array in known)
+        factor = scale / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))
+        rank = len(values[data].shape or (1, 1))
+        result = node.outputs[0]
+        for name, array in (("factor", factor), ("term", bias - mean * factor)):
+            column = array.astype(known[0].dtype).reshape((-1,) + (1,) * (rank - 2))  # type: ignore[union-attr]
+            constants[f"{result}/{name}"] = column
+            values[f"{result}/{name}"] = Value(f"{result}/{name}", values[data].element_type, column.shape)
+        values[f"{result}/scaled"] = replace(values[data], name=f"{result}/scaled")
+        nodes.append(Node(node.name, "Mul", "", VERSION, (data, f"{result}/factor"), (f"{result}/scaled",)))
+        nodes.append(Node(node.name, "Add", "", VERSION, (f"{result}/scaled", f"{result}/term"), (result,)))
+    return replace(graph, nodes=tuple(nodes), constants=constants, values=values)
+
+
+class _Folding:
+    """Rewrites one Mul or Div after the other."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.constants, self.values = dict(graph.constants), dict(graph.values)
+        self.nodes = list(graph.nodes)
+        self.outputs = {value.name for value in graph.outputs}
+        self.readers = readers_of(graph.nodes)
+        self.made = {name: node for node in graph.nodes for name in node.outputs}
+        self.renamed: dict[str, str] = {}
+        for node in graph.nodes:
+            if node.op_type in ("Mul", "Div"):
+                self._fold(node)
+        nodes = tuple(
+            replace(node, inputs=tuple(self._final(name) for name in node.inputs))
+            for node in self.nodes
+            if not any(name in self.renamed for name in node.outputs)
+        )
+        self.graph = replace(graph, nodes=nodes, constants=self.constants, values=self.values)
+
+    def _final(self, name: str) -> str:
+        while name in self.renamed:
+            name = self.renamed[name]
+        return name
+
+    def _fold(self, node: Node) -> None:
+        data, factor = node.inputs
+        if node.op_type == "Mul" and data in self.constants:
+            data, factor = factor, data
+        result = node.outputs[0]
+        if factor not in self.constants or data in self.constants or result in self.outputs:
+            return
+        column = self._per_channel(self.constants[factor], data)
+        if column is None or (node.op_type == "Div" and not column.all()):
+            return
+        chain = self._chain(data)
+        if not chain:
+            return
+        product, *additions = chain
+        column = 1 / column if node.op_type == "Div" else column
+        self._replace(product, self._scaled_product(product, column))
+        for addition in additions:
+            self._replace(addition, self._scaled_addition(addition, column))
+        self.renamed[result] = data
+
+    def _chain(self, name: str) -> list[Node]:
+        """The product behind a value and the additions of constants between them; empty if there is none."""
+        additions: list[Node] = []
+        while len(self.readers.get(name, ())) == 1 and name not in self.outputs:
+            node = self.made.get(self._final(name))
+            if node is None:
+                return []
+            if node.op_type in ("Conv", "MatMul", "Gemm"):
+                return [node, *additions[::-1]] if self._is_plain(node) else []
+            data, constant = self._operands(node)
+            if not constant or self._per_channel(self.constants[constant], data) is None:
+                return []
+            additions.append(node)
+            name = data
+        return []
+
+    def _operands(self, node: Node) -> tuple[str, str]:
+        """(data, constant) of the addition of a constant; both empty for any other node."""
+        if node.op_type == "Add" and node.inputs[0] in self.constants:
+            return node.inputs[1], node.inputs[0]
+        if node.op_type in ("Add", "Sub") and node.inputs[1] in self.constants:
+            return node.inputs[0], node.inputs[1]
+        return "", ""
+
+    def _is_plain(self, node: Node) -> bool:
+        """Constant weights and bias; a MatMul with a matrix of them."""
+        rank = {"Conv": None, "MatMul": 2, "Gemm": 2}[node.op_type]
+        weights = self.constants.get(node.inputs[1])
+        if weights is None or (rank is not None and weights.ndim != rank):
+            return False
+        return all(name in self.constants for name in node.inputs[2:] if name)
+
+    def _per_channel(self, constant: np.ndarray, data: str) -> np.ndarray | None:
+        """A constant as float64, one number or one per channel of a value; None if it differs otherwise."""
+        shape = self.values[data].shape if data in self.values else None
+        if constant.size == 1:
+            return constant.astype(np.float64).reshape(-1)
+        if shape is None or len(shape) < 2:
+            return None
+        axis = self._channel_axis(data, len(shape))
+        aligned = (1,) * (len(shape) - constant.ndim) + constant.shape
+        if len(aligned) != len(shape) or any(n != 1 for a, n in enumerate(aligned) if a != axis):
+            return None
+        return constant.astype(np.float64).reshape(-1)
+
+    def _channel_axis(self, data: str, rank: int) -> int:
+        """1 behind a Conv, the last behind a matrix product, as far as additions reach."""
+        node = self.made.get(self._final(data))
+        while node is not None and self._operands(node)[0]:
+            node = self.made.get(self._final(self._operands(node)[0]))
+        return 1 if node is not None and node.op_type == "Conv" else rank - 1
+
+    def _scaled_product(self, node: Node, column: np.ndarray) -> Node:
+        weights = self.constants[node.inputs[1]]
+        rows = node.op_type == "Conv" or bool(node.attributes.get("transB", 0))
+        shape = (-1,) + (1,) * (weights.ndim - 1) if rows else (1, -1)
+        inputs = list(node.inputs)
+        inputs[1] = self._store(node, "weights", weights * column.reshape(shape), weights.dtype)
+        if len(inputs) > 2 and inputs[2]:
+            bias = self.constants[inputs[2]]
+            inputs[2] = self._store(node, "bias", bias * column, bias.dtype)
+        return replace(node, inputs=tuple(inputs))
+
+    def _scaled_addition(self, node: Node, column: np.ndarray) -> Node:
+        data, name = self._operands(node)
+        constant = self.constants[name]
+        shape = self.values[data].shape or ()
+        axis = self._channel_axis(data, len(shape))
+        spread = column.reshape([-1 if a == axis else 1 for a in range(len(shape))]) if column.size > 1 else column
+        stored = self._store(node, "term", constant * spread, constant.dtype)
+        return replace(node, inputs=(data, stored))
+
+    def _store(self, node: Node, what: str, array: np.ndarray, dtype: np.dtype) -> str:
+        name = f"{node.outputs[0]}/{what}"
+        while name in self.constants:
+            name += "'"
+        self.constants[name] = array.astype(dtype)
+        self.values[name] = Value(name, self.values[node.outputs[0]].element_type, array.shape)
+        return name
+
+    def _replace(self, old: Node, new: Node) -> None:
+        self.nodes[self.nodes.index(old)] = new
+        for name in new.outputs:
+            self.made[name] = new

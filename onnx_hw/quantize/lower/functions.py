@@ -1,0 +1,141 @@
+"""Functions of one tensor, element by element: Sigmoid, HardSwish, x · Sigmoid(x) ... as exact tables.
+
+Whatever chain of such nodes lies between the integers of a tensor and the QuantizeLinear that follows is one function
+of an integer: it is computed once, for every integer that can occur, in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.integers import Int
+from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.operators.evaluate import compute
+from onnx_hw.ops.lookup import Lookup
+from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.requantize import Staircase
+from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.lower.constants import aligned, per_channel
+from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.requantization import LARGEST_TABLE
+from onnx_hw.quantize.steps import Steps
+from onnx_hw.quantize.values import Function, Integers, Real
+
+LARGEST_FUNCTION = 1 << 24
+"""Arguments, of all channels together, for which a function is computed."""
+
+ONE_OPERAND = (
+    *("Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Selu", "Celu", "Gelu", "Mish", "Swish"),
+    *("Softplus", "Softsign", "ThresholdedRelu", "Shrink", "ScaledTanh", "ParametricSoftplus", "Affine"),
+    *("Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Exp", "Log", "Sqrt", "Reciprocal", "Erf"),
+    *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"),
+)
+
+
+WITH_CONSTANTS = ("PRelu", "Pow", "Min", "Max", "Mod")
+
+
+@lowers(*ONE_OPERAND)
+def function(builder: Builder, node: Node) -> None:
+    """of quantized data, as an exact table"""
+    builder.values[node.outputs[0]] = function_of(builder, node)
+
+
+@lowers(*WITH_CONSTANTS)
+def function_with_constants(builder: Builder, node: Node) -> None:
+    """of quantized data and constants of one value per channel, as an exact table"""
+    builder.values[node.outputs[0]] = function_of(builder, node)
+
+
+def function_of(builder: Builder, node: Node) -> Function:
+    """What a node computes from one tensor and constants.
+
+    Raises:
+        Obstacle: it reads several tensors, or the elements of one in different orders.
+    """
+    read = [builder.values[name] for name in node.inputs if name in builder.values]
+    sources = [value for value in read if isinstance(value, Real | Function)]
+    if not sources or len(sources) < len(read):
+        builder.real(node)  # says why not
+        raise Obstacle("not-quantized", f"all data of {node.op_type} must be real numbers, not integers")
+    first = sources[0]
+    for value in sources[1:]:
+        same = value.tensor == first.tensor and value.shape == first.shape
+        if not same or not np.array_equal(value.where, first.where):
+            raise Obstacle("two-tensors", f"{node.op_type} of two tensors is not built: all but one must be constant")
+    arguments = [_argument(builder, node, name, first) for name in node.inputs]
+    plain = replace(node, attributes={k: v for k, v in node.attributes.items() if k not in ("axis", "broadcast")})
+
+    def numbers(integers: np.ndarray) -> np.ndarray:
+        given = [None if argument is None else argument(integers) for argument in arguments]
+        return np.asarray(compute(plain, given)[0], dtype=np.float64)
+
+    return Function(first.tensor, first.shape, first.where, numbers)
+
+
+def _argument(
+    builder: Builder, node: Node, name: str, data: Real | Function
+) -> Callable[[np.ndarray], np.ndarray] | None:
+    """An input of a node as a function of the integers: (1 or channels, n), or (1 or channels, 1) for a constant."""
+    if not name:
+        return None
+    value = builder.values.get(name)
+    if isinstance(value, Real | Function):
+        return value.numbers
+    constant = builder.exact_constant(name)
+    if constant is None:
+        raise Obstacle("two-tensors", f"`{name}`, which {node.op_type} reads, must be constant or be in hardware")
+    column = np.array([[float(v)] for v in per_channel(builder, data, aligned(node, constant, len(data.shape)))])
+    return lambda integers: column
+
+
+def quantize_function(
+    builder: Builder, node: Node, value: Function, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
+) -> Integers:
+    """Integers of a function: steps where it rises, else a table."""
+    operand = builder.settled(value)
+    first, last = operand.range
+    count = last - first + 1
+    if count > LARGEST_FUNCTION:
+        raise _too_many(node, count)
+    values = value.numbers(np.arange(first, last + 1)[None, :])
+    if len(values) > 1 and (values == values[0]).all():
+        values = values[:1]
+    if values.size > LARGEST_FUNCTION:
+        raise _too_many(node, values.size)
+    if np.isnan(values).any():
+        at = first + int(np.argwhere(np.isnan(values))[0][1])
+        raise Obstacle("not-a-number", f"`{node.inputs[0]}` must be a number for every integer; it is NaN for {at}")
+    with np.errstate(over="ignore"):
+        scaled = np.rint(values / float(step)) + zero_point
+    integers = np.broadcast_to(np.clip(scaled, *bounds).astype(np.int64), (len(values), count))
+    tensor = builder.add(
+        node.label, _operator(node, operand, integers, dtype), [value.tensor], node, output=node.outputs[0]
+    )
+    return Integers(tensor, value.shape, builder.positions(value))
+
+
+def _operator(node: Node, operand: Any, integers: np.ndarray, dtype: Int) -> Operator:
+    """The cheapest hardware for a function from the operand's range to integers (1 or channels, count)."""
+    low, high = int(integers.min()), int(integers.max())
+    first, last = operand.range
+    if (np.diff(integers, axis=1) >= 0).all() and low < high:
+        wanted = np.arange(low + 1, high + 1)
+        thresholds = np.stack([first + np.searchsorted(row, wanted) for row in integers])
+        return Staircase(operand, Steps(first, last, low, high, thresholds), dtype)
+    if integers.size > LARGEST_TABLE:
+        raise _too_many(node, integers.size)
+    return Lookup(operand, integers, dtype)
+
+
+def _too_many(node: Node, count: int) -> Obstacle:
+    return Obstacle(
+        "quantize-before",
+        f"a function that rises and falls must have few arguments to become a table, not {count} (`{node.inputs[0]}`)",
+        "put QuantizeLinear and DequantizeLinear (8 bits) before the function",
+    )

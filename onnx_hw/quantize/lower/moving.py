@@ -1,0 +1,114 @@
+"""Operators that move elements: cut them out, repeat them, put constants between them.
+
+What goes where is asked of the operator itself: it is run on the numbers of the elements. A mere exchange of places
+costs nothing until someone needs the elements in an order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.operators.evaluate import compute
+from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.values import Integers, QuantizedConstant, Real
+
+
+@lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "CenterCropPad")
+def move(builder: Builder, node: Node) -> None:
+    """with constant indices and sizes"""
+    if node.inputs[0] in builder.constants:
+        _move_constant(builder, node)
+        return
+    value = builder.data(node)
+    numbers = np.arange(value.where.size).reshape(value.shape)
+    for name, origin in zip(node.outputs, _run(builder, node, numbers), strict=True):
+        if name:
+            builder.values[name] = _placed(builder, node, value, origin, fill=0)
+
+
+@lowers("Resize", "Upsample")
+def resize(builder: Builder, node: Node) -> None:
+    """mode = nearest"""
+    mode = node.attributes.get("mode", "nearest")
+    mode = mode.decode() if isinstance(mode, bytes) else mode
+    if mode != "nearest":
+        raise Obstacle("resize-mode", f"the mode of {node.op_type} must be nearest, not {mode}")
+    if node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        raise Obstacle("resize-mode", "the coordinates of a Resize must not be tf_crop_and_resize")
+    move(builder, node)
+
+
+@lowers("Pad")
+def pad(builder: Builder, node: Node) -> None:
+    """constant pads"""
+    value = builder.data(node)
+    numbers = np.arange(value.where.size).reshape(value.shape)
+    mode = node.attributes.get("mode", "constant")
+    mode = mode.decode() if isinstance(mode, bytes) else mode
+    if mode != "constant":
+        (origin,) = _run(builder, node, numbers)
+        builder.values[node.outputs[0]] = _placed(builder, node, value, origin, fill=0)
+        return
+    fill = _fill(builder, node, value)
+    # the numbers are those of elements + 1, so that 0, which every version puts there, is nowhere
+    (origin,) = _run(builder, _with_value_0(node), numbers + 1, omitted=2)
+    builder.values[node.outputs[0]] = _placed(builder, node, value, origin - 1, fill)
+
+
+def _with_value_0(node: Node) -> Node:
+    """A Pad without its value, which is an attribute before opset 11 and an input since."""
+    attributes = {name: value for name, value in node.attributes.items() if name != "value"}
+    return replace(node, attributes=attributes)
+
+
+def _fill(builder: Builder, node: Node, value: Integers | Real) -> int:
+    """The integer that stands for a Pad's constant."""
+    constant = node.attributes.get("value", 0)
+    if len(node.inputs) > 2 and node.inputs[2]:
+        array = builder.exact_constant(node.inputs[2])
+        if array is None:
+            raise Obstacle("pad-value", "the value of a Pad must be constant")
+        constant = array.reshape(-1)[0] if array.size else 0
+    if isinstance(value, Integers):
+        return int(constant)
+    if value.clipped or len(set(value.slope)) != 1 or len(set(value.offset)) != 1 or value.slope[0] == 0:
+        raise Obstacle("pad-value", f"the data `{node.inputs[0]}` of a Pad must be quantized")
+    integer = (Fraction(constant) - value.offset[0]) / value.slope[0]
+    if integer.denominator != 1:
+        raise Obstacle("pad-value", f"no integer of `{node.inputs[0]}` stands for the Pad's value {float(constant):g}")
+    return int(integer)
+
+
+def _run(builder: Builder, node: Node, numbers: np.ndarray, omitted: int | None = None) -> list[np.ndarray]:
+    """The results of a node for the numbers of its data's elements."""
+    arguments: list[Any] = [numbers]
+    for k, name in enumerate(node.inputs[1:], start=1):
+        constant = builder.constant(name) if name else None
+        if name and constant is None:
+            raise Obstacle("not-constant", f"`{name}`, which says what {node.op_type} does, must be constant")
+        arguments.append(None if k == omitted else constant)
+    return [np.asarray(result) for result in compute(node, arguments)]
+
+
+def _placed(builder: Builder, node: Node, value: Integers | Real, origin: np.ndarray, fill: int) -> Integers | Real:
+    """A value made of another's elements; nothing happens in hardware if each of them is there once."""
+    flat, shape = origin.reshape(-1).astype(np.int64), origin.shape
+    if flat.size == value.where.size and (np.bincount(flat[flat >= 0], minlength=flat.size) == 1).all():
+        return replace(value, shape=shape, where=value.where[flat])
+    return builder.moved(value, flat, shape, node, fill=fill)
+
+
+def _move_constant(builder: Builder, node: Node) -> None:
+    """A quantized constant with one scale moves like data."""
+    constant = builder.constants[node.inputs[0]]
+    if len(constant.scale) > 1:
+        raise Obstacle("constant-layout", f"a constant must have one scale to pass through {node.op_type}")
+    for name, integers in zip(node.outputs, _run(builder, node, constant.integers), strict=True):
+        if name:
+            builder.constants[name] = QuantizedConstant(integers, constant.scale)

@@ -1,0 +1,96 @@
+"""Reductions over all pixels: global pools, and ReduceMean, ReduceSum and ReduceMax over the axes of space."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.network import Tensor
+from onnx_hw.onnx.model import Node
+from onnx_hw.ops.reduce import Reduce
+from onnx_hw.quantize.builder import Builder, Obstacle, T
+from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.stream_layout import Layout
+from onnx_hw.quantize.values import Real
+
+
+@lowers("GlobalAveragePool")
+def global_average_pool(builder: Builder, node: Node) -> None:
+    _mean_or_sum(builder, node, tuple(range(2, len(builder.shape(node.inputs[0])))), mean=True)
+
+
+@lowers("GlobalMaxPool")
+def global_max_pool(builder: Builder, node: Node) -> None:
+    _maximum(builder, node, tuple(range(2, len(builder.shape(node.inputs[0])))))
+
+
+@lowers("ReduceMean", "ReduceSum")
+def reduce_mean(builder: Builder, node: Node) -> None:
+    """over all axes but one that are longer than 1"""
+    _mean_or_sum(builder, node, _axes(builder, node), mean=node.op_type == "ReduceMean")
+
+
+@lowers("ReduceMax")
+def reduce_max(builder: Builder, node: Node) -> None:
+    """over all axes but one that are longer than 1"""
+    _maximum(builder, node, _axes(builder, node))
+
+
+def _axes(builder: Builder, node: Node) -> tuple[int, ...]:
+    """An attribute, or since opset 18 (ReduceSum: 13) an input."""
+    rank = len(builder.shape(node.inputs[0]))
+    axes = node.attributes.get("axes")
+    if len(node.inputs) > 1 and node.inputs[1]:
+        axes = builder.constant(node.inputs[1])
+        if axes is None:
+            raise Obstacle("not-constant", f"the axes of {node.op_type} must be constant")
+    if axes is None or np.size(axes) == 0:
+        return () if node.attributes.get("noop_with_empty_axes", 0) else tuple(range(rank))
+    return tuple(sorted({int(axis) % rank for axis in np.asarray(axes).reshape(-1)}))
+
+
+def _mean_or_sum(builder: Builder, node: Node, axes: tuple[int, ...], *, mean: bool) -> None:
+    """The mean of ``slope·x + offset`` over n pixels is ``(slope / n)·Σx + offset``; the sum n·(mean)."""
+    real = builder.real(node)
+    if real.clipped:
+        raise Obstacle(
+            "after-clip",
+            "between a Relu or Clip and an average there must be a QuantizeLinear",
+            f"put QuantizeLinear and DequantizeLinear before `{node.label}`",
+        )
+    real, tensor = _pixels(builder, node, real, axes)
+    stream = builder.add(node.label, Reduce(tensor, "sum"), [real.tensor], node, output=node.outputs[0])
+    shape, n = builder.shape(node.outputs[0]), tensor.pixels
+    slope = tuple(s * Fraction(1, n) for s in real.slope) if mean else real.slope
+    offset = real.offset if mean else tuple(n * o for o in real.offset)
+    builder.values[node.outputs[0]] = Real(stream, shape, np.arange(tensor.channels), slope, offset)
+
+
+def _maximum(builder: Builder, node: Node, axes: tuple[int, ...]) -> None:
+    value, tensor = _pixels(builder, node, builder.data(node), axes)
+    stream = builder.add(node.label, Reduce(tensor, "max"), [value.tensor], node, output=node.outputs[0])
+    if value.tensor in builder.quantization:
+        builder.quantization[stream] = builder.quantization[value.tensor]
+    shape = builder.shape(node.outputs[0])
+    builder.values[node.outputs[0]] = replace(value, tensor=stream, shape=shape, where=np.arange(tensor.channels))
+
+
+def _pixels(builder: Builder, node: Node, value: T, axes: tuple[int, ...]) -> tuple[T, Tensor]:
+    """The value on a stream whose pixels are the reduced axes, whose channels are the others, each in their order."""
+    kept = tuple(a for a in range(len(value.shape)) if a not in axes)
+    order = np.arange(value.where.size).reshape(value.shape).transpose((*axes, *kept)).reshape(-1)
+    channels = int(np.prod([value.shape[a] for a in kept], dtype=np.int64))
+    pixels = value.where.size // channels
+    long = [value.shape[a] for a in axes if value.shape[a] > 1]
+    height, width = long if len(long) == 2 else (1, pixels)
+    tensor = builder.tensors.get(value.tensor)
+    if tensor is not None and builder.stream_order(value) is not None:
+        # pixels in any order are as good
+        known = builder.positions(value).reshape(value.shape).transpose((*axes, *kept)).reshape(pixels, channels)
+        in_place = tensor.channels == channels and (known % channels == np.arange(channels)).all()
+        if in_place and (known // channels == known[:, :1] // channels).all():
+            return value, tensor
+    value = builder.want(value, Layout((height, width, channels), order), node)
+    return value, builder.tensors[value.tensor]

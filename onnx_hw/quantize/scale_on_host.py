@@ -1,0 +1,67 @@
+"""Accumulators that leave the hardware become real numbers on the host: ONNX nodes for ``clip(slope · x + offset)``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.onnx.model import Graph, Node, Value
+from onnx_hw.quantize.values import Real
+
+VERSION = 13
+"""Opset of the nodes."""
+
+
+class ScaleOnHost:
+    """Collects the nodes.
+
+    Attributes:
+        graph: the model's, with the constants and values that the nodes need.
+        nodes: in order.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes: list[Node] = []
+
+    def add(self, name: str, value: Real) -> str:
+        """Nodes that make a value from its int64 integers, in double precision; returns the name of those integers."""
+        integers = f"{name}/integers"
+        self._value(integers, "int64", value.shape)
+        current = self._node("Cast", name, "double", value.shape, [integers], to=11)
+        current = self._node("Mul", name, "scaled", value.shape, [current, self._constant(name, "slope", value)])
+        current = self._node("Add", name, "shifted", value.shape, [current, self._constant(name, "offset", value)])
+        for operator, bound in (("Max", value.low), ("Min", value.high)):
+            if bound is not None:
+                limit = self._store(f"{name}/{operator.lower()}", np.array(float(bound)))
+                current = self._node(operator, name, f"{operator.lower()}ed", value.shape, [current, limit])
+        known = self.graph.values[name]
+        to = {"float": 1, "float16": 10, "double": 11, "bfloat16": 16}[known.element_type]
+        self.nodes.append(Node("", "Cast", "", VERSION, (current,), (name,), {"to": to}))
+        return integers
+
+    def _constant(self, name: str, what: str, value: Real) -> str:
+        """Slope or offset, one number or one per element of the value."""
+        numbers: tuple[Fraction, ...] = getattr(value, what)
+        array = np.array([float(number) for number in numbers])
+        if len(numbers) > 1:
+            array = array[value.where % len(numbers)].reshape(value.shape)
+        return self._store(f"{name}/{what}", array.reshape(value.shape) if array.size > 1 else array.reshape(()))
+
+    def _store(self, name: str, array: np.ndarray) -> str:
+        self._value(name, "double", array.shape)
+        self.graph = replace(self.graph, constants={**self.graph.constants, name: array})
+        return name
+
+    def _node(
+        self, operator: str, name: str, result: str, shape: tuple[int, ...], inputs: list[str], **attributes: int
+    ) -> str:
+        output = f"{name}/{result}"
+        self._value(output, "double", shape)
+        self.nodes.append(Node("", operator, "", VERSION, tuple(inputs), (output,), attributes))
+        return output
+
+    def _value(self, name: str, element_type: str, shape: tuple[int, ...]) -> None:
+        self.graph = replace(self.graph, values={**self.graph.values, name: Value(name, element_type, shape)})

@@ -1,0 +1,82 @@
+"""In which order the elements of an ONNX value follow each other on a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An order of the elements of a value.
+
+    Attributes:
+        shape: (height, width, channels) of the stream.
+        order: (size,) int64: stream position -> flat index in the value.
+    """
+
+    shape: tuple[int, int, int]
+    order: np.ndarray = field(repr=False)
+
+    @property
+    def where(self) -> np.ndarray:
+        """(size,) int64: flat index in the value -> stream position."""
+        where = np.empty_like(self.order)
+        where[self.order] = np.arange(self.order.size)
+        return where
+
+
+def image_layout(shape: tuple[int, ...]) -> Layout:
+    """(1, channels, height, width) or (1, channels, width) pixel by pixel, the channels of a pixel side by side."""
+    channels, space = shape[1], tuple(shape[2:])
+    height, width = (1, *space) if len(space) == 1 else space
+    order = np.arange(channels * height * width).reshape(channels, height * width).T.reshape(-1)
+    return Layout((height, width, channels), order)
+
+
+def layout_of_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> Layout:
+    """The axes one inside the other, outermost first: the last becomes channels, the one before it the width."""
+    size = int(np.prod(shape, dtype=np.int64))
+    order = np.arange(size).reshape(shape).transpose(axes).reshape(-1)
+    lengths = (1, 1, *(shape[axis] for axis in axes))
+    height = int(np.prod(lengths[:-2], dtype=np.int64))
+    return Layout((height, lengths[-2], lengths[-1]), order)
+
+
+def default_layout(shape: tuple[int, ...]) -> Layout:
+    """An image's for what looks like one, else the value's own order on one pixel."""
+    if len(shape) in (3, 4) and shape[0] == 1:
+        return image_layout(shape)
+    size = int(np.prod(shape, dtype=np.int64))
+    return Layout((1, 1, size), np.arange(size))
+
+
+def axes_on_stream(positions: np.ndarray) -> tuple[int, ...]:
+    """The axes of a value from the one whose steps are longest on a stream to the one whose are shortest.
+
+    Args:
+        positions: in the shape of the value, the stream position each element comes from; -1 for none.
+
+    Axes without two different elements come first. The order of an image, (…, height, width, channels), or else the
+    value's own stays where nothing speaks against it.
+    """
+    rank = positions.ndim
+    usual = (0, *range(2, rank), 1) if rank in (3, 4) and positions.shape[0] == 1 else tuple(range(rank))
+    steps = [_step(positions, axis) for axis in range(rank)]
+    sorted_by_step = sorted(usual, key=lambda axis: -steps[axis])
+    long = [axis for axis in sorted_by_step if positions.shape[axis] > 1]
+    return usual if long == [axis for axis in usual if positions.shape[axis] > 1] else tuple(sorted_by_step)
+
+
+def _step(positions: np.ndarray, axis: int) -> int:
+    """How far apart neighbours along an axis lie at most; very far if the axis has no two different elements."""
+    before = positions.take(range(positions.shape[axis] - 1), axis)
+    after = positions.take(range(1, positions.shape[axis]), axis)
+    steps = np.abs(after - before)[(before >= 0) & (after >= 0)]
+    return int(steps.max()) if steps.any() else int(positions.max()) + 1
+
+
+def near_layout(positions: np.ndarray) -> Layout:
+    """The layout in which a value lies most like on the stream it comes from; see ``axes_on_stream``."""
+    return layout_of_axes(positions.shape, axes_on_stream(positions))

@@ -1,0 +1,110 @@
+"""Functions of one tensor as tables: against onnxruntime, and in the circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.lookup import Lookup
+from onnx_hw.ops.requantize import Staircase
+from onnx_witness import assert_agrees, assert_circuit_agrees, write
+from qdq_models import Sketch
+
+SHAPE = [1, 5, 3, 4]
+Build = Callable[[Sketch, str], str]
+
+
+def column(*numbers: float) -> np.ndarray:
+    return np.array(numbers, dtype=np.float32).reshape(-1, 1, 1)
+
+
+def hard_swish(s: Sketch, x: str) -> str:
+    """As exporters take it apart."""
+    three, zero, six = (s.constant(np.float32(n)) for n in (3, 0, 6))
+    return s.node("Div", s.node("Mul", x, s.node("Clip", s.node("Add", x, three), zero, six)), six)
+
+
+def batch_normalization(s: Sketch, x: str) -> str:
+    numbers = [1, -2, 0.5, 3, 1], [0, 1, 2, 3, 4], [1, 0, 2, 0, 1], [1, 4, 2, 9, 0.1]
+    return s.node("BatchNormalization", x, *(s.constant(np.array(n, dtype=np.float32)) for n in numbers))
+
+
+FUNCTIONS: dict[str, tuple[Build, type]] = {
+    "Sigmoid": (lambda s, x: s.node("Sigmoid", x), Staircase),
+    "Tanh": (lambda s, x: s.node("Tanh", x), Staircase),
+    "LeakyRelu": (lambda s, x: s.node("LeakyRelu", x, alpha=0.1), Staircase),
+    "HardSigmoid": (lambda s, x: s.node("HardSigmoid", x, alpha=0.25), Staircase),
+    "HardSwish": (lambda s, x: s.node("HardSwish", x), Lookup),
+    "Selu": (lambda s, x: s.node("Selu", x), Staircase),
+    "Elu": (lambda s, x: s.node("Elu", x, alpha=0.7), Staircase),
+    "Softplus": (lambda s, x: s.node("Softplus", x), Staircase),
+    "Abs": (lambda s, x: s.node("Abs", x), Lookup),
+    "Neg": (lambda s, x: s.node("Neg", x), Lookup),
+    "Sin": (lambda s, x: s.node("Sin", x), Lookup),
+    "Erf": (lambda s, x: s.node("Erf", x), Staircase),
+    "Exp": (lambda s, x: s.node("Exp", x), Staircase),
+    "PRelu": (lambda s, x: s.node("PRelu", x, s.constant(column(0.1, -0.5, 0, 1, 0.25))), Lookup),
+    "Pow": (lambda s, x: s.node("Pow", x, s.constant(np.float32(2))), Lookup),
+    "Max": (lambda s, x: s.node("Max", x, s.constant(np.float32(0.3))), Staircase),
+    "SiLU": (lambda s, x: s.node("Mul", x, s.node("Sigmoid", x)), Lookup),
+    "HardSwish in parts": (hard_swish, Lookup),
+    "square": (lambda s, x: s.node("Mul", x, x), Lookup),
+    "negative factor": (lambda s, x: s.node("Mul", x, s.constant(column(1, -1, 0.5, 0, -2))), Lookup),
+    "constant minus data": (lambda s, x: s.node("Sub", s.constant(np.float32(1)), x), Lookup),
+    "behind Relu": (lambda s, x: s.node("Add", s.node("Relu", x), s.constant(np.float32(0.7))), Staircase),
+    "Relu behind": (lambda s, x: s.node("Relu", s.node("Sin", x)), Lookup),
+    "BatchNormalization": (batch_normalization, Lookup),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_of_integers(tmp_path: Path, name: str) -> None:
+    build, operator = FUNCTIONS[name]
+    sketch = Sketch()
+    y = sketch.through_integers(build(sketch, sketch.through_integers("x", 0.0217, 9)), 0.0173, -11)
+    network = assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y), 0.0173)
+    assert [type(node.operator) for node in network.nodes] == [operator]
+    assert_circuit_agrees(network)
+
+
+@pytest.mark.parametrize("name", ["Sigmoid", "LeakyRelu", "Tanh", "Max"])
+def test_rising_functions_of_accumulators(tmp_path: Path, name: str) -> None:
+    """They need no integers of their own in front."""
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.0217, 9)
+    weights = np.random.default_rng(0).integers(-127, 128, (5, 5, 1, 1)).astype(np.int8)
+    sums = sketch.node("Conv", x, sketch.dequantized(weights, [0.001, 0.003, 0.01, 0.002, 0.004]))
+    y = sketch.through_integers(FUNCTIONS[name][0](sketch, sums), 0.0173, -11)
+    network = assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y), 0.0173)
+    assert not any(isinstance(node.operator, Lookup) for node in network.nodes)
+    assert_circuit_agrees(network)
+
+
+def test_functions_of_two_tensors_are_not_mixed(tmp_path: Path) -> None:
+    """x + Sigmoid(x) is a table; x + (other integers of x) is a sum."""
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.0217, 9)
+    y = sketch.through_integers(sketch.node("Add", x, sketch.node("Sigmoid", x)), 0.0313, 2)
+    other = sketch.through_integers(sketch.node("Sin", x), 0.01, 0)
+    z = sketch.through_integers(sketch.node("Add", x, other), 0.0313, 2)
+    network = assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y, z), 0.0313)
+    assert sum(isinstance(node.operator, Add) for node in network.nodes) == 1
+
+
+@pytest.mark.parametrize("factors", [(1, 2, 0.5, 3, 1), (1, -2, 0.5, 3, 1)])
+def test_batch_normalization_of_integers(tmp_path: Path, factors: tuple[float, ...]) -> None:
+    """Positive factors need no table."""
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.0217, 9)
+    rest = [np.array(v, dtype=np.float32) for v in ([0, 1, 2, 3, 4], [1, 0, 2, 0, 1], [1, 4, 2, 9, 0.1])]
+    y = sketch.node("BatchNormalization", x, *map(sketch.constant, (np.array(factors, dtype=np.float32), *rest)))
+    network = assert_agrees(
+        write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, sketch.through_integers(y, 0.0313, 2)), 0.0313
+    )
+    (node,) = network.nodes
+    assert isinstance(node.operator, Lookup) == (min(factors) < 0)
+    assert_circuit_agrees(network)
