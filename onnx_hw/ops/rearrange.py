@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -103,14 +104,19 @@ class Rearrange(Operator):
         return max(self.operand.beats(folding.in_lanes), result.beats(folding.out_lanes))
 
     def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
-        """The neighbours' lanes where they keep up; else the least that do, and wider ones that cut pixels evenly."""
+        """The neighbours' lanes where they keep up; and narrower ones where these need several copies of the ring."""
         (result,) = self.results()
         beats_in, beats_out = interval // self.operand.pixels, interval // result.pixels
         if not beats_in or not beats_out:
             return
-        entries = _widths(self.operand.channels, -(-self.operand.channels // beats_in), in_lanes, out_lanes)
-        exits = _widths(result.channels, -(-result.channels // beats_out), out_lanes, in_lanes)
-        yield from (Folding(entry, leaving) for entry in entries for leaving in exits)
+        least_in, least_out = -(-self.operand.channels // beats_in), -(-result.channels // beats_out)
+        entries = _widths(self.operand.channels, least_in, in_lanes, out_lanes or least_out)
+        exits = _widths(result.channels, least_out, out_lanes, in_lanes or least_in)
+        first = Folding(entries[0], exits[0])
+        yield first
+        if (entries[0], exits[0]) == (in_lanes, out_lanes) and len(self.plan(first).walk.ports) == 1:
+            return
+        yield from (folding for pair in product(entries, exits) if (folding := Folding(*pair)) != first)
 
     def schedule(self, folding: Folding) -> Schedule:
         one = self.plan(folding)
@@ -155,9 +161,8 @@ class Rearrange(Operator):
         return "Rearrange"
 
 
-def _widths(channels: int, least: int, wanted: int | None, beside: int | None) -> list[int]:
-    """Lanes of one side worth trying: the wanted, or the least, the least divisor, and those of the other side."""
-    if wanted and least <= wanted <= channels:
-        return [wanted]
+def _widths(channels: int, least: int, wanted: int | None, beside: int) -> list[int]:
+    """Lanes of one side worth trying, best first: the wanted, the least, a divisor, as many as on the other side."""
     divisor = next(lanes for lanes in range(least, channels + 1) if channels % lanes == 0)
-    return sorted({least, divisor, *([beside] if beside and least <= beside <= channels else [])})
+    widths = (wanted or least, least, divisor, beside)
+    return list(dict.fromkeys(lanes for lanes in widths if least <= lanes <= channels))

@@ -103,8 +103,9 @@ class Walk:
     @cached_property
     def patterns(self) -> tuple[np.ndarray, np.ndarray]:
         """Distinct rows of ``lanes``: what a beat is made of; and which of them each operation has."""
-        rows, index = np.unique(self.lanes, axis=0, return_inverse=True)
-        return rows, index.reshape(-1)
+        numbers: dict[bytes, int] = {}
+        index = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in self.lanes])
+        return self.lanes[np.unique(index, return_index=True)[1]], index
 
     @cached_property
     def choices(self) -> int:
@@ -129,7 +130,9 @@ class Walk:
         if not self.choices:
             return 1, 1, 1
         grid = self.patterns[1].reshape(loops)
-        return tuple(len(np.unique(np.moveaxis(grid, axis, 0).reshape(n, -1), axis=0)) for axis, n in enumerate(loops))  # type: ignore[return-value]
+        turns = [np.moveaxis(grid, axis, 0).reshape(count, -1) for axis, count in enumerate(loops)]
+        outer, middle, inner = (len({turn.tobytes() for turn in each}) for each in turns)
+        return outer, middle, inner
 
 
 @dataclass(frozen=True)
@@ -197,12 +200,12 @@ class Plan:
         """With a ring of ``capacity`` beats."""
         walk = self.walk
         address = (max(2, capacity) - 1).bit_length()
-        used = Resources(lut=190 + walk.bits * walk.selected // 2)
+        used = Resources(lut=70 + walk.bits * walk.selected * 9 // 8)
         for port in walk.ports:
             width = walk.bits * len(port.stored)
             blocks = ring_blocks(width, capacity, 1)
             memory = 0 if blocks else -(-width // 4) * -(-capacity // 16) * 6
-            used += Resources(lut=memory + 2 * address, bram=blocks)
+            used += Resources(lut=memory + address, bram=blocks)
         return used + self.tables
 
 
@@ -281,7 +284,7 @@ def _table(width: int, words: int) -> Resources:
     if width == 0 or words == 1:
         return Resources()
     if words <= DEEPEST_IN_LOGIC:
-        return Resources(lut=width * -(-words // 16))
+        return Resources(lut=width * -(-words // 32))
     return Resources(bram=ring_blocks(width, words, 1))
 
 

@@ -230,15 +230,11 @@ class Rearrange(Core):
     def _lane(self, m: Module, lane: int, port: Port, word: Value, select: tuple[Value, Sequence[int]]) -> Value:
         """Stage 7: the element that the pattern names. ``select``: a number, and what each number stands for."""
         number, stands_for = select
-        choices = [(k, taken) for k, taken in enumerate(stands_for) if taken != UNUSED]
-        picked = Signal(self.bits, name=f"picked{lane}")
-        with m.Switch(number):
-            for k, taken in choices:
-                at = 0 if taken == FILL else port.stored.index(taken) * self.bits
-                element = self._constant() if taken == FILL else word[at : at + self.bits]
-                with m.Default() if k == choices[-1][0] else m.Case(k):
-                    m.d.comb += picked.eq(element)
-        return delayed(m, picked, 1, f"lane{lane}")
+        at = {taken: place * self.bits for place, taken in enumerate(port.stored)}
+        elements = [
+            self._constant() if taken == FILL else word[at.get(taken, 0) :][: self.bits] for taken in stands_for
+        ]
+        return delayed(m, _multiplexer(number, elements), 1, f"lane{lane}")
 
     def _constant(self) -> Value:
         return Const(self.fill & ((1 << self.bits) - 1), self.bits)
@@ -309,6 +305,16 @@ class Rearrange(Core):
             entries.append(table.data[at : at + width] if width else constant)
             at += width
         return entries[:-1], entries[-1]
+
+
+def _multiplexer(number: Value, elements: Sequence[Value]) -> Value:
+    """A tree over the bits of the number: half of what yosys makes of as many cases. Numbers beyond the last: any."""
+    if len(elements) == 1:
+        return elements[0]
+    half = 1 << ((len(elements) - 1).bit_length() - 1)
+    return Mux(
+        number[half.bit_length() - 1], _multiplexer(number, elements[half:]), _multiplexer(number, elements[:half])
+    )
 
 
 def _entry(index: Any, values: Sequence[int]) -> Any:

@@ -38,8 +38,8 @@ class Selects:
     """
 
     def __init__(self, takes: np.ndarray, loops: dict[str, int]) -> None:
-        self.patterns, which = np.unique(takes, axis=0, return_inverse=True)
-        which = which.reshape(tuple(loops.values()))
+        which = np.array(_numbered(takes)).reshape(tuple(loops.values()))
+        self.patterns = takes[np.unique(which, return_index=True)[1]]
         self._number_lanes()
         numbers = [side_by_side([field[k] for field in self.fields], self.widths) for k in range(len(self.patterns))]
         kinds = [self._kinds(which, axis) for axis in range(3)]
@@ -75,9 +75,7 @@ class Selects:
     def _kinds(self, which: np.ndarray, axis: int) -> list[int]:
         """Per turn of a loop, a number that is the same for turns with the same patterns throughout."""
         turns = np.moveaxis(which, axis, 0).reshape(which.shape[axis], -1)
-        return (
-            np.unique(turns, axis=0, return_inverse=True)[1].reshape(-1).tolist() if self.fields else [0] * len(turns)
-        )
+        return _numbered(turns) if self.fields else [0] * len(turns)
 
     def _combine(self, which: np.ndarray, kinds: list[list[int]], numbers: list[int]) -> list[int]:
         """The numbers for every combination of kinds, the inner loop's in the lowest bits."""
@@ -104,6 +102,12 @@ class Selects:
             return Const(0, 1), self.stands_for[lane]
         at = sum(self.widths[:field])
         return chosen[at : at + self.widths[field]], self.stands_for[lane]
+
+
+def _numbered(rows: np.ndarray) -> list[int]:
+    """The same number for the same rows, counted from 0 in the order of their first appearance."""
+    numbers: dict[bytes, int] = {}
+    return [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
 
 
 def side_by_side(fields: Sequence[int], widths: Sequence[int]) -> int:
