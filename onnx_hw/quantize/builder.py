@@ -21,7 +21,7 @@ from onnx_hw.quantize.stream_layout import Layout, default_layout, image_layout,
 from onnx_hw.quantize.values import Function, Integers, Pending, QuantizedConstant, Real, fractions
 
 Hardware = Integers | Real | Function
-T = TypeVar("T", Integers, Real)
+T = TypeVar("T", bound=Hardware)
 
 INTEGER_TYPES = {f"{sign}int{bits}": Int(bits, signed=not sign) for bits in (2, 4, 8, 16) for sign in ("", "u")}
 """ONNX element types that can be streams."""
@@ -59,6 +59,23 @@ class Entry:
     stream_shape: tuple[int, int, int] | None = None
 
 
+@dataclass(frozen=True)
+class Padded:
+    """How a tensor came out of a Pad: whoever slides a window over it can pad by himself.
+
+    Attributes:
+        value: before it.
+        pads: (top, left, bottom, right).
+        fill: the integer around.
+        shape: ONNX shape of the result.
+    """
+
+    value: Integers | Real
+    pads: tuple[int, int, int, int]
+    fill: int
+    shape: tuple[int, ...]
+
+
 @dataclass
 class Builder:
     """Collects nodes, tensors and the meaning of ONNX values.
@@ -68,12 +85,14 @@ class Builder:
         values: what each ONNX value is in hardware.
         pending: ONNX values of several tensors, which hardware makes when they are quantized.
         constants: quantized constants by the name of the real-valued ONNX value.
+        padded: hardware tensors that are images with a constant around them.
     """
 
     graph: Graph
     values: dict[str, Hardware] = field(default_factory=dict)
     pending: dict[str, Pending] = field(default_factory=dict)
     constants: dict[str, QuantizedConstant] = field(default_factory=dict)
+    padded: dict[str, Padded] = field(default_factory=dict)
     nodes: list[HardwareNode] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     quantization: dict[str, Quantization] = field(default_factory=dict)
@@ -211,11 +230,8 @@ class Builder:
             )
         new = replace(value, shape=shape, where=layout.where)
         if isinstance(new, Real):
-            new = replace(
-                new,
-                slope=_per_new_channel(new.slope, source, layout.shape[2], node),
-                offset=_per_new_channel(new.offset, source, layout.shape[2], node),
-            )
+            slope, offset = (_per_new_channel(v, source, layout.shape[2], node) for v in (new.slope, new.offset))
+            new = replace(new, slope=slope, offset=offset)
         operator = Rearrange(tensor, layout.shape, source, fill)
         return replace(new, tensor=self.add(f"{node.label}/rearrange", operator, [value.tensor], node))
 

@@ -69,6 +69,23 @@ def test_moves_before_a_convolution(tmp_path: Path, move: str) -> None:
     assert_circuit_agrees(network)
 
 
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("requantized", [True, False])
+def test_zeros_before_a_convolution_are_pads_of_its_window(tmp_path: Path, rank: int, requantized: bool) -> None:
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.03125, -5)
+    shape, pads = ([1, 4, 4, 6], ints(0, 0, 1, 2, 0, 0, 2, 1)) if rank == 2 else ([1, 4, 9], ints(0, 0, 2, 0, 0, 1))
+    padded = sketch.node("Pad", x, sketch.constant(pads))
+    if requantized:
+        padded = sketch.through_integers(padded, 0.03125, -5)
+    weights = np.random.default_rng(0).integers(-127, 128, (3, 4, *[2] * rank)).astype(np.int8)
+    y = sketch.node("Conv", padded, sketch.dequantized(weights, [0.002]), pads=[1] * 2 * rank)
+    y = sketch.through_integers(y, 0.03125, 3)
+    network = assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": shape}, y), 0.03125)
+    assert not any(isinstance(node.operator, Rearrange) for node in network.nodes)
+    assert_circuit_agrees(network)
+
+
 @pytest.mark.parametrize("move", ["to space", "shuffled", "channels last", "turned"])
 def test_an_exchange_of_places_at_the_end_costs_nothing(tmp_path: Path, move: str) -> None:
     sketch = Sketch()

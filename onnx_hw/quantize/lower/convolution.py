@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -31,10 +32,12 @@ def conv(builder: Builder, node: Node) -> None:
         raise Obstacle(
             "weight-axis", f"scales of a Conv's weights must be per output channel, not along axis {weights.axis}"
         )
+    real, before = _without_pads(builder, real, zero_point)
     real, tensor = builder.image(real, node)
+    image = (tensor.shape[0] + before[0] + before[2], tensor.shape[1] + before[1] + before[3])
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in weights.integers.shape[2:])
-    kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
+    kernel = kernel_of(node, size, image, shape[2:]).padded(before)
     stream = real.tensor
     if any(kernel.pads) and not tensor.dtype.min <= zero_point <= tensor.dtype.max:
         raise Obstacle(
@@ -57,6 +60,17 @@ def conv(builder: Builder, node: Node) -> None:
     bias = bias_of(builder, node, outputs)
     slope, offset = affine(real.slope[0], zero_point, weights, matrix, bias)
     builder.values[node.outputs[0]] = Real(stream, shape, image_layout(shape).where, slope, offset)
+
+
+def _without_pads(builder: Builder, real: Real, zero_point: int) -> tuple[Real, tuple[int, int, int, int]]:
+    """The data before a Pad with zeros, which the window adds more cheaply: (data, (top, left, bottom, right))."""
+    padded = builder.padded.get(real.tensor)
+    if padded is None or padded.fill != zero_point or padded.shape != real.shape:
+        return real, (0, 0, 0, 0)
+    if not np.array_equal(builder.positions(real), image_layout(real.shape).where):
+        return real, (0, 0, 0, 0)
+    value = padded.value
+    return replace(real, tensor=value.tensor, shape=value.shape, where=value.where), padded.pads
 
 
 def ungrouped(weights: np.ndarray, group: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,7 +10,7 @@ from onnx_hw.integers import Int
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, T
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.stream_layout import axes_on_stream, default_layout, layout_of_axes
 from onnx_hw.quantize.values import Integers, Joined, Real
@@ -60,9 +61,7 @@ def quantize_joined(
         )
         tensor_name = builder.add(f"{node.label}/part{number}", operator, [part.tensor], node)
         parts.append(Integers(tensor_name, part.shape, builder.positions(part)))
-    joined = _joined(builder, node, parts, value.axis, value.shape)
-    assert isinstance(joined, Integers)
-    return joined
+    return _joined(builder, node, parts, value.axis, value.shape)
 
 
 def _rounded(bound: Fraction, step: Fraction, zero_point: int, bounds: tuple[int, int]) -> int:
@@ -75,9 +74,7 @@ def _alike(parts: list[Real]) -> bool:
     return len(meanings) == 1 and len(parts[0].slope) == 1 and len(parts[0].offset) == 1
 
 
-def _joined(
-    builder: Builder, node: Node, parts: list[Integers] | list[Real], axis: int, shape: tuple[int, ...]
-) -> Integers | Real:
+def _joined(builder: Builder, node: Node, parts: Sequence[T], axis: int, shape: tuple[int, ...]) -> T:
     """The core; all parts are laid out like the first one whose order is fixed."""
     axes = _common_axes(builder, parts)
     layouts = [layout_of_axes(part.shape, axes) for part in parts]
@@ -92,7 +89,7 @@ def _joined(
     return replace(laid[0], tensor=tensor, shape=shape, where=whole.where)
 
 
-def _common_axes(builder: Builder, parts: list[Integers] | list[Real]) -> tuple[int, ...]:
+def _common_axes(builder: Builder, parts: Sequence[Hardware]) -> tuple[int, ...]:
     """The axes of all parts, outermost first, as they are on the stream of the first part that has a fixed order."""
     for part in parts:
         if builder.stream_order(part) is not None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
-from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.builder import Builder, Obstacle, Padded
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import Integers, QuantizedConstant, Real
 
@@ -58,7 +58,27 @@ def pad(builder: Builder, node: Node) -> None:
     fill = _fill(builder, node, value)
     # the numbers are those of elements + 1, so that 0, which every version puts there, is nowhere
     (origin,) = _run(builder, _with_value_0(node), numbers + 1, omitted=2)
-    builder.values[node.outputs[0]] = _placed(builder, node, value, origin - 1, fill)
+    result = builder.values[node.outputs[0]] = _placed(builder, node, value, origin - 1, fill)
+    pads = _pads_of_image(origin - 1)
+    if pads is not None and result.tensor != value.tensor:
+        builder.padded[result.tensor] = Padded(value, pads, fill, origin.shape)
+
+
+def _pads_of_image(origin: np.ndarray) -> tuple[int, int, int, int] | None:
+    """(top, left, bottom, right) where whole rows and columns of pixels were added around [1, channels, ...]."""
+    if origin.ndim not in (3, 4) or len(origin) != 1:
+        return None
+    inside = (origin >= 0)[0]
+    if inside.ndim == 2:
+        inside = inside[:, None, :]
+    pixels = inside.any(axis=0)
+    rows, columns = (pixels.any(axis=axis).nonzero()[0] for axis in (1, 0))
+    box = np.zeros_like(pixels)
+    box[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] = True
+    if (inside != box).any() or (np.diff(origin[origin >= 0]) != 1).any():
+        return None
+    height, width = box.shape
+    return int(rows[0]), int(columns[0]), height - 1 - int(rows[-1]), width - 1 - int(columns[-1])
 
 
 def _with_value_0(node: Node) -> Node:

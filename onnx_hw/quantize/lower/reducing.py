@@ -79,12 +79,12 @@ def _maximum(builder: Builder, node: Node, axes: tuple[int, ...]) -> None:
 
 def _pixels(builder: Builder, node: Node, value: T, axes: tuple[int, ...]) -> tuple[T, Tensor]:
     """The value on a stream whose pixels are the reduced axes, whose channels are the others, each in their order."""
-    kept = tuple(a for a in range(len(value.shape)) if a not in axes)
+    kept: tuple[int, ...] = tuple(a for a in range(len(value.shape)) if a not in axes)
     order = np.arange(value.where.size).reshape(value.shape).transpose((*axes, *kept)).reshape(-1)
     channels = int(np.prod([value.shape[a] for a in kept], dtype=np.int64))
     pixels = value.where.size // channels
     long = [value.shape[a] for a in axes if value.shape[a] > 1]
-    height, width = long if len(long) == 2 else (1, pixels)
+    height, width = (long[0], long[1]) if len(long) == 2 else (1, pixels)
     tensor = builder.tensors.get(value.tensor)
     if tensor is not None and builder.stream_order(value) is not None:
         # pixels in any order are as good

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Obstacle
@@ -16,6 +16,11 @@ class Kernel:
     strides: tuple[int, int]
     pads: tuple[int, int, int, int]
     dilations: tuple[int, int]
+
+    def padded(self, more: tuple[int, int, int, int]) -> Kernel:
+        """With further pads around the image."""
+        top, left, bottom, right = (a + b for a, b in zip(self.pads, more, strict=True))
+        return replace(self, pads=(top, left, bottom, right))
 
 
 def kernel_of(node: Node, size: tuple[int, ...], image: tuple[int, int], output: tuple[int, ...]) -> Kernel:
