@@ -19,6 +19,7 @@ from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Folding, Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
@@ -276,3 +277,13 @@ def concats(draw: st.DrawFn) -> tuple[Concat, Folding]:
         bounds = draw(st.sampled_from([(None, None), (low, high)]))
         operands.append(Tensor((height, width, channels), dtype, *bounds))
     return Concat(tuple(operands), axis), Folding(cut, cut)
+
+
+@st.composite
+def products(draw: st.DrawFn) -> tuple[Multiply, Folding]:
+    """Of narrow factors, some of wide ones, with offsets to and beyond zero points."""
+    a = draw(tensors())
+    b = Tensor(a.shape, draw(st.one_of(types, types, st.builds(Int, st.integers(17, 35), st.booleans()))))
+    offset = st.one_of(st.just(0), st.integers(-300, 300))
+    operator = Multiply(a, replace(b, high=b.range[1] // 2), (draw(offset), draw(offset)))
+    return operator, draw(even_foldings(a.channels))

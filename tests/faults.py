@@ -19,6 +19,7 @@ from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
@@ -45,6 +46,7 @@ CASES = {
     "requantize": Case(ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), -8, 7, 0, Int(4)), Folding(2, 2), depth=2),
     "fork": Case(Fork(IMAGE), Folding(2, 2), depth=2),
     "add": Case(Add(IMAGE, IMAGE, (7, -3)), Folding(2, 2), depth=2),
+    "multiply": Case(Multiply(IMAGE, IMAGE, (7, -128)), Folding(2, 2), depth=2),
     "concat": Case(Concat(THREE, 2), Folding(2, 2), depth=2, seed=2),
 }
 EVERY = tuple(CASES)

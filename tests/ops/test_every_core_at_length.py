@@ -15,6 +15,7 @@ from drawn import (
     gearboxes,
     matmuls,
     pools,
+    products,
     reductions,
     requantizers,
     sums,
@@ -32,6 +33,7 @@ CORES = [
     forks(),
     sums(),
     concats(),
+    products(),
 ]
 
 

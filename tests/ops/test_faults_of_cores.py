@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faults import CASES, NARROW, SLIDING, Fault, each_in_its_cores, prove_case
-from onnx_hw_rtl import add, concat, depthwise, engine, gearbox, matmul, reduce, requantize, sliding
+from onnx_hw_rtl import add, concat, depthwise, engine, gearbox, matmul, multiply, reduce, requantize, sliding
 
 # ---- shared buffers -----------------------------------------------------------------------------------------------
 
@@ -189,6 +189,21 @@ def changes_the_payload_late(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(concat.Concat, "_part", lambda self, turn: original(self, {"beat": turn["beat"] - 1}))
 
 
+def multiplies_with(**changes: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Other offsets or types than those of the operator."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = multiply.Multiply.__init__
+
+        def init(self: Any, a: Any, b: Any, factors: Any, result: Any, **named: Any) -> None:
+            given = {"a": a, "b": b, "factors": factors, "result": result, **named}
+            original(self, **given | {name: change(given[name]) for name, change in changes.items()})
+
+        patch.setattr(multiply.Multiply, "__init__", init)
+
+    return apply
+
+
 # ---- the list -----------------------------------------------------------------------------------------------------
 
 
@@ -212,6 +227,12 @@ FAULTS = [
     Fault("one channel's addend is wrong", requantizes_with(one_addend_is_wrong), ("requantize",)),
     Fault("a digit of a factor has the wrong sign", adds_with(((1, 3), (1, 0)), ((-1, 2), (1, 0))), ("add",)),
     Fault("a digit of a factor has the wrong weight", adds_with(((1, 3), (-1, 0)), ((-1, 2), (1, 1))), ("add",)),
+    Fault("the offsets are exchanged", multiplies_with(offsets=lambda pq: pq[::-1]), ("multiply",)),
+    Fault("an offset is one too large", multiplies_with(offsets=lambda pq: (pq[0], pq[1] + 1)), ("multiply",)),
+    Fault(
+        "a factor is a bit too narrow", multiplies_with(factors=lambda f: (f[0], (f[1][0] - 1, True))), ("multiply",)
+    ),
+    Fault("a sign is lost", multiplies_with(factors=lambda f: (f[0], (f[1][0], False))), ("multiply",)),
     Fault("operands are extended with the wrong sign", joins_with(a_sign_is_lost), ("concat",)),
     Fault("a beat is taken from the next operand", joins_with(a_beat_comes_from_the_neighbour), ("concat",)),
     Fault("the payload is not that of the token", takes_the_payload_of_another, ("concat",)),

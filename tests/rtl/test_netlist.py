@@ -23,6 +23,7 @@ from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
@@ -43,11 +44,12 @@ CORES = {
     "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), -8, 7, 0, Int(4)), Folding(4, 4)),
     "fork": (Fork(IMAGE, 3), Folding(4, 4)),
     "add": (Add(IMAGE, IMAGE), Folding(4, 4)),
+    "multiply": (Multiply(IMAGE, IMAGE), Folding(4, 4)),
     "concat": (Concat((IMAGE, IMAGE, IMAGE), 2), Folding(3, 3)),
 }
 DEPTHS = {"register": 1, "lutram": 9, "block_ram": 50}
 
-JOINS = {"add": {"a__ready": {"b__valid"}, "b__ready": {"a__valid"}}}
+JOINS = {core: {"a__ready": {"b__valid"}, "b__ready": {"a__valid"}} for core in ("add", "multiply")}
 """The only paths there may be: an input of a join is ready when the other one is there."""
 
 

@@ -1,0 +1,114 @@
+"""Multiply: ``(a + p)·(b + q)`` element by element with constant integers p and q, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
+from onnx_hw.ops.schedule import Engine, Schedule
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+LIMB, WIDEST_FACTOR, WIDEST_PRODUCT = 18, 36, 48
+"""Bits that one hardware multiplier takes of a factor; the most that a circuit of several does; those of a stream."""
+
+
+@dataclass(frozen=True, repr=False)
+class Multiply(Operator):
+    """Product of two integer tensors of one shape.
+
+    Attributes:
+        a, b: the operands.
+        offsets: p and q, such as what takes a zero point away.
+    """
+
+    a: Tensor
+    b: Tensor
+    offsets: tuple[int, int] = (0, 0)
+
+    inputs = ("a", "b")
+    one_width = True
+
+    def __post_init__(self) -> None:
+        if self.a.shape != self.b.shape:
+            raise ValueError(f"the operands of a product must have one shape, not {self.a.shape} and {self.b.shape}")
+        widest = max(factor.bits for factor in self.factors())
+        if widest > WIDEST_FACTOR:
+            raise ValueError(f"a factor must have at most {WIDEST_FACTOR} bits, not {widest}")
+        made = self.results()[0].dtype.bits
+        if made > WIDEST_PRODUCT:
+            raise ValueError(f"a product must have at most {WIDEST_PRODUCT} bits, not {made}")
+
+    def _factor_ranges(self) -> list[tuple[int, int]]:
+        operands = zip((self.a, self.b), self.offsets, strict=True)
+        return [(operand.range[0] + offset, operand.range[1] + offset) for operand, offset in operands]
+
+    def factors(self) -> tuple[Int, Int]:
+        """The narrowest types of a + p and b + q."""
+        a, b = self._factor_ranges()
+        return Int.holding(*a), Int.holding(*b)
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.a, self.b)
+
+    def results(self) -> tuple[Tensor, ...]:
+        """A product is least and greatest in a corner of the factors' ranges, since it is linear in each of them."""
+        corners = [a * b for a, b in product(*self._factor_ranges())]
+        low, high = min(corners), max(corners)
+        return (Tensor(self.a.shape, Int.holding(low, high), low, high),)
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        return ((arrays[0] + self.offsets[0]) * (arrays[1] + self.offsets[1]),)
+
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        """The narrowest that keeps up, since a lane costs multipliers, and those the neighbours ask for."""
+        narrowest = tuple(same_lanes(self.a, interval))
+        wanted = tuple(same_lanes(self.a, interval, in_lanes, out_lanes))
+        yield from dict.fromkeys(narrowest + wanted)
+
+    @property
+    def multipliers(self) -> int:
+        """Hardware multipliers of a lane: one for each pair of limbs."""
+        a, b = (-(-factor.bits // LIMB) for factor in self.factors())
+        return a * b
+
+    def latency(self) -> int:
+        """The sums, three stages of the hardware multipliers, and one for every level of additions behind them."""
+        return any(self.offsets) + 3 + (self.multipliers.bit_length() - 1)
+
+    def schedule(self, folding: Folding) -> Schedule:
+        beats = np.arange(self.a.beats(folding.in_lanes))
+        return Schedule((Engine("multiply", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
+
+    def resources(self, folding: Folding) -> Resources:
+        factors = zip(self.factors(), self.offsets, strict=True)
+        sums = sum(factor.bits for factor, offset in factors if offset)
+        additions = (self.multipliers.bit_length() - 1) * max(0, self.results()[0].dtype.bits - LIMB)  # of limbs
+        return Resources(dsp=folding.in_lanes * self.multipliers, lut=25 + folding.in_lanes * (sums + additions))
+
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        from onnx_hw_rtl.multiply import Multiply as Circuit
+
+        a, b, result = self.a.dtype, self.b.dtype, self.results()[0].dtype
+        p, q = self.factors()
+        return Circuit(
+            (a.bits, a.signed),
+            (b.bits, b.signed),
+            ((p.bits, p.signed), (q.bits, q.signed)),
+            (result.bits, result.signed),
+            offsets=self.offsets,
+            lanes=folding.in_lanes,
+            depth=depths["o"],
+        )
+
+    def __repr__(self) -> str:
+        a, b = (f"({name} {offset:+})" if offset else name for name, offset in zip("ab", self.offsets, strict=True))
+        return f"Multiply {a}·{b}".replace("-", "−") if any(self.offsets) else "Multiply"
