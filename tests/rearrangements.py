@@ -75,6 +75,7 @@ MAPS: dict[str, tuple[tuple[int, int, int], np.ndarray]] = {
     "upsample 3 × 1": (IMAGE, upsampled(X, 3, 1)),
     "resize to 7 × 5": (IMAGE, resized(X, 7, 5)),
     "resize to 3 × 2": (IMAGE, resized(X, 3, 2)),
+    "resize to 29 irregular rows": ((12, 1, 2), resized(positions((12, 1, 2)), 29, 2)),
     "depth to space DCR": ((2, 3, 8), depth_to_space(DEEP, 2, "DCR")),
     "depth to space CRD": ((2, 3, 8), depth_to_space(DEEP, 2, "CRD")),
     "space to depth": ((4, 4, 3), space_to_depth(positions((4, 4, 3)), 2)),

@@ -15,6 +15,7 @@ from networks import alone, assert_proven, prove
 from onnx_hw.network import Tensor
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.timing import predict
 from operator_facts import assert_facts, assert_foldings_keep_up
 from rearrangements import BYTES, IMAGE, MAPS, maps, padded, positions, rearranged, rearrangements
 
@@ -83,6 +84,16 @@ def test_less_than_the_live_capacity_deadlocks(name: str) -> None:
         assert "for node.writer to write into the buffer" in run.deadlock[1]
 
 
+@many
+@given(rearrangements())
+def test_the_live_capacity_is_the_least(drawn: tuple[Rearrange, Folding]) -> None:
+    operator, folding = drawn
+    live, offers = operator.live_capacity(folding), {"i": np.arange(3 * operator.operand.beats(folding.in_lanes))}
+    for capacity in {live, live - 1} - {0}:
+        design = alone(replace(operator, capacity=capacity), (folding.in_lanes, folding.out_lanes), 2)
+        assert bool(predict(design, 3, offers=offers).circle()) == (capacity < live)
+
+
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("lanes", [(4, 4), (2, 3), (3, 1)])
 def test_full_rate(name: str, lanes: tuple[int, int]) -> None:
@@ -91,6 +102,15 @@ def test_full_rate(name: str, lanes: tuple[int, int]) -> None:
     folding = Folding(min(lanes[0], shape[2]), min(lanes[1], x.shape[2]))
     run = Case(rearranged(shape, x), folding, depth=12, stalls=False, frames=6).check()
     assert run.interval_cycles == rearranged(shape, x).cycles(folding)
+
+
+@many
+@given(rearrangements())
+def test_full_rate_of_any_map(drawn: tuple[Rearrange, Folding]) -> None:
+    operator, folding = drawn
+    design = alone(replace(operator, capacity=None), (folding.in_lanes, folding.out_lanes), 12)
+    run = predict(design, 9, offers={"i": np.zeros(9 * operator.operand.beats(folding.in_lanes), dtype=np.int64)})
+    assert run.elapsed(4, 9) == 5 * operator.cycles(folding)
 
 
 @many
@@ -117,17 +137,14 @@ def test_lanes_that_travel_together_share_a_copy_of_the_ring() -> None:
     assert copies(rearranged(*MAPS["flatten as NCHW"]), 4, 4) == 4
 
 
-@pytest.mark.parametrize(
-    ("name", "lanes", "loops"),
-    [
-        ("transpose (1, 0, 2)", (4, 4), (3, 4, 1)),
-        ("depth to space CRD", (8, 2), (4, 6, 1)),
-        ("flatten as NCHW", (4, 4), (1, 1, 12)),
-    ],
-)
-def test_loops_separate_the_data(name: str, lanes: tuple[int, int], loops: tuple[int, int, int]) -> None:
-    operator = rearranged(*MAPS[name])
-    assert np.prod(operator.plan(Folding(*lanes)).loops) == np.prod(loops)
+def test_loops_separate_the_data() -> None:
+    """Regular maps are read by short tables, a frame in a few turns; a random one by a table of all its beats."""
+    pad = rearranged((16, 16, 4), padded(positions((16, 16, 4)), ((1, 1), (1, 1), (0, 0)), "constant"))
+    assert pad.plan(Folding(2, 2)).loops == (18, 18, 2)
+    flatten = rearranged((7, 7, 64), positions((7, 7, 64)).transpose(2, 0, 1).reshape(1, 1, -1))
+    assert max(flatten.plan(Folding(8, 1)).loops) < 200
+    random = rearranged((4, 4, 4), np.random.default_rng(0).permutation(64).reshape(4, 4, 4))
+    assert random.plan(Folding(4, 4)).loops == (1, 1, 16)
 
 
 @pytest.mark.parametrize(
