@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import onnx_hw_boards
+from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
+from onnx_hw.network import Network
+from onnx_hw.ops.operator import Folding
+from onnx_hw.passes.choose_folding import RESOURCES, amount
+from onnx_hw.passes.say_what_fits import Place
+from onnx_hw.passes.schedule_network import budget_of, schedule_network, whole
 from onnx_hw.spelling import did_you_mean
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.device import Budget
 from onnx_hw_boards.pins import NotEnoughPins, PadStream, constraints, place
 
-__all__ = ["check_fit", "find_board", "pin_constraints"]
+__all__ = ["check_fit", "find_board", "fuller_than_comfortable", "pin_constraints", "schedule_on"]
 
 
 def find_board(name: str) -> Board:
@@ -30,6 +36,41 @@ def find_board(name: str) -> Board:
             stage="arguments",
         )
     return onnx_hw_boards.board(name)
+
+
+def schedule_on(
+    board: Board,
+    network: Network,
+    *,
+    clock_mhz: float | None = None,
+    multipliers: int | None = None,
+    fps: float | None = None,
+    foldings: Mapping[str, Folding] | None = None,
+) -> tuple[Design, dict[str, Folding]]:
+    """The design of a network for a board; see ``schedule_network``.
+
+    Args:
+        clock_mhz: None for the board's own.
+        multipliers: at most so many MAC lanes; None for what the chip has.
+    """
+    others = (onnx_hw_boards.board(name) for name in onnx_hw_boards.names() if name != board.name)
+    return schedule_network(
+        network,
+        budget_of(board.budget, multipliers),
+        most=whole(board.budget, multipliers),
+        clock_mhz=clock_mhz or board.default_clock_mhz,
+        fps=fps,
+        foldings=foldings,
+        elsewhere={b.name: Place(whole(b.budget, multipliers), clock_mhz or b.default_clock_mhz) for b in others},
+    )
+
+
+def fuller_than_comfortable(design: Design, board: Board, multipliers: int | None) -> str:
+    """Of what a design takes more than a comfortable share: ``205 of 208 block RAMs``; empty if of nothing."""
+    used = design.resources()
+    names = budget_of(board.budget, multipliers).excess(used)
+    there = {field: name for field, name in RESOURCES.items() if name in names and field != "mac_lanes"}
+    return ", ".join(f"{amount(used, f):,} of {getattr(board.budget, f):,} {name}" for f, name in there.items())
 
 
 def pin_constraints(board: Board, streams: Sequence[PadStream], clock_mhz: float) -> str:

@@ -98,6 +98,13 @@ CALIBRATION = click.option(
     "--calibration", type=FILE, metavar="X.npz", help="Samples to learn a float model's ranges from."
 )
 MULTIPLIERS = click.option("--multipliers", type=click.IntRange(min=1), metavar="N", help="At most so many MAC lanes.")
+FPS = click.option(
+    "--fps", type=click.FloatRange(min=0, min_open=True), metavar="N",
+    help="The cheapest design that does so many frames a second, instead of the fastest.",
+)  # fmt: skip
+CLOCK = click.option(
+    "--clock", type=click.FloatRange(min=0, min_open=True), metavar="MHZ", help="Instead of the board's own."
+)
 FOLDING = click.option("--folding", type=FILE, metavar="FILE", help="Lanes of every core; a build writes folding.toml.")
 DIMENSIONS = click.option(
     "--dim", "dimensions", multiple=True, callback=lambda context, option, given: _bound(context, option, given),
@@ -130,6 +137,7 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tool
 @click.option("--inputs", type=FILE, metavar="X.npz", help="Samples to prove with; `labels` may say their classes.")
 @CALIBRATION
 @MULTIPLIERS
+@FPS
 @FOLDING
 @click.option("--clock", type=click.FloatRange(min=0, min_open=True), metavar="MHZ", help="To miss it is an error.")
 @click.option(
@@ -148,6 +156,7 @@ def build(
     inputs: Path | None,
     calibration: Path | None,
     multipliers: int | None,
+    fps: float | None,
     folding: Path | None,
     clock: float | None,
     stop_after: str,
@@ -160,7 +169,7 @@ def build(
     from onnx_hw.report.show import summary
 
     options = BuildOptions(
-        model, board, out, inputs, calibration, multipliers, folding, clock, Stage(stop_after), reading
+        model, board, out, inputs, calibration, multipliers, folding, clock, Stage(stop_after), reading, fps
     )
     session.folder, terminal = options.folder, session.terminal
     terminal.verbose = verbose
@@ -184,6 +193,8 @@ def build(
 @BOARD
 @CALIBRATION
 @MULTIPLIERS
+@FPS
+@CLOCK
 @FOLDING
 @how_to_read
 @VERBOSE
@@ -197,6 +208,8 @@ def run(
     board: str,
     calibration: Path | None,
     multipliers: int | None,
+    fps: float | None,
+    clock: float | None,
     folding: Path | None,
     verbose: bool,
     reading: Reading,
@@ -207,7 +220,7 @@ def run(
     from onnx_hw.samples import write_samples
 
     session.terminal.verbose = verbose
-    options = RunOptions(model, inputs, Engine(engine), board, calibration, multipliers, folding, reading)
+    options = RunOptions(model, inputs, Engine(engine), board, calibration, multipliers, folding, reading, clock, fps)
     outputs = flow.run(options, session.terminal)
     if out is not None:
         write_samples(out, outputs)
@@ -228,6 +241,9 @@ def _bound(context: click.Context, parameter: click.Parameter, given: tuple[str,
 @main.command(short_help="Say what is wrong with a model.")
 @MODEL
 @BOARD
+@MULTIPLIERS
+@FPS
+@CLOCK
 @how_to_read
 @click.option("--onnx-only", is_flag=True, help="Leave out whether a circuit can be built.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything that was found as JSON.")
@@ -236,6 +252,9 @@ def check(
     session: Session,
     model: Path,
     board: str,
+    multipliers: int | None,
+    fps: float | None,
+    clock: float | None,
     onnx_only: bool,
     as_json: bool,
     reading: Reading,
@@ -248,7 +267,8 @@ def check(
     report = check_file(model, **asdict(reading))
     checked = Checked(report)
     if report.verdict == "accepted" and not onnx_only:
-        checked = replace(checked, obstacles=flow.check_hardware(BuildOptions(model, board, reading=reading)))
+        options = BuildOptions(model, board, multipliers=multipliers, clock_mhz=clock, reading=reading, fps=fps)
+        checked = replace(checked, obstacles=flow.check_hardware(options))
     terminal = session.terminal
     if as_json:
         terminal.data(checked.to_json())

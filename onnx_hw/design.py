@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from onnx_hw.network import Network, Node, Tensor
 from onnx_hw.ops.operator import Folding, Resources
+from onnx_hw.ops.outbox import outbox_resources
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,26 @@ class Design:
             total += node.operator.resources(self.folding(node))
         return total
 
+    def fifo_costs(self) -> dict[str, Resources]:
+        """What the FIFO of each edge takes, of those whose depth is known."""
+        return {
+            edge.tensor: outbox_resources(edge.lanes * edge.type.dtype.bits, self.fifos[edge.tensor].depth)
+            for edge in self.edges()
+            if edge.tensor in self.fifos
+        }
+
+    def with_fifos(self) -> Resources:
+        """Estimate of the whole circuit."""
+        return sum(self.fifo_costs().values(), self.resources())
+
     @property
     def macs(self) -> int:
         return sum(node.operator.macs for node in self.network.nodes)
+
+    @property
+    def interval(self) -> int:
+        """Cycles of the busiest node: from one frame to the next, where no FIFO is too small."""
+        return max(node.operator.cycles(self.folding(node)) for node in self.network.nodes)
 
     def __repr__(self) -> str:
         lines = [f"Design {self.network.name}, {self.clock_mhz:g} MHz"]

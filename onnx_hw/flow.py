@@ -20,7 +20,7 @@ import numpy as np
 from onnx_hw import golden, samples
 from onnx_hw import simulate as simulation
 from onnx_hw.assemble import assemble, to_rtlil
-from onnx_hw.board import check_fit, find_board, pin_constraints
+from onnx_hw.board import check_fit, find_board, fuller_than_comfortable, pin_constraints, schedule_on
 from onnx_hw.build_folder import BuildFolder, cannot_write, digest, opened
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
@@ -34,9 +34,8 @@ from onnx_hw.onnx.read import read
 from onnx_hw.ops.operator import Folding
 from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.passes.insert_forks import insert_forks
-from onnx_hw.passes.schedule_network import budget_of, schedule_network
 from onnx_hw.progress import Progress, Running, Silent
-from onnx_hw.quantize.calibrate import calibrate, synthetic_frames
+from onnx_hw.quantize.calibrate import synthetic_frames
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.insert_quantization import insert_quantization, is_quantized
 from onnx_hw.report import fill, report
@@ -141,14 +140,23 @@ class Work:
         self.facts = replace(self.facts, model=fill.describe_model(self.model, self.network))
 
     def schedule(self, running: Running) -> None:
-        budget = budget_of(self.board.budget, self.options.multipliers)
-        given = None
-        if self.options.folding is not None:
-            given = read_foldings(self.options.folding, insert_forks(self.network))
-        self.design, self.chosen = schedule_network(self.network, budget, clock_mhz=self.clock_mhz, foldings=given)
+        asked, given = self.options, None
+        if asked.folding is not None:
+            given = read_foldings(asked.folding, insert_forks(self.network))
+        self.design, self.chosen = schedule_on(
+            self.board,
+            self.network,
+            clock_mhz=self.clock_mhz,
+            multipliers=asked.multipliers,
+            fps=asked.fps,
+            foldings=given,
+        )
+        full = fuller_than_comfortable(self.design, self.board, asked.multipliers)
+        if full:
+            self._warn(f"the chip is fuller than is comfortable: {full}", "routing may take long, or miss the clock")
         self._write("design.txt", f"{self.design!r}\n")
         self._write("folding.toml", to_text(self.design, self.chosen))
-        planned = fill.describe_plan(self.design)
+        planned = fill.describe_plan(self.design, fps=asked.fps)
         self.facts = replace(
             self.facts,
             io=fill.describe_ports(self.design),
@@ -189,7 +197,7 @@ class Work:
         self.proof = simulation.prove(self.design, simulator, names, values, progress=say)
         self.facts = replace(
             self.facts,
-            design=fill.describe_plan(self.design, self.proof),
+            design=fill.describe_plan(self.design, self.proof, fps=self.options.fps),
             simulation=fill.describe_proof(self.proof),
             accuracy=self._accuracy(),
         )
@@ -320,7 +328,9 @@ def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.n
         calibration=options.calibration,
         multipliers=options.multipliers,
         folding=options.folding,
+        clock_mhz=options.clock_mhz,
         reading=options.reading,
+        fps=options.fps,
     )
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as folder:
         work = Work(made, find_board(options.board), progress, folder)
@@ -380,12 +390,12 @@ def schedule(
     multipliers: int | None = None,
     foldings: Mapping[str, Folding] | None = None,
     clock_mhz: float | None = None,
+    fps: float | None = None,
 ) -> Design:
     """The design of a network for a board: foldings and FIFO depths chosen."""
-    target = find_board(board)
-    budget = budget_of(target.budget, multipliers)
-    design, _ = schedule_network(network, budget, clock_mhz=clock_mhz or target.default_clock_mhz, foldings=foldings)
-    return design
+    return schedule_on(
+        find_board(board), network, clock_mhz=clock_mhz, multipliers=multipliers, fps=fps, foldings=foldings
+    )[0]
 
 
 def simulate(design: Design, frames: Mapping[str, np.ndarray] | None = None) -> Proof:
@@ -422,7 +432,7 @@ def check_hardware(options: BuildOptions) -> tuple[Problem, ...]:
             model = insert_quantization(model, calibrate(model, synthetic_frames(model)))
         network = import_model(model)
         board = find_board(options.board)
-        schedule_network(network, budget_of(board.budget, options.multipliers), clock_mhz=board.default_clock_mhz)
+        schedule_on(board, network, clock_mhz=options.clock_mhz, multipliers=options.multipliers, fps=options.fps)
     except UserError as error:
         return error.problems
     return ()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+
+from onnx_hw.errors import user_error
 
 DEFAULT_BOARD = "ecp5"
 
@@ -65,6 +68,7 @@ class BuildOptions:
         inputs: npz with the frames to prove with (and ``labels``); None for random ones.
         calibration: npz with frames that show the ranges of a float model's tensors.
         multipliers: at most so many MAC lanes; None for what the board has.
+        fps: the cheapest design that does so many frames a second at the clock; None for the fastest that fits.
         folding: TOML file with the lanes of every node, instead of a search.
         clock_mhz: the clock to reach; missing it is an error. None for the board's own, missing which is a warning.
         stop_after: last stage to run.
@@ -81,6 +85,13 @@ class BuildOptions:
     clock_mhz: float | None = None
     stop_after: Stage = Stage.PACK
     reading: Reading = Reading()
+    fps: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ``UserError`` for numbers that are none."""
+        _require_positive(self.multipliers, "number of multipliers", "--multipliers")
+        _require_positive(self.clock_mhz, "clock in MHz", "--clock")
+        _require_positive(self.fps, "frames per second", "--fps")
 
     @property
     def folder(self) -> Path:
@@ -104,3 +115,10 @@ class RunOptions:
     multipliers: int | None = None
     folding: Path | None = None
     reading: Reading = Reading()
+    clock_mhz: float | None = None
+    fps: float | None = None
+
+
+def _require_positive(given: float | None, what: str, where: str) -> None:
+    if given is not None and not (math.isfinite(given) and given > 0):
+        raise user_error("argument", f"the {what} must be positive, not {given:g}", where=where, stage="arguments")

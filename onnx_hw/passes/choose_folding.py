@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.gearbox import Gearbox
@@ -26,13 +26,29 @@ class Budget:
 
     def excess(self, used: Resources) -> dict[str, tuple[int, int]]:
         """(used, allowed) of everything there is too much of."""
-        pairs = {
-            "MAC lanes": (used.mac_lanes, self.mac_lanes),
-            "multipliers": (used.dsp + used.requantize_dsp, self.dsp),
-            "LUTs": (used.lut, self.lut),
-            "block RAMs": (used.bram, self.bram),
-        }
-        return {name: (have, most) for name, (have, most) in pairs.items() if most is not None and have > most}
+        return {RESOURCES[field]: pair for field, pair in self._exceeded(used).items()}
+
+    def stretched(self, used: Resources, most: Budget) -> Budget:
+        """With all that ``most`` has of whatever ``used`` takes too much of."""
+        return replace(self, **{field: getattr(most, field) for field in self._exceeded(used)})
+
+    def reduced(self, nodes: Resources, most: Budget, together: Resources) -> Budget:
+        """With less than ``nodes`` take of whatever ``together`` takes more of than ``most``: by as much."""
+        exceeded = most._exceeded(together)
+        return replace(self, **{f: amount(nodes, f) - (have - allowed) for f, (have, allowed) in exceeded.items()})
+
+    def _exceeded(self, used: Resources) -> dict[str, tuple[int, int]]:
+        pairs = {field: (amount(used, field), getattr(self, field)) for field in RESOURCES}
+        return {field: (have, most) for field, (have, most) in pairs.items() if most is not None and have > most}
+
+
+RESOURCES = {"mac_lanes": "MAC lanes", "dsp": "multipliers", "lut": "LUTs", "bram": "block RAMs"}
+"""The fields of a ``Budget``, as people call them."""
+
+
+def amount(used: Resources, field: str) -> int:
+    """What is used of a resource that a ``Budget`` has a field for."""
+    return used.dsp + used.requantize_dsp if field == "dsp" else int(getattr(used, field))
 
 
 LUTS_PER_DSP = 537
@@ -122,6 +138,27 @@ def resources_of(network: Network, foldings: dict[str, Folding]) -> Resources:
     return total
 
 
+def least_interval(network: Network) -> tuple[int, Node]:
+    """Cycles a frame below which there is no folding, and the node that takes them with every lane it can have."""
+    return max(((_least_cycles(node), node) for node in network.nodes), key=lambda pair: pair[0])
+
+
+def _least_cycles(node: Node) -> int:
+    slow, fast = node.operator.cycles(Folding(1, 1)), 0
+    while slow - fast > 1:
+        middle = (slow + fast) // 2
+        if next(node.operator.foldings(middle), None) is None:
+            fast = middle
+        else:
+            slow = middle
+    return slow
+
+
+def longest_interval(network: Network) -> int:
+    """Cycles a frame of the slowest design: one lane everywhere."""
+    return max(node.operator.cycles(Folding(1, 1)) for node in network.nodes)
+
+
 def choose_folding(network: Network, budget: Budget) -> dict[str, Folding] | None:
     """The foldings of the least interval that fits, by bisection; None if nothing fits.
 
@@ -130,15 +167,11 @@ def choose_folding(network: Network, budget: Budget) -> dict[str, Folding] | Non
     """
 
     def fits(interval: int) -> dict[str, Folding] | None:
-        foldings = fold_for(network, interval)
-        if foldings is None or budget.excess(resources_of(network, foldings)):
-            return None
-        return foldings
+        return _within(network, budget, interval)
 
-    low = max(tensor.pixels for tensor in network.tensors.values())
-    high = low
+    low = high = least_interval(network)[0]
     best = fits(high)
-    longest = max(node.operator.cycles(Folding(1, 1)) for node in network.nodes)
+    longest = longest_interval(network)
     while best is None and high < longest:
         low, high = high, min(2 * high, longest)
         best = fits(high)
@@ -152,3 +185,24 @@ def choose_folding(network: Network, budget: Budget) -> dict[str, Folding] | Non
         else:
             high, best = middle, found
     return best
+
+
+def cheapest_folding(network: Network, budget: Budget, interval: int) -> dict[str, Folding] | None:
+    """The foldings of the longest interval, at most ``interval`` cycles, that fits; None if nothing does.
+
+    A slower design is a cheaper one but for the same luck, which is tried down to half the interval.
+    """
+    least = least_interval(network)[0]
+    for sixteenths in range(16, 7, -1):
+        shorter = interval * sixteenths // 16
+        found = _within(network, budget, shorter) if shorter >= least else None
+        if found is not None:
+            return found
+    return None
+
+
+def _within(network: Network, budget: Budget, interval: int) -> dict[str, Folding] | None:
+    foldings = fold_for(network, interval)
+    if foldings is None or budget.excess(resources_of(network, foldings)):
+        return None
+    return foldings

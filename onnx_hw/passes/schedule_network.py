@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Protocol
 
 from onnx_hw.design import Design
-from onnx_hw.errors import ExitCode, user_error
+from onnx_hw.errors import user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.operator import Folding
-from onnx_hw.passes.choose_folding import Budget, choose_folding, fold_for, resources_of
+from onnx_hw.passes.choose_folding import (
+    Budget,
+    cheapest_folding,
+    choose_folding,
+    fold_for,
+    least_interval,
+    longest_interval,
+    resources_of,
+)
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
+from onnx_hw.passes.say_what_fits import Place, folding_too_big, folding_too_slow, nothing_fits, too_many_frames
 from onnx_hw.passes.size_fifos import size_fifos
 
 DSP_SHARE, LUT_SHARE, BRAM_SHARE = 0.6, 0.7, 0.95
-"""How full a chip is planned unless a number of lanes is asked for: with 85 of 156 multipliers a network is routed in
-two minutes, with 130 in five to eight."""
+"""How full a chip is planned where that is enough: with 85 of 156 multipliers a network is routed in two minutes, with
+130 in five to eight."""
+
+MOST_LUT_SHARE = 0.85
+"""How full a chip may be planned where it is not: fuller ones are not routed."""
 
 
 class Chip(Protocol):
@@ -36,42 +50,96 @@ def budget_of(chip: Chip, multipliers: int | None) -> Budget:
     return Budget(multipliers, dsp, int(LUT_SHARE * chip.lut), int(BRAM_SHARE * chip.bram))
 
 
+def whole(chip: Chip, multipliers: int | None) -> Budget:
+    """What a design may use of a chip that it does not fit comfortably."""
+    return Budget(multipliers, chip.dsp, int(MOST_LUT_SHARE * chip.lut), chip.bram)
+
+
 def schedule_network(
-    network: Network, budget: Budget, *, clock_mhz: float, foldings: Mapping[str, Folding] | None = None
+    network: Network,
+    budget: Budget,
+    *,
+    clock_mhz: float,
+    most: Budget | None = None,
+    fps: float | None = None,
+    foldings: Mapping[str, Folding] | None = None,
+    elsewhere: Mapping[str, Place] | None = None,
 ) -> tuple[Design, dict[str, Folding]]:
     """Forks, foldings, gearboxes and FIFO depths.
 
+    The fastest design within ``budget``; with ``fps``, the cheapest that does so many frames a second. Where the budget
+    is too small, as little of ``most`` is added as helps. FIFOs count against ``most``: the margin is for them, too.
+
     Args:
-        foldings: of every node (after ``insert_forks``), instead of a search.
+        most: None for no more than ``budget``.
+        foldings: of every node (after ``insert_forks``), instead of a search; they must keep ``most`` and ``fps``.
+        elsewhere: other boards by name, to be named where nothing fits here.
 
     Returns:
         the design, and the foldings that were chosen: those of its nodes but the gearboxes.
 
     Raises:
-        UserError: nothing fits the budget; says by how much the smallest design misses it and which nodes are largest.
+        UserError: nothing fits; says by how much, which nodes are largest, and which options would help.
     """
     network = insert_forks(network)
-    chosen = dict(foldings) if foldings is not None else choose_folding(network, budget)
-    if chosen is None:
-        raise _does_not_fit(network, budget)
-    with_gearboxes, all_foldings = insert_gearboxes(network, chosen)
-    return size_fifos(Design(with_gearboxes, all_foldings, {}, clock_mhz)), chosen
+    most = most or budget
+    interval = None if fps is None else interval_of(fps, clock_mhz)
+    if foldings is not None:
+        design = _design(network, foldings, clock_mhz)
+        if interval is not None and design.interval > interval:
+            raise folding_too_slow(design, fps, interval)
+        if most.excess(design.with_fifos()):
+            raise folding_too_big(design, most)
+        return design, dict(foldings)
+    if interval is not None and interval < least_interval(network)[0]:
+        raise too_many_frames(network, fps, clock_mhz)
+    cheapest = fold_for(network, interval or longest_interval(network))
+    assert cheapest is not None, "every node runs at this interval"
+    for room in dict.fromkeys((budget, budget.stretched(resources_of(network, cheapest), most), most)):
+        found = _fitting(network, room, most, clock_mhz, interval)
+        if found is not None:
+            return found
+
+    def fits(other: Budget, fps: float | None, clock_mhz: float) -> Design | None:
+        found = _fitting(network, other, other, clock_mhz, None if fps is None else interval_of(fps, clock_mhz))
+        return found[0] if found else None
+
+    raise nothing_fits(_design(network, cheapest, clock_mhz), most, fps, elsewhere or {}, fits)
 
 
-def _does_not_fit(network: Network, budget: Budget) -> Exception:
-    longest = max(node.operator.cycles(Folding(1, 1)) for node in network.nodes)
-    smallest = fold_for(network, longest)
-    assert smallest is not None, "every node runs on one lane"
-    used = resources_of(network, smallest)
-    excess = ", ".join(f"{have} {what} of {most}" for what, (have, most) in budget.excess(used).items())
-    costs = {node.name: node.operator.resources(smallest[node.name]) for node in network.nodes}
-    largest = sorted(costs, key=lambda name: -(costs[name].bram * 400 + costs[name].lut))[:3]
-    where = ", ".join(f"`{name}` {costs[name].lut} LUTs and {costs[name].bram} block RAMs" for name in largest)
-    return user_error(
-        "too-big",
-        f"even the slowest design needs {excess}",
-        where=f"largest: {where}",
-        hint="a smaller model, or a larger board (`onnx-hw boards` lists them)",
-        stage="schedule",
-        exit_code=ExitCode.DOES_NOT_FIT,
-    )
+def interval_of(fps: float, clock_mhz: float) -> int:
+    """Cycles from one frame to the next, at most, for so many frames a second.
+
+    Raises:
+        UserError: it is no number of frames.
+    """
+    if not (math.isfinite(fps) and fps > 0):
+        raise user_error("fps", f"the frames per second must be a positive number, not {fps:g}", stage="arguments")
+    return math.floor(Fraction(str(clock_mhz)) * 1_000_000 / Fraction(str(fps)))
+
+
+def _design(network: Network, foldings: Mapping[str, Folding], clock_mhz: float) -> Design:
+    with_gearboxes, all_foldings = insert_gearboxes(network, foldings)
+    return size_fifos(Design(with_gearboxes, all_foldings, {}, clock_mhz))
+
+
+def _fitting(
+    network: Network, room: Budget, most: Budget, clock_mhz: float, interval: int | None
+) -> tuple[Design, dict[str, Folding]] | None:
+    """The design whose nodes take no more than ``room``, and with its FIFOs no more than ``most``; None if none does.
+
+    FIFOs can be sized only after folding: where they do not fit, the nodes get as much less and everything is folded
+    again.
+    """
+    while True:
+        if interval is None:
+            chosen = choose_folding(network, room)
+        else:
+            chosen = cheapest_folding(network, room, interval)
+        if chosen is None:
+            return None
+        design = _design(network, chosen, clock_mhz)
+        together = design.with_fifos()
+        if not most.excess(together):
+            return design, chosen
+        room = room.reduced(design.resources(), most, together)

@@ -7,8 +7,9 @@ from itertools import permutations
 
 import numpy as np
 
-from onnx_hw.design import Design
+from onnx_hw.design import Design, FifoSize
 from onnx_hw.network import Boundary, Network, Node
+from onnx_hw.ops.operator import Resources
 from onnx_hw.report import report
 
 NO_SCALE = ((), ())
@@ -55,6 +56,7 @@ def describe_design(
     interval_cycles: int,
     latency_cycles: int,
     model_macs: int,
+    fps: float | None = None,
     max_fill: Mapping[str, int] | None = None,
 ) -> report.Design:
     """The plan.
@@ -62,6 +64,7 @@ def describe_design(
     Args:
         interval_cycles, latency_cycles: what the timing predicts, in clock cycles.
         model_macs: multiply-accumulates of one frame in the whole ONNX model, to state the circuit's share.
+        fps: the frames per second that were asked for.
         max_fill: by edge, the most beats its FIFO held in the simulation.
     """
     network, fills = design.network, max_fill or {}
@@ -75,10 +78,11 @@ def describe_design(
         mac_efficiency=design.macs / work if work else 0.0,
         interval_cycles=interval_cycles,
         latency_cycles=latency_cycles,
+        frames_per_second=design.clock_mhz * 1e6 / interval_cycles,
+        frames_per_second_asked=fps,
         nodes=tuple(_core(design, node) for node in network.nodes),
         fifos=tuple(
-            report.Fifo(edge, size.depth, size.live_depth, size.rate_depth, fills.get(edge))
-            for edge, size in design.fifos.items()
+            _fifo(edge, design.fifos[edge], cost, fills.get(edge)) for edge, cost in design.fifo_costs().items()
         ),
         host=report.Host(
             _onnx_nodes(network.head), _onnx_nodes(network.tail), design.macs / model_macs if model_macs else 1.0
@@ -108,6 +112,10 @@ def _core(design: Design, node: Node) -> report.Core:
         lut=costs.lut,
         bram=costs.bram,
     )
+
+
+def _fifo(edge: str, size: FifoSize, cost: Resources, fill: int | None) -> report.Fifo:
+    return report.Fifo(edge, size.depth, size.live_depth, size.rate_depth, cost.lut, cost.bram, fill)
 
 
 def _onnx_nodes(model: object) -> tuple[str, ...]:

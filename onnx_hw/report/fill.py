@@ -73,8 +73,12 @@ def describe_board(board: Board) -> report.Board:
     return report.Board(board.name, device, budget.lut, budget.ff, budget.dsp, budget.bram)
 
 
-def describe_plan(design: Design, proof: Proof | None = None) -> report.Design:
-    """The plan, with its predicted cycles, and what the simulation saw of the FIFOs."""
+def describe_plan(design: Design, proof: Proof | None = None, *, fps: float | None = None) -> report.Design:
+    """The plan, with its predicted cycles, and what the simulation saw of the FIFOs.
+
+    Args:
+        fps: the frames per second that were asked for.
+    """
     prediction = predict(design, FRAMES_AHEAD, offers=full_rate(design, FRAMES_AHEAD).offers)
     fills: dict[str, int] = {}
     for run in proof.runs if proof else ():
@@ -85,6 +89,7 @@ def describe_plan(design: Design, proof: Proof | None = None) -> report.Design:
         interval_cycles=prediction.interval(FRAMES_AHEAD),
         latency_cycles=prediction.latency(),
         model_macs=design.macs,
+        fps=fps,
         max_fill=fills or None,
     )
 

@@ -127,6 +127,8 @@ class Fifo:
     depth: Annotated[int, "beats it holds"]
     live_depth: Annotated[int, "least depth without deadlock"]
     rate_depth: Annotated[int, "least depth at which the interval does not grow"]
+    lut: Annotated[int, "look-up tables, estimated"]
+    bram: Annotated[int, "block RAMs, estimated"]
     max_fill: Annotated[int | None, "most beats it held in the simulation"] = None
 
 
@@ -150,6 +152,8 @@ class Design:
     mac_efficiency: Annotated[float, "macs / (lanes × interval_cycles), 0..1"]
     interval_cycles: Annotated[int, "clock cycles from one frame to the next"]
     latency_cycles: Annotated[int, "clock cycles from the first input beat to the last output beat of one frame"]
+    frames_per_second: Annotated[float, "at that interval and clock"]
+    frames_per_second_asked: Annotated[float | None, "what --fps asked for; null without"]
     nodes: Annotated[tuple[Core, ...], "every core, in the order of the data"]
     fifos: Annotated[tuple[Fifo, ...], "every edge"]
     host: Annotated[Host, "what the circuit does not do"]

@@ -71,10 +71,11 @@ def resources(report: Report) -> Group:
         used = {"LUT4": made.lut4, "FF": made.ff, "DSP": made.dsp, "BRAM": made.bram}
     else:
         nodes = design.nodes if design is not None else ()
+        fifos = design.fifos if design is not None else ()
         used = {
-            "LUT4": sum(core.lut for core in nodes),
+            "LUT4": sum(part.lut for part in (*nodes, *fifos)),
             "DSP": sum(core.dsp for core in nodes),
-            "BRAM": sum(core.bram for core in nodes),
+            "BRAM": sum(part.bram for part in (*nodes, *fifos)),
         }
     available = {"LUT4": board.lut4, "FF": board.ff, "DSP": board.dsp, "BRAM": board.bram}
     estimated = "" if made is not None else "  (estimated)"
@@ -102,8 +103,9 @@ def verdict(made: Synthesis) -> Text:
 def speed(design: Design) -> Text:
     """Frames per second and time to the first result at the clock the build aims at."""
     hertz = design.clock_mhz * 1e6
+    asked = f" ({design.frames_per_second_asked:,g} asked)" if design.frames_per_second_asked is not None else ""
     return Text(
-        f" speed      {hertz / design.interval_cycles:,.0f} frames/s, first result after "
+        f" speed      {design.frames_per_second:,.0f} frames/s{asked}, first result after "
         f"{_duration(design.latency_cycles / hertz)}, at {design.clock_mhz:g} MHz; "
         f"multipliers busy {design.mac_efficiency:.0%}"
     )

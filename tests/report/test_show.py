@@ -40,13 +40,19 @@ def test_full_summary():
 
 def test_without_synthesis_the_resources_are_estimates():
     text = shown(summary(replace(FULL, synthesis=None), Path("out")))
-    assert " LUT4  [=         ]   6%    4,716 of 83,640  (estimated)\n" in text
+    assert " LUT4  [=         ]   6%    4,836 of 83,640  (estimated)\n" in text  # FIFOs, too
+    assert " BRAM  [=         ]   6%       12 of 208  (estimated)\n" in text
     assert "FF" not in text
     assert "MHz, " not in text
 
 
 def test_an_early_stop_shows_what_there_is():
     assert shown(summary(report.Report(FULL.model, FULL.board), Path("out"))).strip() == ""
+
+
+def test_what_was_asked_for_is_told_beside_what_came_of_it():
+    asked = replace(FULL, design=replace(FULL.design, frames_per_second_asked=60_000.0))
+    assert " speed      69,444 frames/s (60,000 asked), first result" in shown(summary(asked, Path("out")))
 
 
 def test_missed_timing_is_a_verdict():

@@ -1,0 +1,151 @@
+"""Say why no design fits: by how much, because of which nodes, and which options were tried and found to help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import floor, log10
+
+from onnx_hw.design import Design
+from onnx_hw.errors import ExitCode, UserError, user_error
+from onnx_hw.network import Network
+from onnx_hw.ops.operator import Resources
+from onnx_hw.passes.choose_folding import RESOURCES, Budget, amount, least_interval
+
+LARGEST = 3
+"""So many nodes are named for each resource."""
+
+LONGEST_NAME = 48
+
+Fits = Callable[[Budget, float | None, float], Design | None]
+"""The design for a budget, frames per second and a clock in MHz, if there is one."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where else a network might be built.
+
+    Attributes:
+        most: what may be used there.
+        clock_mhz: the clock there.
+    """
+
+    most: Budget
+    clock_mhz: float
+
+
+def too_many_frames(network: Network, fps: float, clock_mhz: float) -> UserError:
+    """No number of lanes makes the model so fast."""
+    cycles, node = least_interval(network)
+    return user_error(
+        "fps-unreachable",
+        f"this model can do {spelled(clock_mhz * 1e6 / cycles)} frames a second at {clock_mhz:g} MHz, not {fps:g}: "
+        f"with every lane it can have, one core still takes {cycles:,} cycles a frame",
+        where=short(node.name),
+        hint="fewer frames a second (--fps), or a faster clock (--clock)",
+        stage="schedule",
+    )
+
+
+def folding_too_slow(design: Design, fps: float, interval: int) -> UserError:
+    """The folding that was given does not keep the rate that was asked for."""
+    slow = [node for node in design.network.nodes if node.operator.cycles(design.folding(node)) > interval]
+    told = (f"{short(node.name)} {node.operator.cycles(design.folding(node)):,}" for node in slow)
+    return user_error(
+        "folding-too-slow",
+        f"for {fps:g} frames a second at {design.clock_mhz:g} MHz every core must take at most {interval:,} cycles a "
+        f"frame; with this folding {', '.join(told)}",
+        hint=f"more lanes there, or `--fps {spelled(_rate(design))}`",
+        stage="schedule",
+    )
+
+
+def folding_too_big(design: Design, most: Budget) -> UserError:
+    """The folding that was given takes more than there is."""
+    return _too_big("this folding", design, most, "fewer lanes in the folding file")
+
+
+def nothing_fits(
+    cheapest: Design, most: Budget, fps: float | None, elsewhere: Mapping[str, Place], fits: Fits
+) -> UserError:
+    """No design fits ``most``.
+
+    Args:
+        cheapest: the one that misses it by least.
+        fps: that were asked for.
+        elsewhere: other boards, by name.
+    """
+    what = "even the slowest design" if fps is None else f"{fps:g} frames a second at {cheapest.clock_mhz:g} MHz"
+    helps = list(_what_helps(cheapest, most, fps, elsewhere, fits))
+    hint = "; ".join(helps) or "no option and no board helps: only a smaller model will fit"
+    return _too_big(what, cheapest, most, hint)
+
+
+def _what_helps(
+    cheapest: Design, most: Budget, fps: float | None, elsewhere: Mapping[str, Place], fits: Fits
+) -> Iterator[str]:
+    clock, found = cheapest.clock_mhz, False
+    if most.mac_lanes is not None:
+        lanes = cheapest.resources().mac_lanes
+        other = fits(replace(most, mac_lanes=lanes), fps, clock)
+        if other:
+            found = True
+            yield f"`--multipliers {lanes}` fits: {_told(other)}"
+    if fps is not None:
+        fastest = fits(most, None, clock)
+        if fastest:
+            found = True
+            yield f"`--fps {spelled(_rate(fastest))}` fits: {_told(fastest)}"
+    if most.mac_lanes is not None and fps is not None and not found:
+        fastest = fits(replace(most, mac_lanes=None), None, clock)
+        if fastest:
+            yield f"without --multipliers, `--fps {spelled(_rate(fastest))}` fits: {_told(fastest)}"
+    for name, place in elsewhere.items():
+        other = fits(place.most, fps, place.clock_mhz)
+        if other:
+            yield f"`--board {name}` fits: {_told(other)}"
+
+
+def _too_big(what: str, design: Design, most: Budget, hint: str) -> UserError:
+    excess = most.excess(design.with_fifos())
+    told = ", ".join(f"{have:,} {name} of {allowed:,}" for name, (have, allowed) in excess.items())
+    where = "; ".join(_largest(design, field) for field, name in RESOURCES.items() if name in excess)
+    return user_error(
+        "too-big",
+        f"{what} needs {told}",
+        where=f"most {where}",
+        hint=hint,
+        stage="schedule",
+        exit_code=ExitCode.DOES_NOT_FIT,
+    )
+
+
+def _largest(design: Design, field: str) -> str:
+    """``block RAMs: `conv1` 32, `conv2` 16``: who takes most of a resource."""
+    costs: dict[str, Resources] = {
+        short(node.name): node.operator.resources(design.folding(node)) for node in design.network.nodes
+    }
+    costs |= {f"the FIFO of {short(tensor)}": cost for tensor, cost in design.fifo_costs().items()}
+    amounts = {name: amount(cost, field) for name, cost in costs.items()}
+    first = sorted(amounts, key=lambda name: -amounts[name])[:LARGEST]
+    return f"{RESOURCES[field]}: {', '.join(f'{name} {amounts[name]:,}' for name in first)}"
+
+
+def _rate(design: Design) -> float:
+    """Frames per second."""
+    return design.clock_mhz * 1e6 / design.interval
+
+
+def _told(design: Design) -> str:
+    return f"{design.resources().mac_lanes} lanes, {spelled(_rate(design))} frames a second"
+
+
+def spelled(fps: float) -> str:
+    """A rate that is surely reached: whole above 100, else three digits, rounded down."""
+    step = 10.0 ** min(0, floor(log10(fps)) - 2)
+    return f"{floor(fps / step) * step:.12g}"
+
+
+def short(name: str) -> str:
+    """A name in a sentence; exporters make some of several hundred characters, told apart by their ends."""
+    return f"`{name}`" if len(name) <= LONGEST_NAME else f"`…{name[1 - LONGEST_NAME :]}`"

@@ -1,0 +1,35 @@
+"""What a FIFO is said to cost, against what yosys makes of its circuit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import unsigned
+
+from onnx_hw import timing
+from onnx_hw.assemble import to_rtlil
+from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, outbox_resources
+from onnx_hw.synthesize import _count
+from onnx_hw_rtl import outbox as circuit
+from onnx_hw_rtl.target import Target
+from onnx_hw_sim import tools
+
+
+@pytest.mark.parametrize(
+    ("width", "depth"),
+    [(40, 1), (8, 2), (30, 17), (64, 33), (16, 64), (17, 64), (24, 64), (8, 128), (9, 200), (40, 2048)],
+)
+def test_cost_is_what_yosys_makes_of_it(width: int, depth: int, tmp_path: Path) -> None:
+    (tmp_path / "top.il").write_text(to_rtlil(circuit.Outbox(unsigned(width), depth), Target("ecp5")))
+    script = "read_rtlil top.il; synth_ecp5 -top top; tee -q -o cells.json stat -json"
+    tools.run(tools.find("yosys"), ["-q", "-p", script], cwd=tmp_path, log=tmp_path / "log")
+    made = _count(json.loads((tmp_path / "cells.json").read_text())["modules"]["\\top"]["num_cells_by_type"], "ecp5")
+    told = outbox_resources(width, depth)
+    assert told.bram == made.bram
+    assert told.lut == pytest.approx(made.lut, rel=0.15, abs=5)
+
+
+def test_where_block_ram_begins_is_said_three_times() -> None:
+    assert DEEPEST_IN_LUTRAM == timing.DEEPEST_IN_LUTRAM == circuit.DEEPEST_IN_LUTRAM
