@@ -32,11 +32,6 @@ class Budget:
         """With all that ``most`` has of whatever ``used`` takes too much of."""
         return replace(self, **{field: getattr(most, field) for field in self._exceeded(used)})
 
-    def reduced(self, nodes: Resources, most: Budget, together: Resources) -> Budget:
-        """With less than ``nodes`` take of whatever ``together`` takes more of than ``most``: by as much."""
-        exceeded = most._exceeded(together)
-        return replace(self, **{f: amount(nodes, f) - (have - allowed) for f, (have, allowed) in exceeded.items()})
-
     def _exceeded(self, used: Resources) -> dict[str, tuple[int, int]]:
         pairs = {field: (amount(used, field), getattr(self, field)) for field in RESOURCES}
         return {field: (have, most) for field, (have, most) in pairs.items() if most is not None and have > most}
@@ -159,8 +154,8 @@ def longest_interval(network: Network) -> int:
     return max(node.operator.cycles(Folding(1, 1)) for node in network.nodes)
 
 
-def choose_folding(network: Network, budget: Budget) -> dict[str, Folding] | None:
-    """The foldings of the least interval that fits, by bisection; None if nothing fits.
+def choose_folding(network: Network, budget: Budget, from_interval: int = 0) -> dict[str, Folding] | None:
+    """The foldings of the least interval, ``from_interval`` or more, that fits, by bisection; None if nothing fits.
 
     Among intervals, fewer cycles never need less hardware except by luck of rounding, so bisection finds the least
     interval up to that luck.
@@ -169,9 +164,9 @@ def choose_folding(network: Network, budget: Budget) -> dict[str, Folding] | Non
     def fits(interval: int) -> dict[str, Folding] | None:
         return _within(network, budget, interval)
 
-    low = high = least_interval(network)[0]
-    best = fits(high)
     longest = longest_interval(network)
+    low = high = min(max(from_interval, least_interval(network)[0]), longest)
+    best = fits(high)
     while best is None and high < longest:
         low, high = high, min(2 * high, longest)
         best = fits(high)

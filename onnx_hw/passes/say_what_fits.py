@@ -53,8 +53,9 @@ def folding_too_slow(design: Design, fps: float, interval: int) -> UserError:
     told = (f"{short(node.name)} {node.operator.cycles(design.folding(node)):,}" for node in slow)
     return user_error(
         "folding-too-slow",
-        f"for {fps:g} frames a second at {design.clock_mhz:g} MHz every core must take at most {interval:,} cycles a "
-        f"frame; with this folding {', '.join(told)}",
+        f"with this folding {spelled(_rate(design))} frames a second are possible at {design.clock_mhz:g} MHz, not "
+        f"{fps:g}: for them every core must take at most {interval:,} cycles a frame",
+        where=f"cycles: {', '.join(told)}",
         hint=f"more lanes there, or `--fps {spelled(_rate(design))}`",
         stage="schedule",
     )

@@ -128,18 +128,19 @@ def _fitting(
 ) -> tuple[Design, dict[str, Folding]] | None:
     """The design whose nodes take no more than ``room``, and with its FIFOs no more than ``most``; None if none does.
 
-    FIFOs can be sized only after folding: where they do not fit, the nodes get as much less and everything is folded
-    again.
+    FIFOs can be sized only after folding: where they do not fit, a slower design is tried, whose streams are narrower.
     """
+    slower, longest = 0, longest_interval(network)
     while True:
         if interval is None:
-            chosen = choose_folding(network, room)
+            chosen = choose_folding(network, room, slower)
         else:
             chosen = cheapest_folding(network, room, interval)
         if chosen is None:
             return None
         design = _design(network, chosen, clock_mhz)
-        together = design.with_fifos()
-        if not most.excess(together):
+        if not most.excess(design.with_fifos()):
             return design, chosen
-        room = room.reduced(design.resources(), most, together)
+        if interval is not None or slower == longest:
+            return None
+        slower = min(max(slower, design.interval) * 3 // 2, longest)
