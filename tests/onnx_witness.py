@@ -69,8 +69,6 @@ def assert_agrees(path: Path, step: float, *, rarely: float = 0.002, frames: int
 
 
 def assert_circuit_agrees(network: Network, *, multipliers: int = 8, frames: int = 2) -> None:
-    """The circuit of a small network does what golden and the firing law say, at full rate and stalled."""
+    """The circuit of a small network, its streams stalled, does what golden and the firing law say."""
     design = flow.schedule(network, multipliers=multipliers)
-    bench = Bench(design)
-    for seed in range(2):
-        assert_proven(bench.prove(random_stall(design, frames, seed), frames=frames, seed=seed))
+    assert_proven(Bench(design).prove(random_stall(design, frames, seed=1), frames=frames))

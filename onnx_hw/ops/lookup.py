@@ -83,12 +83,13 @@ class Lookup(Operator):
     def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
         from amaranth.hdl import Shape
 
-        from onnx_hw_rtl import requantize as rtl
+        from onnx_hw_rtl.lookup import Lookup as Circuit
 
         index, (first, last) = self.index, self.operand.range
         arguments = np.clip(np.arange(index.min, index.max + 1), first, last)
-        return rtl.Requantize(
-            rtl.Table(Shape(index.bits, index.signed), self.values[:, arguments - first]),
+        return Circuit(
+            Shape(index.bits, index.signed),
+            self.values[:, arguments - first],
             channels=self.operand.channels,
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,
