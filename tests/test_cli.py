@@ -70,9 +70,9 @@ def test_build_defaults(fake):
 
 def test_build_every_option(fake):
     arguments = "--board b --out o --inputs i.npz --calibration c.npz --multipliers 7 --folding f.toml --clock 62.5"
-    assert call("build", "m.onnx", *arguments.split(), "--stop-after", "route", "-v").exit_code == 0
+    assert call("build", "m.onnx", *arguments.split(), "--fps", "30.5", "--stop-after", "route", "-v").exit_code == 0
     assert fake.options == BuildOptions(
-        Path("m.onnx"), "b", Path("o"), Path("i.npz"), Path("c.npz"), 7, Path("f.toml"), 62.5, Stage.ROUTE
+        Path("m.onnx"), "b", Path("o"), Path("i.npz"), Path("c.npz"), 7, Path("f.toml"), 62.5, Stage.ROUTE, fps=30.5
     )
 
 
@@ -137,6 +137,9 @@ def test_a_bug_is_one_sentence_and_a_file_in_the_output_folder(fake, tmp_path):
         ["build", "m.onnx", "--multipliers", "0"],
         ["build", "m.onnx", "--multipliers", "many"],
         ["build", "m.onnx", "--clock", "0"],
+        ["build", "m.onnx", "--fps", "0"],
+        ["run", "m.onnx", "--fps", "-1"],
+        ["check", "m.onnx", "--fps", "fast"],
         ["build", "m.onnx", "--stop-after", "lunch"],
         ["run", "m.onnx", "--engine", "golden"],
         ["run", "m.onnx", "--inputs", "x.npz", "--engine", "steam"],
@@ -151,6 +154,15 @@ def test_wrong_arguments(fake, arguments):
     assert done.stderr.startswith("error[usage]: ")
     assert f"hint   `main {arguments[0]} --help` shows how it is used" in done.stderr
     assert fake.options is None
+
+
+@pytest.mark.parametrize("option", ["--fps", "--clock"])
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_numbers_that_are_none(option, number):
+    for command in (["build", DIGITS], ["check", DIGITS], ["run", DIGITS, "--inputs", "x", "--engine", "golden"]):
+        done = call(*command, option, number)
+        assert done.exit_code == 1
+        assert f"must be positive, not {number}\n  where  {option}" in done.stderr
 
 
 def test_nearest_names():
@@ -171,9 +183,12 @@ def test_run(monkeypatch):
         return {"y": np.arange(6, dtype=np.int8).reshape(2, 3)}
 
     monkeypatch.setattr(flow, "run", fake_run)
-    done = call("run", "m.onnx", "--inputs", "x.npz", "--engine", "simulation", "--out", "y.npz", "--multipliers", "4")
+    wanted = ("--multipliers", "4", "--fps", "25", "--clock", "50")
+    done = call("run", "m.onnx", "--inputs", "x.npz", "--engine", "simulation", "--out", "y.npz", *wanted)
     assert done.exit_code == 0
-    assert asked == [RunOptions(Path("m.onnx"), Path("x.npz"), Engine.SIMULATION, multipliers=4)]
+    assert asked == [
+        RunOptions(Path("m.onnx"), Path("x.npz"), Engine.SIMULATION, multipliers=4, fps=25.0, clock_mhz=50.0)
+    ]
     assert done.stdout == "y: int8[2, 3]\n[[0 1 2]\n [3 4 5]]\n"
     with np.load("y.npz") as written:
         np.testing.assert_array_equal(written["y"], [[0, 1, 2], [3, 4, 5]])
@@ -214,6 +229,20 @@ def test_check_names_the_obstacles_to_a_circuit(hardware):
     found = json.loads(call("check", DIGITS, "--json").stdout)
     assert (found["verdict"], found["problems"]) == ("accepted", [])
     assert [problem["code"] for problem in found["obstacles"]] == ["odd"]
+
+
+def test_check_asks_for_what_a_build_would(monkeypatch):
+    asked = []
+    monkeypatch.setattr(flow, "check_hardware", lambda options: asked.append(options) or ())
+    assert call("check", DIGITS, "--multipliers", "3", "--fps", "7", "--clock", "50").exit_code == 0
+    assert asked == [BuildOptions(Path(DIGITS), multipliers=3, fps=7.0, clock_mhz=50.0)]
+
+
+def test_check_says_which_rate_a_board_cannot_do():
+    done = call("check", DIGITS, "--fps", "3000000")
+    assert done.exit_code == 1
+    assert "error[fps-unreachable]: this model can do 1250000 frames a second at 80 MHz, not 3000000" in done.stderr
+    assert call("check", DIGITS, "--fps", "1000").exit_code == 0
 
 
 def test_check_a_file_that_is_no_model(hardware):

@@ -39,7 +39,7 @@ def too_many_frames(network: Network, fps: float, clock_mhz: float) -> UserError
     cycles, node = least_interval(network)
     return user_error(
         "fps-unreachable",
-        f"this model can do {spelled(clock_mhz * 1e6 / cycles)} frames a second at {clock_mhz:g} MHz, not {fps:g}: "
+        f"this model can do {spelled(clock_mhz * 1e6 / cycles)} frames a second at {clock_mhz:g} MHz, not {fps:.12g}: "
         f"with every lane it can have, one core still takes {cycles:,} cycles a frame",
         where=short(node.name),
         hint="fewer frames a second (--fps), or a faster clock (--clock)",
@@ -54,7 +54,7 @@ def folding_too_slow(design: Design, fps: float, interval: int) -> UserError:
     return user_error(
         "folding-too-slow",
         f"with this folding {spelled(_rate(design))} frames a second are possible at {design.clock_mhz:g} MHz, not "
-        f"{fps:g}: for them every core must take at most {interval:,} cycles a frame",
+        f"{fps:.12g}: for them every core must take at most {interval:,} cycles a frame",
         where=f"cycles: {', '.join(told)}",
         hint=f"more lanes there, or `--fps {spelled(_rate(design))}`",
         stage="schedule",
@@ -76,7 +76,7 @@ def nothing_fits(
         fps: that were asked for.
         elsewhere: other boards, by name.
     """
-    what = "even the slowest design" if fps is None else f"{fps:g} frames a second at {cheapest.clock_mhz:g} MHz"
+    what = "even the slowest design" if fps is None else f"{fps:.12g} frames a second at {cheapest.clock_mhz:g} MHz"
     helps = list(_what_helps(cheapest, most, fps, elsewhere, fits))
     hint = "; ".join(helps) or "no option and no board helps: only a smaller model will fit"
     return _too_big(what, cheapest, most, hint)
