@@ -15,7 +15,10 @@ from onnx_hw_rtl import requantize as rtl
 from operator_facts import assert_facts, assert_foldings_keep_up
 
 
-def lookup(operand: Tensor, rows: int, dtype: Int = Int(5), seed: int = 0) -> Lookup:
+FIVE_BITS = Int(5)
+
+
+def lookup(operand: Tensor, rows: int, dtype: Int = FIVE_BITS, seed: int = 0) -> Lookup:
     """Values drawn from the whole type."""
     first, last = operand.range
     values = np.random.default_rng(seed).integers(dtype.min, dtype.max + 1, (rows, last - first + 1))
