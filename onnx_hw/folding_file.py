@@ -2,6 +2,9 @@
 
 [folding]
 "conv1" = { in = 9, out = 4 }
+"requantize1" = { in = 1, out = 1, steps = 7 }
+
+``steps`` are the cycles per beat of a core that may take its time; 1 where nothing is said.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from onnx_hw.spelling import did_you_mean
 def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
     """The file for the foldings of a design's nodes, gearboxes left out: they follow from the others."""
     lines = [
-        "# Integers per beat on the inputs and outputs of each core. Read it back with --folding.",
+        "# Integers per beat on the inputs and outputs of each core, and steps per beat. Read it back with --folding.",
         "[folding]",
     ]
     for node in design.network.nodes:
@@ -30,7 +33,8 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
             name = json.dumps(node.name, ensure_ascii=False)
             cycles = node.operator.cycles(fold)
             told = f"{node.operator!r}, {cycles} cycles"
-            lines.append(f"{name} = {{ in = {fold.in_lanes}, out = {fold.out_lanes} }}  # {told}")
+            steps = f", steps = {fold.steps}" if fold.steps > 1 else ""
+            lines.append(f"{name} = {{ in = {fold.in_lanes}, out = {fold.out_lanes}{steps} }}  # {told}")
     return "\n".join(lines) + "\n"
 
 
@@ -63,11 +67,13 @@ def read_foldings(path: Path, network: Network) -> dict[str, Folding]:
         if entry is None:
             problems.append(_problem("folding-missing", f"the core `{node.name}` must have a folding", where))
             continue
-        lanes = [entry.get(key) for key in ("in", "out")] if isinstance(entry, dict) else [None, None]
-        if any(not isinstance(value, int) or isinstance(value, bool) for value in lanes) or set(entry) != {"in", "out"}:
-            problems.append(_problem("folding-entry", f"a folding must be {{ in = N, out = M }}, not {entry!r}", where))
+        given = {"steps": 1, **entry} if isinstance(entry, dict) else {}
+        whole = all(isinstance(value, int) and not isinstance(value, bool) for value in given.values())
+        if set(given) != {"in", "out", "steps"} or not whole:
+            must_be = "{ in = N, out = M } or { in = N, out = M, steps = S }"
+            problems.append(_problem("folding-entry", f"a folding must be {must_be}, not {entry!r}", where))
             continue
-        folding = Folding(*lanes)
+        folding = Folding(given["in"], given["out"], given["steps"])
         told = node.operator.illegal(folding)
         if told:
             problems.append(_problem("folding-lanes", f"{told}, not {folding!r}", where))

@@ -33,7 +33,8 @@ class Sketch:
         self.tensors[name] = tensor
         return name
 
-    def add(self, name: str, operator: Operator, inputs: list[str], lanes: tuple[int, int], *depths: int) -> list[str]:
+    def add(self, name: str, operator: Operator, inputs: list[str], lanes: tuple[int, ...], *depths: int) -> list[str]:
+        """``lanes`` in and out, and the steps where they are more than one."""
         outputs = [f"{name}.{port}" for port in operator.outputs]
         self.nodes.append(Node(name, operator, tuple(inputs), tuple(outputs)))
         self.foldings[name] = Folding(*lanes)
@@ -58,7 +59,7 @@ class Sketch:
         return Boundary(name, name, (1, *tensor.shape), np.dtype(np.int64), np.arange(tensor.size))
 
 
-def alone(operator: Operator, lanes: tuple[int, int], depth: int) -> Design:
+def alone(operator: Operator, lanes: tuple[int, ...], depth: int) -> Design:
     """A network of one node, called ``node``, with every output FIFO of one depth."""
     sketch = Sketch()
     inputs = [sketch.input(port, tensor) for port, tensor in zip(operator.inputs, operator.operands(), strict=True)]

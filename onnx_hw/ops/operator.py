@@ -27,13 +27,15 @@ class Folding:
     Attributes:
         in_lanes: integers per beat on every input stream.
         out_lanes: integers per beat on every output stream.
+        steps: cycles that a core which can take its time spends on a beat.
     """
 
     in_lanes: int
     out_lanes: int
+    steps: int = 1
 
     def __repr__(self) -> str:
-        return f"{self.in_lanes}×{self.out_lanes}"
+        return f"{self.in_lanes}×{self.out_lanes}" + (f" in {self.steps} steps" if self.steps > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,14 @@ class Operator(ABC):
             return f"the lanes out must be 1..{made.channels}"
         if self.one_width and folding.in_lanes != folding.out_lanes:
             return "the lanes in and out must be equal here"
+        if not 1 <= folding.steps <= self.most_steps:
+            return f"the steps must be {'1' if self.most_steps == 1 else f'1..{self.most_steps}'} here"
         return ""
+
+    @property
+    def most_steps(self) -> int:
+        """The most steps a beat can be spread over."""
+        return 1
 
     @property
     def macs(self) -> int:

@@ -19,16 +19,14 @@ import numpy as np
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
-from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.quantize.lookups import Table, Thresholds
-from onnx_hw.quantize.multiply_add_shift import MultiplyAddShift
-from onnx_hw.quantize.requantization import Requantizer, choose, multipliers
+from onnx_hw.quantize.multiply_add_shift import MultiplyAddShift, find
+from onnx_hw.quantize.requantization import Costs, Requantizer, choose, costs, prove, weigh
 from onnx_hw.quantize.steps import Steps, steps
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
-
-BITS_PER_BLOCK_RAM = 18 * 1024
 
 
 class Monotone(Operator):
@@ -51,8 +49,30 @@ class Monotone(Operator):
 
     @cached_property
     def circuit(self) -> Requantizer:
-        """The arithmetic in hardware; proven equal to ``exact``."""
+        """The arithmetic in hardware when every cycle takes a beat; proven equal to ``exact``."""
         return choose(self.exact)
+
+    @cached_property
+    def multiplication(self) -> MultiplyAddShift | None:
+        """The arithmetic when a beat takes several steps, proven equal to ``exact``; None if there is none."""
+        if isinstance(self.circuit, MultiplyAddShift):
+            return self.circuit
+        found = find(self.exact)
+        if found is not None:
+            prove(found, self.exact)
+        return found
+
+    def circuit_of(self, folding: Folding) -> Requantizer:
+        """The arithmetic under a folding."""
+        if folding.steps == 1:
+            return self.circuit
+        assert self.multiplication is not None, "only a multiplication has steps"
+        return self.multiplication
+
+    @property
+    def most_steps(self) -> int:
+        """One for every digit of a multiplication."""
+        return 1 if self.multiplication is None else self.multiplication.digits
 
     def operands(self) -> tuple[Tensor, ...]:
         return (self.operand,)
@@ -64,51 +84,51 @@ class Monotone(Operator):
         return (self.exact(arrays[0]),)
 
     def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
-        """The narrowest that keeps up: a lane costs multipliers."""
-        yield from same_lanes(self.operand, interval)
+        """As narrow as can be, or as wide as a neighbour; in one step or in all there is time for, the cheaper."""
+        widths = (*same_lanes(self.operand, interval), *same_lanes(self.operand, interval, in_lanes, out_lanes))
+        for lanes in sorted({folding.in_lanes for folding in widths}):
+            time = interval // self.operand.beats(lanes)
+            steps = 1 if self.multiplication is None else self.multiplication.steps_within(time)
+            yield min((Folding(lanes, lanes, n) for n in {1, steps}), key=lambda f: weigh(self.costs(f)))
 
     def cycles(self, folding: Folding) -> int:
-        return self.operand.beats(folding.in_lanes)
+        return self.operand.beats(folding.in_lanes) * folding.steps
 
-    def latency(self) -> int:
-        """Pipeline stages of the arithmetic."""
-        match self.circuit:
+    def latency(self, folding: Folding) -> int:
+        """Pipeline stages of the arithmetic, behind the last step."""
+        match self.circuit_of(folding):
             case MultiplyAddShift() as circuit:
-                product = 1 if circuit.multiplierless else 2 + multipliers(circuit).bit_length()
-                return 6 + product + (circuit.tie_bit is not None)
+                levels = (circuit.rows(folding.steps) - 1).bit_length()
+                return 6 + levels + (folding.steps > 1) + (circuit.tie_bit is not None)
             case Table():
                 return 5
             case Thresholds() as circuit:
                 return 3 + 3 * circuit.depth
 
     def schedule(self, folding: Folding) -> Schedule:
-        beats = np.arange(self.operand.beats(folding.in_lanes))
-        return Schedule((Engine("requantize", len(beats), self.latency(), {"i": beats}, {"o": beats}),))
+        nest = Loops(beat=self.operand.beats(folding.in_lanes), step=folding.steps)
+        engine = Engine(
+            "requantize",
+            nest.operations,
+            self.latency(folding),
+            pops={"i": nest.where(nest.step == 0)},
+            pushes={"o": nest.where(nest.last("step"))},
+        )
+        return Schedule((engine,))
 
     def resources(self, folding: Folding) -> Resources:
-        circuit, lanes = self.circuit, folding.in_lanes
-        channels_per_lane = -(-self.operand.channels // lanes)
-        match circuit:
-            case MultiplyAddShift():
-                constants = circuit.multiplier_type.bits + circuit.addend_type.bits
-                deep = channels_per_lane > 32
-                return Resources(
-                    requantize_dsp=lanes * multipliers(circuit),
-                    lut=40 + lanes * (2 * circuit.sum_type.bits + 3 * circuit.clamp.bits + 2 * (not deep) * constants),
-                    bram=lanes * -(-constants // 36) if deep else 0,
-                )
-            case Table() | Thresholds():
-                bits = circuit.bits // circuit.channels * (channels_per_lane if circuit.channels > 1 else 1)
-                blocks = -(-bits // BITS_PER_BLOCK_RAM)
-                # a search compares once per bit of the result
-                work = 2 * circuit.depth if isinstance(circuit, Thresholds) else 6
-                return Resources(lut=40 + lanes * work * circuit.clamp.bits, bram=lanes * blocks)
+        lanes, each = folding.in_lanes, self.costs(folding)
+        return Resources(lut=80 + lanes * each.lut, bram=lanes * each.bram)
+
+    def costs(self, folding: Folding) -> Costs:
+        """Of one lane."""
+        return costs(self.circuit_of(folding), -(-self.operand.channels // folding.in_lanes), folding.steps)
 
     def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl import requantize as rtl
 
         return rtl.Requantize(
-            self._arithmetic(),
+            self._arithmetic(folding),
             channels=self.operand.channels,
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,
@@ -118,14 +138,15 @@ class Monotone(Operator):
             depth=depths["o"],
         )
 
-    def _arithmetic(self) -> Any:
+    def _arithmetic(self, folding: Folding) -> Any:
         """The circuit's constants as the core takes them."""
         from amaranth.hdl import Shape
 
         from onnx_hw_rtl import requantize as rtl
 
-        clamp = Shape(self.circuit.clamp.bits, self.circuit.clamp.signed)
-        match self.circuit:
+        chosen = self.circuit_of(folding)
+        clamp = Shape(chosen.clamp.bits, chosen.clamp.signed)
+        match chosen:
             case MultiplyAddShift() as circuit:
                 return rtl.MultiplyAddShift(
                     clamp,
@@ -137,6 +158,7 @@ class Monotone(Operator):
                     Shape(circuit.sum_type.bits, True),
                     circuit.tie_bit,
                     circuit.tie_parity,
+                    folding.steps,
                 )
             case Table() as circuit:
                 return rtl.Table(clamp, circuit.entries)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -63,17 +64,17 @@ class MultiplyAddShift:
     def channels(self) -> int:
         return len(self.multipliers)
 
-    @property
+    @cached_property
     def multiplier_type(self) -> Int:
         """Holds every multiplier."""
         return Int.holding(0, int(self.multipliers.max()))
 
-    @property
+    @cached_property
     def addend_type(self) -> Int:
         """Holds every addend."""
         return Int.holding(int(self.addends.min()), int(self.addends.max()))
 
-    @property
+    @cached_property
     def sum_type(self) -> Int:
         """Holds x·m, t and the corrected t for every saturated x and every channel; always signed."""
         correction = 0 if self.tie_bit is None else 1 << self.tie_bit
@@ -82,10 +83,34 @@ class MultiplyAddShift:
         high = max(self.clamp.max * m + max(c, 0) for m, c in pairs)
         return Int(Int.holding(min(low, -1), max(high, 0)).bits)
 
-    @property
-    def multiplierless(self) -> bool:
-        """No multiplication at all: every channel multiplies by 0 or by the same power of two (times 2^−S)."""
-        return all(m in (0, 1) for m in self.multipliers)
+    @cached_property
+    def addend_bits(self) -> int:
+        """Bits of an addend but for those that are 0 in every channel."""
+        places = [(int(c) & -int(c)).bit_length() - 1 for c in self.addends if c]
+        return max(1, self.addend_type.bits - min(places, default=0))
+
+    @cached_property
+    def digits(self) -> int:
+        """Digits of the longest multiplier."""
+        return digits_of(int(self.multipliers.max()))
+
+    @cached_property
+    def digits_at_work(self) -> float:
+        """Digits other than 0 of a multiplier, on average over the channels."""
+        rest, count = self.multipliers.astype(np.int64), 0
+        while rest.any():
+            count += np.count_nonzero(rest % 4)
+            rest = (rest + 1) // 4  # after the digits −1, 0, 1, 2
+        return count / self.channels
+
+    def rows(self, steps: int) -> int:
+        """Digits multiplied at the same time when a beat takes so many steps."""
+        return -(-self.digits // steps)
+
+    def steps_within(self, cycles: int) -> int:
+        """The most steps that need all their rows and take at most so many cycles."""
+        most = min(max(cycles, 1), self.digits)
+        return -(-self.digits // self.rows(most))
 
     def apply(self, channel: np.ndarray, x: np.ndarray) -> np.ndarray:
         """What the circuit computes for pairs (channel, x), with its exact integers; int64."""
@@ -95,6 +120,19 @@ class MultiplyAddShift:
         if self.tie_bit is not None:
             t = t - np.where((t >> self.shift) % 2 == self.tie_parity, 1 << self.tie_bit, 0)
         return np.clip(t >> self.shift, self.low, self.high).astype(np.int64)
+
+
+def digits_of(multiplier: int) -> int:
+    """Digits in base 4, each −1, 0, 1 or 2; at least one."""
+    count = 1
+    while multiplier > _reach(count):
+        count += 1
+    return count
+
+
+def _reach(digits: int) -> int:
+    """The greatest number of so many digits: all are 2."""
+    return 2 * (4**digits - 1) // 3
 
 
 def find(exact: Steps) -> MultiplyAddShift | None:
@@ -110,6 +148,7 @@ def find(exact: Steps) -> MultiplyAddShift | None:
             continue
         shift, multipliers = found
         bit = tie_bit(shift)
+        multipliers = constraints.roomiest(multipliers, shift, bit)
         addends = constraints.addends(multipliers, shift, bit)
         return MultiplyAddShift(
             clamp, multipliers.astype(object), addends, shift, exact.low, exact.high, bit, exact.parity
@@ -222,6 +261,27 @@ class _Constraints:
             multipliers[empty] += -(-gap[empty] // closes)
             if (multipliers >> WIDEST_MULTIPLIER).any():
                 raise _TooWide
+
+    def roomiest(self, least: np.ndarray, shift: int, tie_bit: int | None) -> np.ndarray:
+        """(channels,) multipliers from the least on, and no longer than the longest, that leave the addends most room.
+
+        The room is concave in m, and the two constraints that bound it tell on which side of m it grows.
+        """
+        channels = np.arange(len(least))
+        widest = int(least.max())
+        highest = min((1 << widest.bit_length()) - 1, _reach(digits_of(widest)))
+        low, high = least.copy(), np.where(self.reached.any(axis=1) & self.missed.any(axis=1), highest, least)
+        while (high - low > 1).any():
+            middle = (low + high) // 2
+            lower, upper = self.bounds(middle, shift, tie_bit)
+            j, k = lower.argmax(axis=1), upper.argmin(axis=1)
+            grows = self.thresholds[channels, j] - self.thresholds[channels, k] + 1 > 0
+            low, high = np.where(grows, middle, low), np.where(grows, high, middle)
+        rooms = []
+        for multipliers in (low, high):
+            lower, upper = self.bounds(multipliers, shift, tie_bit)
+            rooms.append(upper.min(axis=1) - lower.max(axis=1))
+        return np.where(rooms[1] > rooms[0], high, low)
 
     def bounds(self, multipliers: np.ndarray, shift: int, tie_bit: int | None) -> tuple[np.ndarray, np.ndarray]:
         """What every constraint allows c to be, at least and at most."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from dataclasses import dataclass
 
 from onnx_hw.integers import Int
 from onnx_hw.quantize import lookups, multiply_add_shift
@@ -10,17 +10,31 @@ from onnx_hw.quantize.lookups import Table, Thresholds
 from onnx_hw.quantize.multiply_add_shift import MultiplyAddShift
 from onnx_hw.quantize.steps import Steps
 
-__all__ = ["Requantizer", "area", "choose", "prove"]
+__all__ = ["Costs", "Requantizer", "area", "choose", "costs", "prove", "weigh"]
 
 Requantizer = MultiplyAddShift | Table | Thresholds
 
 LARGEST_TABLE = 1 << 16
 """Entries, of all channels together, of the largest table considered: 28 block RAMs of bytes."""
 
-BITS_PER_BLOCK_RAM = 18 * 1024
-LUTS_PER_MULTIPLIER = 537
+SHALLOW, BITS_IN_LOGIC = 64, 4608
+BLOCK_RAMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
+"""Memories of so many words are made of look-up tables without more ado, and those of so many bits; then (words, bits)
+of a block RAM."""
+
 LUTS_PER_BLOCK_RAM = 402
-"""A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 156 multipliers, 208 block RAMs."""
+"""A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 208 block RAMs."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """An estimate for one lane: four-input look-up tables, block RAMs of 18 kbit."""
+
+    lut: int = 0
+    bram: int = 0
+
+    def __add__(self, other: Costs) -> Costs:
+        return Costs(self.lut + other.lut, self.bram + other.bram)
 
 
 def choose(exact: Steps) -> Requantizer:
@@ -72,32 +86,45 @@ def prove(circuit: Requantizer, exact: Steps) -> int:
     return int(x.size)
 
 
-def area(circuit: Requantizer) -> float:
-    """What one lane costs, in LUTs of an LFE5U-85F: an estimate for comparing forms."""
+def area(circuit: Requantizer) -> int:
+    """What one lane that serves all channels weighs: an estimate for comparing forms."""
+    return weigh(costs(circuit, circuit.channels))
+
+
+def weigh(each: Costs) -> int:
+    """In LUTs of an LFE5U-85F."""
+    return each.lut + LUTS_PER_BLOCK_RAM * each.bram
+
+
+def costs(circuit: Requantizer, channels: int, steps: int = 1) -> Costs:
+    """What one lane costs that serves so many channels, in so many steps a beat."""
+    rows, bits = channels if circuit.channels > 1 else 1, circuit.clamp.bits
     match circuit:
         case MultiplyAddShift():
-            constants = circuit.channels * (circuit.multiplier_type.bits + circuit.addend_type.bits)
-            return (
-                LUTS_PER_MULTIPLIER * multipliers(circuit)
-                + _memory(constants if circuit.channels > 1 else 0)
-                + circuit.sum_type.bits
-                + circuit.clamp.bits
-            )
+            return _multiplication(circuit, rows, steps)
         case Table():
-            return _memory(circuit.bits) + circuit.clamp.bits
+            return _memory(rows << bits, Int.holding(circuit.low, circuit.high).bits) + Costs(3 * bits)
         case Thresholds():
             # every comparison has a memory of its own, twice as deep as the one before
-            memories = (circuit.channels * circuit.clamp.bits << step for step in range(circuit.depth))
-            return sum(_memory(bits) + circuit.clamp.bits for bits in memories)
+            memories = (_memory(rows << step, bits) for step in range(circuit.depth))
+            return sum(memories, Costs((circuit.depth + 2) * bits))
 
 
-def multipliers(circuit: MultiplyAddShift) -> int:
-    """Hardware multipliers (18 × 18) of one lane."""
-    if circuit.multiplierless:
-        return 0
-    return ceil(circuit.clamp.bits / 18) * ceil(circuit.multiplier_type.bits / 18)
+def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> Costs:
+    digits, bits = circuit.rows(steps), circuit.clamp.bits + 1
+    fixed = Costs(bits + circuit.sum_type.bits // 2 + 20)
+    if rows * steps == 1:  # a constant: a digit of 0 costs nothing, another no more than its adder
+        return fixed + Costs(round(circuit.digits_at_work) * (bits + digits))
+    if steps > 1:
+        fixed += Costs(2 * (bits + 2 * digits))
+    constants = _memory(rows * steps, 2 * digits + -(-circuit.addend_bits // steps))
+    return fixed + constants + Costs(digits * (bits + 1) + (digits - 1) * (bits + digits))
 
 
-def _memory(bits: int) -> float:
-    """A read-only memory: four-input LUTs of 16 bits while it is small, block RAMs beyond."""
-    return min(bits / 16, LUTS_PER_BLOCK_RAM * ceil(bits / BITS_PER_BLOCK_RAM))
+def _memory(words: int, width: int) -> Costs:
+    """A read-only memory: look-up tables of 16 bits while it is small, with those that choose among them if many."""
+    if words <= SHALLOW:
+        return Costs(-(-words // 16) * width)
+    if words * width <= BITS_IN_LOGIC:
+        return Costs(words * width // 12)
+    return Costs(0, min(-(-words // depth) * -(-width // bits) for depth, bits in BLOCK_RAMS))

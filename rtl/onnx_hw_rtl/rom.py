@@ -23,6 +23,8 @@ class Rom(Component):
     Args:
         width: bits per word.
         words: integers that fit in ``width`` bits, signed or not.
+        in_logic: whether it is made of look-up tables; None to let the number of words decide. One of ``BITS_IN_LOGIC``
+            takes about the same part of a chip, 400 of them, as a block RAM does.
 
     Attributes:
         blocks: number of block RAMs (of 18 kbit) on ECP5.
@@ -34,14 +36,16 @@ class Rom(Component):
 
     LATENCY = 2
     DEEPEST_IN_LOGIC = 32
+    BITS_IN_LOGIC = 4608
 
-    def __init__(self, width: int, words: Sequence[int]) -> None:
+    def __init__(self, width: int, words: Sequence[int], *, in_logic: bool | None = None) -> None:
         if width < 1 or not words:
             raise ValueError(f"a memory must have a bit and a word at least, not {len(words)} words of {width} bits")
         for index, word in enumerate(words):
             if not -(1 << (width - 1)) <= word < 1 << width:
                 raise ValueError(f"every word must fit in {width} bits; word {index} is {word}")
         self.width = width
+        self._in_logic = len(words) <= self.DEEPEST_IN_LOGIC if in_logic is None else in_logic
         self.words = tuple(int(word) & ((1 << width) - 1) for word in words)
         super().__init__({"addr": In(max(1, (len(words) - 1).bit_length())), "data": Out(width)})
 
@@ -51,10 +55,6 @@ class Rom(Component):
             return 0
         _, columns, banks = ecp5.best_geometry(self.width, len(self.words))
         return columns * banks
-
-    @property
-    def _in_logic(self) -> bool:
-        return len(self.words) <= self.DEEPEST_IN_LOGIC
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -80,10 +80,10 @@ def test_declared_widths_hold_every_number(formula: Formula) -> None:
 # ---- the forms --------------------------------------------------------------------------------------------------
 
 
-def test_powers_of_two_need_no_multiplier_but_a_tie_correction() -> None:
+def test_powers_of_two_need_one_digit_and_a_tie_correction() -> None:
     exact = Formula((Fraction(1, 32),), (Fraction(0),), 5, -128, 127, -9000, 9000).steps()
     circuit = find(exact)
-    assert circuit is not None and circuit.multiplierless
+    assert circuit is not None and circuit.digits == 1
     assert (circuit.shift, circuit.tie_bit, circuit.tie_parity) == (5, 0, 0)  # k − 5 is odd where k is even
 
 
@@ -98,8 +98,8 @@ def test_averages_with_ties_need_an_early_correction() -> None:
     assert circuit is not None and circuit.tie_bit is not None and circuit.tie_bit > 0
 
 
-def test_a_small_range_shared_by_all_channels_is_a_look_up() -> None:
-    chosen = choose(Formula((Fraction(5, 6),), (Fraction(0),), 0, 0, 255, 0, 255).steps())
+def test_a_small_range_is_a_look_up() -> None:
+    chosen = choose(Formula((Fraction(5, 6), Fraction(2, 3)), (Fraction(0),), 0, 0, 15, 0, 19).steps())
     assert isinstance(chosen, Table)
 
 

@@ -1,0 +1,27 @@
+"""Bounds for integers, one cycle later."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+
+__all__ = ["clamp", "saturate"]
+
+
+def saturate(m: Module, name: str, x: Value, shape: Shape) -> Signal:
+    """x clamped to a shape, one cycle later; only the bits beyond the shape decide."""
+    saturated = Signal(shape, name=f"{name}_saturated", reset_less=True)
+    inside = shape.width - shape.signed  # bits below the sign, which must be what every bit above them is
+    sign = x[-1] if x.shape().signed else Const(0, 1)
+    x = Cat(x, sign.replicate(max(1, inside + 1 - len(x))))
+    beyond = x[inside:]
+    fits = ~(beyond ^ sign.replicate(len(beyond))).any() if shape.signed else ~beyond.any()
+    bound = (~sign).replicate(inside)
+    m.d.sync += saturated.eq(Mux(fits, x[: shape.width], Cat(bound, sign) if shape.signed else bound))
+    return saturated
+
+
+def clamp(m: Module, name: str, value: Value, low: int, high: int) -> Signal:
+    """A value clamped to a range, one cycle later; the range may lie beyond what the value's shape holds."""
+    clamped = Signal(range(low, high + 1), name=f"{name}_clamped", reset_less=True)
+    m.d.sync += clamped.eq(Mux(value < low, low, Mux(value > high, high, value)))
+    return clamped
