@@ -14,7 +14,6 @@ from onnx_hw.ops.operator import Folding
 from onnx_hw_rtl import requantize as rtl
 from operator_facts import assert_facts, assert_foldings_keep_up
 
-
 FIVE_BITS = Int(5)
 
 
