@@ -39,6 +39,7 @@ MOVES: dict[str, Build] = {
     "a value around": lambda s, x: s.node(
         "Pad", x, s.constant(ints(0, 1, 0, 0, 0, 0, 1, 0)), s.constant(np.float32(1))
     ),
+    "cropped and padded": lambda s, x: s.node("CenterCropPad", x, s.constant(ints(3, 9)), axes=[2, 3]),
     "edges": lambda s, x: s.node("Pad", x, s.constant(ints(0, 0, 1, 2, 0, 0, 2, 1)), mode="edge"),
     "mirrored": lambda s, x: s.node("Pad", x, s.constant(ints(0, 0, 1, 2, 0, 0, 2, 1)), mode="reflect"),
     "turned": lambda s, x: s.node("Transpose", x, perm=[0, 1, 3, 2]),
@@ -60,7 +61,7 @@ def convolved(sketch: Sketch, x: str, channels: int, seed: int = 0) -> str:
 @pytest.mark.parametrize("move", MOVES)
 def test_moves_before_a_convolution(tmp_path: Path, move: str) -> None:
     """The convolution wants an image; before it the elements must be where they belong."""
-    sketch = Sketch()
+    sketch = Sketch(opset=18)
     moved = MOVES[move](sketch, sketch.through_integers("x", 0.03125, -5))
     model = flow.load(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, moved))
     channels = model.graph.values[moved].shape[1]

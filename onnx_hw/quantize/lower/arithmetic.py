@@ -43,7 +43,7 @@ def add(builder: Builder, node: Node) -> None:
 
 @lowers("Mul", "Div")
 def multiply(builder: Builder, node: Node) -> None:
-    """a constant of one value per channel, or (Mul) two quantized tensors"""
+    """a constant of one value per channel; Mul also two quantized tensors"""
     if _is_function(builder, node):
         builder.values[node.outputs[0]] = function_of(builder, node)
         return

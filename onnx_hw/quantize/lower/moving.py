@@ -19,7 +19,7 @@ from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import Integers, QuantizedConstant, Real
 
 
-@lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "CenterCropPad")
+@lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth")
 def move(builder: Builder, node: Node) -> None:
     """with constant indices and sizes"""
     if node.inputs[0] in builder.constants:
@@ -44,9 +44,9 @@ def resize(builder: Builder, node: Node) -> None:
     move(builder, node)
 
 
-@lowers("Pad")
+@lowers("Pad", "CenterCropPad")
 def pad(builder: Builder, node: Node) -> None:
-    """constant pads"""
+    """with constant sizes"""
     value = builder.data(node)
     numbers = np.arange(value.where.size).reshape(value.shape)
     mode = node.attributes.get("mode", "constant")

@@ -28,13 +28,11 @@ def global_max_pool(builder: Builder, node: Node) -> None:
 
 @lowers("ReduceMean", "ReduceSum")
 def reduce_mean(builder: Builder, node: Node) -> None:
-    """over all axes but one that are longer than 1"""
     _mean_or_sum(builder, node, _axes(builder, node), mean=node.op_type == "ReduceMean")
 
 
 @lowers("ReduceMax")
 def reduce_max(builder: Builder, node: Node) -> None:
-    """over all axes but one that are longer than 1"""
     _maximum(builder, node, _axes(builder, node))
 
 
