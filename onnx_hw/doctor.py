@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from rich.console import Group
@@ -19,6 +20,7 @@ PURPOSES = {
     "iverilog": "benches of single cores in tests/",
 }
 OPTIONAL = {
+    "verilator": "without it a slow simulator proves fewer frames",
     "c++": "without it a slow simulator proves fewer frames",
     "iverilog": "no build needs it; distributions have it as `iverilog`",
 }
@@ -56,7 +58,8 @@ def _examined(name: str, purpose: str) -> Finding:
         if tools.CATALOGUE[name].wheel is None:
             brought = f"set {missing.variable}"
         advice = "; ".join(part for part in (brought, OPTIONAL.get(name, "")) if part)
-        return Finding(name, purpose, advice=advice, stands_in_the_way=name not in OPTIONAL)
+        asked_for = bool(os.environ.get(missing.variable, "").strip())  # nothing else is taken instead
+        return Finding(name, purpose, advice=advice, stands_in_the_way=asked_for or name not in OPTIONAL)
     advice = "the first call prepares it for this machine: up to a minute" if tools.is_first_run(tool) else ""
     return Finding(name, purpose, tool.version, tool.found, advice)
 

@@ -185,7 +185,7 @@ class Work:
 
     def simulate(self, running: Running) -> None:
         simulator, names = simulation.compile_simulator(
-            self.design, self.folder.path / "simulation", warn=self.progress.warn, on_first_run=self._say_first_run
+            self.design, self.folder.path / "simulation", warn=self._warn, on_first_run=self._say_first_run
         )
         integers = self._integers()
         count = simulation.frames_to_simulate(self.design, len(next(iter(integers.values()))), simulator.name)
@@ -202,7 +202,10 @@ class Work:
             accuracy=self._accuracy(),
         )
         if not self.proof.agrees:
-            raise simulation.difference_error(self.proof)
+            waves = simulation.write_waves(self.design, self.proof, names, values, self.folder.path)
+            if waves is not None:
+                self.facts = replace(self.facts, files={**self.facts.files, "waves": waves.name})
+            raise simulation.difference_error(self.proof, waves)
         run = self.proof.runs[0]
         running.fact = (
             f"{self.proof.frames} frames bit-exact with golden, every firing as predicted; "

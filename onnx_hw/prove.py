@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from onnx_hw.timing import Prediction, predict
 
 if TYPE_CHECKING:
     from onnx_hw.assemble import Names
-    from onnx_hw_sim.circuit import Recording, Simulator
+    from onnx_hw_sim.circuit import Recording, Simulator, Stimulus
 
 
 @dataclass(frozen=True)
@@ -101,29 +101,15 @@ def simulate_and_compare(
         patience: quiet cycles after which the simulator gives up.
         false_start: cycles before a reset in mid-frame, which must leave no trace.
     """
-    from onnx_hw_sim.circuit import Stimulus
-
     frames = len(next(iter(golden.values())))
     if prediction is None:
         prediction = predict(design, frames + 1, offers=stall.offers, ready=stall.ready)
-    edges = design.edges()
-    beats = {edge.tensor: to_beats(golden[edge.tensor], edge.lanes) for edge in edges}
     events = [*prediction.fires.values(), *prediction.sinks.values()]
     end = max((int(times[-1]) for times in events if len(times)), default=0) + slack
+    edges = design.edges()
     outputs = [edge for edge in edges if edge.consumer is None]
-    stimulus = Stimulus(
-        tokens={names.edges[e.tensor]: _with_rubbish(beats[e.tensor], e) for e in edges if e.producer is None},
-        offers={names.edges[tensor]: np.asarray(offers, dtype=np.int64) for tensor, offers in stall.offers.items()},
-        ready={
-            names.edges[edge.tensor]: np.asarray(stall.ready.get(edge.tensor, np.ones(0)), dtype=bool)
-            for edge in outputs
-        },
-        expected={names.edges[edge.tensor]: len(beats[edge.tensor]) for edge in outputs},
-        cycles=end,
-        patience=patience,
-        tail=end,
-        false_start=false_start,
-    )
+    beats = {edge.tensor: to_beats(golden[edge.tensor], edge.lanes) for edge in edges}
+    stimulus = replace(stimulus_of(design, names, golden, stall, end), patience=patience, false_start=false_start)
     recording = simulator.run(stimulus)
     differences: list[Difference] = []
     values, wrong_values = _compare_values(edges, names, recording, beats, differences)
@@ -150,6 +136,26 @@ def simulate_and_compare(
         max_fill={e.tensor: _max_fill(design, e, names, recording) for e in edges if e.producer},
         outputs={e.tensor: _collected(e, recording.tokens[names.edges[e.tensor]]) for e in outputs},
         deadlock=() if finished else diagnose(design, names, recording, prediction),
+    )
+
+
+def stimulus_of(design: Design, names: Names, golden: Mapping[str, np.ndarray], stall: Stall, cycles: int) -> Stimulus:
+    """What the outside does to the circuit, for so many cycles; arguments as in ``simulate_and_compare``."""
+    from onnx_hw_sim.circuit import Stimulus
+
+    frames = len(next(iter(golden.values())))
+    inputs = [edge for edge in design.edges() if edge.producer is None]
+    outputs = [edge for edge in design.edges() if edge.consumer is None]
+    return Stimulus(
+        tokens={names.edges[e.tensor]: _with_rubbish(to_beats(golden[e.tensor], e.lanes), e) for e in inputs},
+        offers={names.edges[tensor]: np.asarray(offers, dtype=np.int64) for tensor, offers in stall.offers.items()},
+        ready={
+            names.edges[edge.tensor]: np.asarray(stall.ready.get(edge.tensor, np.ones(0)), dtype=bool)
+            for edge in outputs
+        },
+        expected={names.edges[edge.tensor]: frames * edge.beats for edge in outputs},
+        cycles=cycles,
+        tail=cycles,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +13,10 @@ import numpy as np
 from onnx_hw.assemble import to_circuit
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError
-from onnx_hw.prove import Run, Stall, simulate_and_compare
+from onnx_hw.prove import Run, Stall, simulate_and_compare, stimulus_of
 
 if TYPE_CHECKING:
+    from onnx_hw.assemble import Names
     from onnx_hw_sim.circuit import Simulator
     from onnx_hw_sim.tools import Tool
 
@@ -23,8 +25,16 @@ STALLED_FRAMES = 4
 CYCLES_AT_MOST = 2_000_000
 """Many samples are streamed at full rate as long as they fit in so many cycles; never fewer than FULL_RATE_FRAMES."""
 
+REPLACEABLE = {"c++": "no C++ compiler", "verilator": "no Verilator"}
+"""Tools without which Amaranth's own simulator takes over."""
+
 INTERPRETED_FRAMES = 2
 """Amaranth's own simulator does a few thousand cycles a second."""
+
+CYCLES_SHOWN_BEFORE, CYCLES_SHOWN_AFTER = 400, 100
+"""Of the first difference, in its waveform."""
+
+WAVES_FILE = "difference.vcd"
 
 SEED = 20
 """Of the random stalls: two builds see the same ones."""
@@ -73,11 +83,11 @@ def compile_simulator(
     *,
     warn: Callable[[str, str], None] = lambda message, hint: None,
     on_first_run: Callable[[Tool], None] | None = None,
-) -> tuple[Simulator, object]:
+) -> tuple[Simulator, Names]:
     """The fastest simulator there is tools for, and the names of the circuit's parts.
 
     Raises:
-        ToolMissing: no yosys or no Verilator.
+        ToolMissing: no yosys, without which no build can go on; or one that an environment variable names in vain.
         ToolFailed: one of them failed.
     """
     from onnx_hw_sim.compiled import CompiledSimulator
@@ -88,16 +98,16 @@ def compile_simulator(
     try:
         return CompiledSimulator.build(circuit, folder, on_first_run=on_first_run), names
     except ToolMissing as missing:
-        if missing.tool != "c++":
+        if missing.tool not in REPLACEABLE or os.environ.get(missing.variable, "").strip():
             raise
-        warn("no C++ compiler was found: a slow simulator proves fewer frames", str(missing))
+        warn(f"{REPLACEABLE[missing.tool]} was found: a slow simulator proves fewer frames", str(missing))
         return InterpretedSimulator(circuit, assembly), names
 
 
 def prove(
     design: Design,
     simulator: Simulator,
-    names: object,
+    names: Names,
     golden: Mapping[str, np.ndarray],
     *,
     progress: Callable[[str], None] = lambda fact: None,
@@ -107,16 +117,54 @@ def prove(
     Args:
         golden: every tensor, (frames, height, width, channels), at least two frames.
     """
-    frames = frames_to_simulate(design, len(next(iter(golden.values()))), simulator.name)
-    stalled = min(frames, STALLED_FRAMES if simulator.name != "interpreted" else INTERPRETED_FRAMES)
-    plan = [(frames, full_rate(design, frames))]
-    plan += [(stalled, random_stall(design, stalled, kind)) for kind in ("random", "bursts")]
     runs = []
-    for count, stall in plan:
-        progress(f"{count} frames, stalls: {stall.name}")
-        part = {tensor: values[:count] for tensor, values in golden.items()}
-        runs.append(simulate_and_compare(design, simulator, names, part, stall))  # type: ignore[arg-type]
-    return Proof(simulator.name, frames, tuple(runs))
+    for part, stall in _plan(design, golden, simulator.name):
+        progress(f"{len(next(iter(part.values())))} frames, stalls: {stall.name}")
+        runs.append(simulate_and_compare(design, simulator, names, part, stall))
+    return Proof(simulator.name, frames_to_simulate(design, _frames(golden), simulator.name), tuple(runs))
+
+
+def _plan(
+    design: Design, golden: Mapping[str, np.ndarray], engine: str
+) -> Iterator[tuple[Mapping[str, np.ndarray], Stall]]:
+    """What each run streams, and how the outside stalls it."""
+    frames = frames_to_simulate(design, _frames(golden), engine)
+    stalled = min(frames, STALLED_FRAMES if engine != "interpreted" else INTERPRETED_FRAMES)
+    yield _first(golden, frames), full_rate(design, frames)
+    for kind in ("random", "bursts"):
+        yield _first(golden, stalled), random_stall(design, stalled, kind)
+
+
+def _frames(golden: Mapping[str, np.ndarray]) -> int:
+    return len(next(iter(golden.values())))
+
+
+def _first(golden: Mapping[str, np.ndarray], frames: int) -> Mapping[str, np.ndarray]:
+    return {tensor: values[:frames] for tensor, values in golden.items()}
+
+
+def write_waves(
+    design: Design, proof: Proof, names: Names, golden: Mapping[str, np.ndarray], folder: Path
+) -> Path | None:
+    """Every signal of the circuit in the cycles around the first difference, as a VCD file in ``folder``.
+
+    None where there is nothing to show, or no tools to show it: the difference itself is worth more than its picture.
+    """
+    from onnx_hw_sim.tools import ToolFailed, ToolMissing
+    from onnx_hw_sim.waves import write_vcd
+
+    for run, (part, stall) in zip(proof.runs, _plan(design, golden, proof.engine), strict=True):
+        if run.difference is not None:
+            first = max(0, run.difference.cycle - CYCLES_SHOWN_BEFORE)
+            last = run.difference.cycle + CYCLES_SHOWN_AFTER
+            circuit, _, _ = to_circuit(design)
+            stimulus = stimulus_of(design, names, part, stall, last + 1)
+            try:
+                write_vcd(circuit, stimulus, folder / WAVES_FILE, folder / "simulation", first=first, last=last)
+            except (ToolMissing, ToolFailed, OSError):
+                return None
+            return folder / WAVES_FILE
+    return None
 
 
 def full_rate(design: Design, frames: int) -> Stall:
@@ -150,16 +198,24 @@ def random_stall(design: Design, frames: int, kind: str) -> Stall:
     return Stall(kind, offers, ready)
 
 
-def difference_error(proof: Proof) -> UserError:
-    """The circuit is not what was promised: the first difference, in the model's own words."""
+def difference_error(proof: Proof, waves: Path | None = None) -> UserError:
+    """The circuit is not what was promised: the first difference, in the model's own words.
+
+    Args:
+        waves: file that shows the first of them.
+    """
+    from onnx_hw_sim.waves import CYCLE_NS
+
     problems = []
     for run in proof.runs:
         if run.difference is not None:
+            shown, waves = waves, None
             problems.append(
                 Problem(
                     "circuit-differs",
                     f"{run.difference} ({run.mismatches} values and {run.firing_mismatches} firings differ, "
                     f"stalls: {run.stall})",
+                    f"{shown}, at {run.difference.cycle * CYCLE_NS} ns: `gtkwave {shown}`" if shown else "",
                     hint="this is a bug of onnx-hw, or of a tool: please report it with the model",
                     stage="simulate",
                 )

@@ -1,0 +1,116 @@
+"""The simulation stage: which simulator there is, and what is shown when the circuit is not what was promised."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from material import EXAMPLES
+from networks import alone
+from onnx_hw import simulate as simulation
+from onnx_hw.cli import main
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.operator import Folding
+from onnx_hw_sim import tools
+from onnx_hw_sim.waves import CYCLE_NS
+
+DIGITS = EXAMPLES / "digits" / "digits.onnx"
+
+
+@pytest.fixture
+def one_wrong_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The circuit of every product computes with one weight that golden does not know."""
+    right = MatMul.core
+
+    def wrong(self: MatMul, folding: Folding, depths: dict[str, int]) -> object:
+        weights = self.weights.copy()
+        weights[-1, -1] += 1 if weights[-1, -1] < 0 else -1
+        return right(replace(self, weights=weights), folding, depths)
+
+    monkeypatch.setattr(MatMul, "core", wrong)
+
+
+def test_a_difference_comes_with_its_waveform(one_wrong_weight: None, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = ["build", str(DIGITS), "--out", str(out), "--multipliers", "12", "--stop-after", "simulate"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 4
+    (told, *others) = done.stderr.split("error[circuit-differs]: ")[1:]
+    place = re.match(r"(\S+)\[\d+, \d+, \d+, \d+\]: golden -?\d+, circuit -?\d+, cycle (\d+) \(", told)
+    assert place is not None, told
+    waves = out / "difference.vcd"
+    at = int(place[2]) * CYCLE_NS
+    assert f"  where  {waves}, at {at} ns: `gtkwave {waves}`\n" in told
+    assert len(others) == 2 and not any("where" in other for other in others)  # with stalls: the same fault
+    times = [int(time) for time in re.findall(r"^#(\d+)$", waves.read_text(), re.MULTILINE)]
+    assert min(times) <= at <= max(times)
+    assert len(times) <= 2 * (simulation.CYCLES_SHOWN_BEFORE + simulation.CYCLES_SHOWN_AFTER + 1)
+    assert '"waves": "difference.vcd"' in (out / "report.json").read_text()
+
+
+def test_without_tools_the_difference_is_told_all_the_same(
+    one_wrong_weight: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, "c++")
+    design = alone(MatMul(Tensor((1, 2, 3), Int(8)), np.ones((2, 3), dtype=np.int64)), (3, 2), 4)
+    golden = {"i": np.arange(12).reshape(2, 1, 2, 3)}
+    golden |= {"node.o": golden["i"].sum(axis=-1, keepdims=True).repeat(2, axis=-1)}
+    simulator, names = simulation.compile_simulator(design, tmp_path)
+    proof = simulation.prove(design, simulator, names, golden)
+    assert not proof.agrees
+    assert simulation.write_waves(design, proof, names, golden, tmp_path) is None
+    error = simulation.difference_error(proof)
+    assert "node.o[0, 0, 0, 1]: golden 3, circuit 1" in error.problems[0].message
+    assert not error.problems[0].where
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """As on a machine that has all tools but those."""
+    find = tools.find
+
+    def found(name: str) -> tools.Tool:
+        if name in names:
+            raise tools.ToolMissing(name, ("PATH",), tools.CATALOGUE[name].variable)
+        return find(name)
+
+    monkeypatch.setattr(tools, "find", found)
+    for name in names:
+        monkeypatch.delenv(tools.CATALOGUE[name].variable, raising=False)
+
+
+SMALL = alone(MatMul(Tensor((1, 1, 2), Int(8)), np.ones((2, 2), dtype=np.int64)), (1, 1), 4)
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"), [("c++", "no C++ compiler was found"), ("verilator", "no Verilator was found")]
+)
+def test_a_slow_simulator_takes_over(missing: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, missing)
+    warnings: list[tuple[str, str]] = []
+    simulator, names = simulation.compile_simulator(SMALL, tmp_path, warn=lambda *said: warnings.append(said))
+    assert simulator.name == "interpreted"
+    ((message, hint),) = warnings
+    assert message.startswith(told) and "fewer frames" in message and "pip install" in hint
+    golden = {"i": np.arange(12).reshape(6, 1, 1, 2)}
+    golden |= {"node.o": golden["i"].sum(axis=-1, keepdims=True).repeat(2, axis=-1)}
+    proof = simulation.prove(SMALL, simulator, names, golden)
+    assert proof.agrees and proof.frames == 2 and len(proof.runs) == 3
+
+
+def test_no_other_tool_is_taken_for_one_that_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VERILATOR", "/no/such/verilator")
+    with pytest.raises(tools.ToolMissing, match="no such program"):
+        simulation.compile_simulator(SMALL, tmp_path)
+
+
+def test_without_yosys_no_build_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "yosys")
+    with pytest.raises(tools.ToolMissing):
+        simulation.compile_simulator(SMALL, tmp_path)
