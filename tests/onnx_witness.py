@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +18,19 @@ from onnx_hw.onnx.model import Model
 from qdq_models import Sketch
 
 
-def write(sketch: Sketch, path: Path, shapes: dict[str, Sequence[int]], *outputs: str, integers: str = "") -> Path:
-    """A model with any inputs (float) and outputs (float, but the int64 one named ``integers``)."""
+def write(
+    sketch: Sketch,
+    path: Path,
+    shapes: Mapping[str, Sequence[int]],
+    *outputs: str,
+    integers: str = "",
+    element: int = TensorProto.FLOAT,
+) -> Path:
+    """A model with any inputs and outputs (float, but the int64 one named ``integers``)."""
     graph = helper.make_graph(
         sketch.nodes,
         "sketch",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()],
+        [helper.make_tensor_value_info(name, element, shape) for name, shape in shapes.items()],
         [
             helper.make_tensor_value_info(n, TensorProto.INT64 if n == integers else TensorProto.FLOAT, None)
             for n in outputs

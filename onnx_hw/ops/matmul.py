@@ -27,10 +27,12 @@ class MatMul(Operator):
     Attributes:
         operand: the vectors.
         weights: (outputs, inputs) int64.
+        groups: of the convolution this is the arithmetic of: of the products only one in ``groups`` counts as useful.
     """
 
     operand: Tensor
     weights: np.ndarray = field(repr=False)
+    groups: int = 1
 
     def __post_init__(self) -> None:
         if self.weights.ndim != 2 or self.weights.shape[1] != self.operand.channels:
@@ -67,7 +69,7 @@ class MatMul(Operator):
 
     @property
     def macs(self) -> int:
-        return self.operand.pixels * self.weights.size
+        return self.operand.pixels * self.weights.size // self.groups
 
     def turns(self, folding: Folding) -> tuple[int, int]:
         """(groups of results, beats of a vector)."""

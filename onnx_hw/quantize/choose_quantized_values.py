@@ -1,6 +1,7 @@
 """Which values of a float model get integers of their own.
 
-* Every graph input that hardware reads.
+* Every graph input that hardware reads; small integers are streamed as they are, of other types what the host makes of
+  them.
 * Every result of a product or an average, but behind what only changes its meaning: an addition or a multiplication
   with a constant, Relu, Clip. Those are absorbed by the requantization.
 * Every sum or product of two tensors, and every Concat that leads to a product, but behind a Relu or Clip.
@@ -14,18 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from onnx_hw.onnx.model import Model, Node
+from onnx_hw.quantize.builder import INTEGER_TYPES
 from onnx_hw.quantize.lower.functions import ONE_OPERAND, WITH_CONSTANTS
 
 ACCUMULATES = frozenset(
     ("Conv", "MatMul", "Gemm", "AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum"),
 )
-ABSORBED = frozenset(("Add", "Sub", "Mul", "Div", "Relu", "Clip", "BatchNormalization"))
+ABSORBED = frozenset(("Add", "Sub", "Sum", "Mul", "Div", "Relu", "Clip", "BatchNormalization"))
 BOUNDS = frozenset(("Relu", "Clip"))
 ELEMENTWISE = frozenset((*ABSORBED, *ONE_OPERAND, *WITH_CONSTANTS))
 KEEPS = frozenset(
     (
         *("MaxPool", "GlobalMaxPool", "ReduceMax"),
-        *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose"),
+        *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose", "Cast"),
         *("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "Resize", "Upsample", "Pad"),
     )
 )
@@ -52,6 +54,7 @@ class _Choice:
     Attributes:
         points: the chosen values.
         integers: those, what has the same integers, and parts of a Concat that get integers there.
+        from_host: values that the host computes from inputs that are no floats.
         root_of: values that are functions of the integers of one value, and that value.
     """
 
@@ -62,7 +65,9 @@ class _Choice:
         self.before_products = self._before(graph.nodes, lambda node: node.op_type in ACCUMULATES)
         entering = self._before(graph.nodes, lambda node: node.op_type in ACCUMULATES or self._sums(node))
         self.points = {v.name for v in graph.inputs if v.element_type == "float" and v.name in entering}
-        self.integers = set(self.points)
+        stored = {v.name for v in graph.inputs if v.element_type in INTEGER_TYPES and v.name in entering}
+        self.integers = self.points | stored
+        self.from_host = {v.name for v in graph.inputs if v.name not in self.integers}
         self.root_of: dict[str, str] = {}
         for node in graph.nodes:
             self._visit(node)
@@ -82,11 +87,15 @@ class _Choice:
         if self._keeps_integers(node):
             self.integers.update(node.outputs)
         elif node.op_type in ACCUMULATES:
+            if self.from_host.issuperset(data[:1]) and not self.integers.issuperset(data[:1]):
+                self._add(data[0])  # what the host has prepared enters here
             self._end_of_chain(result, ABSORBED)
         elif root := self._root(node, data):
             self.root_of[result] = root
             if result in self.before_products and not self._goes_on(result, root):
                 self._add(result)
+        elif self.from_host.issuperset(data):
+            self.from_host.update(node.outputs)
         elif len(data) > 1 and self.integers.issuperset(data) and self._joins(node):
             self._end_of_chain(result, BOUNDS)
 
@@ -150,4 +159,4 @@ class _Choice:
 
     def _sums(self, node: Node) -> bool:
         """Whether a node adds or multiplies two tensors."""
-        return node.op_type in ("Add", "Sub", "Mul") and not any(name in self.constants for name in node.inputs)
+        return node.op_type in ("Add", "Sub", "Sum", "Mul") and not any(name in self.constants for name in node.inputs)

@@ -33,17 +33,32 @@ MULTIPLIES = frozenset(
 """Operators that must not be left to the host."""
 
 
+QDQ_VERSION = 21
+"""Opset since which QuantizeLinear knows 16 bits."""
+
+
 def import_model(model: Model) -> Network:
     """The network of a model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
 
     Raises:
         UserError: every obstacle, with the nodes' own names.
     """
-    model = fold(infer(model), keep=lambda node: node.op_type == "DequantizeLinear")
+    model = fold(infer(_without_domain(model)), keep=lambda node: node.op_type == "DequantizeLinear")
     walk = _Walk(model.graph)
     for node in model.graph.nodes:
         walk.visit(node)
     return walk.finish(model)
+
+
+def _without_domain(model: Model) -> Model:
+    """QuantizeLinear and DequantizeLinear of onnxruntime's own domain, for 16 bits before ONNX had them, as ONNX's."""
+    nodes = tuple(
+        replace(node, domain="", version=QDQ_VERSION)
+        if node.domain == "com.microsoft" and node.op_type in ("QuantizeLinear", "DequantizeLinear")
+        else node
+        for node in model.graph.nodes
+    )
+    return replace(model, graph=replace(model.graph, nodes=nodes))
 
 
 class _Walk:
@@ -106,9 +121,16 @@ class _Walk:
                 raise _not_built(node)
             lowering(self.builder, node)
         except Obstacle as obstacle:
-            self._to_tail(node, obstacle)
+            if lowering is None and all(self._is_on_host(name) for name in node.inputs if name):
+                self.head.append(node)
+            else:
+                self._to_tail(node, obstacle)
         except NotFinite as error:
             self._to_tail(node, Obstacle("not-finite", str(error)))
+
+    def _is_on_host(self, name: str) -> bool:
+        """Constants, values of the head, inputs of the graph."""
+        return name not in self.builder.values or name in {value.name for value in self.graph.inputs}
 
     @staticmethod
     def _lowering(node: Node) -> Lowering | None:

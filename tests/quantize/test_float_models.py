@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onnx import TensorProto
 from onnx_hw import flow, golden
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
@@ -208,6 +209,22 @@ def test_a_padded_mobile_block(tmp_path: Path) -> None:
     z = s.node("Clip", s.conv(y, 4, 4), *six)
     network = quantized(s, tmp_path, s.conv(s.node("Add", y, z), 2, 4), closeness=24)
     assert count(network, Rearrange) == 0
+    assert_circuit_agrees(network)
+
+
+@pytest.mark.parametrize("element", [TensorProto.UINT8, TensorProto.INT32])
+def test_integers_enter_as_they_are_or_as_the_host_prepares_them(tmp_path: Path, element: int) -> None:
+    """Camera images: bytes are streamed in; wider integers are cast and quantized on the host."""
+    s = Floats()
+    y = s.node("Div", s.node("Cast", "x", to=1), s.constant(np.float32(255)))
+    y = s.conv(s.node("Transpose", y, perm=[0, 3, 1, 2]), 4, 3)
+    path = write(s, tmp_path / "m.onnx", {"x": [1, 4, 6, 3]}, y, element=element)
+    dtype = np.uint8 if element == TensorProto.UINT8 else np.int32
+    frames = {"x": np.random.default_rng(0).integers(0, 256, (3, 1, 4, 6, 3)).astype(dtype)}
+    network = flow.quantize(flow.load(path), frames)
+    assert (network.head is None) == (dtype == np.uint8)
+    (found,), (wanted,) = (values.values() for values in (golden.run(network, frames), by_onnxruntime(path, frames)))
+    assert np.abs(found - wanted).max() < 0.03 * np.abs(wanted).max()
     assert_circuit_agrees(network)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import onnx
+from onnx import helper
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.requantize import Staircase
@@ -93,6 +95,22 @@ def test_functions_of_two_tensors_are_not_mixed(tmp_path: Path) -> None:
     z = sketch.through_integers(sketch.node("Add", x, other), 0.0313, 2)
     network = assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y, z), 0.0313)
     assert sum(isinstance(node.operator, Add) for node in network.nodes) == 1
+
+
+def test_sixteen_bits_in_onnxruntimes_domain(tmp_path: Path) -> None:
+    """What its quantizer writes for opsets whose QuantizeLinear has 8 bits only."""
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.0003, 9, np.int16)
+    y = sketch.through_integers(sketch.node("Add", x, sketch.constant(np.float32(0.3))), 0.0217, 9)
+    path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y)
+    model = onnx.load(path)
+    for node in model.graph.node:
+        if "Linear" in node.op_type:
+            node.domain = "com.microsoft"
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(model, path)
+    network = assert_agrees(path, 0.0217)
+    assert network.tensors[network.inputs[0].tensor].dtype.bits == 16
 
 
 @pytest.mark.parametrize("factors", [(1, 2, 0.5, 3, 1), (1, -2, 0.5, 3, 1)])

@@ -20,9 +20,11 @@ from onnx_hw.quantize.lower.two_tensors import product_of, sum_of
 from onnx_hw.quantize.values import Function, Real, fractions
 
 
-@lowers("Add", "Sub")
+@lowers("Add", "Sub", "Sum")
 def add(builder: Builder, node: Node) -> None:
     """a constant of one value per channel, or two quantized tensors"""
+    if len(node.inputs) != 2:
+        raise Obstacle("two-tensors", f"{node.op_type} must have two operands, not {len(node.inputs)}")
     if _is_function(builder, node):
         builder.values[node.outputs[0]] = function_of(builder, node)
         return

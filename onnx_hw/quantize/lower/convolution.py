@@ -38,6 +38,7 @@ def conv(builder: Builder, node: Node) -> None:
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in weights.integers.shape[2:])
     kernel = kernel_of(node, size, image, shape[2:]).padded(before)
+    kernel.check_touches(tensor)
     stream = real.tensor
     if any(kernel.pads) and not tensor.dtype.min <= zero_point <= tensor.dtype.max:
         raise Obstacle(
@@ -55,7 +56,7 @@ def conv(builder: Builder, node: Node) -> None:
             stream = builder.add(f"{node.label}/window", window, [stream], node)
         # (out, in, rows, columns) -> (out, rows, columns, in): the order in which a window leaves its buffer
         matrix = np.moveaxis(ungrouped(weights.integers, group), 1, -1).reshape(outputs, -1)
-        operator = MatMul(builder.tensors[stream], matrix)
+        operator = MatMul(builder.tensors[stream], matrix, group)
     stream = builder.add(node.label, operator, [stream], node, output=node.outputs[0])
     bias = bias_of(builder, node, outputs)
     slope, offset = affine(real.slope[0], zero_point, weights, matrix, bias)

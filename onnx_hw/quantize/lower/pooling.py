@@ -26,6 +26,7 @@ def max_pool(builder: Builder, node: Node) -> None:
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
     kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
+    kernel.check_touches(tensor)
     pool = _pool(tensor, "max", kernel, tensor.dtype.min)
     stream = builder.add(node.label, pool, [value.tensor], node, output=node.outputs[0])
     _carry_scale(builder, value.tensor, stream)
@@ -42,6 +43,7 @@ def average_pool(builder: Builder, node: Node) -> None:
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
     kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
+    kernel.check_touches(tensor)
     zero_point = 0
     if any(kernel.pads):
         if not node.attributes.get("count_include_pad", 0) or node.attributes.get("ceil_mode", 0):

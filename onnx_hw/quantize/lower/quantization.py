@@ -42,6 +42,21 @@ def dequantize(builder: Builder, node: Node) -> None:
     builder.quantization.setdefault(value.tensor, Quantization((float(slope),), (zero_point,)))
 
 
+@lowers("Cast")
+def cast(builder: Builder, node: Node) -> None:
+    """from integers of at most 16 bits, or between floats"""
+    if node.inputs[0] in builder.constants:
+        builder.constants[node.outputs[0]] = builder.constants[node.inputs[0]]
+        return
+    element_type = builder.graph.values[node.outputs[0]].element_type
+    if element_type not in ("float", "float16", "double", "bfloat16"):
+        raise Obstacle("cast", f"a Cast in hardware must be to floats, not to {element_type}")
+    value = builder.data(node)
+    if isinstance(value, Integers):
+        value = Real(value.tensor, value.shape, value.where)
+    builder.values[node.outputs[0]] = value
+
+
 def dequantized_constant(
     stored: np.ndarray, scale: np.ndarray, zero: np.ndarray | None, node: Node
 ) -> QuantizedConstant:

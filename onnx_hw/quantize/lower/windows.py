@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from onnx_hw.network import Tensor
 from onnx_hw.onnx.model import Node
+from onnx_hw.ops.sliding import Sliding
 from onnx_hw.quantize.builder import Obstacle
 
 
@@ -21,6 +23,15 @@ class Kernel:
         """With further pads around the image."""
         top, left, bottom, right = (a + b for a, b in zip(self.pads, more, strict=True))
         return replace(self, pads=(top, left, bottom, right))
+
+    def check_touches(self, image: Tensor) -> None:
+        """Raise Obstacle where every window lies in the pads."""
+        try:
+            Sliding(image.shape, self.size, self.strides, self.pads, self.dilations).check()
+        except ValueError:
+            raise Obstacle(
+                "window-outside", f"some window {list(self.size)} must touch the image, not only its pads {self.pads}"
+            ) from None
 
 
 def kernel_of(node: Node, size: tuple[int, ...], image: tuple[int, int], output: tuple[int, ...]) -> Kernel:
