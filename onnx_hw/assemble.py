@@ -62,15 +62,22 @@ def to_rtlil(top: Component, platform: object = None) -> str:
     bypasses to keep that promise. No core reads a word it has not finished writing (rule 4 of the firing law, and the
     counters of the FIFOs), so here such a read is declared to give anything; the simulated circuit is built from this
     text too, and would differ from golden if one of them mattered.
+
+    Amaranth calls the third element of ``payload`` ``payload[2]``. When yosys reads a netlist back from ABC it takes that
+    for bit 2 of ``payload``, and then two flip-flops drive one wire. Here elements are called ``payload.2``.
     """
     from amaranth.back import rtlil
 
     text = rtlil.convert(top, name="top", platform=platform, emit_src=False)
-    return _COLLISION.sub(r"\g<1>1\g<2>", text)
+    text = _COLLISION.sub(r"\g<1>1\g<2>", text)
+    return _ELEMENT.sub(lambda name: re.sub(r"\[(\d+)\]", r".\1", name[0]), text)
 
 
 _COLLISION = re.compile(r"(parameter \\COLLISION_X_MASK 1')0((?:\n    parameter .*)*?\n    parameter \\CLK_ENABLE 1\n)")
 """In the cell of a synchronous read port, of a memory with one write port."""
+
+_ELEMENT = re.compile(r"\\\S+\[\d+\]\S*")
+"""A name with a number in brackets; a bit of a wire is set apart by a space."""
 
 
 def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Names, Assembly]:

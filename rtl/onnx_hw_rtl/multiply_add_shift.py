@@ -29,17 +29,17 @@ __all__ = ["MultiplyAddShift", "Turn", "codes"]
 
 @dataclass(frozen=True)
 class Turn:
-    """Where the operation that fires is.
+    """What an operation is, a cycle after it fires.
 
     Attributes:
-        fire: high in the cycle in which it fires.
-        first: in that cycle: it is the first step of a beat.
-        step: of the beat, a cycle later.
-        place: chunk · steps + step, a cycle later.
+        fired: an operation has fired.
+        taken: an operation has fired that took a beat: the first step.
+        step: of the beat.
+        place: chunk · steps + step.
     """
 
-    fire: Value
-    first: Value
+    fired: Value
+    taken: Value
     step: Value
     place: Value
 
@@ -106,7 +106,7 @@ class MultiplyAddShift:
         if self.steps == 1:
             x = saturate(m, name, x, self.clamp)
         else:
-            with m.If(delayed(m, turn.fire & turn.first, 1, f"{name}_taken")):
+            with m.If(turn.taken):
                 x = saturate(m, name, x, self.clamp)
         if not self.clamp.signed:
             x = Cat(x, Const(0, 1)).as_signed()
@@ -117,8 +117,8 @@ class MultiplyAddShift:
         if self.steps == 1:
             total = _sum(m, f"{name}_total", self.total, total, part.as_signed(), carry)
         else:
-            there = delayed(m, turn.fire, 4 + levels, f"{name}_there", strobe=True)
-            first = delayed(m, turn.first, 4 + levels, f"{name}_first")
+            there = delayed(m, turn.fired, 3 + levels, f"{name}_there")
+            first = delayed(m, turn.taken, 3 + levels, f"{name}_first")
             sum_ = Signal(Shape(len(x) + bits, True), name=f"{name}_sum", reset_less=True)
             left = Signal(self.shifted - self.dropped, name=f"{name}_left", reset_less=True)
             addend = Signal(self.slice_bits * self.steps, name=f"{name}_collected", reset_less=True)

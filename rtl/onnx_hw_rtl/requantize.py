@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
+from onnx_hw_rtl.copies import copies
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.multiply_add_shift import MultiplyAddShift, Turn
@@ -162,8 +163,7 @@ class Requantize(Core):
             pops=[(self.i, lambda turn: turn["step"] == 0)],
             pushes=[(outbox, lambda turn: turn["step"] == steps - 1)],
         )
-        turn = self._turn(m, engine)
-        for lane in range(self.lanes):
+        for lane, turn in enumerate(self._turns(m, engine)):
             x = delayed(m, self.i.payload[lane], 1, f"lane{lane}")
             channels = [min(k * self.lanes + lane, self.channels - 1) for k in range(self.chunks)]
             result = self.arithmetic.lane(m, f"lane{lane}", x, turn, channels)
@@ -172,11 +172,14 @@ class Requantize(Core):
         self.report(m, engine)
         return m
 
-    def _turn(self, m: Module, engine: Engine) -> Turn:
+    def _turns(self, m: Module, engine: Engine) -> list[Turn]:
+        """A copy for every lane."""
         first = engine.decode(lambda turn: turn["step"] == 0, 1, "first")
         step = engine.decode(lambda turn: turn["step"], range(max(2, self.arithmetic.steps)), "step")
         places = self.chunks * self.arithmetic.steps
         place = Signal(range(max(2, places)))
         with m.If(engine.fire):
             m.d.sync += place.eq(Mux(place == places - 1, 0, place + 1))
-        return Turn(engine.fire, first, delayed(m, step, 1, "step"), delayed(m, place, 1, "place"))
+        turn = Cat(engine.fire, engine.fire & first, step, place)
+        split = 2 + len(step)
+        return [Turn(c[0], c[1], c[2:split], c[split:]) for c in copies(m, turn, self.lanes, "turn")]
