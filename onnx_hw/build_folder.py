@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,22 @@ class BuildFolder:
             shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(self.path / f"{name}-failed", ignore_errors=True)
         return Made(place, wanted, False, files)
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the folder, whole or not at all: an earlier one stays what it was.
+
+        Raises:
+            UserError: the folder cannot be written.
+        """
+        fresh, place = self.path / f".{name}.new", self.path / name
+        try:
+            fresh.write_text(text, encoding="utf-8")
+            os.replace(fresh, place)
+        except OSError as error:
+            raise cannot_write(place, error) from error
+        finally:
+            with suppress(OSError):
+                fresh.unlink()
 
     @staticmethod
     def _found(place: Path) -> dict[str, Any] | None:

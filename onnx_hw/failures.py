@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import platform
 import shlex
+import shutil
 import sys
 import tempfile
 import traceback
@@ -19,6 +20,7 @@ from onnx_hw.spelling import did_you_mean
 from onnx_hw_sim.tools import ToolFailed, ToolMissing
 
 TRACEBACK_FILE = "traceback.txt"
+LITTLE_ROOM = 1 << 16  # bytes
 
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
 """What no program can do anything about."""
@@ -60,6 +62,8 @@ def as_user_error(error: BaseException) -> UserError | None:
             stage="tools",
             exit_code=ExitCode.TOOL_FAILED,
         )
+    if isinstance(error, ToolFailed) and _is_full(error.log):
+        return _no_room(f"{error.tool} failed, and no room is left for its files", str(error.log))
     if isinstance(error, ToolFailed):
         said = "".join(f"\n    {line}" for line in error.last_lines)
         return user_error(
@@ -71,13 +75,24 @@ def as_user_error(error: BaseException) -> UserError | None:
             exit_code=ExitCode.TOOL_FAILED,
         )
     if isinstance(error, OSError) and error.errno in _DISK:
-        where = str(error.filename or "")
-        hint = "choose another folder with --out, or make room; temporary files follow the variable TMPDIR"
-        return user_error("disk", f"files must be writable: {error.strerror}", where=where, hint=hint, stage="output")
+        return _no_room(f"files must be writable: {error.strerror}", str(error.filename or ""))
     if isinstance(error, MemoryError):
         detail = f": {error}" if str(error) else ""
         return user_error("memory", f"the memory of this machine is used up{detail}", stage="machine")
     return None
+
+
+def _no_room(message: str, where: str) -> UserError:
+    hint = "choose another folder with --out, or make room; temporary files follow the variable TMPDIR"
+    return user_error("disk", message, where=where, hint=hint, stage="output")
+
+
+def _is_full(file: Path) -> bool:
+    """Whether there is next to no room where ``file`` lies; what a tool says of it, if anything, is hard to read."""
+    try:
+        return shutil.disk_usage(file.parent).free < LITTLE_ROOM
+    except OSError:
+        return False
 
 
 def _usage_problem(error: click.ClickException) -> Problem:

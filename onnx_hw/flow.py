@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from onnx_hw import golden, samples
 from onnx_hw import simulate as simulation
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.board import check_fit, find_board, fuller_than_comfortable, pin_constraints, schedule_on
-from onnx_hw.build_folder import BuildFolder, cannot_write, digest, opened
+from onnx_hw.build_folder import BuildFolder, digest, opened
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.folding_file import read_foldings, to_text
@@ -84,6 +85,9 @@ def build(options: BuildOptions | str | Path, progress: Progress | None = None, 
     board = find_board(options.board)
     if not options.model.is_file():
         read(options.model)  # says what is wrong, before a folder is made
+    for name in fill.tools_of(options.stages):
+        if name not in simulation.REPLACEABLE:
+            tools.find(name)  # what is missing is missed at once, not after all the stages before
     with opened(options.folder) as folder:
         work = Work(options, board, progress, folder)
         try:
@@ -91,9 +95,11 @@ def build(options: BuildOptions | str | Path, progress: Progress | None = None, 
                 with progress.stage(stage) as running:
                     getattr(work, stage.value)(running)
                 work.ended(running)
-        finally:
-            made = work.finish()
-        return made
+        except BaseException:
+            with suppress(UserError):  # what went wrong first is worth more than a report of it
+                work.finish()
+            raise
+        return work.finish()
 
 
 class Work:
@@ -136,7 +142,7 @@ class Work:
         widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
         told = f"int{widths[0]} data, {len(self.network.nodes)} operators"
         running.fact = f"{told}; {running.fact}" if running.fact else told
-        self._write("network.txt", f"{self.network!r}\n")
+        self.folder.write("network.txt", f"{self.network!r}\n")
         self.facts = replace(self.facts, model=fill.describe_model(self.model, self.network))
 
     def schedule(self, running: Running) -> None:
@@ -154,8 +160,8 @@ class Work:
         full = fuller_than_comfortable(self.design, self.board, asked.multipliers)
         if full:
             self._warn(f"the chip is fuller than is comfortable: {full}", "routing may take long, or miss the clock")
-        self._write("design.txt", f"{self.design!r}\n")
-        self._write("folding.toml", to_text(self.design, self.chosen))
+        self.folder.write("design.txt", f"{self.design!r}\n")
+        self.folder.write("folding.toml", to_text(self.design, self.chosen))
         planned = fill.describe_plan(self.design, fps=asked.fps)
         self.facts = replace(
             self.facts,
@@ -262,7 +268,7 @@ class Work:
             tools=fill.describe_tools(self.options.stages),
             files={**self.facts.files, "report": "report.json"},
         )
-        self._write("report.json", self.facts.to_json())
+        self.folder.write("report.json", self.facts.to_json())
         missed = self.facts.synthesis is not None and self.facts.synthesis.timing_met is False
         asked = self.options.clock_mhz is not None
         return Build(self.options.folder, self.facts, ExitCode.DOES_NOT_FIT if missed and asked else ExitCode.OK)
@@ -292,13 +298,6 @@ class Work:
         circuit = golden.outputs_of(self.network, fill.leaving(self.network, self.design, self.proof), self.frames)
         return fill.describe_accuracy(self.labels, model_outputs, golden_outputs, circuit)
 
-    def _write(self, name: str, text: str) -> None:
-        place = self.folder.path / name
-        try:
-            place.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise cannot_write(place, error) from error
-
     def _warn(self, message: str, hint: str) -> None:
         self.progress.warn(message, hint)
         self.facts = replace(self.facts, warnings=(*self.facts.warnings, f"{message}; {hint}"))
@@ -320,7 +319,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.n
     Raises:
         UserError, ToolMissing, ToolFailed: as ``build``.
     """
-    progress = progress or Silent()
+    progress, board = progress or Silent(), find_board(options.board)
     if options.engine is Engine.REFERENCE:
         model = load(options.model, options.reading)
         return _reference(model, samples.read_samples(options.inputs, model.graph.inputs).arrays)
@@ -336,7 +335,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.n
         fps=options.fps,
     )
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as folder:
-        work = Work(made, find_board(options.board), progress, folder)
+        work = Work(made, board, progress, folder)
         simulated = options.engine is Engine.SIMULATION
         stages = (Stage.READ, Stage.QUANTIZE, *((Stage.SCHEDULE,) if simulated else ()))
         for stage in stages:

@@ -11,6 +11,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from onnx_hw.onnx.model import Value
 from onnx_hw.spelling import did_you_mean
 
 LABELS = "labels"
+GIT_LFS = b"version https://git-lfs"
 
 
 @dataclass(frozen=True)
@@ -111,9 +113,11 @@ def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
                     np.lib.format.write_array(member, plain, allow_pickle=False)
         unfinished.replace(path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         reason = error.strerror or str(error)
         raise UserError(_problem("samples-write", f"the outputs cannot be written: {reason}", str(path))) from None
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
 
 
 def _load(path: Path) -> dict[str, np.ndarray]:
@@ -121,6 +125,8 @@ def _load(path: Path) -> dict[str, np.ndarray]:
     try:
         # Opened here, since numpy leaves a broken archive that it opened itself to the garbage collector.
         with path.open("rb") as file:
+            _require_numpy(file.read(len(GIT_LFS)), path)
+            file.seek(0)
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 hint = 'one array per graph input, by name: np.savez("samples.npz", image=images)'
@@ -141,6 +147,19 @@ def _load(path: Path) -> dict[str, np.ndarray]:
     if not stored:
         raise UserError(_problem("samples-format", "the npz archive must hold at least one array, it is empty", where))
     return stored
+
+
+def _require_numpy(start: bytes, path: Path) -> None:
+    """numpy takes every file it does not know for pickled objects, and says how to load them."""
+    if start.startswith((b"PK", b"\x93NUMPY")):
+        return
+    what, hint = f"it begins with {start[:8]!r}", 'write it with np.savez("samples.npz", name=array)'
+    if not start:
+        what = "it is empty"
+    if start == GIT_LFS:
+        what, hint = "it is a Git LFS pointer", "run `git lfs pull` in the repository it comes from"
+    message = f"the file must be an npz archive of numpy arrays; {what}"
+    raise UserError(_problem("samples-format", message, str(path), hint))
 
 
 def _stacked(array: np.ndarray, value: Value, where: str, finite: bool) -> np.ndarray | Problem:

@@ -37,6 +37,7 @@ __all__ = [
     "leaving",
     "pad_streams",
     "parameters",
+    "tools_of",
 ]
 
 FRAMES_AHEAD = 3
@@ -157,10 +158,15 @@ USES = {
 }
 
 
+def tools_of(stages: Iterable[Stage]) -> tuple[str, ...]:
+    """Every program the stages use."""
+    return tuple(dict.fromkeys(name for stage in stages for name in USES.get(stage, ())))
+
+
 def describe_tools(stages: Iterable[Stage]) -> dict[str, str]:
     """Version of every program the stages used."""
     versions = {"onnx-hw": __version__}
-    for name in (name for stage in stages for name in USES.get(stage, ())):
+    for name in tools_of(stages):
         try:
             versions[name] = tools.find(name).version
         except tools.ToolMissing:

@@ -108,17 +108,19 @@ def _wait_a_little(running: dict[subprocess.Popen[bytes], tuple[Command, float]]
 
 def _end(children: list[subprocess.Popen[bytes]]) -> None:
     """Ask every process group to end; after a grace period, kill what is left of it."""
-    for child in children:
-        _signal(child, signal.SIGTERM)
-    until = time.monotonic() + GRACE
-    for child in children:
-        try:
-            child.wait(timeout=max(0.0, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            pass
-    for child in children:
-        _signal(child, signal.SIGKILL)  # a group may outlive its first process
-        child.wait()
+    try:
+        for child in children:
+            _signal(child, signal.SIGTERM)
+        until = time.monotonic() + GRACE
+        for child in children:
+            try:
+                child.wait(timeout=max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                pass
+    finally:  # also when a second Ctrl-C ends the grace
+        for child in children:
+            _signal(child, signal.SIGKILL)  # a group may outlive its first process
+            child.wait()
 
 
 def _signal(child: subprocess.Popen[bytes], what: signal.Signals) -> None:
