@@ -32,12 +32,15 @@ def conv(builder: Builder, node: Node) -> None:
         raise Obstacle(
             "weight-axis", f"scales of a Conv's weights must be per output channel, not along axis {weights.axis}"
         )
-    real, before = _without_pads(builder, real, zero_point)
-    real, tensor = builder.image(real, node)
-    image = (tensor.shape[0] + before[0] + before[2], tensor.shape[1] + before[1] + before[3])
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in weights.integers.shape[2:])
-    kernel = kernel_of(node, size, image, shape[2:]).padded(before)
+    padded, tensor = builder.image(real, node)
+    kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
+    real, before = _without_pads(builder, padded, zero_point)
+    if kernel.padded(before).touches(builder.tensors[real.tensor]):
+        kernel, tensor = kernel.padded(before), builder.tensors[real.tensor]
+    else:
+        real = padded
     kernel.check_touches(tensor)
     stream = real.tensor
     if any(kernel.pads) and not tensor.dtype.min <= zero_point <= tensor.dtype.max:
@@ -64,13 +67,15 @@ def conv(builder: Builder, node: Node) -> None:
 
 
 def _without_pads(builder: Builder, real: Real, zero_point: int) -> tuple[Real, tuple[int, int, int, int]]:
-    """The data before a Pad with zeros, which the window adds more cheaply: (data, (top, left, bottom, right))."""
+    """The image before a Pad with zeros, which the window adds more cheaply: (image, (top, left, bottom, right))."""
     padded = builder.padded.get(real.tensor)
     if padded is None or padded.fill != zero_point or padded.shape != real.shape:
         return real, (0, 0, 0, 0)
-    if not np.array_equal(builder.positions(real), image_layout(real.shape).where):
-        return real, (0, 0, 0, 0)
     value = padded.value
+    if builder.tensors[value.tensor].shape != image_layout(value.shape).shape or not np.array_equal(
+        builder.positions(value), image_layout(value.shape).where
+    ):
+        return real, (0, 0, 0, 0)
     return replace(real, tensor=value.tensor, shape=value.shape, where=value.where), padded.pads
 
 

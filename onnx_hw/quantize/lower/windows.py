@@ -24,14 +24,20 @@ class Kernel:
         top, left, bottom, right = (a + b for a, b in zip(self.pads, more, strict=True))
         return replace(self, pads=(top, left, bottom, right))
 
-    def check_touches(self, image: Tensor) -> None:
-        """Raise Obstacle where every window lies in the pads."""
+    def touches(self, image: Tensor) -> bool:
+        """Whether some window holds a pixel; if not, there is nothing to wait for."""
         try:
             Sliding(image.shape, self.size, self.strides, self.pads, self.dilations).check()
         except ValueError:
+            return False
+        return True
+
+    def check_touches(self, image: Tensor) -> None:
+        """Raise Obstacle where every window lies in the pads."""
+        if not self.touches(image):
             raise Obstacle(
                 "window-outside", f"some window {list(self.size)} must touch the image, not only its pads {self.pads}"
-            ) from None
+            )
 
 
 def kernel_of(node: Node, size: tuple[int, ...], image: tuple[int, int], output: tuple[int, ...]) -> Kernel:
