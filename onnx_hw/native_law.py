@@ -1,6 +1,6 @@
-"""The solver of the firing law in C: the same answers as the loop in ``timing.py``, some hundred times faster.
+"""The least solution of the firing law by ``law.c``: the same answers as ``law.py``, some hundred times faster.
 
-Compiled once per machine with whatever compiler there is; without one, the loop in Python serves.
+Compiled once per machine with whatever compiler there is; without one, the definition in Python serves.
 """
 
 from __future__ import annotations
@@ -9,62 +9,123 @@ import ctypes
 import hashlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from onnx_hw.timing import Track
+from onnx_hw.law import Times, Track, stops_of
 
 SOURCE = Path(__file__).with_name("law.c")
 
 
-class _Wait(ctypes.Structure):
-    _fields_ = [("other", ctypes.c_int64), ("index", ctypes.c_void_p), ("delay", ctypes.c_int64)]
+class _Bound(ctypes.Structure):
+    _fields_ = [
+        ("at", ctypes.c_void_p),
+        ("after", ctypes.c_void_p),
+        ("tokens", ctypes.c_int64),
+        ("other", ctypes.c_int64),
+        ("delay", ctypes.c_int64),
+        ("lag", ctypes.c_int64),
+        *((name, ctypes.c_int64) for name in ("stop", "here", "here_frame", "there", "there_frame")),
+    ]
 
 
 class _Track(ctypes.Structure):
     _fields_ = [
+        ("gaps", ctypes.c_void_p),
+        ("stops", ctypes.c_int64),
         ("count", ctypes.c_int64),
         ("done", ctypes.c_int64),
-        ("times", ctypes.c_void_p),
+        ("cycles", ctypes.c_void_p),
+        ("place", ctypes.c_int64),
+        ("previous", ctypes.c_int64),
         ("ready", ctypes.c_void_p),
         ("ready_length", ctypes.c_int64),
-        ("waits", ctypes.c_int64),
-        ("wait", ctypes.POINTER(_Wait)),
+        ("bounds", ctypes.c_int64),
+        ("bound", ctypes.POINTER(_Bound)),
+        *((name, ctypes.c_int64) for name in ("first_asleep", "next_asleep", "lacks")),
     ]
 
 
-def solve(tracks: Sequence[Track]) -> bool:
-    """Advance every track as far as possible; False if there is no compiler and nothing was done.
+def available() -> bool:
+    """Whether there is a compiler."""
+    return _library() is not None
 
-    ``tracks`` must contain every track that another one waits for.
+
+class Solver:
+    """Tracks, made ready for many solutions with other delays and lags.
+
+    Args:
+        tracks: every one that a bound names among them.
     """
-    library = _library()
-    if library is None:
-        return False
-    number = {id(track): k for k, track in enumerate(tracks)}
-    table = (_Track * len(tracks))()
-    keep: list[object] = []
-    for entry, track in zip(table, tracks, strict=True):
-        waits = (_Wait * max(1, len(track.waits)))()
-        for wait, (other, index, delay, _) in zip(waits, track.waits, strict=False):
-            wait.other, wait.index, wait.delay = number[id(other)], index.ctypes.data, delay
-        entry.count, entry.done = track.count, track.done
-        entry.times = track.times.ctypes.data
-        if track.ready is not None:
-            ready = np.ascontiguousarray(track.ready, dtype=np.uint8)
-            keep.append(ready)
-            entry.ready, entry.ready_length = ready.ctypes.data, len(ready)
-        entry.waits, entry.wait = len(track.waits), waits
-        keep.append(waits)
-    library.law_solve(table, ctypes.c_int64(len(tracks)))
-    for entry, track in zip(table, tracks, strict=True):
-        track.done = entry.done
-    return True
+
+    def __init__(self, tracks: Sequence[Track]) -> None:
+        self._tracks = tracks
+        self._stops = stops_of(tracks)
+        number = {track: k for k, track in enumerate(tracks)}
+        self._table = (_Track * len(tracks))()
+        self._queue = (ctypes.c_int64 * len(tracks))()
+        self._arrays: list[np.ndarray] = []  # what the table points to
+        for entry, track in zip(self._table, tracks, strict=True):
+            stops = self._stops[track]
+            entry.stops = len(stops)
+            if len(stops) < track.operations:
+                entry.gaps = self._keep(np.diff(stops, prepend=stops[-1:] - track.operations))
+            entry.bounds = len(track.bounds)
+            entry.bound = (_Bound * len(track.bounds))()
+            for told, bound in zip(entry.bound, track.bounds, strict=False):
+                told.at = self._keep_unless_all(np.searchsorted(stops, bound.at))
+                told.after = self._keep_unless_all(np.searchsorted(self._stops[bound.other], bound.after))
+                told.tokens, told.other = len(bound.at), number[bound.other]
+
+    def _keep(self, array: np.ndarray) -> int:
+        self._arrays.append(np.ascontiguousarray(array, dtype=np.int32))
+        return self._arrays[-1].ctypes.data
+
+    def _keep_unless_all(self, numbers: np.ndarray) -> int | None:
+        """Most lists are 0, 1, 2, ...: what is not there need not be read."""
+        return None if np.array_equal(numbers, np.arange(len(numbers))) else self._keep(numbers)
+
+    def solutions(
+        self, frames: int, known: Mapping[Track, np.ndarray], ready: Mapping[Track, np.ndarray]
+    ) -> Iterator[dict[Track, Times]]:
+        """See ``law.solutions``. To be read to its end, or left, before the next solution begins."""
+        library = _library()
+        assert library is not None
+        counts = [len(known[t]) if t in known else frames * len(self._stops[t]) for t in self._tracks]
+        room = np.empty(sum(counts), dtype=np.int64)  # one piece, for the sake of large pages
+        cycles = dict(zip(self._tracks, np.split(room, np.cumsum(counts)[:-1]), strict=True))
+        traces = {track: np.ascontiguousarray(trace, dtype=np.uint8) for track, trace in ready.items()}
+        table = list(zip(self._table, self._tracks, strict=True))
+        for entry, track in table:
+            stops = self._stops[track]
+            entry.cycles, entry.place, entry.done = cycles[track].ctypes.data, 0, 0
+            entry.previous = int(stops[-1]) - track.operations if len(stops) else 0
+            if track in known:
+                cycles[track][:] = known[track]
+                entry.done = entry.count = len(known[track])
+            entry.ready = traces[track].ctypes.data if track in traces else None
+            entry.ready_length = len(traces[track]) if track in traces else 0
+            for told, bound in zip(entry.bound, track.bounds, strict=False):
+                told.delay, told.lag = bound.delay, bound.lag
+        library.law_start(self._table, len(table))
+        for frame in range(1, frames + 1):
+            for entry, track in table:
+                if track not in known:
+                    entry.count = frame * entry.stops
+            library.law_advance(self._table, len(table), self._queue)
+            yield {t: self._times(t, cycles[t][: entry.done], frame, entry.done == entry.count) for entry, t in table}
+
+    def _times(self, track: Track, cycles: np.ndarray, frames: int, complete: bool) -> Times:
+        stops = self._stops[track]
+        if len(stops) == track.operations:
+            return Times(track, stops, cycles, len(cycles))
+        if complete:
+            return Times(track, stops, cycles, frames * track.operations)
+        frame, place = divmod(len(cycles), len(stops))
+        return Times(track, stops, cycles, frame * track.operations + int(stops[place]))
 
 
 @cache
@@ -90,6 +151,7 @@ def _library() -> ctypes.CDLL | None:
                 return None
             os.replace(made, place)
     library = ctypes.CDLL(str(place))
-    library.law_solve.argtypes = [ctypes.c_void_p, ctypes.c_int64]
-    library.law_solve.restype = None
+    library.law_start.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    library.law_advance.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+    library.law_start.restype = library.law_advance.restype = None
     return library

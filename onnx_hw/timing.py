@@ -16,14 +16,17 @@ iteration, and events that never become known *are* the deadlock. See ``docs/str
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from onnx_hw import native_law
 from onnx_hw.design import Design, Edge
+from onnx_hw.law import Bound, Times, Track, solutions
 from onnx_hw.ops.schedule import Schedule
+from onnx_hw.steady_state import sustains
 
 DEEPEST_IN_LUTRAM = 33
 """FIFOs of more tokens live in block RAM."""
@@ -38,35 +41,6 @@ BUFFER_DELAY = 1
 def visible_after(depth: int) -> int:
     """V: cycles from a token's arrival in the FIFO until its consumer sees it."""
     return 1 if depth <= DEEPEST_IN_LUTRAM else 3
-
-
-@dataclass
-class Track:
-    """The events of one engine, source or sink, in order, and what each waits for.
-
-    Attributes:
-        name: (node, engine), ("source", tensor) or ("sink", tensor).
-        count: how many events there are.
-        waits: (other track, index of its event or -1 per event here, cycles to add, what is waited for).
-        ready: trace of a sink; after its end it is always ready.
-        times: (count,) int64, of which ``done`` are found.
-    """
-
-    name: tuple[str, str]
-    count: int
-    waits: list[tuple[Track, np.ndarray, int, str]] = field(default_factory=list)
-    ready: np.ndarray | None = None
-    times: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    done: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.done:
-            self.times = np.zeros(self.count, dtype=np.int64)
-
-    @property
-    def known(self) -> np.ndarray:
-        """The cycles found so far."""
-        return self.times[: self.done]
 
 
 @dataclass(frozen=True)
@@ -156,20 +130,24 @@ class Prediction:
         return next((found for wait in self.waits if (found := closes(wait.name))), ())
 
 
-def _spread(per_frame: np.ndarray, step: int, frames: int) -> np.ndarray:
-    """Indices of one frame repeated for several, each frame ``step`` further."""
-    return (np.arange(frames)[:, None] * step + np.asarray(per_frame)[None, :]).reshape(-1)
+class Fires(Mapping[tuple[str, str], np.ndarray]):
+    """(node, engine) -> cycles of its operations, frames end to end; computed when they are asked for."""
 
+    def __init__(self, times: Mapping[tuple[str, str], Times]) -> None:
+        self._times = times
 
-def _waits(count: int, at: np.ndarray, event: np.ndarray) -> np.ndarray:
-    """(count,) int32: per event of a track, the event it waits for, or -1."""
-    index = np.full(count, -1, dtype=np.int32)
-    index[at] = event
-    return index
+    def __getitem__(self, name: tuple[str, str]) -> np.ndarray:
+        return self._times[name].every
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._times)
+
+    def __len__(self) -> int:
+        return len(self._times)
 
 
 class Events:
-    """The tracks of a design for some frames; schedules are computed once and may be solved with several depths."""
+    """The tracks of a design, which may be solved for several depths and stalls."""
 
     def __init__(self, design: Design, schedules: Mapping[str, Schedule] | None = None) -> None:
         self.design = design
@@ -177,6 +155,21 @@ class Events:
         self.schedules = schedules or {
             node.name: node.operator.schedule(design.folding(node)) for node in design.network.nodes
         }
+        self._engines = {
+            (node, engine.name): Track((node, engine.name), engine.operations)
+            for node, schedule in self.schedules.items()
+            for engine in schedule.engines
+        }
+        self._sources = {e.tensor: Track(("source", e.tensor), e.beats) for e in self.edges if e.producer is None}
+        self._sinks = {e.tensor: Track(("sink", e.tensor), e.beats) for e in self.edges if e.consumer is None}
+        self._buffers()
+        self._tokens: dict[str, tuple[Bound, int]] = {}
+        self._credits: dict[str, Bound] = {}
+        for edge in self.edges:
+            self._connect(edge)
+        self._tracks = [*self._engines.values(), *self._sinks.values(), *self._sources.values()]
+        solver = native_law.Solver(self._tracks).solutions if native_law.available() else None
+        self._solve = solver or partial(solutions, self._tracks)
 
     def solve(
         self,
@@ -195,146 +188,108 @@ class Events:
             ready: per output tensor, the sink's trace of readiness; missing or past its end means ready.
             depths: per edge, instead of the design's own FIFO depths.
         """
-        ready = ready or {}
-        if depths is None:
-            depths = {tensor: size.depth for tensor, size in self.design.fifos.items()}
-        engines = self._engines(frames)
-        sinks = {e.tensor: _sink(e, frames, ready.get(e.tensor)) for e in self.edges if e.consumer is None}
-        self._buffers(engines, frames)
-        sources: list[Track] = []
-        for edge in self.edges:
-            if edge.consumer is None:
-                consumer, pops = sinks[edge.tensor], np.arange(edge.beats * frames)
-            else:
-                consumer, pops = self._pops(edge.consumer, engines, frames)
-            if edge.producer is None:
-                times = np.ascontiguousarray(offers[edge.tensor], dtype=np.int64)
-                source = Track(("source", edge.tensor), len(times), times=times, done=len(times))
-                sources.append(source)
-                # it may end early: the missing tokens are events that never become known
-                index = _waits(consumer.count, pops, np.arange(len(pops)))
-                consumer.waits.append((source, index, 0, f"input {edge.tensor}"))
-            else:
-                self._connect(edge, edge.producer, engines, consumer, pops, depths[edge.tensor])
-        waits = _run([*engines.values(), *sinks.values(), *sources])
+        (times,) = deque(self.solutions(frames, offers=offers, ready=ready, depths=depths), maxlen=1)
         return Prediction(
-            {name: track.known for name, track in engines.items()},
-            {tensor: track.known for tensor, track in sinks.items()},
-            {edge.tensor: edge.beats for edge in self.edges if edge.consumer is None},
-            waits,
+            Fires({name: times[track] for name, track in self._engines.items()}),
+            {tensor: times[track].every for tensor, track in self._sinks.items()},
+            {tensor: track.operations for tensor, track in self._sinks.items()},
+            tuple(
+                _explain(track, times)
+                for track in (*self._engines.values(), *self._sinks.values())
+                if times[track].fired < frames * track.operations
+            ),
         )
 
-    def _engines(self, frames: int) -> dict[tuple[str, str], Track]:
-        return {
-            (node, engine.name): Track((node, engine.name), engine.operations * frames)
-            for node, schedule in self.schedules.items()
-            for engine in schedule.engines
-        }
+    def sustains(
+        self,
+        interval: int,
+        settled: int,
+        frames: int,
+        *,
+        offers: Mapping[str, np.ndarray],
+        depths: Mapping[str, int] | None = None,
+    ) -> bool:
+        """Whether frames leave every ``interval`` cycles in the long run; see ``steady_state.sustains``.
 
-    def _buffers(self, engines: Mapping[tuple[str, str], Track], frames: int) -> None:
+        Args:
+            offers: those of ``frames`` frames.
+        """
+        solved = self.solutions(frames, offers=offers, depths=depths)
+        return sustains(solved, self._sinks.values(), interval, settled, frames)
+
+    def solutions(
+        self,
+        frames: int,
+        *,
+        offers: Mapping[str, np.ndarray],
+        ready: Mapping[str, np.ndarray] | None = None,
+        depths: Mapping[str, int] | None = None,
+    ) -> Iterator[dict[Track, Times]]:
+        """For one frame of operations, for two, ... and for ``frames``; arguments as for ``solve``.
+
+        To be read to its end, or left, before the next one begins: they share their tracks.
+        """
+        if depths is None:
+            depths = {tensor: size.depth for tensor, size in self.design.fifos.items()}
+        for tensor, (tokens, latency) in self._tokens.items():
+            tokens.delay = latency + visible_after(depths[tensor])
+            self._credits[tensor].lag = depths[tensor]
+        known = {track: np.asarray(offers[tensor], dtype=np.int64) for tensor, track in self._sources.items()}
+        traces = {self._sinks[tensor]: np.asarray(trace, dtype=bool) for tensor, trace in (ready or {}).items()}
+        return self._solve(frames, known, traces)
+
+    def _buffers(self) -> None:
         """Rule 4."""
         for node, schedule in self.schedules.items():
             buffer = schedule.buffer
             if buffer is None:
                 continue
-            writer, reader = engines[node, buffer.writer], engines[node, buffer.reader]
-            beats, operations = writer.count // frames, reader.count // frames
-            at = np.flatnonzero(buffer.needs >= 0)
-            needs = _spread(buffer.needs[at], beats, frames)
-            index = _waits(reader.count, _spread(at, operations, frames), needs)
-            reader.waits.append((writer, index, BUFFER_DELAY, f"{node}.{buffer.writer} to write into the buffer"))
-            # beats given back after each reader operation, all frames; beat j waits for the release of j - capacity
-            given_back = _spread(buffer.released, beats, frames)
-            late = np.arange(buffer.capacity, writer.count)
-            release = np.searchsorted(given_back, late - buffer.capacity, side="right")
-            index = _waits(writer.count, late, release)
-            writer.waits.append((reader, index, BUFFER_DELAY, f"{node}.{buffer.reader} to free the buffer"))
+            writer, reader = self._engines[node, buffer.writer], self._engines[node, buffer.reader]
+            # who needs no later beat than an operation before has waited already
+            latest = np.maximum.accumulate(np.concatenate([[-1], buffer.needs[:-1]]))
+            at = np.flatnonzero(buffer.needs > latest)
+            if len(at):
+                what = f"{node}.{buffer.writer} to write into the buffer"
+                reader.bounds.append(Bound(at, writer, buffer.needs[at], what, BUFFER_DELAY))
+            beats = np.arange(writer.operations)
+            release = np.searchsorted(buffer.released, beats, side="right")
+            what = f"{node}.{buffer.reader} to free the buffer"
+            writer.bounds.append(Bound(beats, reader, release, what, BUFFER_DELAY, lag=buffer.capacity))
 
-    def _pops(
-        self, end: tuple[str, str], engines: Mapping[tuple[str, str], Track], frames: int
-    ) -> tuple[Track, np.ndarray]:
-        """The engine that pops at an input port, and the operations that do."""
-        node, port = end
-        engine = next(engine for engine in self.schedules[node].engines if port in engine.pops)
-        return engines[node, engine.name], _spread(engine.pops[port], engine.operations, frames)
-
-    def _connect(
-        self,
-        edge: Edge,
-        start: tuple[str, str],
-        engines: Mapping[tuple[str, str], Track],
-        consumer: Track,
-        pops: np.ndarray,
-        depth: int,
-    ) -> None:
-        """Rules 2 and 3 for one edge that has a producer."""
-        node, port = start
+    def _connect(self, edge: Edge) -> None:
+        """Rules 2 and 3 for one edge; only the first one at a source, which holds what it offers."""
+        consumer, pops = self._pops(edge)
+        if edge.producer is None:
+            source = self._sources[edge.tensor]
+            consumer.bounds.append(Bound(pops, source, np.arange(edge.beats), f"input {edge.tensor}"))
+            return
+        node, port = edge.producer
         engine = next(engine for engine in self.schedules[node].engines if port in engine.pushes)
-        producer = engines[node, engine.name]
-        pushes = _spread(engine.pushes[port], engine.operations, producer.count // engine.operations)
+        producer, pushes = self._engines[node, engine.name], engine.pushes[port]
         if len(pushes) != len(pops):
             raise ValueError(f"edge {edge.tensor}: {len(pushes)} tokens are pushed and {len(pops)} popped")
-        index = _waits(consumer.count, pops, pushes)
-        consumer.waits.append((producer, index, engine.latency + visible_after(depth), f"a token on {edge.tensor}"))
-        index = _waits(producer.count, pushes[depth:], pops[: max(0, len(pops) - depth)])
-        producer.waits.append((consumer, index, CREDIT_RETURN, f"room on {edge.tensor}"))
+        tokens = Bound(pops, producer, pushes, f"a token on {edge.tensor}")
+        credits = Bound(pushes, consumer, pops, f"room on {edge.tensor}", CREDIT_RETURN)
+        consumer.bounds.append(tokens)
+        producer.bounds.append(credits)
+        self._tokens[edge.tensor], self._credits[edge.tensor] = (tokens, engine.latency), credits
+
+    def _pops(self, edge: Edge) -> tuple[Track, np.ndarray]:
+        """The engine that takes an edge's tokens, or the sink, and its operations that do."""
+        if edge.consumer is None:
+            return self._sinks[edge.tensor], np.arange(edge.beats)
+        node, port = edge.consumer
+        engine = next(engine for engine in self.schedules[node].engines if port in engine.pops)
+        return self._engines[node, engine.name], engine.pops[port]
 
 
-def _sink(edge: Edge, frames: int, ready: np.ndarray | None) -> Track:
-    trace = None if ready is None else np.asarray(ready, dtype=bool)
-    return Track(("sink", edge.tensor), edge.beats * frames, ready=trace)
-
-
-def _run(tracks: list[Track]) -> tuple[Wait, ...]:
-    """Advance every track until none can."""
-    if not native_law.solve(tracks):
-        advance_all(tracks)
-    return tuple(_explain(track) for track in tracks if track.done < track.count)
-
-
-def advance_all(tracks: Sequence[Track]) -> None:
-    """The definition of the least solution: compute every event whose causes are known, until there is none."""
-    found = {id(track): track.known.tolist() for track in tracks}
-    asleep: dict[int, list[Track]] = {}
-    queue = deque(tracks)
-    while queue:
-        track = queue.popleft()
-        before = len(found[id(track)])
-        blocker = _advance(track, found)
-        if blocker is not None:
-            asleep.setdefault(id(blocker), []).append(track)
-        if len(found[id(track)]) > before:
-            queue.extend(asleep.pop(id(track), ()))
-    for track in tracks:
-        track.done = len(found[id(track)])
-        track.times[: track.done] = found[id(track)]
-
-
-def _advance(track: Track, found: Mapping[int, list[int]]) -> Track | None:
-    """Find as many events of one track as possible; the track that is waited for, or None when all are known."""
-    times = found[id(track)]
-    waits = [(found[id(other)], index, delay) for other, index, delay, _ in track.waits]
-    previous = times[-1] if times else -1
-    for k in range(len(times), track.count):
-        t = previous + 1
-        for position, (known, index, delay) in enumerate(waits):
-            j = index[k]
-            if j >= 0:
-                if j >= len(known):
-                    return track.waits[position][0]
-                t = max(t, known[j] + delay)
-        if track.ready is not None:
-            while t < len(track.ready) and not track.ready[t]:
-                t += 1
-        times.append(t)
-        previous = t
-    return None
-
-
-def _explain(track: Track) -> Wait:
-    k = track.done
-    reasons = [(what, other.name) for other, index, _, what in track.waits if index[k] >= other.done]
-    return Wait(track.name, k, " and ".join(what for what, _ in reasons), tuple(name for _, name in reasons))
+def _explain(track: Track, times: Mapping[Track, Times]) -> Wait:
+    """Why a track never fires again."""
+    operation = times[track].fired
+    reasons = [
+        (bound.what, bound.other.name) for bound, cause in track.causes(operation) if cause >= times[bound.other].fired
+    ]
+    return Wait(track.name, operation, " and ".join(what for what, _ in reasons), tuple(name for _, name in reasons))
 
 
 def predict(

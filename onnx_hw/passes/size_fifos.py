@@ -15,20 +15,20 @@ widest stream first, each as small as the whole design allows: what must wait do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from onnx_hw.design import Design, Edge, FifoSize
 from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.timing import DEEPEST_IN_LUTRAM, Events, Prediction
+from onnx_hw.timing import DEEPEST_IN_LUTRAM, Events
 
 SETTLED, FRAMES = 4, 8
 """The first frames fill the buffers; the mean interval of the others counts, since single ones may swing around it."""
-
-WORDS_OF_LUTRAM = 16
 
 
 def size_fifos(design: Design) -> Design:
@@ -53,14 +53,31 @@ def _joint_depths(
     }
     depths = {edge.tensor: FRAMES * edge.beats + DEEPEST_IN_LUTRAM for edge in edges}
 
-    def keeps_rate(tensor: str, depth: int) -> bool:
-        result = events.solve(FRAMES, offers=offers, depths={**depths, tensor: depth})
-        return not result.waits and _keeps(result, interval)
+    def keeps_rate(changed: Mapping[str, int]) -> bool:
+        return events.sustains(interval, SETTLED, FRAMES, offers=offers, depths={**depths, **changed})
 
-    for edge in sorted(edges, key=lambda edge: -edge.lanes * edge.type.dtype.bits):
-        tensor = edge.tensor
-        rate = rates[tensor]
-        depths[tensor] = _affordable(_least(lambda depth, t=tensor: keeps_rate(t, depth), depths[tensor], rate))  # type: ignore[misc]
+    def choose(tensors: Sequence[str], enough: bool | None = None) -> bool:
+        """Choose the depths of some edges, one after the other; whether each of them gets the least it may have.
+
+        ``enough`` is that answer, where it is known; several edges are tried at once, since most of them do.
+        """
+        least = {tensor: affordable(rates[tensor]) for tensor in tensors}
+        if enough is None:
+            enough = keeps_rate(least)
+        if enough:
+            depths.update(least)
+        elif len(tensors) == 1:
+            (tensor,) = tensors
+            steps = _steps(least[tensor], depths[tensor])
+            least_step = bisect_left(steps, True, hi=len(steps) - 1, key=lambda depth: keeps_rate({tensor: depth}))
+            depths[tensor] = steps[least_step]
+        else:
+            half = len(tensors) // 2
+            first = choose(tensors[:half])
+            choose(tensors[half:], enough=False if first else None)
+        return enough
+
+    choose([edge.tensor for edge in sorted(edges, key=lambda edge: -edge.lanes * edge.type.dtype.bits)])
     return depths
 
 
@@ -70,36 +87,32 @@ def depths_of(design: Design, edge: Edge, interval: int, schedules: Mapping[str,
     events = Events(part, {node.name: schedules[node.name] for node in part.network.nodes})
     ample = {e.tensor: FRAMES * e.beats for e in part.edges()}
     offers = {e.tensor: np.zeros(FRAMES * e.beats, dtype=np.int64) for e in part.edges() if e.producer is None}
-    seen: dict[int, Prediction] = {}
 
-    def at(depth: int) -> Prediction:
-        if depth not in seen:
-            seen[depth] = events.solve(FRAMES, offers=offers, depths={**ample, edge.tensor: depth})
-        return seen[depth]
+    @cache
+    def at(depth: int) -> tuple[bool, bool]:
+        """Whether the part is live at a depth, and keeps the interval on average."""
+        result = events.solve(FRAMES, offers=offers, depths={**ample, edge.tensor: depth})
+        live = not result.waits
+        return live, live and result.elapsed(SETTLED, FRAMES) <= interval * (FRAMES - SETTLED)
 
     most = ample[edge.tensor]
-    live = _least(lambda depth: not at(depth).waits, most)
-    rate = _least(lambda depth: not at(depth).waits and _keeps(at(depth), interval), most, live)
+    live = _least(lambda depth: at(depth)[0], most)
+    rate = _least(lambda depth: at(depth)[1], most, live)
     return live, rate
 
 
-def _keeps(prediction: Prediction, interval: int) -> bool:
-    """Whether frames follow each other at the interval, on average."""
-    return prediction.elapsed(SETTLED, FRAMES) <= interval * (FRAMES - SETTLED)
-
-
 def _least(good: Callable[[int], bool], most: int, start: int = 1) -> int:
-    """The least depth from ``start`` to ``most`` that is good, where deeper is never worse."""
-    bad, depth = start - 1, start
-    while depth < most and not good(depth):
-        bad, depth = depth, min(2 * depth, most)
-    while depth - bad > 1:
-        middle = (bad + depth) // 2
+    """The least number from ``start`` to ``most`` that is good, where more is never worse and ``most`` is good."""
+    bad, number = start - 1, start
+    while number < most and not good(number):
+        bad, number = number, min(2 * number, most)
+    while number - bad > 1:
+        middle = (bad + number) // 2
         if good(middle):
-            depth = middle
+            number = middle
         else:
             bad = middle
-    return depth
+    return number
 
 
 def _between(design: Design, edge: Edge) -> Design:
@@ -136,10 +149,18 @@ def _part(network: Network, nodes: tuple[Node, ...]) -> Network:
     )
 
 
-def _affordable(rate_depth: int) -> int:
-    """The depth that costs no more: distributed memory comes in 16 words, block RAM in powers of 2."""
-    if rate_depth <= 2:
-        return rate_depth
-    if rate_depth <= DEEPEST_IN_LUTRAM:
-        return -(-(rate_depth - 1) // WORDS_OF_LUTRAM) * WORDS_OF_LUTRAM + 1  # and the output register
-    return 1 << (rate_depth - 1).bit_length()
+def affordable(depth: int) -> int:
+    """The depth that costs no more: memories have a power of two of words, and a few tokens are in a register."""
+    if depth <= 2:
+        return depth
+    if depth <= DEEPEST_IN_LUTRAM:
+        return (1 << (depth - 2).bit_length()) + 1
+    return 1 << (depth - 1).bit_length()
+
+
+def _steps(bad: int, good: int) -> list[int]:
+    """The affordable depths between two."""
+    steps = []
+    while (bad := affordable(bad + 1)) < good:
+        steps.append(bad)
+    return [*steps, good]

@@ -1,0 +1,155 @@
+"""The least solution of the firing law, by its definition: in Python, without cleverness.
+
+A *track* is an engine, a source or a sink with its operations, frame after frame. A *bound* says that operations of a
+track are not before operations of another one. All bounds are lower ones, so there is a least solution; computing each
+operation once its causes are known finds it without iteration, and what never becomes known *is* the deadlock.
+``law.c`` is the same compiled, see ``native_law.py``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(eq=False, repr=False)
+class Bound:
+    """Operations of a track that wait for operations of another one.
+
+    Counted through all frames, the n-th operation of ``at`` fires no earlier than ``delay`` cycles after the
+    (n - ``lag``)-th of ``after``; where n < ``lag`` it waits for nothing.
+
+    Attributes:
+        at: (tokens,) numbers of operations in a frame of the track, ascending.
+        other: the track that is waited for.
+        after: (tokens,) numbers of operations in a frame of the other track.
+        what: is waited for, in words.
+    """
+
+    at: np.ndarray
+    other: Track
+    after: np.ndarray
+    what: str
+    delay: int = 0
+    lag: int = 0
+
+    def __repr__(self) -> str:
+        return f"{len(self.at)} tokens of {self.what}, delay {self.delay}, lag {self.lag}"
+
+
+@dataclass(eq=False, repr=False)
+class Track:
+    """The operations of one engine, source or sink.
+
+    Attributes:
+        name: (node, engine), ("source", tensor) or ("sink", tensor).
+        operations: how many there are in a frame.
+    """
+
+    name: tuple[str, str]
+    operations: int
+    bounds: list[Bound] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"{self.name[0]}.{self.name[1]}: {self.operations} operations, {len(self.bounds)} bounds"
+
+    def causes(self, operation: int) -> Iterator[tuple[Bound, int]]:
+        """What an operation (counted through all frames) waits for: operations of other tracks, likewise counted."""
+        frame, place = divmod(operation, self.operations)
+        for bound in self.bounds:
+            nth, tokens = int(np.searchsorted(bound.at, place)), len(bound.at)
+            if nth < tokens and bound.at[nth] == place and frame * tokens + nth >= bound.lag:
+                before, there = divmod(frame * tokens + nth - bound.lag, tokens)
+                yield bound, before * bound.other.operations + int(bound.after[there])
+
+
+@dataclass(frozen=True)
+class Times:
+    """When the operations of a track fire, as far as they do.
+
+    Attributes:
+        stops: numbers of some operations in a frame, ascending; all others fire in the cycle after the one before.
+        cycles: of the stops, counted through all frames.
+        fired: how many operations of the track there are.
+    """
+
+    track: Track
+    stops: np.ndarray
+    cycles: np.ndarray
+    fired: int
+
+    @property
+    def every(self) -> np.ndarray:
+        """(fired,) int64: the cycle of every operation."""
+        operations, stops = self.track.operations, self.stops
+        if len(stops) == operations:
+            return self.cycles
+        frames = np.arange(-(-len(self.cycles) // max(1, len(stops))))
+        numbers = (frames[:, None] * operations + stops[None, :]).reshape(-1)[: len(self.cycles)]
+        lead = np.concatenate([[0], self.cycles - numbers])  # before its first stop a track is never late
+        return np.repeat(lead, np.diff(numbers, prepend=0, append=self.fired)) + np.arange(self.fired)
+
+
+def stops_of(tracks: Sequence[Track]) -> dict[Track, np.ndarray]:
+    """Numbers of the operations in a frame that wait for another track, or that another one waits for; ascending."""
+    stops = {track: np.zeros(track.operations, dtype=bool) for track in tracks}
+    for track in tracks:
+        for bound in track.bounds:
+            stops[track][bound.at] = True
+            stops[bound.other][bound.after] = True
+    return {track: np.flatnonzero(marked) for track, marked in stops.items()}
+
+
+def solutions(
+    tracks: Sequence[Track], frames: int, known: Mapping[Track, np.ndarray], ready: Mapping[Track, np.ndarray]
+) -> Iterator[dict[Track, Times]]:
+    """The least solutions for one frame of operations, for two, ... and for ``frames``: every operation that fires.
+
+    What fires in a frame depends on no later one, so each solution begins with the one before.
+
+    Args:
+        tracks: every one that a bound names among them.
+        known: cycles of the sources' operations in all frames; they may end early.
+        ready: per sink, the cycles in which it is ready; after the end, and where there is no trace, it always is.
+    """
+    found = {track: known[track].tolist() if track in known else [] for track in tracks}
+    for solved in range(1, frames + 1):
+        advance_all([track for track in tracks if track not in known], solved, found, ready)
+        yield {
+            track: Times(track, np.arange(track.operations), np.array(cycles, dtype=np.int64), len(cycles))
+            for track, cycles in found.items()
+        }
+
+
+def advance_all(
+    tracks: Sequence[Track], frames: int, found: Mapping[Track, list[int]], ready: Mapping[Track, np.ndarray]
+) -> None:
+    """Add to what is found of each track every operation of so many frames whose causes are known or become known."""
+    asleep: dict[Track, list[Track]] = {}
+    queue = deque(tracks)
+    while queue:
+        track = queue.popleft()
+        before = len(found[track])
+        blocker = _advance(track, frames, found, ready.get(track, np.ones(0)))
+        if blocker is not None:
+            asleep.setdefault(blocker, []).append(track)
+        if len(found[track]) > before:
+            queue.extend(asleep.pop(track, ()))
+
+
+def _advance(track: Track, frames: int, found: Mapping[Track, list[int]], ready: np.ndarray) -> Track | None:
+    """Find as many operations of one track as possible; the track that is waited for, or None when all are known."""
+    cycles = found[track]
+    for operation in range(len(cycles), frames * track.operations):
+        t = cycles[-1] + 1 if cycles else 0
+        for bound, cause in track.causes(operation):
+            if cause >= len(found[bound.other]):
+                return bound.other
+            t = max(t, found[bound.other][cause] + bound.delay)
+        while t < len(ready) and not ready[t]:
+            t += 1
+        cycles.append(t)
+    return None
