@@ -20,6 +20,9 @@ from onnx_hw.ops.window import Window
 from onnx_hw.quantize.stream_layout import Layout, default_layout, image_layout, near_layout
 from onnx_hw.quantize.values import Function, Integers, Pending, QuantizedConstant, Real, fractions
 
+LONGEST_RISE = 1 << 20
+"""Arguments for which it is checked that a function rises."""
+
 Hardware = Integers | Real | Function
 T = TypeVar("T", bound=Hardware)
 
@@ -165,9 +168,23 @@ class Builder:
         return unique
 
     def data(self, node: Node, k: int = 0) -> Integers | Real:
-        """An input of a node that only moves or compares elements."""
+        """An input as integers or real numbers."""
         value = self.values.get(node.inputs[k])
         return value if isinstance(value, Integers) else self.real(node, k)
+
+    def elements(self, node: Node, k: int = 0) -> Hardware:
+        """An input of a node that only moves elements."""
+        value = self.values.get(node.inputs[k])
+        return value if isinstance(value, Function) else self.data(node, k)
+
+    def rising(self, node: Node, k: int = 0) -> Hardware:
+        """An input of a node that looks for the greatest element, which must be that of the greatest integer."""
+        value = self.elements(node, k)
+        if isinstance(value, Function):
+            first, last = self.settled(value).range
+            if last - first >= LONGEST_RISE or (np.diff(value.numbers(np.arange(first, last + 1)[None, :])) < 0).any():
+                self.real(node, k)  # raises
+        return value
 
     def integer_type(self, value: Hardware) -> Int:
         """The type of the integers on the stream."""
@@ -229,6 +246,8 @@ class Builder:
                 "fill-value", f"the integer {fill}, which stands for the new elements, is not a {tensor.dtype!r}"
             )
         new = replace(value, shape=shape, where=layout.where)
+        if isinstance(new, Function) and len(new.numbers(np.array([[tensor.range[0]]]))) > 1:
+            self.real(node)  # raises: a function per channel stays where it is
         if isinstance(new, Real):
             slope, offset = (_per_new_channel(v, source, layout.shape[2], node) for v in (new.slope, new.offset))
             new = replace(new, slope=slope, offset=offset)

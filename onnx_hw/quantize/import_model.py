@@ -24,6 +24,7 @@ from onnx_hw.quantize.lower import LOWERINGS
 from onnx_hw.quantize.lower.registry import Lowering
 from onnx_hw.quantize.rehearsal import Rehearsal
 from onnx_hw.quantize.scale_on_host import ScaleOnHost
+from onnx_hw.quantize.take_apart_integer_operators import take_apart_integer_operators
 from onnx_hw.quantize.values import Integers, NotFinite, Real
 
 MULTIPLIES = frozenset(
@@ -33,32 +34,17 @@ MULTIPLIES = frozenset(
 """Operators that must not be left to the host."""
 
 
-QDQ_VERSION = 21
-"""Opset since which QuantizeLinear knows 16 bits."""
-
-
 def import_model(model: Model) -> Network:
     """The network of a model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
 
     Raises:
         UserError: every obstacle, with the nodes' own names.
     """
-    model = fold(infer(_without_domain(model)), keep=lambda node: node.op_type == "DequantizeLinear")
+    model = fold(infer(take_apart_integer_operators(model)), keep=lambda node: node.op_type == "DequantizeLinear")
     walk = _Walk(model.graph)
     for node in model.graph.nodes:
         walk.visit(node)
     return walk.finish(model)
-
-
-def _without_domain(model: Model) -> Model:
-    """QuantizeLinear and DequantizeLinear of onnxruntime's own domain, for 16 bits before ONNX had them, as ONNX's."""
-    nodes = tuple(
-        replace(node, domain="", version=QDQ_VERSION)
-        if node.domain == "com.microsoft" and node.op_type in ("QuantizeLinear", "DequantizeLinear")
-        else node
-        for node in model.graph.nodes
-    )
-    return replace(model, graph=replace(model.graph, nodes=nodes))
 
 
 class _Walk:

@@ -14,6 +14,7 @@ import numpy as np
 from onnx_hw.onnx.model import Model, Node, Value
 from onnx_hw.quantize.calibrate import Range
 from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
+from onnx_hw.quantize.take_apart_integer_operators import INTEGER_OPERATORS
 
 PRODUCTS = {"Conv": 0, "MatMul": -1, "Gemm": -1}
 """Operators with weights at input 1, and the axis of their output channels (of a Gemm without transB)."""
@@ -24,7 +25,10 @@ VERSION = 13
 
 def is_quantized(model: Model) -> bool:
     """Whether the model brings its own integers."""
-    return any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in model.graph.nodes)
+    return any(
+        node.op_type in ("QuantizeLinear", "DequantizeLinear") or (node.domain, node.op_type) in INTEGER_OPERATORS
+        for node in model.graph.nodes
+    )
 
 
 def insert_quantization(model: Model, ranges: Mapping[str, Range]) -> Model:

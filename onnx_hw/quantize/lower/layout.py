@@ -27,7 +27,7 @@ def reshape(builder: Builder, node: Node) -> None:
 
 
 def _data(builder: Builder, node: Node) -> Hardware:
-    return builder.values.get(node.inputs[0]) or builder.data(node)  # which says why there is none
+    return builder.elements(node)
 
 
 def _check_dropout(builder: Builder, node: Node) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
-from onnx_hw.quantize.builder import Builder, Obstacle, Padded
+from onnx_hw.quantize.builder import Builder, Obstacle, Padded, T
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import Integers, QuantizedConstant, Real
 
@@ -25,7 +25,7 @@ def move(builder: Builder, node: Node) -> None:
     if node.inputs[0] in builder.constants:
         _move_constant(builder, node)
         return
-    value = builder.data(node)
+    value = builder.elements(node)
     numbers = np.arange(value.where.size).reshape(value.shape)
     for name, origin in zip(node.outputs, _run(builder, node, numbers), strict=True):
         if name:
@@ -116,7 +116,7 @@ def _run(builder: Builder, node: Node, numbers: np.ndarray, omitted: int | None 
     return [np.asarray(result) for result in compute(node, arguments)]
 
 
-def _placed(builder: Builder, node: Node, value: Integers | Real, origin: np.ndarray, fill: int) -> Integers | Real:
+def _placed(builder: Builder, node: Node, value: T, origin: np.ndarray, fill: int) -> T:
     """A value made of another's elements; nothing happens in hardware if each of them is there once."""
     flat, shape = origin.reshape(-1).astype(np.int64), origin.shape
     if flat.size == value.where.size and (np.bincount(flat[flat >= 0], minlength=flat.size) == 1).all():

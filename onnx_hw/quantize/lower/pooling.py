@@ -22,7 +22,7 @@ def max_pool(builder: Builder, node: Node) -> None:
     """without indices"""
     if len(node.outputs) > 1 and node.outputs[1]:
         raise Obstacle("maxpool-indices", "the indices of a MaxPool are not built: only its first output is")
-    value, tensor = builder.image(builder.data(node), node)
+    value, tensor = builder.image(builder.rising(node), node)
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
     kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])

@@ -67,7 +67,7 @@ def _mean_or_sum(builder: Builder, node: Node, axes: tuple[int, ...], *, mean: b
 
 
 def _maximum(builder: Builder, node: Node, axes: tuple[int, ...]) -> None:
-    value, tensor = _pixels(builder, node, builder.data(node), axes)
+    value, tensor = _pixels(builder, node, builder.rising(node), axes)
     stream = builder.add(node.label, Reduce(tensor, "max"), [value.tensor], node, output=node.outputs[0])
     if value.tensor in builder.quantization:
         builder.quantization[stream] = builder.quantization[value.tensor]
