@@ -40,7 +40,7 @@ from onnx_hw.quantize.calibrate import synthetic_frames
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.insert_quantization import insert_quantization, is_quantized
 from onnx_hw.report import fill, report
-from onnx_hw.route import RouteResult, pack, route
+from onnx_hw.route import BITSTREAM, RouteResult, pack, route
 from onnx_hw.simulate import Proof
 from onnx_hw.synthesize import SynthesisResult, synthesize
 from onnx_hw_boards.board import Board
@@ -250,8 +250,9 @@ class Work:
 
     def pack(self, running: Running) -> None:
         place = self.folder.path / f"{self.model.name}.bit"
-        shutil.copyfile(pack(self.folder, self.routed), place)
-        running.cached = self.routed.made.cached
+        made = pack(self.folder, self.routed)
+        shutil.copyfile(made.folder / BITSTREAM, place)
+        running.cached = made.cached
         running.fact = f"{place.name}, {place.stat().st_size:,} bytes"
         self.facts = replace(self.facts, files={**self.facts.files, "bitstream": place.name})
 

@@ -14,7 +14,7 @@ from onnx_hw_boards.board import Board
 from onnx_hw_sim import tools
 from onnx_hw_sim.tools import Tool
 
-__all__ = ["RouteResult", "Utilisation", "pack", "route"]
+__all__ = ["BITSTREAM", "RouteResult", "Utilisation", "pack", "route"]
 
 STAGE = "route"
 _CONSTRAINTS = "pins.lpf"
@@ -115,8 +115,8 @@ def route(
     )
 
 
-def pack(build: BuildFolder, routed: RouteResult, *, ecppack: Tool | None = None) -> Path:
-    """Write the bitstream; the same design gives the same bytes.
+def pack(build: BuildFolder, routed: RouteResult, *, ecppack: Tool | None = None) -> Made:
+    """Write the bitstream, the file ``BITSTREAM``; the same design gives the same bytes.
 
     Raises:
         ToolMissing, ToolFailed: ecppack.
@@ -130,7 +130,7 @@ def pack(build: BuildFolder, routed: RouteResult, *, ecppack: Tool | None = None
         tools.run(ecppack, arguments, cwd=build.path, log=folder / "ecppack.log")
 
     inputs = {"configuration": routed.made.files[routed.configuration.name], "ecppack": ecppack.version}
-    return build.stage("bitstream", inputs, make).folder / BITSTREAM
+    return build.stage("bitstream", inputs, make)
 
 
 def _ends_of_critical_path(report: Mapping[str, Any], clock: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw.board import find_board, pin_constraints
 from onnx_hw.build_folder import opened
-from onnx_hw.route import RouteResult, pack, route
+from onnx_hw.route import BITSTREAM, RouteResult, pack, route
 from onnx_hw.synthesize import SynthesisResult, synthesize
 from onnx_hw_boards.device import Budget
 from onnx_hw_boards.pins import PadStream
@@ -65,7 +65,7 @@ def build(out: Path, *, constants: range = range(100), seed: int = 1, clock_mhz:
         synthesis = synthesize(folder, netlist(constants), "ecp5")
         constraints = pin_constraints(BOARD, STREAMS, clock_mhz)
         routed = route(folder, synthesis, BOARD, constraints, clock_mhz, seed=seed)
-        return Built(synthesis, routed, pack(folder, routed))
+        return Built(synthesis, routed, pack(folder, routed).folder / BITSTREAM)
 
 
 @pytest.fixture(scope="module")
