@@ -14,6 +14,7 @@ from networks import alone, assert_proven, prove
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.ops.concat import CHANNELS, Concat
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
@@ -287,3 +288,12 @@ def products(draw: st.DrawFn) -> tuple[Multiply, Folding]:
     offset = st.one_of(st.just(0), st.integers(-300, 300))
     operator = Multiply(a, replace(b, high=b.range[1] // 2), (draw(offset), draw(offset)))
     return operator, draw(even_foldings(a.channels))
+
+
+@st.composite
+def argmaxes(draw: st.DrawFn) -> tuple[ArgMax, Folding]:
+    """Over types so narrow that there are ties, and over others."""
+    operand = draw(tensors(12))
+    dtype = draw(st.one_of(st.builds(Int, st.integers(1, 2), st.booleans()), types))
+    operator = ArgMax(replace(operand, dtype=dtype), draw(st.booleans()), draw(st.booleans()))
+    return operator, Folding(draw(lanes(operand.channels)), 1)

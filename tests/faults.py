@@ -14,6 +14,7 @@ from networks import alone, prove
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
@@ -47,6 +48,7 @@ CASES = {
     "fork": Case(Fork(IMAGE), Folding(2, 2), depth=2),
     "add": Case(Add(IMAGE, IMAGE, (7, -3)), Folding(2, 2), depth=2),
     "multiply": Case(Multiply(IMAGE, IMAGE, (7, -128)), Folding(2, 2), depth=2),
+    "argmax": Case(ArgMax(Tensor((2, 3, 7), Int(4))), Folding(5, 1), depth=2, seed=2),
     "concat": Case(Concat(THREE, 2), Folding(2, 2), depth=2, seed=2),
 }
 EVERY = tuple(CASES)
@@ -58,7 +60,8 @@ CASES |= {  # an operation reads what was written one cycle before and is overwr
 BUFFERS = ("window", "pool", "depthwise", "gearbox")
 SLIDING = ("window", "pool", "depthwise")
 NARROW = ("narrow window", "narrow pool", "narrow depthwise")
-ACCUMULATORS = ("pool", "depthwise", "reduce", "matmul")
+ACCUMULATORS = ("pool", "depthwise", "reduce", "matmul", "argmax")
+ONE_LANE = ("argmax",)
 
 
 @dataclass(frozen=True)

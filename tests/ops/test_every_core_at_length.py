@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from drawn import (
     Case,
     FoldedOperator,
+    argmaxes,
     cases,
     concats,
     depthwise,
@@ -34,6 +35,7 @@ CORES = [
     sums(),
     concats(),
     products(),
+    argmaxes(),
 ]
 
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from amaranth.hdl import Const
 
 from faults import CASES, NARROW, SLIDING, Fault, each_in_its_cores, prove_case
-from onnx_hw_rtl import add, concat, depthwise, engine, gearbox, matmul, multiply, reduce, requantize, sliding
+from onnx_hw_rtl import add, argmax, concat, depthwise, engine, gearbox, matmul, multiply, reduce, requantize, sliding
 
 # ---- shared buffers -----------------------------------------------------------------------------------------------
 
@@ -204,6 +205,39 @@ def multiplies_with(**changes: Callable[[Any], Any]) -> Callable[[pytest.MonkeyP
     return apply
 
 
+def seeks_with(**changes: bool) -> Callable[[pytest.MonkeyPatch], None]:
+    """Another extreme, or another one of equal elements."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = argmax.ArgMax.__init__
+        patch.setattr(argmax.ArgMax, "__init__", lambda self, **named: original(self, **named | changes))
+
+    return apply
+
+
+def unused_lanes_may_win(patch: pytest.MonkeyPatch) -> None:
+    """The tree believes that the last beat is full."""
+    original = argmax.ArgMax._best_of_beat
+
+    def best(self: Any, *arguments: Any) -> Any:
+        channels, self.channels = self.channels, self.chunks * self.lanes
+        found = original(self, *arguments)
+        self.channels = channels
+        return found
+
+    patch.setattr(argmax.ArgMax, "_best_of_beat", best)
+
+
+def lanes_are_misnumbered(patch: pytest.MonkeyPatch) -> None:
+    """Two neighbours have each other's number."""
+    original = argmax.Candidate
+    patch.setattr(
+        argmax,
+        "Candidate",
+        lambda first, key, lane: original(first, key, Const(first ^ 1) if isinstance(lane, Const) else lane),
+    )
+
+
 # ---- the list -----------------------------------------------------------------------------------------------------
 
 
@@ -233,6 +267,10 @@ FAULTS = [
         "a factor is a bit too narrow", multiplies_with(factors=lambda f: (f[0], (f[1][0] - 1, True))), ("multiply",)
     ),
     Fault("a sign is lost", multiplies_with(factors=lambda f: (f[0], (f[1][0], False))), ("multiply",)),
+    Fault("ties go to the last", seeks_with(last=True), ("argmax",)),
+    Fault("the least is sought", seeks_with(largest=False), ("argmax",)),
+    Fault("an unused lane may win", unused_lanes_may_win, ("argmax",)),
+    Fault("lanes are misnumbered", lanes_are_misnumbered, ("argmax",)),
     Fault("operands are extended with the wrong sign", joins_with(a_sign_is_lost), ("concat",)),
     Fault("a beat is taken from the next operand", joins_with(a_beat_comes_from_the_neighbour), ("concat",)),
     Fault("the payload is not that of the token", takes_the_payload_of_another, ("concat",)),

@@ -18,6 +18,7 @@ from amaranth.back import rtlil
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
@@ -45,6 +46,7 @@ CORES = {
     "fork": (Fork(IMAGE, 3), Folding(4, 4)),
     "add": (Add(IMAGE, IMAGE), Folding(4, 4)),
     "multiply": (Multiply(IMAGE, IMAGE), Folding(4, 4)),
+    "argmax": (ArgMax(IMAGE), Folding(4, 1)),
     "concat": (Concat((IMAGE, IMAGE, IMAGE), 2), Folding(3, 3)),
 }
 DEPTHS = {"register": 1, "lutram": 9, "block_ram": 50}

@@ -1,0 +1,84 @@
+"""ArgMax: which channel of a pixel holds the greatest element, or the least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
+from onnx_hw.ops.schedule import Engine, Loops, Schedule
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+
+@dataclass(frozen=True, repr=False)
+class ArgMax(Operator):
+    """Index of the extreme channel of every pixel; the result has one channel.
+
+    Attributes:
+        operand: the image.
+        largest: whether the greatest element is looked for, or the least one.
+        last: whether of equal ones the last counts, or the first.
+    """
+
+    operand: Tensor
+    largest: bool = True
+    last: bool = False
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def results(self) -> tuple[Tensor, ...]:
+        most = self.operand.channels - 1
+        return (Tensor((*self.operand.shape[:2], 1), Int.holding(0, most), 0, most),)
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        """numpy finds the first one; the last one is the first from behind."""
+        (image,) = arrays
+        find = np.argmax if self.largest else np.argmin
+        if self.last:
+            return (self.operand.channels - 1 - find(image[..., ::-1], axis=3, keepdims=True),)
+        return (find(image, axis=3, keepdims=True),)
+
+    def cycles(self, folding: Folding) -> int:
+        return self.operand.beats(folding.in_lanes)
+
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+        for folding in same_lanes(self.operand, interval, in_lanes):
+            yield Folding(folding.in_lanes, 1)
+
+    def latency(self, folding: Folding) -> int:
+        """Levels of the tree over a beat, the best of the pixel, its index."""
+        return (folding.in_lanes - 1).bit_length() + 2
+
+    def schedule(self, folding: Folding) -> Schedule:
+        nest = Loops(pixel=self.operand.pixels, chunk=-(-self.operand.channels // folding.in_lanes))
+        pushes = {"o": nest.where(nest.last("chunk"))}
+        return Schedule((Engine("argmax", nest.operations, self.latency(folding), {"i": nest.all()}, pushes),))
+
+    def resources(self, folding: Folding) -> Resources:
+        """A lane compares and selects once, in the tree or with the best of the pixel; fitted to what yosys makes."""
+        index = self.results()[0].dtype.bits
+        return Resources(lut=5 + 4 * index + folding.in_lanes * (5 * self.operand.dtype.bits // 3 + 5))
+
+    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+        from onnx_hw_rtl.argmax import ArgMax as Circuit
+
+        return Circuit(
+            channels=self.operand.channels,
+            bits=self.operand.dtype.bits,
+            signed=self.operand.dtype.signed,
+            lanes=folding.in_lanes,
+            largest=self.largest,
+            last=self.last,
+            depth=depths["o"],
+        )
+
+    def __repr__(self) -> str:
+        return f"Arg{'Max' if self.largest else 'Min'}{' last' if self.last else ''}"

@@ -1,0 +1,113 @@
+"""ArgMax: the circuit against golden and against the firing law."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drawn import Case, argmaxes, cases, few, many
+from networks import Bench, alone, assert_proven, no_stall
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.argmax import ArgMax
+from onnx_hw.ops.operator import Folding
+from operator_facts import assert_facts, assert_foldings_keep_up
+
+EVERY_KIND = list(product([True, False], [True, False]))  # (largest, last)
+NARROW = [Int(1), Int(1, False), Int(2)]  # of which most elements are equal
+
+
+@few
+@given(cases(argmaxes()))
+def test_any_argmax(case: Case) -> None:
+    case.check()
+
+
+@pytest.mark.parametrize(("largest", "last"), EVERY_KIND)
+@pytest.mark.parametrize("lanes", range(1, 8))
+def test_every_folding(lanes: int, largest: bool, last: bool) -> None:
+    operator = ArgMax(Tensor((2, 3, 7), Int(2)), largest, last)
+    Case(operator, Folding(lanes, 1), seed=lanes).check()
+
+
+@pytest.mark.parametrize(("largest", "last"), EVERY_KIND)
+@pytest.mark.parametrize(("channels", "lanes"), [(1, 1), (1, 2), (3, 5), (3, 7), (16, 5), (17, 16), (17, 9)])
+def test_ragged_cuts(channels: int, lanes: int, largest: bool, last: bool) -> None:
+    """The lanes beyond hold the type's extremes."""
+    for dtype in (Int(1), Int(8, False)):
+        Case(ArgMax(Tensor((3, 3, channels), dtype), largest, last), Folding(lanes, 1), seed=channels).check()
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 4])
+@pytest.mark.parametrize(("largest", "last"), EVERY_KIND)
+def test_every_place_of_two_equal_ones(lanes: int, largest: bool, last: bool) -> None:
+    """A pixel for every two of seven channels: in one beat or in two, or both the same."""
+    pixels = np.zeros((1, 7, 7, 7), dtype=np.int64)
+    for one, other in product(range(7), range(7)):
+        pixels[0, one, other, [one, other]] = 1 if largest else -1
+    operator = ArgMax(Tensor((7, 7, 7), Int(3)), largest, last)
+    expected = np.fromfunction(np.maximum if last else np.minimum, (7, 7))
+    assert np.array_equal(operator.golden(pixels)[0][0, :, :, 0], expected)
+    design = alone(operator, (lanes, 1), 4)
+    assert_proven(Bench(design).prove(no_stall(design, 1), frames=1, inputs={"i": pixels}))
+
+
+@pytest.mark.parametrize(("largest", "last"), EVERY_KIND)
+@pytest.mark.parametrize("dtype", [Int(1), Int(1, False), Int(8), Int(8, False), Int(24), Int(40, False)])
+def test_extremes_of_every_type(dtype: Int, largest: bool, last: bool) -> None:
+    for seed in range(2):
+        Case(ArgMax(Tensor((2, 2, 10), dtype), largest, last), Folding(4, 1), seed=seed).check()
+
+
+@many
+@given(argmaxes(), st.integers(0, 99))
+def test_golden_is_the_definition(drawn: tuple[ArgMax, Folding], seed: int) -> None:
+    operator, _ = drawn
+    low, high = operator.operand.range
+    image = np.random.default_rng(seed).integers(low, high + 1, (2, *operator.operand.shape))
+    made = operator.golden(image)[0]
+    assert made.shape == (2, *operator.operand.shape[:2], 1)
+    for frame, row, column in np.ndindex(made.shape[:3]):
+        elements = image[frame, row, column].tolist()
+        best = max(elements) if operator.largest else min(elements)
+        equal = [k for k, element in enumerate(elements) if element == best]
+        assert made[frame, row, column, 0] == equal[-1 if operator.last else 0]
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 10, 256, 257, 1000])
+def test_the_result_holds_every_index(channels: int) -> None:
+    (result,) = ArgMax(Tensor((2, 3, channels), Int(8))).results()
+    assert result.shape == (2, 3, 1)
+    assert result.range == (0, channels - 1)
+    assert result.dtype == Int(max(1, (channels - 1).bit_length()), False)
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 10])
+def test_full_rate(lanes: int) -> None:
+    operator = ArgMax(Tensor((3, 4, 10), Int(8)))
+    depth = 2 + operator.latency(Folding(lanes, 1))
+    run = Case(operator, Folding(lanes, 1), depth=depth, stalls=False, frames=4).check()
+    assert run.interval_cycles == 3 * 4 * -(-10 // lanes)
+
+
+@many
+@given(argmaxes())
+def test_facts(drawn: tuple[ArgMax, Folding]) -> None:
+    assert_facts(*drawn)
+
+
+def test_foldings_keep_up() -> None:
+    operator = ArgMax(Tensor((3, 4, 10), Int(8)))
+    assert_foldings_keep_up(operator)
+    assert list(operator.foldings(24, 7)) == [Folding(7, 1)]
+    assert list(operator.foldings(24, 3)) == list(operator.foldings(24)) == [Folding(5, 1)]
+    assert "the lanes out must be 1..1" in operator.illegal(Folding(5, 5))
+
+
+def test_is_told_by_its_kind() -> None:
+    operand = Tensor((1, 1, 4), Int(8))
+    assert [repr(ArgMax(operand, *kind)) for kind in EVERY_KIND] == ["ArgMax last", "ArgMax", "ArgMin last", "ArgMin"]
