@@ -63,8 +63,8 @@ def to_rtlil(top: Component, platform: object = None) -> str:
     counters of the FIFOs), so here such a read is declared to give anything; the simulated circuit is built from this
     text too, and would differ from golden if one of them mattered.
 
-    Amaranth calls the third element of ``payload`` ``payload[2]``. When yosys reads a netlist back from ABC it takes that
-    for bit 2 of ``payload``, and then two flip-flops drive one wire. Here elements are called ``payload.2``.
+    Amaranth calls the third element of ``payload`` ``payload[2]``. Reading a netlist back from ABC, yosys takes it for
+    bit 2 of ``payload``, and then two flip-flops drive one wire. Here elements are called ``payload.2``.
     """
     from amaranth.back import rtlil
 

@@ -211,7 +211,7 @@ def requantizers(draw: st.DrawFn) -> tuple[Requantize, Folding]:
     offsets = st.fractions(-9, 9, max_denominator=64)
     several = {"min_size": count, "max_size": count}
     kind = draw(st.sampled_from([Requantize, ByArithmetic, ByTable, ByThresholds]))
-    return kind(
+    operator = kind(
         operand,
         tuple(draw(st.lists(scales, **several))),
         tuple(draw(st.lists(offsets, **several))),
@@ -219,7 +219,9 @@ def requantizers(draw: st.DrawFn) -> tuple[Requantize, Folding]:
         high,
         draw(st.integers(dtype.min, dtype.max)),
         dtype,
-    ), draw(even_foldings(operand.channels))
+    )
+    steps = 1 if kind in (ByTable, ByThresholds) else draw(st.integers(1, operator.most_steps))
+    return operator, replace(draw(even_foldings(operand.channels)), steps=steps)
 
 
 class ByArithmetic(Requantize):

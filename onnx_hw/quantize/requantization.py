@@ -17,10 +17,11 @@ Requantizer = MultiplyAddShift | Table | Thresholds
 LARGEST_TABLE = 1 << 16
 """Entries, of all channels together, of the largest table considered: 28 block RAMs of bytes."""
 
-SHALLOW, BITS_IN_LOGIC = 64, 4608
+BITS_IN_LOGIC = 4608
+"""A memory of at most so many bits is made of look-up tables."""
+
 BLOCK_RAMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
-"""Memories of so many words are made of look-up tables without more ado, and those of so many bits; then (words, bits)
-of a block RAM."""
+"""(words, bits) of a block RAM."""
 
 LUTS_PER_BLOCK_RAM = 402
 """A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 208 block RAMs."""
@@ -107,7 +108,7 @@ def costs(circuit: Requantizer, channels: int, steps: int = 1) -> Costs:
         case Thresholds():
             # every comparison has a memory of its own, twice as deep as the one before
             memories = (_memory(rows << step, bits) for step in range(circuit.depth))
-            return sum(memories, Costs((circuit.depth + 2) * bits))
+            return sum(memories, start=Costs((circuit.depth + 2) * bits))
 
 
 def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> Costs:
@@ -122,9 +123,7 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> Costs:
 
 
 def _memory(words: int, width: int) -> Costs:
-    """A read-only memory: look-up tables of 16 bits while it is small, with those that choose among them if many."""
-    if words <= SHALLOW:
-        return Costs(-(-words // 16) * width)
-    if words * width <= BITS_IN_LOGIC:
-        return Costs(words * width // 12)
-    return Costs(0, min(-(-words // depth) * -(-width // bits) for depth, bits in BLOCK_RAMS))
+    """A read-only memory; a table holds 16 bits, but beyond 64 words there are others that choose among them."""
+    if words * width > BITS_IN_LOGIC:
+        return Costs(0, min(-(-words // depth) * -(-width // bits) for depth, bits in BLOCK_RAMS))
+    return Costs(-(-words // 16) * width if words <= 64 else words * width // 12)

@@ -9,7 +9,7 @@ Two bits code a digit: 0, 1, 2 are themselves, and 3 is −1. The row of −1 is
 is missing is added as the carry of an adder: there are as many adders as rows.
 
 What leaves the sum below is kept only as far down as some addend has a bit; nothing below can change the result. The
-addend comes from the memory a slice per step, beside the digits, and is complete when the last sum is.
+addend comes out of the memory beside the digits, a slice per step, and is complete when the last sum is.
 """
 
 from __future__ import annotations
@@ -79,26 +79,28 @@ class MultiplyAddShift:
         """From the last step to the result: constants, rows, their sum over the digits and the steps, addend, clamp."""
         return 5 + (self.rows - 1).bit_length() + (self.steps > 1) + (self.tie_bit is not None) + 1
 
-    @cached_property
-    def dropped(self) -> int:
-        """Bits at the bottom of the sum that no addend and no correction has."""
-        if self.steps == 1:
-            return 0  # the carry of the lowest row comes with the addend
-        places = [(c & -c).bit_length() - 1 for c in map(int, self.addends) if c]
-        if self.tie_bit is not None:
-            places.append(self.tie_bit)
-        return min([*places, self.shift, self.shifted])
-
     @property
     def shifted(self) -> int:
         """Bits by which all steps together shift the sum."""
         return 2 * self.rows * (self.steps - 1)
 
     @cached_property
+    def zeros(self) -> int:
+        """Bits at the bottom that no addend has."""
+        return min(((c & -c).bit_length() - 1 for c in map(int, self.addends) if c), default=0)
+
+    @property
+    def dropped(self) -> int:
+        """Bits at the bottom of the sum that neither an addend nor the correction can change."""
+        if self.steps == 1:
+            return 0  # the carry of the lowest row comes with the addend
+        return min(self.zeros, self.shift if self.tie_bit is None else self.tie_bit, self.shifted)
+
+    @cached_property
     def slice_bits(self) -> int:
         """Bits of the addend that come with a step."""
-        widest = max((c if c >= 0 else ~c).bit_length() for c in map(int, self.addends)) + 1
-        return -(-(widest - self.dropped) // self.steps)
+        widest = 1 + max((c if c >= 0 else ~c).bit_length() for c in map(int, self.addends))
+        return -(-(widest - self.zeros) // self.steps)
 
     def lane(self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int]) -> Value:
         bits = 2 * self.rows
@@ -115,7 +117,7 @@ class MultiplyAddShift:
         levels = (self.rows - 1).bit_length()
         part = delayed(m, word[bits:], levels + 1, f"{name}_addend")
         if self.steps == 1:
-            total = _sum(m, f"{name}_total", self.total, total, part.as_signed(), carry)
+            total = _sum(m, f"{name}_total", self.total, total, self._addend(part), carry)
         else:
             there = delayed(m, turn.fired, 3 + levels, f"{name}_there")
             first = delayed(m, turn.taken, 3 + levels, f"{name}_first")
@@ -130,7 +132,7 @@ class MultiplyAddShift:
                     addend.eq(Cat(addend, part)[self.slice_bits :]),
                 ]
             shape = Shape(self.total.width - self.dropped, True)
-            total = _sum(m, f"{name}_total", shape, Cat(left, sum_).as_signed(), addend.as_signed(), Const(0, 1))
+            total = _sum(m, f"{name}_total", shape, Cat(left, sum_).as_signed(), self._addend(addend), Const(0, 1))
         shift = self.shift - self.dropped
         if self.tie_bit is not None:
             ties = total[shift] == self.tie_parity
@@ -138,6 +140,10 @@ class MultiplyAddShift:
             m.d.sync += corrected.eq(total - (ties << (self.tie_bit - self.dropped)))
             total = corrected
         return clamp(m, name, total >> shift, self.low, self.high)
+
+    def _addend(self, stored: Value) -> Value:
+        """With the zeros that the memory leaves out."""
+        return Cat(Const(0, self.zeros - self.dropped), stored).as_signed()
 
     def _product(self, m: Module, name: str, x: Value, digits: Value) -> tuple[Value, Value]:
         """x times the digits of a step, without the carry that is given beside it."""
@@ -170,7 +176,7 @@ class MultiplyAddShift:
         words = []
         for channel in channels:
             digits = codes(int(_of(self.multipliers, channel)), self.rows * self.steps)
-            addend = int(_of(self.addends, channel)) >> self.dropped
+            addend = int(_of(self.addends, channel)) >> self.zeros
             for step in range(self.steps):
                 word = sum(code << 2 * j for j, code in enumerate(digits[step * self.rows :][: self.rows]))
                 words.append(word | (addend >> each * step & (1 << each) - 1) << bits)

@@ -50,17 +50,57 @@ def test_every_argument(kind: type[Requantize], scale: Fraction, signed: bool) -
     assert run.outputs["node.o"].reshape(-1).tolist() == expected
 
 
-def test_accumulators_wider_than_a_multiplier() -> None:
-    operand = Tensor((4, 4, 5), Int(24))
-    scales = tuple(Fraction(k, 2**27 + 1) for k in (13, 100, 1000, 37, 1))
-    case = Case(Requantize(operand, scales, OFFSETS, -128, 127, -3, Int(8)), Folding(2, 2))
-    case.check()
+WIDE = tuple(Fraction(k, 2**27 + 1) for k in (13, 100, 1000, 37, 1))
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 5])
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 6, 7, 13, 14])
+def test_wide_accumulators_in_any_number_of_steps(steps: int, lanes: int) -> None:
+    """With 14 digits, some numbers of steps leave digits over."""
+    operator = ByArithmetic(Tensor((4, 4, 5), Int(24)), WIDE, OFFSETS, -128, 127, -3, Int(8))
+    assert operator.most_steps == 14
+    Case(operator, Folding(lanes, lanes, steps)).check()
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+@pytest.mark.parametrize("scale", [Fraction(3, 2**9), Fraction(1, 36), Fraction(5, 2**9), Fraction(0)])
+def test_ties_in_any_number_of_steps(steps: int, scale: Fraction) -> None:
+    operator = ByArithmetic(Tensor((8, 8, 2), Int(13)), (scale,), (Fraction(1, 2),), -100, 127, -3, Int(8))
+    Case(operator, Folding(2, 2, min(steps, operator.most_steps))).check()
 
 
 def test_full_rate() -> None:
     operator = requantize(Requantize, Tensor((3, 4, 5), Int(9)), SCALES)
     run = Case(operator, Folding(3, 3), depth=17, stalls=False, frames=4).check()
     assert run.interval_cycles == 3 * 4 * 2
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+def test_a_beat_takes_its_steps_and_no_more(steps: int) -> None:
+    operator = requantize(ByArithmetic, Tensor((3, 4, 5), Int(9)), SCALES)
+    run = Case(operator, Folding(3, 3, steps), depth=9, stalls=False, frames=4).check()
+    assert run.interval_cycles == 3 * 4 * 2 * steps
+
+
+def test_steps_are_one_per_digit_at_most() -> None:
+    operator = requantize(ByArithmetic, Tensor((3, 4, 5), Int(9)), SCALES)
+    most = operator.most_steps
+    assert operator.illegal(Folding(1, 1, most)) == ""
+    for steps in (0, most + 1):
+        assert operator.illegal(Folding(1, 1, steps)) == f"the steps must be 1..{most} here"
+    on_no_line = Staircase(Tensor((1, 1, 1), Int(8)), Steps(-128, 127, 0, 3, np.array([[-9, -8, 90]])), Int(2, False))
+    assert on_no_line.illegal(Folding(1, 1, 2)) == "the steps must be 1 here"
+
+
+def test_the_time_there_is_is_used() -> None:
+    """Lanes work on one digit at a time where a frame may take long, and on all of them where it may not."""
+    operator = Requantize(Tensor((4, 4, 5), Int(24)), WIDE, OFFSETS, -128, 127, -3, Int(8))
+    beats = 4 * 4 * 5
+    seen = [next(operator.foldings(interval)) for interval in (beats // 5, beats, 4 * beats, 9 * beats, 99 * beats)]
+    assert seen == [Folding(5, 5), Folding(1, 1), Folding(1, 1, 4), Folding(1, 1, 7), Folding(1, 1, 14)]
+    costs = [operator.resources(folding).lut for folding in seen[1:]]
+    assert costs == sorted(costs, reverse=True)
+    assert {folding.in_lanes for folding in operator.foldings(99 * beats, 5, 2)} == {1, 2, 5}
 
 
 @many
@@ -102,3 +142,15 @@ def test_refuses_a_function_that_does_not_fit() -> None:
     ):
         with pytest.raises(ValueError, match=told):
             Staircase(operand, exact, dtype)
+
+
+@pytest.mark.parametrize("steps", [1, 3, 13])
+@pytest.mark.parametrize("scales", [WIDE, tuple(Fraction(k, 2**20) for k in (1, 2, 64, 8, 3))])
+def test_both_sides_of_every_threshold(scales: tuple[Fraction, ...], steps: int) -> None:
+    """Where the circuit's constants were proven, the circuit itself; the second scales have ties."""
+    operator = ByArithmetic(Tensor((16, 16, 5), Int(24)), scales, OFFSETS, -128, 127, -3, Int(8))
+    thresholds = np.clip(operator.exact.thresholds.T, -(2**23) + 1, 2**23 - 1)
+    at = np.concatenate([thresholds, thresholds[:1]]).reshape(16, 16, 5)
+    design = alone(operator, (5, 5, min(steps, operator.most_steps)), 4)
+    run = Bench(design).prove(no_stall(design, 2), frames=2, inputs={"i": np.stack([at - 1, at])})
+    assert_proven(run)

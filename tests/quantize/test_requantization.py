@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from statistics import median
 
 import numpy as np
@@ -14,8 +15,8 @@ from hypothesis import given, settings
 from exact_requantization import Formula, formulas
 from onnx_hw.integers import Int
 from onnx_hw.quantize.lookups import Table, Thresholds, table, thresholds
-from onnx_hw.quantize.multiply_add_shift import MultiplyAddShift, find
-from onnx_hw.quantize.requantization import LARGEST_TABLE, Requantizer, area, choose, prove
+from onnx_hw.quantize.multiply_add_shift import MultiplyAddShift, _Constraints, digits_of, find
+from onnx_hw.quantize.requantization import LARGEST_TABLE, Requantizer, area, choose, costs, prove
 from onnx_hw.quantize.steps import Steps
 
 
@@ -143,6 +144,59 @@ def test_multipliers_are_a_few_bits_wider_than_the_arguments() -> None:
             assert circuit is not None and circuit.tie_bit is None
             widths.append(circuit.multiplier_type.bits)
         assert median(widths) <= bits + 4 and max(widths) <= bits + 8
+
+
+def test_digits_of_a_multiplier() -> None:
+    """n digits of −1, 0, 1 and 2 make every number up to 22…2 in base 4."""
+    for digits in range(1, 5):
+        numbers = {sum(d * 4**k for k, d in enumerate(chosen)) for chosen in product((-1, 0, 1, 2), repeat=digits)}
+        longest = max(number for number in range(4**digits) if digits_of(number) == digits)
+        assert longest == max(numbers) and set(range(longest + 1)) <= numbers
+        assert digits_of(longest + 1) == digits + 1
+
+
+def test_steps_need_all_their_rows() -> None:
+    """13 digits: in five cycles three at a time take five steps; six steps would have three at a time too."""
+    slopes = tuple(Fraction(k + 1000, 1000003) for k in range(8))
+    circuit = find(Formula(slopes, (Fraction(0),), 0, -128, 127, -(1 << 18), 1 << 18).steps())
+    assert circuit is not None and circuit.digits == 13
+    assert [circuit.steps_within(cycles) for cycles in (0, 1, 2, 3, 4, 5, 6, 7, 12, 13, 99)] == [
+        1, 1, 2, 3, 4, 5, 5, 7, 7, 13, 13
+    ]  # fmt: skip
+    assert [circuit.rows(steps) for steps in (1, 2, 3, 4, 5, 7, 13)] == [13, 7, 5, 4, 3, 2, 1]
+
+
+def test_addends_are_as_round_as_the_multipliers_allow() -> None:
+    """The least multiplier leaves an addend hardly any room; a better one of the same length saves memory."""
+    draw = random.Random(3)
+    slopes = tuple(Fraction(draw.randrange(500, 1000), 1000003) for _ in range(64))
+    offsets = tuple(Fraction(draw.randrange(-(10**6), 10**6), 10**4) for _ in slopes)
+    exact = Formula(slopes, offsets, 0, -128, 127, -(1 << 18), 1 << 18).steps()
+    circuit = find(exact)
+    assert circuit is not None
+    assert circuit.addend_bits <= 28 <= circuit.addend_type.bits
+    constraints = _Constraints.of(exact)
+    least = constraints.least_multipliers(circuit.shift, None)
+    assert least is not None and int(least.max()).bit_length() == circuit.multiplier_type.bits
+    assert (least <= circuit.multipliers.astype(np.int64)).all()
+    for m in circuit.multipliers.astype(np.int64) + np.arange(-40, 41)[:, np.newaxis]:  # no neighbour leaves more room
+        assert (room(constraints, m, circuit.shift) <= room(constraints, circuit.multipliers, circuit.shift)).all()
+
+
+def room(constraints: _Constraints, multipliers: np.ndarray, shift: int) -> np.ndarray:
+    lower, upper = constraints.bounds(multipliers.astype(np.int64), shift, None)
+    return upper.min(axis=1) - lower.max(axis=1)
+
+
+def test_slower_is_smaller_and_few_channels_need_little_memory() -> None:
+    slopes = tuple(Fraction(k + 1000, 1000003) for k in range(256))
+    offsets = tuple(Fraction(k * k % 251, 7) for k in range(256))
+    circuit = find(Formula(slopes, offsets, 0, -128, 127, -(1 << 18), 1 << 18).steps())
+    assert circuit is not None
+    sizes = [costs(circuit, 32, steps).lut for steps in (1, 2, 3, 4, 7)]
+    assert sizes == sorted(sizes, reverse=True)
+    blocks = [costs(circuit, channels, 7).bram for channels in (1, 8, 64, 128, 256)]
+    assert blocks[:3] == [0, 0, 0] and blocks[3] >= 1 and blocks == sorted(blocks)
 
 
 # ---- wrong constants --------------------------------------------------------------------------------------------

@@ -1,0 +1,53 @@
+"""A requantizer takes what it is said to take: no multipliers, the block RAMs, about as many look-up tables."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from networks import alone
+from onnx_hw.assemble import assemble, to_rtlil
+from onnx_hw.build_folder import opened
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.requantize import Requantize
+from onnx_hw.synthesize import synthesize
+from onnx_hw_rtl.shell import Shell
+from onnx_hw_rtl.target import Target
+
+
+def requantize(channels: int) -> Requantize:
+    """As after a convolution: 21-bit sums, of which each channel uses another part."""
+    draw = random.Random(channels)
+    scales = tuple(Fraction(draw.randrange(400, 3000), 1000003) for _ in range(channels))
+    offsets = tuple(Fraction(draw.randrange(-(10**5), 10**5), 10**3) for _ in range(channels))
+    return Requantize(Tensor((6, 6, channels), Int(21)), scales, offsets, -128, 127, -128, Int(8))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("channels", "folding"),
+    [
+        (16, Folding(1, 1)),
+        (16, Folding(1, 1, 2)),
+        (16, Folding(4, 4, 7)),
+        (64, Folding(1, 1, 13)),
+        (128, Folding(1, 1)),
+        (128, Folding(1, 1, 13)),
+        (128, Folding(8, 8, 4)),
+        (256, Folding(1, 1, 5)),
+    ],
+    ids=str,
+)
+def test_size(channels: int, folding: Folding, tmp_path: Path) -> None:
+    operator = requantize(channels)
+    assembly, _ = assemble(alone(operator, (folding.in_lanes, folding.out_lanes, folding.steps), 4))
+    with opened(tmp_path / "build") as folder:
+        made = synthesize(folder, to_rtlil(Shell(assembly), Target("ecp5")), "ecp5")
+    told = operator.resources(folding)
+    assert (made.used.dsp, made.used.bram) == (0, told.bram)
+    assert 0.75 < made.used.lut / told.lut < 1.25
