@@ -84,12 +84,12 @@ class Monotone(Operator):
         return (self.exact(arrays[0]),)
 
     def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
-        """As narrow as can be, or as wide as a neighbour; in one step or in all there is time for, the cheaper."""
+        """As narrow as can be, or as wide as a neighbour; in as many steps as is cheapest."""
         widths = (*same_lanes(self.operand, interval), *same_lanes(self.operand, interval, in_lanes, out_lanes))
         for lanes in sorted({folding.in_lanes for folding in widths}):
             time = interval // self.operand.beats(lanes)
-            steps = 1 if self.multiplication is None else self.multiplication.steps_within(time)
-            yield min((Folding(lanes, lanes, n) for n in {1, steps}), key=lambda f: weigh(self.costs(f)))
+            useful = (1,) if self.multiplication is None else self.multiplication.useful_steps
+            yield min((Folding(lanes, lanes, n) for n in useful if n <= time), key=lambda f: weigh(self.costs(f)))
 
     def cycles(self, folding: Folding) -> int:
         return self.operand.beats(folding.in_lanes) * folding.steps
@@ -122,7 +122,15 @@ class Monotone(Operator):
 
     def costs(self, folding: Folding) -> Costs:
         """Of one lane."""
-        return costs(self.circuit_of(folding), -(-self.operand.channels // folding.in_lanes), folding.steps)
+        if folding not in self._costs:
+            channels = -(-self.operand.channels // folding.in_lanes)
+            self._costs[folding] = costs(self.circuit_of(folding), channels, folding.steps)
+        return self._costs[folding]
+
+    @cached_property
+    def _costs(self) -> dict[Folding, Costs]:
+        """What is known already: the search for foldings asks often."""
+        return {}
 
     def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl import requantize as rtl

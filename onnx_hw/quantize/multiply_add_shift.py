@@ -101,7 +101,7 @@ class MultiplyAddShift:
         """Digits other than 0 of a multiplier, on average over the channels."""
         rest, count = self.multipliers.astype(np.int64), 0
         while rest.any():
-            count += np.count_nonzero(rest % 4)
+            count += int(np.count_nonzero(rest % 4))
             rest = (rest + 1) // 4  # after the digits −1, 0, 1, 2
         return count / self.channels
 
@@ -109,10 +109,10 @@ class MultiplyAddShift:
         """Digits multiplied at the same time when a beat takes so many steps."""
         return -(-self.digits // steps)
 
-    def steps_within(self, cycles: int) -> int:
-        """The most steps that need all their rows and take at most so many cycles."""
-        most = min(max(cycles, 1), self.digits)
-        return -(-self.digits // self.rows(most))
+    @cached_property
+    def useful_steps(self) -> tuple[int, ...]:
+        """Numbers of steps, ascending, that fewer steps with as many rows cannot replace."""
+        return tuple(sorted({-(-self.digits // rows) for rows in range(1, self.digits + 1)}))
 
     def apply(self, channel: np.ndarray, x: np.ndarray) -> np.ndarray:
         """What the circuit computes for pairs (channel, x), with its exact integers; int64."""

@@ -197,7 +197,7 @@ def codes(factor: int, count: int = 1) -> list[int]:
     >>> codes(7), codes(8, 3)
     ([3, 2], [0, 2, 0])
     """
-    found = []
+    found: list[int] = []
     while factor or len(found) < max(count, 1):
         found.append(factor % 4)
         factor = (factor + 1) // 4  # the digit of code 3 is −1

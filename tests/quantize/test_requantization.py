@@ -155,15 +155,13 @@ def test_digits_of_a_multiplier() -> None:
         assert digits_of(longest + 1) == digits + 1
 
 
-def test_steps_need_all_their_rows() -> None:
-    """13 digits: in five cycles three at a time take five steps; six steps would have three at a time too."""
+def test_useful_steps() -> None:
+    """13 digits: three at a time take five steps; six steps would have three at a time too."""
     slopes = tuple(Fraction(k + 1000, 1000003) for k in range(8))
     circuit = find(Formula(slopes, (Fraction(0),), 0, -128, 127, -(1 << 18), 1 << 18).steps())
     assert circuit is not None and circuit.digits == 13
-    assert [circuit.steps_within(cycles) for cycles in (0, 1, 2, 3, 4, 5, 6, 7, 12, 13, 99)] == [
-        1, 1, 2, 3, 4, 5, 5, 7, 7, 13, 13
-    ]  # fmt: skip
-    assert [circuit.rows(steps) for steps in (1, 2, 3, 4, 5, 7, 13)] == [13, 7, 5, 4, 3, 2, 1]
+    assert circuit.useful_steps == (1, 2, 3, 4, 5, 7, 13)
+    assert [circuit.rows(steps) for steps in circuit.useful_steps] == [13, 7, 5, 4, 3, 2, 1]
 
 
 def test_addends_are_as_round_as_the_multipliers_allow() -> None:
