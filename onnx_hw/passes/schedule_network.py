@@ -85,13 +85,13 @@ def schedule_network(
     most = most or budget
     interval = None if fps is None else interval_of(fps, clock_mhz)
     if foldings is not None:
-        design = _design(network, foldings, clock_mhz)
-        if interval is not None and design.interval > interval:
+        design = size_fifos(_unsized(network, foldings, clock_mhz))
+        if fps is not None and interval is not None and design.interval > interval:
             raise folding_too_slow(design, fps, interval)
         if most.excess(design.with_fifos()):
             raise folding_too_big(design, most)
         return design, dict(foldings)
-    if interval is not None and interval < least_interval(network)[0]:
+    if fps is not None and interval is not None and interval < least_interval(network)[0]:
         raise too_many_frames(network, fps, clock_mhz)
     cheapest = fold_for(network, interval or longest_interval(network))
     assert cheapest is not None, "every node runs at this interval"
@@ -104,7 +104,10 @@ def schedule_network(
         found = _fitting(network, other, other, clock_mhz, None if fps is None else interval_of(fps, clock_mhz))
         return found[0] if found else None
 
-    raise nothing_fits(_design(network, cheapest, clock_mhz), most, fps, elsewhere or {}, fits)
+    smallest = _unsized(network, cheapest, clock_mhz)
+    if not most.excess(smallest.resources()):
+        smallest = size_fifos(smallest)
+    raise nothing_fits(smallest, most, fps, elsewhere or {}, fits)
 
 
 def interval_of(fps: float, clock_mhz: float) -> int:
@@ -118,9 +121,10 @@ def interval_of(fps: float, clock_mhz: float) -> int:
     return math.floor(Fraction(str(clock_mhz)) * 1_000_000 / Fraction(str(fps)))
 
 
-def _design(network: Network, foldings: Mapping[str, Folding], clock_mhz: float) -> Design:
+def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float) -> Design:
+    """Without FIFOs."""
     with_gearboxes, all_foldings = insert_gearboxes(network, foldings)
-    return size_fifos(Design(with_gearboxes, all_foldings, {}, clock_mhz))
+    return Design(with_gearboxes, all_foldings, {}, clock_mhz)
 
 
 def _fitting(
@@ -138,7 +142,7 @@ def _fitting(
             chosen = cheapest_folding(network, room, interval)
         if chosen is None:
             return None
-        design = _design(network, chosen, clock_mhz)
+        design = size_fifos(_unsized(network, chosen, clock_mhz))
         if not most.excess(design.with_fifos()):
             return design, chosen
         if interval is not None or slower == longest:

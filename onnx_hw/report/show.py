@@ -73,9 +73,9 @@ def resources(report: Report) -> Group:
         nodes = design.nodes if design is not None else ()
         fifos = design.fifos if design is not None else ()
         used = {
-            "LUT4": sum(part.lut for part in (*nodes, *fifos)),
+            "LUT4": sum(core.lut for core in nodes) + sum(fifo.lut for fifo in fifos),
             "DSP": sum(core.dsp for core in nodes),
-            "BRAM": sum(part.bram for part in (*nodes, *fifos)),
+            "BRAM": sum(core.bram for core in nodes) + sum(fifo.bram for fifo in fifos),
         }
     available = {"LUT4": board.lut4, "FF": board.ff, "DSP": board.dsp, "BRAM": board.bram}
     estimated = "" if made is not None else "  (estimated)"
