@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from onnx_hw.onnx.model import Model, Node
+from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.quantize.builder import INTEGER_TYPES
 from onnx_hw.quantize.lower.functions import ONE_OPERAND, WITH_CONSTANTS
 
@@ -43,6 +46,11 @@ def readers_of(nodes: Sequence[Node]) -> Mapping[str, Sequence[Node]]:
     return readers
 
 
+def _is_stored_constant(node: Node, constants: Mapping[str, np.ndarray]) -> bool:
+    """A DequantizeLinear of weights."""
+    return node.op_type == "DequantizeLinear" and all(name in constants for name in node.inputs if name)
+
+
 def choose_quantized_values(model: Model) -> set[str]:
     """Their names; the model is folded, its weights are constants."""
     return _Choice(model).points
@@ -59,14 +67,16 @@ class _Choice:
     """
 
     def __init__(self, model: Model) -> None:
-        self.constants, graph = model.graph.constants, model.graph
+        graph = model.graph
+        stored = [node for node in graph.nodes if _is_stored_constant(node, graph.constants)]
+        self.constants = {**graph.constants, **evaluate(graph, {}, [node.outputs[0] for node in stored])}
         self.outputs = {value.name for value in graph.outputs}
         self.readers = readers_of(graph.nodes)
         self.before_products = self._before(graph.nodes, lambda node: node.op_type in ACCUMULATES)
         entering = self._before(graph.nodes, lambda node: node.op_type in ACCUMULATES or self._sums(node))
         self.points = {v.name for v in graph.inputs if v.element_type == "float" and v.name in entering}
-        stored = {v.name for v in graph.inputs if v.element_type in INTEGER_TYPES and v.name in entering}
-        self.integers = self.points | stored
+        small = {v.name for v in graph.inputs if v.element_type in INTEGER_TYPES and v.name in entering}
+        self.integers = self.points | small
         self.from_host = {v.name for v in graph.inputs if v.name not in self.integers}
         self.root_of: dict[str, str] = {}
         for node in graph.nodes:
@@ -83,6 +93,8 @@ class _Choice:
 
     def _visit(self, node: Node) -> None:
         data = [name for name in node.inputs if name and name not in self.constants]
+        if not data:
+            return
         (result, *_) = node.outputs
         if self._keeps_integers(node):
             self.integers.update(node.outputs)

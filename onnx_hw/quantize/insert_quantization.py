@@ -1,7 +1,7 @@
 """A float model becomes a QDQ model: int8 data with one scale, int8 weights with one per output channel.
 
 QuantizeLinear and DequantizeLinear go behind the values of ``choose_quantized_values``. Biases and other constants stay
-float: the requantization takes their exact value.
+float: the requantization takes their exact value. Weights that are quantized already keep their integers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ VERSION = 13
 
 
 def is_quantized(model: Model) -> bool:
-    """Whether the model brings its own integers."""
+    """Whether the model brings integers of its own for its data; weights alone do not count."""
+    constants = model.graph.constants
     return any(
-        node.op_type in ("QuantizeLinear", "DequantizeLinear") or (node.domain, node.op_type) in INTEGER_OPERATORS
+        (node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.inputs[0] not in constants)
+        or (node.domain, node.op_type) in INTEGER_OPERATORS
         for node in model.graph.nodes
     )
 

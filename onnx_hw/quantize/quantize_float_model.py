@@ -23,5 +23,6 @@ def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray]) -> Mode
     Raises:
         UserError: a value is not finite during calibration.
     """
-    prepared = fold_factors_into_weights(fold(infer(model)))
+    folded = fold(infer(model), keep=lambda node: node.op_type == "DequantizeLinear")
+    prepared = fold_factors_into_weights(folded)
     return insert_quantization(prepared, calibrate(prepared, frames))

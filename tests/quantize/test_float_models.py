@@ -17,6 +17,7 @@ from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.lookup import Lookup
+from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
@@ -233,3 +234,14 @@ def test_final_functions_stay_on_the_host_in_floats(tmp_path: Path) -> None:
     y = s.node("Sigmoid", s.conv("x", 2, 3))
     network = quantized(s, tmp_path, y)
     assert [node.op_type for node in network.tail.graph.nodes] == ["DequantizeLinear", "Sigmoid"]
+
+
+def test_weights_that_are_integers_already_keep_them(tmp_path: Path) -> None:
+    """As tools that compress files leave a model: the data is float and wants calibration."""
+    s = Floats()
+    stored = s.generator.integers(-90, 91, (4, 3, 3, 3)).astype(np.int8)
+    weights = s.dequantized(stored, np.array([0.01, 0.02, 0.005, 0.015]))
+    y = s.node("Relu", s.node("Conv", "x", weights, s.array(4), pads=[1] * 4))
+    network = quantized(s, tmp_path, s.conv(y, 2, 4))
+    first = next(node.operator for node in network.nodes if isinstance(node.operator, MatMul))
+    assert np.array_equal(first.weights, np.moveaxis(stored, 1, -1).reshape(4, -1))
