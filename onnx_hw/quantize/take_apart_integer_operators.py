@@ -108,10 +108,10 @@ class _Apart:
         scales = [self.constants.get(node.inputs[at + 1]) for at in form.data]
         if any(scale is None for scale in scales):
             return None
-        product = np.float32(node.attributes.get("alpha", 1.0))
+        product = np.array(node.attributes.get("alpha", 1.0), dtype=np.float32)
         for scale in scales:
-            product = product * np.asarray(scale, dtype=np.float32)
-        return np.asarray(product, dtype=np.float32).reshape(-1 if np.size(product) > 1 else ())
+            product = np.asarray(product * np.asarray(scale, dtype=np.float32))
+        return product.reshape(-1 if product.size > 1 else ())
 
     def _operator(self, node: Node, operator: tuple[str, int], operands: list[str], result: int) -> None:
         op_type, version = operator
