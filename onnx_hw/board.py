@@ -56,12 +56,14 @@ def schedule_on(
     others = (onnx_hw_boards.board(name) for name in onnx_hw_boards.names() if name != board.name)
     return schedule_network(
         network,
-        budget_of(board.budget, multipliers),
-        most=whole(board.budget, multipliers),
+        budget_of(board.budget, multipliers, len(board.pins)),
+        most=whole(board.budget, multipliers, len(board.pins)),
         clock_mhz=clock_mhz or board.default_clock_mhz,
         fps=fps,
         foldings=foldings,
-        elsewhere={b.name: Place(whole(b.budget, multipliers), clock_mhz or b.default_clock_mhz) for b in others},
+        elsewhere={
+            b.name: Place(whole(b.budget, multipliers, len(b.pins)), clock_mhz or b.default_clock_mhz) for b in others
+        },
     )
 
 

@@ -32,6 +32,11 @@ class Edge:
         return self.type.beats(self.lanes)
 
 
+def pins_of(tensor: Tensor, lanes: int) -> int:
+    """Pins of a stream that leaves the chip: payload, valid and ready."""
+    return lanes * tensor.dtype.bits + 2
+
+
 @dataclass(frozen=True)
 class FifoSize:
     """What the timing says about the FIFO of one edge, in tokens.
@@ -86,8 +91,9 @@ class Design:
         return tuple(edges)
 
     def resources(self) -> Resources:
-        """Sum of the operators' estimates."""
-        total = Resources()
+        """Sum of the operators' estimates, and the pins of the streams of the outside."""
+        ends = (edge for edge in self.edges() if edge.producer is None or edge.consumer is None)
+        total = Resources(pins=sum(pins_of(edge.type, edge.lanes) for edge in ends))
         for node in self.network.nodes:
             total += node.operator.resources(self.folding(node))
         return total

@@ -48,6 +48,7 @@ class Resources:
         requantize_dsp: hardware multipliers of a requantizer.
         lut: four-input look-up tables.
         bram: block RAMs of 18 kbit.
+        pins: for streams that leave the chip; what a whole design needs, never a core.
     """
 
     mac_lanes: int = 0
@@ -55,6 +56,7 @@ class Resources:
     requantize_dsp: int = 0
     lut: int = 0
     bram: int = 0
+    pins: int = 0
 
     def __add__(self, other: Resources) -> Resources:
         return Resources(
@@ -63,6 +65,7 @@ class Resources:
             self.requantize_dsp + other.requantize_dsp,
             self.lut + other.lut,
             self.bram + other.bram,
+            self.pins + other.pins,
         )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from onnx_hw.design import pins_of
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.operator import Folding, Operator, Resources
@@ -17,12 +19,14 @@ class Budget:
         mac_lanes: products per cycle.
         dsp: hardware multipliers, those of requantizers included.
         lut, bram: look-up tables; block RAMs.
+        pins: of the chip, where the streams of the outside lie on them.
     """
 
     mac_lanes: int | None = None
     dsp: int | None = None
     lut: int | None = None
     bram: int | None = None
+    pins: int | None = None
 
     def excess(self, used: Resources) -> dict[str, tuple[int, int]]:
         """(used, allowed) of everything there is too much of."""
@@ -37,7 +41,7 @@ class Budget:
         return {field: (have, most) for field, (have, most) in pairs.items() if most is not None and have > most}
 
 
-RESOURCES = {"mac_lanes": "MAC lanes", "dsp": "multipliers", "lut": "LUTs", "bram": "block RAMs"}
+RESOURCES = {"mac_lanes": "MAC lanes", "dsp": "multipliers", "lut": "LUTs", "bram": "block RAMs", "pins": "pins"}
 """The fields of a ``Budget``, as people call them."""
 
 
@@ -56,8 +60,10 @@ def weight(resources: Resources) -> float:
     return resources.lut + LUTS_PER_DSP * (resources.dsp + resources.requantize_dsp) + LUTS_PER_BRAM * resources.bram
 
 
-def fold_for(network: Network, interval: int) -> dict[str, Folding] | None:
+def fold_for(network: Network, interval: int, pins: int | None = None) -> dict[str, Folding] | None:
     """Foldings with which every node finishes a frame in ``interval`` cycles; None if a node cannot.
+
+    Where ``pins`` bounds them, the streams of the outside are as wide as a node can bear that keeps up.
 
     Nodes that multiply choose first, since their lanes are the scarce thing; the others meet what their neighbours
     have chosen, or the least that keeps up.
@@ -74,8 +80,24 @@ def fold_for(network: Network, interval: int) -> dict[str, Folding] | None:
         candidates = list(node.operator.foldings(interval, before[0] if before else None, after[0] if after else None))
         if not candidates:
             return None
+        if pins is not None:
+            bearable = [folding for folding in candidates if _ends(network, chosen | {node.name: folding}).pins <= pins]
+            candidates = bearable or candidates
         chosen[node.name] = min(candidates, key=lambda f: _cost(network, node, f, interval, chosen))
     return chosen
+
+
+def _ends(network: Network, foldings: Mapping[str, Folding]) -> Resources:
+    """The pins of the streams of the outside; those that are not yet chosen have one lane."""
+    narrowest, pins = Folding(1, 1), 0
+    for boundary in network.inputs:
+        lanes = [foldings.get(reader.name, narrowest).in_lanes for reader, _ in network.consumers(boundary.tensor)]
+        pins += pins_of(network.tensors[boundary.tensor], max(lanes, default=1))
+    for boundary in network.outputs:
+        producer = network.producer(boundary.tensor)
+        folding = foldings.get(producer[0].name, narrowest) if producer else narrowest
+        pins += pins_of(network.tensors[boundary.tensor], folding.out_lanes)
+    return Resources(pins=pins)
 
 
 def _cost(network: Network, node: Node, folding: Folding, interval: int, chosen: dict[str, Folding]) -> float:
@@ -121,8 +143,8 @@ def _follower(
 
 
 def resources_of(network: Network, foldings: dict[str, Folding]) -> Resources:
-    """Estimates of all nodes and of the gearboxes between them."""
-    total = Resources()
+    """Estimates of all nodes and of the gearboxes between them, and the pins."""
+    total = _ends(network, foldings)
     for node in network.nodes:
         total += node.operator.resources(foldings[node.name])
         for tensor in node.inputs:
@@ -197,7 +219,7 @@ def cheapest_folding(network: Network, budget: Budget, interval: int) -> dict[st
 
 
 def _within(network: Network, budget: Budget, interval: int) -> dict[str, Folding] | None:
-    foldings = fold_for(network, interval)
+    foldings = fold_for(network, interval, budget.pins)
     if foldings is None or budget.excess(resources_of(network, foldings)):
         return None
     return foldings

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import floor, log10
 
-from onnx_hw.design import Design
+from onnx_hw.design import Design, pins_of
 from onnx_hw.errors import ExitCode, UserError, user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.operator import Resources
@@ -127,6 +127,11 @@ def _largest(design: Design, field: str) -> str:
         short(node.name): node.operator.resources(design.folding(node)) for node in design.network.nodes
     }
     costs |= {f"the FIFO of {short(tensor)}": cost for tensor, cost in design.fifo_costs().items()}
+    costs |= {
+        f"the stream {short(edge.tensor)}": Resources(pins=pins_of(edge.type, edge.lanes))
+        for edge in design.edges()
+        if edge.producer is None or edge.consumer is None
+    }
     amounts = {name: amount(cost, field) for name, cost in costs.items()}
     first = sorted(amounts, key=lambda name: -amounts[name])[:LARGEST]
     return f"{RESOURCES[field]}: {', '.join(f'{name} {amounts[name]:,}' for name in first)}"

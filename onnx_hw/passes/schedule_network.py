@@ -44,15 +44,15 @@ class Chip(Protocol):
     def bram(self) -> int: ...
 
 
-def budget_of(chip: Chip, multipliers: int | None) -> Budget:
+def budget_of(chip: Chip, multipliers: int | None, pins: int | None = None) -> Budget:
     """What a design may use of a chip: a comfortable share; all multipliers where a number of lanes is asked for."""
     dsp = int(DSP_SHARE * chip.dsp) if multipliers is None else chip.dsp
-    return Budget(multipliers, dsp, int(LUT_SHARE * chip.lut), int(BRAM_SHARE * chip.bram))
+    return Budget(multipliers, dsp, int(LUT_SHARE * chip.lut), int(BRAM_SHARE * chip.bram), pins)
 
 
-def whole(chip: Chip, multipliers: int | None) -> Budget:
+def whole(chip: Chip, multipliers: int | None, pins: int | None = None) -> Budget:
     """What a design may use of a chip that it does not fit comfortably."""
-    return Budget(multipliers, chip.dsp, int(MOST_LUT_SHARE * chip.lut), chip.bram)
+    return Budget(multipliers, chip.dsp, int(MOST_LUT_SHARE * chip.lut), chip.bram, pins)
 
 
 def schedule_network(
@@ -93,7 +93,7 @@ def schedule_network(
         return design, dict(foldings)
     if fps is not None and interval is not None and interval < least_interval(network)[0]:
         raise too_many_frames(network, fps, clock_mhz)
-    cheapest = fold_for(network, interval or longest_interval(network))
+    cheapest = fold_for(network, interval or longest_interval(network), most.pins)
     assert cheapest is not None, "every node runs at this interval"
     for room in dict.fromkeys((budget, budget.stretched(resources_of(network, cheapest), most), most)):
         found = _fitting(network, room, most, clock_mhz, interval)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from networks import Sketch, unequal_branches
-from onnx_hw.design import Design, FifoSize
+from onnx_hw.design import Design, FifoSize, pins_of
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw.integers import Int
 from onnx_hw.network import Network, Tensor
@@ -21,6 +21,7 @@ from onnx_hw.passes.choose_folding import Budget, cheapest_folding, fold_for, le
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.say_what_fits import Place, short, spelled
 from onnx_hw.passes.schedule_network import interval_of, schedule_network
+from onnx_hw_boards.pins import PadStream
 
 CLOCK = 80.0
 AMPLE = Budget(dsp=10_000, lut=1_000_000, bram=10_000)
@@ -196,6 +197,50 @@ def test_fifos_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = {tensor: cost.bram for tensor, cost in design.fifo_costs().items() if cost.bram}
     assert list(blocks.values()) == [1] and design.with_fifos().bram == design.resources().bram + 1
     assert design.with_fifos().lut > design.resources().lut
+
+
+# ---- pins -----------------------------------------------------------------------------------------------------------
+
+
+def wide_product() -> Network:
+    sketch = Sketch()
+    weights = np.random.default_rng(3).integers(-8, 8, (16, 64))
+    sketch.add(
+        "dense", MatMul(Tensor((1, 1, 64), Int(8)), weights), [sketch.input("x", Tensor((1, 1, 64), Int(8)))], (1, 1), 1
+    )
+    return sketch.design().network
+
+
+def test_streams_of_the_outside_are_no_wider_than_the_pins() -> None:
+    network = wide_product()
+    (boundary,) = network.outputs
+    bits = network.tensors[boundary.tensor].dtype.bits
+    free, _ = schedule_network(network, AMPLE, clock_mhz=CLOCK)
+    assert free.resources().pins == 64 * 8 + 2 + 16 * bits + 2  # all at once
+    for pins in (400, 100, 8 + 2 + bits + 2):
+        design, _ = schedule_network(network, replace(AMPLE, pins=pins), clock_mhz=CLOCK)
+        folding = design.foldings["dense"]
+        assert folding.in_lanes * 8 + 2 + folding.out_lanes * bits + 2 == design.resources().pins <= pins
+    with pytest.raises(UserError) as caught:
+        schedule_network(network, replace(AMPLE, pins=8 + 2 + bits + 1), clock_mhz=CLOCK)
+    assert f"even the slowest design needs {bits + 12} pins of {bits + 11}\n" in str(caught.value)
+    assert f"most pins: the stream `dense.o` {bits + 2}, the stream `x` 10" in str(caught.value)
+
+
+def test_pins_are_no_reason_to_be_slow() -> None:
+    """At one interval the lanes of the outside give way, those inside grow."""
+    network = wide_product()
+    free, bound = (fold_for(network, 8, pins) for pins in (None, 300))
+    assert free is not None and bound is not None
+    pins = [resources_of(network, foldings).pins for foldings in (free, bound)]
+    assert pins[1] <= 300 < pins[0]
+    assert bound["dense"].in_lanes < free["dense"].in_lanes
+    assert network.nodes[0].operator.cycles(bound["dense"]) <= 8
+
+
+def test_a_stream_needs_the_pins_that_the_board_gives_it() -> None:
+    for tensor, lanes in ((Tensor((1, 1, 9), Int(8)), 3), (Tensor((1, 1, 9), Int(3)), 9)):
+        assert pins_of(tensor, lanes) == PadStream("x", lanes, tensor.dtype.bits).pins
 
 
 # ---- a folding that was given ---------------------------------------------------------------------------------------
