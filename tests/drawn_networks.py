@@ -15,9 +15,12 @@ from onnx_hw.design import Design
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.argmax import ArgMax
+from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Folding, Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
@@ -92,8 +95,21 @@ class Builder:
         return self.append(pool, Folding(x.lanes, self.lanes(x.tensor.channels)), x)[0]
 
     def reduction(self, x: Stream) -> Stream:
-        kind = self.draw(st.sampled_from(["max", "sum"]))
+        """To a vector, or to one channel."""
+        kind = self.draw(st.sampled_from(["max", "sum", "index"]))
+        if kind == "index":
+            return self.append(ArgMax(x.tensor), Folding(x.lanes, 1), x)[0]
         return self.append(Reduce(x.tensor, kind), Folding(x.lanes, x.lanes), x)[0]
+
+    def join(self, a: Stream, b: Stream) -> Stream:
+        """Two tensors of one shape, as wide as one of them or as anything."""
+        operators = [Add(a.tensor, b.tensor), Multiply(a.tensor, b.tensor)]
+        operators += [Concat((a.tensor, b.tensor), axis) for axis in range(3)]
+        operator = self.draw(st.sampled_from(operators))
+        lanes = a.lanes if self.draw(st.booleans()) else self.lanes(a.tensor.channels)
+        folding = Folding(lanes, lanes)
+        assume(not operator.illegal(folding))
+        return self.append(operator, folding, a, b)[0]
 
     def stage(self, x: Stream) -> Stream:
         kind = self.draw(st.sampled_from(["convolution", "convolution", "pool", "gearbox"]))
@@ -108,7 +124,7 @@ class Builder:
 
 @st.composite
 def chains(draw: st.DrawFn, size: int, operations: int) -> Design:
-    """Two to four stages in a line, some reduced to a vector at the end.
+    """Two to four stages in a line, some reduced at the end.
 
     Args:
         size: most rows, columns and channels of the input.
@@ -127,7 +143,7 @@ def chains(draw: st.DrawFn, size: int, operations: int) -> Design:
 
 @st.composite
 def residuals(draw: st.DrawFn, size: int, operations: int) -> Design:
-    """``x + f(x)``: the short branch must hold what the long one keeps, and does not always."""
+    """``x`` and ``f(x)`` joined: the short branch must hold what the long one keeps, and does not always."""
     shape = draw(st.tuples(st.integers(2, size), st.integers(2, size), st.integers(1, size - 1)))
     builder = Builder(draw, shape, operations)
     x = builder.input
@@ -135,8 +151,7 @@ def residuals(draw: st.DrawFn, size: int, operations: int) -> Design:
     branch, short = copies[:2]
     for _ in range(draw(st.integers(1, 2))):
         branch = builder.convolution(branch, draw(st.sampled_from([1, 3, 3])), 1, shape[2])
-    lanes = branch.lanes if draw(st.booleans()) else builder.lanes(shape[2])
-    (total,) = builder.append(Add(branch.tensor, short.tensor), Folding(lanes, lanes), branch, short)
+    joined = builder.join(branch, short)
     if draw(st.booleans()):
-        builder.stage(total)
+        builder.stage(joined)
     return builder.sketch.design()

@@ -8,11 +8,15 @@ from hypothesis import given
 
 from drawn import Case, cases, concats, few, many
 from networks import Sketch, assert_proven, prove
+from onnx_hw.design import Design
 from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Folding
+from onnx_hw.passes.choose_folding import Budget, choose_folding
+from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.timing import predict
 from operator_facts import assert_facts, assert_foldings_keep_up
@@ -158,3 +162,26 @@ def test_copies_of_one_tensor(axis: int) -> None:
     assert_proven(prove(design, frames=3, seed=1))
     offers = {"x": np.zeros(8 * 6 * 2, dtype=np.int64)}
     assert predict(design, 8, offers=offers).interval(8) == 2 * 6 * 2
+
+
+@pytest.mark.parametrize("lanes", [8, 24, 60])
+def test_branches_are_folded_and_joined(lanes: int) -> None:
+    """Two layers side by side, as in an inception block: every folding is legal, the circuit is right."""
+    generator = np.random.default_rng(0)
+    x = Tensor((3, 3, 5), Int(4))
+    sketch = Sketch()
+    copies = sketch.add("fork", Fork(x), [sketch.input("x", x)], (1, 1), 1, 1)
+    branches = [
+        sketch.add(f"layer{k}", MatMul(x, generator.integers(-8, 8, (channels, 5))), [copies[k]], (1, 1), 1)[0]
+        for k, channels in enumerate((12, 7))
+    ]
+    concat = Concat(tuple(sketch.tensors[branch] for branch in branches), 2)
+    (joined,) = sketch.add("join", concat, branches, (1, 1), 1)
+    sketch.add("head", MatMul(sketch.tensors[joined], generator.integers(-8, 8, (3, 19))), [joined], (1, 1), 1)
+    network = sketch.design().network
+    foldings = choose_folding(network, Budget(mac_lanes=lanes))
+    assert foldings is not None
+    assert not [node for node in network.nodes if node.operator.illegal(foldings[node.name])]
+    design = size_fifos(Design(*insert_gearboxes(network, foldings), {}))
+    assert_proven(prove(design, frames=3, seed=1))
+    assert_proven(prove(design, frames=3, stalls=False))
