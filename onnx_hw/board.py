@@ -46,6 +46,7 @@ def schedule_on(
     multipliers: int | None = None,
     fps: float | None = None,
     foldings: Mapping[str, Folding] | None = None,
+    depths: Mapping[str, int] | None = None,
 ) -> tuple[Design, dict[str, Folding]]:
     """The design of a network for a board; see ``schedule_network``.
 
@@ -61,6 +62,7 @@ def schedule_on(
         clock_mhz=clock_mhz or board.default_clock_mhz,
         fps=fps,
         foldings=foldings,
+        depths=depths,
         elsewhere={
             b.name: Place(whole(b.budget, multipliers, len(b.pins)), clock_mhz or b.default_clock_mhz) for b in others
         },

@@ -146,16 +146,17 @@ class Work:
         self.facts = replace(self.facts, model=fill.describe_model(self.model, self.network))
 
     def schedule(self, running: Running) -> None:
-        asked, given = self.options, None
+        asked, foldings, depths = self.options, None, None
         if asked.folding is not None:
-            given = read_foldings(asked.folding, insert_forks(self.network))
+            foldings, depths = read_foldings(asked.folding, insert_forks(self.network))
         self.design, self.chosen = schedule_on(
             self.board,
             self.network,
             clock_mhz=self.clock_mhz,
             multipliers=asked.multipliers,
             fps=asked.fps,
-            foldings=given,
+            foldings=foldings,
+            depths=depths,
         )
         full = fuller_than_comfortable(self.design, self.board, asked.multipliers)
         if full:
@@ -163,6 +164,9 @@ class Work:
         self.folder.write("design.txt", f"{self.design!r}\n")
         self.folder.write("folding.toml", to_text(self.design, self.chosen))
         planned = fill.describe_plan(self.design, fps=asked.fps)
+        if planned.interval_cycles > self.design.interval:
+            slow = f"{planned.interval_cycles:,} cycles a frame instead of {self.design.interval:,}"
+            self._warn(f"FIFOs are too shallow for full rate: {slow}", "larger depths under [fifo], or none there")
         self.facts = replace(
             self.facts,
             io=fill.describe_ports(self.design),

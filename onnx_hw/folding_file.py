@@ -1,10 +1,14 @@
-"""The folding as a text that people edit: TOML, one line per node.
+"""The folding as a text that people edit: TOML, one line per node; and per FIFO whose depth is not to be computed.
 
 [folding]
 "conv1" = { in = 9, out = 4 }
 "requantize1" = { in = 1, out = 1, steps = 7 }
 
-``steps`` are the cycles per beat of a core that may take its time; 1 where nothing is said.
+[fifo]
+"y" = 17
+
+``steps`` are the cycles per beat of a core that may take its time; 1 where nothing is said. A depth belongs to the
+stream of a tensor, in tokens; the lanes above decide what a token is, and which streams there are.
 """
 
 from __future__ import annotations
@@ -22,7 +26,10 @@ from onnx_hw.spelling import did_you_mean
 
 
 def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
-    """The file for the foldings of a design's nodes, gearboxes left out: they follow from the others."""
+    """The file for the foldings of a design's nodes, gearboxes left out: they follow from the others.
+
+    FIFO depths stand there as comments: whoever changes a folding wants new ones.
+    """
     lines = [
         "# Integers per beat on the inputs and outputs of each core, and steps per beat. Read it back with --folding.",
         "[folding]",
@@ -30,16 +37,25 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
     for node in design.network.nodes:
         if node.name in chosen:
             fold = chosen[node.name]
-            name = json.dumps(node.name, ensure_ascii=False)
             cycles = node.operator.cycles(fold)
             told = f"{node.operator!r}, {cycles} cycles"
             steps = f", steps = {fold.steps}" if fold.steps > 1 else ""
-            lines.append(f"{name} = {{ in = {fold.in_lanes}, out = {fold.out_lanes}{steps} }}  # {told}")
+            lines.append(f"{_quoted(node.name)} = {{ in = {fold.in_lanes}, out = {fold.out_lanes}{steps} }}  # {told}")
+    lines += [
+        "",
+        "# Tokens each FIFO holds. They are computed; take away a # to keep one. With fewer than `live` the circuit",
+        "# comes to a stop, with fewer than `rate` it is slower.",
+        "[fifo]",
+    ]
+    for tensor, size in design.fifos.items():
+        lines.append(f"# {_quoted(tensor)} = {size.depth}  # live {size.live_depth}, rate {size.rate_depth}")
     return "\n".join(lines) + "\n"
 
 
-def read_foldings(path: Path, network: Network) -> dict[str, Folding]:
-    """The foldings of every node of a network (with forks).
+def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dict[str, int]]:
+    """The foldings of every node of a network (with forks), and the FIFO depths that are given.
+
+    Which tensors have a FIFO follows from the foldings: ``size_fifos`` checks their names.
 
     Raises:
         UserError: everything that is wrong with the file, at once.
@@ -62,7 +78,7 @@ def read_foldings(path: Path, network: Network) -> dict[str, Folding]:
                 _problem("folding-node", f"there is no core `{name}`", str(path), did_you_mean(name, names))
             )
     for node in network.nodes:
-        where = f"{path} [folding] {json.dumps(node.name, ensure_ascii=False)}"
+        where = f"{path} [folding] {_quoted(node.name)}"
         entry = table.get(node.name)
         if entry is None:
             problems.append(_problem("folding-missing", f"the core `{node.name}` must have a folding", where))
@@ -78,9 +94,27 @@ def read_foldings(path: Path, network: Network) -> dict[str, Folding]:
         if told:
             problems.append(_problem("folding-lanes", f"{told}, not {folding!r}", where))
         foldings[node.name] = folding
+    depths = stored.get("fifo", {})
+    if not isinstance(depths, dict):
+        problems.append(_problem("fifo-table", "the FIFO depths must be a table [fifo]", str(path)))
+        depths = {}
+    for tensor, depth in depths.items():
+        if not isinstance(depth, int) or isinstance(depth, bool) or depth < 1:
+            where = f"{path} [fifo] {_quoted(tensor)}"
+            problems.append(_problem("fifo-depth", f"a FIFO must hold 1 token or more, not {depth!r}", where))
+    problems += [
+        _problem("folding-table", f"there is no table [{table}]", str(path), did_you_mean(table, ("folding", "fifo")))
+        for table in stored
+        if table not in ("folding", "fifo")
+    ]
     if problems:
         raise UserError(*problems)
-    return foldings
+    return foldings, depths
+
+
+def _quoted(name: str) -> str:
+    """As a string of TOML: one of JSON, but that TOML wants DEL escaped."""
+    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _problem(code: str, message: str, where: str, hint: str = "") -> Problem:

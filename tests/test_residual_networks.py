@@ -17,6 +17,7 @@ import qdq_models
 from networks import Bench, Sketch, assert_proven, no_stall, random_stall
 from onnx_hw import flow
 from onnx_hw.design import Design
+from onnx_hw.errors import UserError
 from onnx_hw.integers import Int
 from onnx_hw.network import Boundary, Network, Tensor
 from onnx_hw.ops.add import Add
@@ -26,8 +27,11 @@ from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.choose_folding import Budget
 from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.quantize.lookups import Thresholds
 from onnx_hw.quantize.sums import separate
+from onnx_hw.simulate import difference_error
+from onnx_hw.timing import Wait, predict
 
 IMAGE = Tensor((4, 3, 2), Int(4))
 
@@ -135,6 +139,53 @@ def test_below_the_live_depth_the_deadlock_is_told(build: Callable[[], Design]) 
         assert bool(run.deadlock) == (depth < size.live_depth)
     assert run.cycles < 5000
     assert any(f"for room on {tensor}" in line for line in run.deadlock)
+
+
+@pytest.mark.parametrize("build", DESIGNS)
+def test_a_cut_below_the_live_depth_is_refused_and_diagnosed_when_forced(build: Callable[[], Design]) -> None:
+    """Each edge that must hold something, cut by one: the needed depth is told; forced, the circle that closes."""
+    design = build()
+    unsized = replace(design, fifos={})
+    edges = {edge.tensor: edge for edge in design.edges()}
+    held = [(tensor, size) for tensor, size in design.fifos.items() if size.live_depth > 1]
+    assert held
+    for tensor, size in held:
+        cut = {tensor: size.live_depth - 1}
+        with pytest.raises(UserError) as refused:
+            size_fifos(unsized, cut)
+        (problem,) = refused.value.problems
+        told = f"`{tensor}` must hold at least {size.live_depth} tokens, not {size.live_depth - 1}:"
+        assert problem.code == "fifo-too-shallow" and told in problem.message
+        producer, consumer = (end and end[0] for end in (edges[tensor].producer, edges[tensor].consumer))
+        assert f"`{producer}`" in problem.where and f"`{consumer}`" in problem.where
+        size_fifos(unsized, {tensor: size.live_depth})
+        forced = size_fifos(unsized, cut, force=True)
+        assert forced.fifos[tensor].depth == size.live_depth - 1
+        run = Bench(forced).prove(no_stall(forced, 2), frames=2)
+        assert_proven(run, live=False)
+        waits = predict(forced, 3, offers=no_stall(forced, 2).offers)
+        assert run.deadlock == tuple(map(str, waits.circle()))
+        assert all(after.name in wait.whom for wait, after in zip(waits.circle(), rotated(waits.circle()), strict=True))
+        last_firing = max(int(fires[-1]) for fires in waits.fires.values() if len(fires))
+        assert run.cycles <= last_firing + 5000
+        assert any(f"for room on {tensor}" in line for line in run.deadlock)
+
+
+def rotated(circle: tuple[Wait, ...]) -> tuple[Wait, ...]:
+    """Whom each member waits for: the next one, and the last for the first."""
+    assert circle
+    return (*circle[1:], circle[0])
+
+
+def test_a_forced_deadlock_is_told_by_the_compiled_simulation() -> None:
+    """As a user of the library sees it."""
+    design = one_long_branch()
+    tensor, size = max(design.fifos.items(), key=lambda item: item[1].live_depth)
+    proof = flow.simulate(size_fifos(replace(design, fifos={}), {tensor: size.live_depth - 1}, force=True))
+    assert not proof.agrees
+    assert all(any(f"for room on {tensor}" in line for line in run.deadlock) for run in proof.runs)
+    (problem, *_) = difference_error(proof).problems
+    assert problem.code == "deadlock" and f"for room on {tensor}" in problem.message
 
 
 def test_a_quantized_model_as_a_circuit(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from onnx_hw.design import Design
 from onnx_hw.errors import user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.operator import Folding
+from onnx_hw.passes.check_fifo_depths import too_slow
 from onnx_hw.passes.choose_folding import (
     Budget,
     cheapest_folding,
@@ -23,7 +24,7 @@ from onnx_hw.passes.choose_folding import (
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.say_what_fits import Place, folding_too_big, folding_too_slow, nothing_fits, too_many_frames
-from onnx_hw.passes.size_fifos import size_fifos
+from onnx_hw.passes.size_fifos import kept_interval, size_fifos
 
 DSP_SHARE, LUT_SHARE, BRAM_SHARE = 0.6, 0.7, 0.95
 """How full a chip is planned where that is enough: with 85 of 156 multipliers a network is routed in two minutes, with
@@ -63,6 +64,7 @@ def schedule_network(
     most: Budget | None = None,
     fps: float | None = None,
     foldings: Mapping[str, Folding] | None = None,
+    depths: Mapping[str, int] | None = None,
     elsewhere: Mapping[str, Place] | None = None,
 ) -> tuple[Design, dict[str, Folding]]:
     """Forks, foldings, gearboxes and FIFO depths.
@@ -73,6 +75,7 @@ def schedule_network(
     Args:
         most: None for no more than ``budget``.
         foldings: of every node (after ``insert_forks``), instead of a search; they must keep ``most`` and ``fps``.
+        depths: beside ``foldings`` only: of some FIFOs, by tensor, instead of what would be chosen; see ``size_fifos``.
         elsewhere: other boards by name, to be named where nothing fits here.
 
     Returns:
@@ -85,12 +88,16 @@ def schedule_network(
     most = most or budget
     interval = None if fps is None else interval_of(fps, clock_mhz)
     if foldings is not None:
-        design = size_fifos(_unsized(network, foldings, clock_mhz))
-        if fps is not None and interval is not None and design.interval > interval:
-            raise folding_too_slow(design, fps, interval)
+        design = size_fifos(_unsized(network, foldings, clock_mhz), depths)
+        if fps is not None and interval is not None:
+            if design.interval > interval:
+                raise folding_too_slow(design, fps, interval)
+            if depths and (cycles := kept_interval(design)) > interval:
+                raise too_slow(design, cycles, fps, interval)
         if most.excess(design.with_fifos()):
             raise folding_too_big(design, most)
         return design, dict(foldings)
+    assert not depths, "which FIFOs there are depends on the foldings"
     if fps is not None and interval is not None and interval < least_interval(network)[0]:
         raise too_many_frames(network, fps, clock_mhz)
     cheapest = fold_for(network, interval or longest_interval(network), most.pins)

@@ -1,0 +1,81 @@
+"""Depths of FIFOs that somebody has chosen: whether the circuit lives with them, and what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from onnx_hw.design import Design, Edge
+from onnx_hw.errors import Problem, UserError, user_error
+from onnx_hw.passes.least_fifo_depths import least
+from onnx_hw.spelling import did_you_mean
+
+
+def check_fifo_depths(given: Mapping[str, int], edges: Mapping[str, Edge]) -> None:
+    """Whether depths are of edges, and are depths.
+
+    Raises:
+        UserError: everything that is wrong.
+    """
+    problems = [
+        Problem("fifo-tensor", f"no FIFO carries a tensor `{tensor}`", "", did_you_mean(tensor, edges), "schedule")
+        for tensor in given
+        if tensor not in edges
+    ]
+    problems += [
+        Problem("fifo-depth", f"a FIFO must hold 1 token or more, not {depth}", _where(edges[tensor]), "", "schedule")
+        for tensor, depth in given.items()
+        if tensor in edges and depth < 1
+    ]
+    if problems:
+        raise UserError(*problems)
+
+
+def too_shallow(
+    given: Mapping[str, int],
+    edges: Mapping[str, Edge],
+    live_depths: Mapping[str, int],
+    ample: Mapping[str, int],
+    is_live: Callable[[Mapping[str, int]], bool],
+) -> list[Problem]:
+    """Every given depth that is too small, and what is needed.
+
+    Args:
+        live_depths: the least of each edge, all others being ample.
+        is_live: whether the network is, with some depths, all others being ample.
+    """
+    problems: list[Problem] = []
+    before: dict[str, int] = {}
+    for tensor, depth in given.items():
+        start = max(depth, live_depths[tensor])
+        needed = least(lambda d, t=tensor: is_live(before | {t: d}), ample[tensor], start)  # type: ignore[misc]
+        if depth < needed:
+            beside = "" if needed == live_depths[tensor] else ", beside the depths given before"
+            message = f"the FIFO of `{tensor}` must hold at least {needed} tokens{beside}, not {depth}: "
+            message += "with fewer the circuit comes to a stop"
+            hint = f"{needed} or more; or none, and one is chosen"
+            problems.append(Problem("fifo-too-shallow", message, _where(edges[tensor]), hint, "schedule"))
+        before[tensor] = needed
+    return problems
+
+
+def too_slow(design: Design, cycles: int, fps: float, interval: int) -> UserError:
+    """With its FIFOs a design takes ``cycles`` for a frame, and not ``interval`` at most as for so many a second."""
+    shallow = [
+        f"`{tensor}` holds {size.depth} tokens, {size.rate_depth} would keep the pace"
+        for tensor, size in design.fifos.items()
+        if size.depth < size.rate_depth
+    ]
+    return user_error(
+        "fifo-too-slow",
+        f"with the FIFO depths that were given a frame takes {cycles:,} cycles; {fps:.12g} frames a second at "
+        f"{design.clock_mhz:g} MHz allow {interval:,}",
+        where="; ".join(shallow),
+        hint="larger depths, or none: then they are chosen",
+        stage="schedule",
+    )
+
+
+def _where(edge: Edge) -> str:
+    assert edge.producer is not None
+    end = f"the core `{edge.consumer[0]}`" if edge.consumer else "an output"
+    return f"from the core `{edge.producer[0]}` to {end}"

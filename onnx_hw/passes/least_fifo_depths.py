@@ -1,0 +1,94 @@
+"""How many tokens the FIFO of one edge must hold at least, all others being ample.
+
+Then the only causes that run against the direction of the data are this edge's credits and the shared buffers inside
+cores. So every circle of causes through this edge lies among the nodes *between* its producer and its consumer: the two
+alone on a plain chain, all branches of a fork that a join closes. That part, fed and drained without delay, decides
+alone
+
+* ``live_depth``: the least depth at which it does not come to a stop;
+* ``rate_depth``: the least depth at which it keeps the interval of the design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from onnx_hw.design import Design, Edge
+from onnx_hw.network import Boundary, Network, Node
+from onnx_hw.ops.schedule import Schedule
+from onnx_hw.timing import Events
+
+SETTLED, FRAMES = 4, 8
+"""The first frames fill the buffers; the mean interval of the others counts, since single ones may swing around it."""
+
+
+def least_fifo_depths(design: Design, edge: Edge, interval: int, schedules: Mapping[str, Schedule]) -> tuple[int, int]:
+    """(live_depth, rate_depth) of one edge for a wanted interval."""
+    part = _between(design, edge)
+    events = Events(part, {node.name: schedules[node.name] for node in part.network.nodes})
+    ample = {e.tensor: FRAMES * e.beats for e in part.edges()}
+    offers = {e.tensor: np.zeros(FRAMES * e.beats, dtype=np.int64) for e in part.edges() if e.producer is None}
+
+    @cache
+    def at(depth: int) -> tuple[bool, bool]:
+        """Whether the part is live at a depth, and keeps the interval on average."""
+        result = events.solve(FRAMES, offers=offers, depths={**ample, edge.tensor: depth})
+        live = not result.waits
+        return live, live and result.elapsed(SETTLED, FRAMES) <= interval * (FRAMES - SETTLED)
+
+    most = ample[edge.tensor]
+    live = least(lambda depth: at(depth)[0], most)
+    rate = least(lambda depth: at(depth)[1], most, live)
+    return live, rate
+
+
+def least(good: Callable[[int], bool], most: int, start: int = 1) -> int:
+    """The least number from ``start`` to ``most`` that is good, where more is never worse and ``most`` is good."""
+    bad, number = start - 1, start
+    while number < most and not good(number):
+        bad, number = number, min(2 * number, most)
+    while number - bad > 1:
+        middle = (bad + number) // 2
+        if good(middle):
+            number = middle
+        else:
+            bad = middle
+    return number
+
+
+def _between(design: Design, edge: Edge) -> Design:
+    """The nodes on any path from an edge's producer to its consumer, as a design of their own."""
+    network = design.network
+    assert edge.producer is not None
+    first, last = edge.producer[0], edge.consumer[0] if edge.consumer else None
+    after: set[str] = {first}
+    for node in network.nodes:
+        if any((p := network.producer(tensor)) and p[0].name in after for tensor in node.inputs):
+            after.add(node.name)
+    before: set[str] = {last} if last else set()
+    for node in reversed(network.nodes):
+        if any(c.name in before for tensor in node.outputs for c, _ in network.consumers(tensor)):
+            before.add(node.name)
+    kept = tuple(node for node in network.nodes if node.name in ({first} | before if last else {first}) & after)
+    return replace(design, network=_part(network, kept))
+
+
+def _part(network: Network, nodes: tuple[Node, ...]) -> Network:
+    made = {tensor for node in nodes for tensor in node.outputs}
+    read = {tensor for node in nodes for tensor in node.inputs}
+
+    def boundary(tensor: str) -> Boundary:
+        kind = network.tensors[tensor]
+        return Boundary(tensor, tensor, kind.shape, np.dtype(np.int64), np.arange(kind.size))
+
+    return Network(
+        network.name,
+        nodes,
+        {tensor: network.tensors[tensor] for tensor in made | read},
+        tuple(boundary(tensor) for tensor in sorted(read - made)),
+        tuple(boundary(tensor) for tensor in sorted(made - read)),
+    )

@@ -1,0 +1,107 @@
+"""The folding file with FIFO depths: what a build writes may be edited and given back; what cannot be is told."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from material import EXAMPLES
+from onnx_hw import flow
+from onnx_hw.errors import UserError
+from onnx_hw.options import BuildOptions, Stage
+
+DIGITS = EXAMPLES / "digits" / "digits.onnx"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[flow.Build, str]:
+    """A scheduled build and the folding file it wrote."""
+    out = tmp_path_factory.mktemp("digits") / "out"
+    made = flow.build(BuildOptions(DIGITS, out=out, multipliers=40, stop_after=Stage.SCHEDULE))
+    return made, (made.folder / "folding.toml").read_text(encoding="utf-8")
+
+
+def built_with(text: str, place: Path, **choices: object) -> flow.Build:
+    folding = place / "folding.toml"
+    folding.write_text(text, encoding="utf-8")
+    return flow.build(BuildOptions(DIGITS, out=place / "out", folding=folding, stop_after=Stage.SCHEDULE, **choices))  # type: ignore[arg-type]
+
+
+def depths(made: flow.Build) -> dict[str, int]:
+    assert made.report.design is not None
+    return {fifo.edge: fifo.depth for fifo in made.report.design.fifos}
+
+
+def quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
+def entry(text: str, tensor: str) -> str:
+    """The line of one FIFO."""
+    (line,) = (line for line in text.splitlines() if line.startswith(f"# {quoted(tensor)} = "))
+    return line
+
+
+def deepest(made: flow.Build) -> str:
+    return max(depths(made).items(), key=lambda item: item[1])[0]
+
+
+def test_every_fifo_is_listed_and_uncommented_it_gives_the_same_design(
+    written: tuple[flow.Build, str], tmp_path: Path
+) -> None:
+    made, text = written
+    assert made.report.design is not None
+    for fifo in made.report.design.fifos:
+        line = f"# {quoted(fifo.edge)} = {fifo.depth}  # live {fifo.live_depth}, rate {fifo.rate_depth}"
+        assert entry(text, fifo.edge) == line
+    head, tail = text.split("[fifo]\n")
+    again = built_with(f"{head}[fifo]\n" + re.sub("^# ", "", tail, flags=re.MULTILINE), tmp_path)
+    assert depths(again) == depths(made)
+    assert again.report.warnings == made.report.warnings
+
+
+def test_a_given_depth_is_taken(written: tuple[flow.Build, str], tmp_path: Path) -> None:
+    made, text = written
+    tensor = deepest(made)
+    again = built_with(f"{text}{quoted(tensor)} = 200\n", tmp_path)
+    assert depths(again) == {**depths(made), tensor: 200}
+
+
+def test_a_depth_that_slows_the_circuit_down_is_told(written: tuple[flow.Build, str], tmp_path: Path) -> None:
+    made, text = written
+    assert made.report.design is not None
+    shallow = [fifo for fifo in made.report.design.fifos if fifo.rate_depth > fifo.live_depth]
+    given = "".join(f"{quoted(fifo.edge)} = {fifo.live_depth}\n" for fifo in shallow)
+    slow = built_with(text + given, tmp_path)
+    assert slow.report.design is not None
+    cycles, full = slow.report.design.interval_cycles, made.report.design.interval_cycles
+    assert cycles > full
+    assert any(f"{cycles:,} cycles a frame instead of {full:,}" in warning for warning in slow.report.warnings)
+    with pytest.raises(UserError, match="fifo-too-slow") as refused:
+        built_with(text + given, tmp_path, fps=made.report.design.clock_mhz * 1e6 / full)
+    assert f"`{shallow[0].edge}` holds {shallow[0].live_depth} tokens" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ('"nothing" = 3', "no FIFO carries a tensor `nothing`"),
+        ('"{tensor}" = 0', r'1 token or more, not 0\n  where  .*folding.toml \[fifo\] "'),
+        ('"{tensor}" = true', "1 token or more, not True"),
+        ('"{tensor}" = "9"', "1 token or more, not '9'"),
+        ("[fifos]", "there is no table \\[fifos\\]\n.*\n.*did you mean `fifo`"),
+    ],
+)
+def test_a_wrong_table(written: tuple[flow.Build, str], tmp_path: Path, lines: str, told: str) -> None:
+    made, text = written
+    with pytest.raises(UserError, match=told):
+        built_with(f"{text}{lines.format(tensor=deepest(made))}\n", tmp_path)
+
+
+def test_fifo_is_a_table(written: tuple[flow.Build, str], tmp_path: Path) -> None:
+    _, text = written
+    with pytest.raises(UserError, match=r"must be a table \[fifo\]"):
+        built_with("fifo = 3\n" + text.replace("[fifo]", ""), tmp_path)
