@@ -265,10 +265,11 @@ def check(
     from onnx_hw.report.checked import Checked
 
     report = check_file(model, **asdict(reading))
-    checked = Checked(report)
+    checked, obstacle = Checked(report), None
     if report.verdict == "accepted" and not onnx_only:
         options = BuildOptions(model, board, multipliers=multipliers, clock_mhz=clock, reading=reading, fps=fps)
-        checked = replace(checked, obstacles=flow.check_hardware(options))
+        obstacle = flow.check_hardware(options)
+        checked = replace(checked, obstacles=obstacle.problems if obstacle else ())
     terminal = session.terminal
     if as_json:
         terminal.data(checked.to_json())
@@ -277,6 +278,8 @@ def check(
             terminal.warn(f"{warning.message} ({warning.where})" if warning.where else warning.message, warning.hint)
         terminal.problems(checked.problems)
         terminal.show(checked.text())
+    if obstacle is not None:
+        return obstacle.exit_code
     return ExitCode.USAGE if checked.problems else ExitCode.OK
 
 

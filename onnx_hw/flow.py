@@ -24,7 +24,7 @@ from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.board import check_fit, find_board, fuller_than_comfortable, pin_constraints, schedule_on
 from onnx_hw.build_folder import BuildFolder, digest, opened
 from onnx_hw.design import Design
-from onnx_hw.errors import ExitCode, Problem, UserError, user_error
+from onnx_hw.errors import ExitCode, UserError, user_error
 from onnx_hw.folding_file import read_foldings, to_text
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
@@ -138,6 +138,8 @@ class Work:
             data = self._calibration_frames()
             model = insert_quantization(model, calibrate(model, data))
             running.fact = f"calibrated with {len(next(iter(data.values())))} samples"
+        elif self.options.calibration is not None:
+            self._warn("the model brings its scales: --calibration has no effect", "leave it out")
         self.network = replace(import_model(model), name=self.model.name)
         widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
         told = f"int{widths[0]} data, {len(self.network.nodes)} operators"
@@ -428,8 +430,8 @@ def random_integers(network: Network) -> dict[str, np.ndarray]:
     }
 
 
-def check_hardware(options: BuildOptions) -> tuple[Problem, ...]:
-    """Everything that keeps a model from becoming hardware; empty when it can be built.
+def check_hardware(options: BuildOptions) -> UserError | None:
+    """Everything that keeps a model from becoming hardware; None when it can be built.
 
     A float model is tried with made-up scales: whether it can be built does not depend on them.
     """
@@ -441,5 +443,5 @@ def check_hardware(options: BuildOptions) -> tuple[Problem, ...]:
         board = find_board(options.board)
         schedule_on(board, network, clock_mhz=options.clock_mhz, multipliers=options.multipliers, fps=options.fps)
     except UserError as error:
-        return error.problems
-    return ()
+        return error
+    return None

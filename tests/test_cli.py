@@ -208,7 +208,7 @@ def test_run_without_a_place_for_its_outputs(monkeypatch):
 def hardware(monkeypatch):
     """What stands in the way of a circuit; a test may change the list."""
     obstacles: list[Problem] = []
-    monkeypatch.setattr(flow, "check_hardware", lambda options: tuple(obstacles), raising=False)
+    monkeypatch.setattr(flow, "check_hardware", lambda options: UserError(*obstacles) if obstacles else None)
     return obstacles
 
 
@@ -233,7 +233,7 @@ def test_check_names_the_obstacles_to_a_circuit(hardware):
 
 def test_check_asks_for_what_a_build_would(monkeypatch):
     asked = []
-    monkeypatch.setattr(flow, "check_hardware", lambda options: asked.append(options) or ())
+    monkeypatch.setattr(flow, "check_hardware", lambda options: asked.append(options))
     assert call("check", DIGITS, "--multipliers", "3", "--fps", "7", "--clock", "50").exit_code == 0
     assert asked == [BuildOptions(Path(DIGITS), multipliers=3, fps=7.0, clock_mhz=50.0)]
 
@@ -243,6 +243,14 @@ def test_check_says_which_rate_a_board_cannot_do():
     assert done.exit_code == 1
     assert "error[fps-unreachable]: this model can do 1250000 frames a second at 80 MHz, not 3000000" in done.stderr
     assert call("check", DIGITS, "--fps", "1000").exit_code == 0
+
+
+def test_check_says_what_does_not_fit():
+    done = call("check", DIGITS, "--multipliers", "2")
+    assert done.exit_code == 2
+    assert "error[too-big]: even the slowest design needs 3 MAC lanes of 2" in done.stderr
+    assert "hint   `--multipliers 3` fits: 3 lanes" in done.stderr
+    assert call("check", DIGITS, "--multipliers", "3").exit_code == 0
 
 
 def test_check_a_file_that_is_no_model(hardware):

@@ -103,6 +103,14 @@ def test_samples_that_do_not_fit(command: tuple[object, ...], wrong: str) -> Non
     assert says in said and 'where  samples.npz["image"]' in said
 
 
+def test_calibration_without_effect_is_told() -> None:
+    np.savez("samples.npz", image=GOOD)
+    done = call("build", DIGITS, "--calibration", "samples.npz", "--out", "out", "--stop-after", "quantize")
+    assert done.exit_code == 0
+    assert "warning: the model brings its scales: --calibration has no effect" in done.stderr
+    assert json.loads(Path("out/report.json").read_text())["warnings"]
+
+
 @pytest.mark.parametrize(
     ("content", "says"), [(PAGE, "it begins with b'<!DOCTYP'"), (POINTER, "git lfs pull"), ("", "it is empty")]
 )
