@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -68,9 +71,22 @@ def to_rtlil(top: Component, platform: object = None) -> str:
     """
     from amaranth.back import rtlil
 
-    text = rtlil.convert(top, name="top", platform=platform, emit_src=False)
+    with _no_collection():
+        text = rtlil.convert(top, name="top", platform=platform, emit_src=False)
     text = _COLLISION.sub(r"\g<1>1\g<2>", text)
     return _ELEMENT.sub(lambda name: re.sub(r"\[(\d+)\]", r".\1", name[0]), text)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Millions of small objects live to the end: looking for dead ones among them takes longer than making them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 _COLLISION = re.compile(r"(parameter \\COLLISION_X_MASK 1')0((?:\n    parameter .*)*?\n    parameter \\CLK_ENABLE 1\n)")
