@@ -22,6 +22,7 @@ from drawn import (
     sums,
     windows,
 )
+from rearrangements import rearrangements
 
 CORES = [
     windows(),
@@ -36,6 +37,7 @@ CORES = [
     concats(),
     products(),
     argmaxes(),
+    rearrangements(),
 ]
 
 

@@ -23,10 +23,12 @@ from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
+from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
@@ -47,6 +49,11 @@ CORES = {
     "add": (Add(IMAGE, IMAGE), Folding(4, 4)),
     "multiply": (Multiply(IMAGE, IMAGE), Folding(4, 4)),
     "argmax": (ArgMax(IMAGE), Folding(4, 1)),
+    "rearrange": (
+        Rearrange(IMAGE, (4, 5, 6), np.arange(120).reshape(5, 4, 6).swapaxes(0, 1).reshape(-1)),
+        Folding(4, 3),
+    ),
+    "lookup": (Lookup(IMAGE, np.arange(256)[None] % 7, Int(4)), Folding(4, 4)),
     "concat": (Concat((IMAGE, IMAGE, IMAGE), 2), Folding(3, 3)),
 }
 DEPTHS = {"register": 1, "lutram": 9, "block_ram": 50}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_hw.onnx.model import Node
+from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.stream_layout import axes_on_stream, default_layout, layout_of_axes
@@ -14,8 +15,6 @@ from onnx_hw.quantize.values import Integers, Real
 @lowers("ArgMax", "ArgMin")
 def arg_max(builder: Builder, node: Node) -> None:
     """over one axis"""
-    from onnx_hw.ops.argmax import ArgMax
-
     value = builder.data(node)
     if isinstance(value, Real) and (value.clipped or len(set(value.slope)) != 1 or len(set(value.offset)) != 1):
         raise Obstacle(

@@ -10,6 +10,7 @@ import numpy as np
 from onnx_hw.integers import Int
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.stream_layout import Layout
@@ -73,8 +74,6 @@ def quantize_product(
     builder: Builder, node: Node, value: Product, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
 ) -> Integers:
     """Integers of a product: ``s_a s_b (a − z_a)(b − z_b) / step``."""
-    from onnx_hw.ops.multiply import Multiply
-
     a, b = (builder.tensors[real.tensor] for real in (value.a, value.b))
     offsets = [-real.zero_point for real in (value.a, value.b) if real.zero_point is not None]
     product = Multiply(a, b, (offsets[0], offsets[1]))
