@@ -43,7 +43,7 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
             lives = {tensor: live for tensor, (live, _) in least.items()}
             raise UserError(*too_shallow(given, edges, lives, whole.ample, whole.is_live))
         beside = {}
-    depths = _joint_depths(whole, edges, {t: rate for t, (_, rate) in least.items()}, beside) | given
+    depths = {**_joint_depths(whole, edges, {t: rate for t, (_, rate) in least.items()}, beside), **given}
     return replace(design, fifos={t: FifoSize(depths[t], live, rate) for t, (live, rate) in least.items()})
 
 
@@ -66,7 +66,9 @@ class _Whole:
         return not depths or not self._solve(depths).waits
 
     def keeps_rate(self, depths: Mapping[str, int]) -> bool:
-        return self._events.sustains(self.interval, SETTLED, FRAMES, offers=self._offers(), depths=self.ample | depths)
+        return self._events.sustains(
+            self.interval, SETTLED, FRAMES, offers=self._offers(), depths={**self.ample, **depths}
+        )
 
     def slow_down(self, depths: Mapping[str, int]) -> None:
         """To the interval that these depths allow."""
@@ -76,7 +78,7 @@ class _Whole:
             self.interval = max(self.interval, -(-result.elapsed(SETTLED, FRAMES) // (FRAMES - SETTLED)))
 
     def _solve(self, depths: Mapping[str, int]) -> Prediction:
-        return self._events.solve(FRAMES, offers=self._offers(), depths=self.ample | depths)
+        return self._events.solve(FRAMES, offers=self._offers(), depths={**self.ample, **depths})
 
     def _offers(self) -> dict[str, np.ndarray]:
         return {
