@@ -46,11 +46,6 @@ from onnx_hw.synthesize import SynthesisResult, synthesize
 from onnx_hw_boards.board import Board
 from onnx_hw_sim import tools
 
-FRAMES = 4
-"""Proven with so many random frames when no samples are given."""
-
-SEED = 10
-
 
 @dataclass(frozen=True)
 class Build:
@@ -295,7 +290,7 @@ class Work:
             integers = golden.integers_of(self.network, self.frames)
             few = max(0, 2 - len(next(iter(integers.values()))))  # two frames at least: state must not leak
             return {tensor: np.concatenate([array] + [array[:1]] * few) for tensor, array in integers.items()}
-        return random_integers(self.network)
+        return simulation.random_integers(self.network)
 
     def _accuracy(self) -> report.Accuracy | None:
         if self.labels is None or self.frames is None:
@@ -414,20 +409,10 @@ def simulate(design: Design, frames: Mapping[str, np.ndarray] | None = None) -> 
         frames: by graph input, (frames, *shape); None for random integers.
     """
     network = design.network
-    integers = random_integers(network) if frames is None else golden.integers_of(network, frames)
+    integers = simulation.random_integers(network) if frames is None else golden.integers_of(network, frames)
     with tempfile.TemporaryDirectory() as place:
         simulator, names = simulation.compile_simulator(design, Path(place))
         return simulation.prove(design, simulator, names, golden.trace(network, integers))
-
-
-def random_integers(network: Network) -> dict[str, np.ndarray]:
-    """A few frames over the whole range of every hardware input; always the same ones."""
-    generator = np.random.Generator(np.random.PCG64(SEED))
-    tensors = {boundary.tensor: network.tensors[boundary.tensor] for boundary in network.inputs}
-    return {
-        name: generator.integers(*tensor.range, (FRAMES, *tensor.shape), endpoint=True)
-        for name, tensor in tensors.items()
-    }
 
 
 def check_hardware(options: BuildOptions) -> UserError | None:

@@ -13,6 +13,7 @@ import numpy as np
 from onnx_hw.assemble import to_circuit
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError
+from onnx_hw.network import Network
 from onnx_hw.prove import Run, Stall, simulate_and_compare, stimulus_of
 
 if TYPE_CHECKING:
@@ -36,8 +37,11 @@ CYCLES_SHOWN_BEFORE, CYCLES_SHOWN_AFTER = 400, 100
 
 WAVES_FILE = "difference.vcd"
 
+RANDOM_FRAMES = 4
+"""Proven with so many frames when no samples are given."""
+
 SEED = 20
-"""Of the random stalls: two builds see the same ones."""
+"""Of those frames and of the random stalls: two builds see the same ones."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,16 @@ def write_waves(
                 return None
             return folder / WAVES_FILE
     return None
+
+
+def random_integers(network: Network) -> dict[str, np.ndarray]:
+    """Frames over the whole range of every input of the hardware; always the same ones."""
+    generator = np.random.Generator(np.random.PCG64(SEED))
+    tensors = {boundary.tensor: network.tensors[boundary.tensor] for boundary in network.inputs}
+    return {
+        name: generator.integers(*tensor.range, (RANDOM_FRAMES, *tensor.shape), endpoint=True)
+        for name, tensor in tensors.items()
+    }
 
 
 def full_rate(design: Design, frames: int) -> Stall:
