@@ -54,7 +54,7 @@ class Build:
     Attributes:
         folder: where everything is.
         report: as in ``report.json``.
-        exit_code: OK, or DOES_NOT_FIT where a clock that was asked for is missed.
+        exit_code: OK, or DOES_NOT_FIT where a clock or a rate that was asked for is missed.
     """
 
     folder: Path
@@ -244,8 +244,11 @@ class Work:
         running.fact = f"{self.routed.fmax_mhz:.1f} MHz ({verdict} at {self.clock_mhz:g} MHz)"
         self.facts = replace(self.facts, synthesis=fill.describe_synthesis(self.synthesis, self.routed))
         if not self.routed.timing_met:
+            reached, rate = f"{self.routed.fmax_mhz:.1f} MHz, not {self.clock_mhz:g} MHz", ""
+            if self.options.fps is not None:
+                rate = f", hence {self.routed.fmax_mhz * 1e6 / self.design.interval:,.1f} frames a second"
             self._warn(
-                f"the circuit reaches {self.routed.fmax_mhz:.1f} MHz, not {self.clock_mhz:g} MHz",
+                f"the circuit reaches {reached}{rate}",
                 f"run it at {int(self.routed.fmax_mhz)} MHz, or use fewer lanes (--multipliers)",
             )
 
@@ -271,9 +274,14 @@ class Work:
             files={**self.facts.files, "report": "report.json"},
         )
         self.folder.write("report.json", self.facts.to_json())
-        missed = self.facts.synthesis is not None and self.facts.synthesis.timing_met is False
-        asked = self.options.clock_mhz is not None
-        return Build(self.options.folder, self.facts, ExitCode.DOES_NOT_FIT if missed and asked else ExitCode.OK)
+        return Build(self.options.folder, self.facts, ExitCode.OK if self._keeps_word() else ExitCode.DOES_NOT_FIT)
+
+    def _keeps_word(self) -> bool:
+        """Whether the clock and the rate that were asked for are reached, as far as that is known."""
+        made, fps = self.facts.synthesis, self.options.fps
+        if made is None or made.fmax_mhz is None or made.timing_met:
+            return True
+        return self.options.clock_mhz is None and (fps is None or made.fmax_mhz * 1e6 >= fps * self.design.interval)
 
     def _calibration_frames(self) -> Mapping[str, np.ndarray]:
         if self.options.calibration is not None:

@@ -11,11 +11,15 @@ from click.testing import CliRunner
 
 from material import EXAMPLES
 from onnx_hw import __version__, flow
+from onnx_hw.build_folder import Made
 from onnx_hw.cli import main
 from onnx_hw.errors import ExitCode, Problem, UserError
 from onnx_hw.flow import Build
 from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
 from onnx_hw.report.schema import json_schema
+from onnx_hw.route import BITSTREAM, RouteResult
+from onnx_hw.synthesize import SynthesisResult
+from onnx_hw_boards.device import Budget
 from onnx_hw_sim import tools
 from sample_report import FULL
 
@@ -170,6 +174,34 @@ def test_nearest_names():
         "error[usage]: there is no option `--bord`\n  hint   did you mean `--board`?\n"
     )
     assert "build" in call("biuld").stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "fmax", "code", "rate"),
+    [
+        ((), 70.0, 0, ""),
+        (("--clock", "80"), 70.0, 2, ""),
+        (("--clock", "80"), 80.0, 0, ""),
+        (("--fps", "4340"), 79.9, 2, ", hence 4,334.9 frames a second"),
+        (("--fps", "4340"), 80.0, 0, ""),
+        (("--fps", "3700"), 70.0, 0, ", hence 3,797.7 frames a second"),
+        (("--fps", "3700", "--clock", "80"), 70.0, 2, ", hence 3,797.7 frames a second"),
+    ],
+)
+def test_a_build_keeps_its_word_or_says_so(monkeypatch, options, fmax, code, rate):
+    """A clock that is missed matters where it was asked for, or where it takes away the rate that was."""
+    made = Made(Path("made"), "0", False, {})
+    Path("made").mkdir()
+    (Path("made") / BITSTREAM).touch()
+    synthesized = SynthesisResult(Path("netlist"), Budget(1, 1, 1, 1), {}, "abc9", made)
+    monkeypatch.setattr(flow.Work, "simulate", lambda self, running: None)
+    monkeypatch.setattr(flow, "synthesize", lambda *_, **__: synthesized)
+    monkeypatch.setattr(flow, "route", lambda *_, **__: RouteResult(fmax, 80.0, {}, (), Path("top.config"), made))
+    monkeypatch.setattr(flow, "pack", lambda *_: made)
+    done = call("build", DIGITS, "--multipliers", "3", *options)
+    assert done.exit_code == code, done.output
+    warning = f"warning: the circuit reaches {fmax:.1f} MHz, not 80 MHz{rate}\n"
+    assert (warning in done.stderr) == (fmax < 80)
 
 
 # ---- run ------------------------------------------------------------------------------------------------------------

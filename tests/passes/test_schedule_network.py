@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from material import model
 from networks import Sketch, unequal_branches
+from onnx_hw import flow
 from onnx_hw.design import Design, FifoSize, pins_of
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw.integers import Int
@@ -16,6 +18,7 @@ from onnx_hw.network import Network, Tensor
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.window import Window
+from onnx_hw.options import BuildOptions
 from onnx_hw.passes import schedule_network as module
 from onnx_hw.passes.choose_folding import Budget, cheapest_folding, fold_for, least_interval, resources_of, weight
 from onnx_hw.passes.insert_forks import insert_forks
@@ -263,6 +266,24 @@ def test_a_given_folding_keeps_what_was_asked_for() -> None:
     # comfort is no reason to refuse what somebody has thought about
     tight = replace(AMPLE, mac_lanes=1)
     assert scheduled(tight, most=AMPLE, foldings=foldings).interval == design.interval
+
+
+# ---- a real model ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_network_that_fills_the_block_rams() -> None:
+    """Nine tenths of them for its weights alone."""
+    options = BuildOptions(model("tinymaix_vww96_mobilenetv1_int8") / "model.onnx")
+    assert flow.check_hardware(options) is None
+    refusal = flow.check_hardware(replace(options, multipliers=20))
+    assert refusal is not None
+    (advice,) = re.findall(r"`--multipliers (\d+)` fits: \1 lanes", str(refusal))
+    assert flow.check_hardware(replace(options, multipliers=int(advice))) is None
+    refusal = flow.check_hardware(replace(options, multipliers=40, fps=1500.0))
+    assert refusal is not None
+    (rate,) = re.findall(r"`--fps (\d+)` fits: \d+ lanes", str(refusal))
+    assert flow.check_hardware(replace(options, multipliers=40, fps=float(rate))) is None
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
