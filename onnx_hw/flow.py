@@ -35,6 +35,7 @@ from onnx_hw.onnx.read import read
 from onnx_hw.ops.operator import Folding
 from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.passes.insert_forks import insert_forks
+from onnx_hw.passes.say_what_fits import short
 from onnx_hw.progress import Progress, Running, Silent
 from onnx_hw.quantize.calibrate import synthetic_frames
 from onnx_hw.quantize.import_model import import_model
@@ -172,7 +173,7 @@ class Work:
         )
         running.fact = (
             f"{len(planned.nodes)} cores, {planned.lanes} lanes, {planned.interval_cycles:,} cycles a frame "
-            f"({planned.mac_efficiency:.0%} busy); `{planned.bottleneck.name}` sets the pace"
+            f"({planned.mac_efficiency:.0%} busy); {short(planned.bottleneck.name)} sets the pace"
         )
 
     def assemble(self, running: Running) -> None:
