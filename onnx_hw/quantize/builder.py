@@ -128,12 +128,12 @@ class Builder:
             return None
         return np.array(fractions(plain), dtype=object).reshape(plain.shape)
 
-    def real(self, node: Node, k: int = 0) -> Real:
-        """An input as real numbers."""
+    def real(self, node: Node, k: int = 0, *, partial: bool = False) -> Real:
+        """An input as real numbers; ``partial`` says that nothing needs to know how they lie on the stream."""
         value = self.values.get(node.inputs[k])
-        if isinstance(value, Real):
+        if isinstance(value, Real) and (partial or not value.partial):
             return value
-        if isinstance(value, Function) or node.inputs[k] in self.pending:
+        if isinstance(value, Function | Real) or node.inputs[k] in self.pending:
             raise Obstacle(
                 "quantize-before",
                 f"`{node.inputs[k]}` must be quantized before {node.op_type}",

@@ -159,7 +159,8 @@ class _Walk:
         for name in accumulators:
             value = builder.values[name]
             assert isinstance(value, Real)
-            boundaries.append(builder.boundary(value, scaling.add(name, value), np.dtype(np.int64)))
+            leaving = value.whole(builder.tensors[value.tensor].size) if value.partial else value
+            boundaries.append(builder.boundary(leaving, scaling.add(name, value, leaving.shape), np.dtype(np.int64)))
         model = replace(model, graph=scaling.graph)
         read = {name for node in used for name in node.inputs}
         kept = read | {name for node in used for name in node.outputs}

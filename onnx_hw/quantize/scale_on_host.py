@@ -26,11 +26,18 @@ class ScaleOnHost:
         self.graph = graph
         self.nodes: list[Node] = []
 
-    def add(self, name: str, value: Real) -> str:
-        """Nodes that make a value from its int64 integers, in double precision; returns the name of those integers."""
-        integers = f"{name}/integers"
-        self._value(integers, "int64", value.shape)
-        current = self._node("Cast", name, "double", value.shape, [integers], to=11)
+    def add(self, name: str, value: Real, leaving: tuple[int, ...]) -> str:
+        """Nodes that make a value from its int64 integers, in double precision; returns the name of those integers.
+
+        Args:
+            leaving: the shape in which they leave: that of the value, or flat where it has only some of them.
+        """
+        integers = current = f"{name}/integers"
+        self._value(integers, "int64", leaving)
+        if value.partial:
+            places = self._store(f"{name}/places", value.where.reshape(value.shape), "int64")
+            current = self._node("Gather", name, "placed", value.shape, [integers, places], "int64", axis=0)
+        current = self._node("Cast", name, "double", value.shape, [current], to=11)
         current = self._node("Mul", name, "scaled", value.shape, [current, self._constant(name, "slope", value)])
         current = self._node("Add", name, "shifted", value.shape, [current, self._constant(name, "offset", value)])
         for operator, bound in (("Max", value.low), ("Min", value.high)):
@@ -50,16 +57,23 @@ class ScaleOnHost:
             array = array[value.where % len(numbers)].reshape(value.shape)
         return self._store(f"{name}/{what}", array.reshape(value.shape) if array.size > 1 else array.reshape(()))
 
-    def _store(self, name: str, array: np.ndarray) -> str:
-        self._value(name, "double", array.shape)
+    def _store(self, name: str, array: np.ndarray, element_type: str = "double") -> str:
+        self._value(name, element_type, array.shape)
         self.graph = replace(self.graph, constants={**self.graph.constants, name: array})
         return name
 
     def _node(
-        self, operator: str, name: str, result: str, shape: tuple[int, ...], inputs: list[str], **attributes: int
+        self,
+        operator: str,
+        name: str,
+        result: str,
+        shape: tuple[int, ...],
+        inputs: list[str],
+        element_type: str = "double",
+        **attributes: int,
     ) -> str:
         output = f"{name}/{result}"
-        self._value(output, "double", shape)
+        self._value(output, element_type, shape)
         self.nodes.append(Node("", operator, "", VERSION, tuple(inputs), (output,), attributes))
         return output
 

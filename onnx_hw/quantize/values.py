@@ -66,6 +66,8 @@ class Real(Clipped):
     Attributes:
         tensor, shape, where: as of ``Integers``.
         slope, offset: exact, one entry or one per channel; slopes are not negative.
+        partial: ``where`` leaves positions out or repeats them. Nothing has moved yet: the quantized integers will,
+            which have one scale.
     """
 
     tensor: str
@@ -73,6 +75,7 @@ class Real(Clipped):
     where: np.ndarray = field(repr=False)
     slope: tuple[Fraction, ...] = (Fraction(1),)
     offset: tuple[Fraction, ...] = (Fraction(0),)
+    partial: bool = False
 
     @property
     def zero_point(self) -> int | None:
@@ -81,6 +84,10 @@ class Real(Clipped):
             return None
         zero = -self.offset[0] / self.slope[0]
         return int(zero) if zero.denominator == 1 else None
+
+    def whole(self, size: int) -> Real:
+        """All numbers of the tensor, of so many elements, in its order."""
+        return replace(self, shape=(size,), where=np.arange(size), partial=False)
 
     def numbers(self, integers: np.ndarray) -> np.ndarray:
         """The real numbers of integers (1 or channels, n), float64 (1 or channels, n).

@@ -105,6 +105,19 @@ def test_an_exchange_of_places_at_the_end_costs_nothing(tmp_path: Path, move: st
     assert len(network.nodes) == len(flow.quantize(flow.load(before)).nodes)
 
 
+def test_accumulators_with_scales_per_channel_move_once_they_are_quantized(tmp_path: Path) -> None:
+    sketch = Sketch()
+    weights = np.random.default_rng(0).integers(-127, 128, (4, 4, 1, 1)).astype(np.int8)
+    scales = [0.002, 0.003, 0.001, 0.004]
+    y = sketch.node("Conv", sketch.through_integers("x", 0.03125, -5), sketch.dequantized(weights, scales))
+    y = sketch.node("Relu", sketch.node("Resize", y, "", sketch.constant(np.array([1, 1, 2, 3], "f")), mode="nearest"))
+    network = assert_agrees(
+        write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, sketch.through_integers(y, 0.0313, 2)), 0.0313
+    )
+    assert isinstance(network.nodes[-1].operator, Rearrange)
+    assert_circuit_agrees(network)
+
+
 def test_split_into_parts_of_their_own(tmp_path: Path) -> None:
     sketch = Sketch(opset=13)
     x = sketch.through_integers("x", 0.03125, -5)

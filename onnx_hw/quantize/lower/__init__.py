@@ -17,6 +17,7 @@ from onnx_hw.quantize.lower import (
     pooling,
     quantization,
     reducing,
+    transposed_convolution,
 )
 from onnx_hw.quantize.lower.registry import LOWERINGS
 
@@ -24,5 +25,5 @@ __all__ = ["LOWERINGS"]
 
 _FAMILIES = (
     *(activation, arithmetic, comparing, convolution, functions, joining),
-    *(layout, matmul, moving, pooling, quantization, reducing),
+    *(layout, matmul, moving, pooling, quantization, reducing, transposed_convolution),
 )

@@ -42,7 +42,7 @@ def _bound(builder: Builder, node: Node, low: Fraction | None, high: Fraction | 
     elif isinstance(value, Function):
         builder.values[result] = _bounded(value, low, high)
     else:
-        builder.values[result] = builder.real(node).clip(low, high)
+        builder.values[result] = builder.real(node, partial=True).clip(low, high)
 
 
 def _bounded(value: Function, low: Fraction | None, high: Fraction | None) -> Function:

@@ -74,7 +74,7 @@ def batch_normalization(builder: Builder, node: Node) -> None:
             "export the model for inference",
         )
     value = builder.values.get(node.inputs[0])
-    data = value if isinstance(value, Function) else builder.real(node)
+    data = value if isinstance(value, Function) else builder.real(node, partial=True)
     rank = len(data.shape)
     scale, bias, mean, variance = (_float_constant(builder, node, k) for k in range(1, 5))
     epsilon = float(np.float32(node.attributes.get("epsilon", 1e-5)))
@@ -85,6 +85,7 @@ def batch_normalization(builder: Builder, node: Node) -> None:
     if isinstance(data, Real) and not data.clipped and all(f > 0 for f in factors):
         builder.values[node.outputs[0]] = _scaled(data, factors, terms, data.shape)
         return
+    builder.elements(node)  # raises where places are not settled
     columns = [np.array([[float(v)] for v in numbers]) for numbers in (factors, terms)]
     before = data.numbers
 
@@ -115,7 +116,7 @@ def _operands(builder: Builder, node: Node) -> tuple[Real, np.ndarray, bool]:
     for data, other in ((0, 1), (1, 0)):
         constant = builder.exact_constant(node.inputs[other])
         if constant is not None:
-            real = builder.real(node, data)
+            real = builder.real(node, data, partial=True)
             return real, aligned(node, constant, len(real.shape)), other == 1
     raise Obstacle("two-tensors", f"{node.op_type} of two tensors is not built: one operand must be constant")
 

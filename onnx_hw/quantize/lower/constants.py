@@ -11,6 +11,7 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle
+from onnx_hw.quantize.values import Real
 
 
 def per_channel(builder: Builder, data: Hardware, constant: np.ndarray) -> tuple[Fraction, ...]:
@@ -27,13 +28,14 @@ def per_channel(builder: Builder, data: Hardware, constant: np.ndarray) -> tuple
         ) from None
     if np.size(constant) == 1:
         return (full[0],)
-    builder.settled(data)
-    order = builder.stream_order(data)
-    assert order is not None
-    stream = full[order].reshape(-1, builder.tensors[data.tensor].channels)
-    if (stream != stream[0]).any():
+    channels = builder.settled(data).channels
+    partial = isinstance(data, Real) and data.partial
+    channel = (data.where if partial else builder.positions(data)) % channels
+    numbers = np.full(channels, full[0], dtype=object)  # a channel without elements takes any
+    numbers[channel] = full
+    if (numbers[channel] != full).any():
         raise Obstacle("constant-per-pixel", "a constant must be the same for all pixels of a channel")
-    return tuple(stream[0])
+    return tuple(numbers)
 
 
 def is_constant(builder: Builder, name: str) -> bool:

@@ -121,6 +121,9 @@ def _placed(builder: Builder, node: Node, value: T, origin: np.ndarray, fill: in
     flat, shape = origin.reshape(-1).astype(np.int64), origin.shape
     if flat.size == value.where.size and (np.bincount(flat[flat >= 0], minlength=flat.size) == 1).all():
         return replace(value, shape=shape, where=value.where[flat])
+    if isinstance(value, Real) and len(set(value.slope)) > 1 and (flat >= 0).all():
+        builder.settled(value)
+        return replace(value, shape=shape, where=builder.positions(value)[flat], partial=True)
     return builder.moved(value, flat, shape, node, fill=fill)
 
 

@@ -82,7 +82,9 @@ def dequantized_constant(
 def quantize(builder: Builder, node: Node) -> None:
     """one scale; 2 to 16 bits"""
     made = builder.values.get(node.inputs[0])
-    value = builder.pending.get(node.inputs[0]) or (made if isinstance(made, Function) else builder.real(node))
+    value = builder.pending.get(node.inputs[0]) or (
+        made if isinstance(made, Function) else builder.real(node, partial=True)
+    )
     scale = builder.constant(node.inputs[1])
     if scale is None or scale.size != 1:
         raise Obstacle("per-channel-data", "the scale of data must be one constant")
@@ -118,6 +120,10 @@ def _quantize_one(
     builder: Builder, node: Node, real: Real, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
 ) -> Integers:
     """Integers of a tensor: those it has, if they stand for the same numbers, or others."""
+    if real.partial:
+        whole = real.whole(builder.tensors[real.tensor].size)
+        integers = _quantize_one(builder, node, whole, step, zero_point, bounds, dtype)
+        return builder.moved(integers, real.where, real.shape, node)
     same_numbers = not real.clipped and set(real.slope) == {step} and set(real.offset) == {-step * zero_point}
     if same_numbers and builder.integer_type(real) == dtype:
         return Integers(real.tensor, real.shape, real.where)
