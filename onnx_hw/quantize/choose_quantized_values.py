@@ -22,7 +22,7 @@ from onnx_hw.quantize.builder import INTEGER_TYPES
 from onnx_hw.quantize.lower.functions import ONE_OPERAND, WITH_CONSTANTS
 
 ACCUMULATES = frozenset(
-    ("Conv", "MatMul", "Gemm", "AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum"),
+    ("Conv", "ConvTranspose", "MatMul", "Gemm", "AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum"),
 )
 ABSORBED = frozenset(("Add", "Sub", "Sum", "Mul", "Div", "Relu", "Clip", "BatchNormalization"))
 BOUNDS = frozenset(("Relu", "Clip"))

@@ -16,7 +16,7 @@ from onnx_hw.quantize.calibrate import Range
 from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
 from onnx_hw.quantize.take_apart_integer_operators import INTEGER_OPERATORS
 
-PRODUCTS = {"Conv": 0, "MatMul": -1, "Gemm": -1}
+PRODUCTS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1, "Gemm": -1}
 """Operators with weights at input 1, and the axis of their output channels (of a Gemm without transB)."""
 
 VERSION = 13
