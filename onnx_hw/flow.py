@@ -39,7 +39,8 @@ from onnx_hw.passes.say_what_fits import short
 from onnx_hw.progress import Progress, Running, Silent
 from onnx_hw.quantize.calibrate import synthetic_frames
 from onnx_hw.quantize.import_model import import_model
-from onnx_hw.quantize.insert_quantization import insert_quantization, is_quantized
+from onnx_hw.quantize.insert_quantization import is_quantized
+from onnx_hw.quantize.quantize_float_model import quantize_float_model
 from onnx_hw.report import fill, report
 from onnx_hw.route import BITSTREAM, RouteResult, pack, route
 from onnx_hw.simulate import Proof
@@ -132,7 +133,7 @@ class Work:
         require_capability(model)
         if not is_quantized(model):
             data = self._calibration_frames()
-            model = insert_quantization(model, calibrate(model, data))
+            model = quantize_float_model(model, data)
             running.fact = f"calibrated with {len(next(iter(data.values())))} samples"
         elif self.options.calibration is not None:
             self._warn("the model brings its scales: --calibration has no effect", "leave it out")
@@ -392,7 +393,7 @@ def quantize(model: Model, calibration: Mapping[str, np.ndarray] | None = None) 
                 hint="quantize(model, calibration={input: array of frames})",
                 stage="quantize",
             )
-        model = insert_quantization(model, calibrate(model, calibration))
+        model = quantize_float_model(model, calibration)
     return import_model(model)
 
 
@@ -432,7 +433,7 @@ def check_hardware(options: BuildOptions) -> UserError | None:
     try:
         model = load(options.model, options.reading)
         if not is_quantized(model):
-            model = insert_quantization(model, calibrate(model, synthetic_frames(model)))
+            model = quantize_float_model(model, synthetic_frames(model))
         network = import_model(model)
         board = find_board(options.board)
         schedule_on(board, network, clock_mhz=options.clock_mhz, multipliers=options.multipliers, fps=options.fps)
