@@ -102,20 +102,22 @@ void law_start(Track *tracks, int64_t count)
         }
 }
 
-/* Advance every track until none can. ``queue`` has room for all tracks. */
-void law_advance(Track *tracks, int64_t count, int64_t *queue)
+/* Advance every track until none can.
+ *
+ * ``awake`` has room for all tracks. The one that woke last goes first, and in the beginning those nearest the input:
+ * what it reads was written a moment ago.
+ */
+void law_advance(Track *tracks, int64_t count, int64_t *awake)
 {
-    int64_t first = 0, length = 0;
+    int64_t length = 0;
 
-    for (int64_t k = 0; k < count; k++) {
+    for (int64_t k = count - 1; k >= 0; k--) {
         tracks[k].first_asleep = -1;
         if (tracks[k].done < tracks[k].count)
-            queue[length++] = k;
+            awake[length++] = k;
     }
     while (length) {
-        int64_t k = queue[first], before = tracks[k].done, blocker = advance(tracks, &tracks[k]);
-        first = first + 1 == count ? 0 : first + 1;
-        length--;
+        int64_t k = awake[--length], before = tracks[k].done, blocker = advance(tracks, &tracks[k]);
         if (blocker >= 0) {
             tracks[k].next_asleep = tracks[blocker].first_asleep;
             tracks[blocker].first_asleep = k;
@@ -129,8 +131,7 @@ void law_advance(Track *tracks, int64_t count, int64_t *queue)
                 continue;
             }
             *link = tracks[waiting].next_asleep;
-            queue[first + length < count ? first + length : first + length - count] = waiting;
-            length++;
+            awake[length++] = waiting;
         }
     }
 }

@@ -66,7 +66,7 @@ class Solver:
         self._stops = stops_of(tracks)
         number = {track: k for k, track in enumerate(tracks)}
         self._table = (_Track * len(tracks))()
-        self._queue = (ctypes.c_int64 * len(tracks))()
+        self._awake = (ctypes.c_int64 * len(tracks))()
         self._arrays: list[np.ndarray] = []  # what the table points to
         for entry, track in zip(self._table, tracks, strict=True):
             stops = self._stops[track]
@@ -115,7 +115,7 @@ class Solver:
             for entry, track in table:
                 if track not in known:
                     entry.count = frame * entry.stops
-            library.law_advance(self._table, len(table), self._queue)
+            library.law_advance(self._table, len(table), self._awake)
             yield {t: self._times(t, cycles[t][: entry.done], frame, entry.done == entry.count) for entry, t in table}
 
     def _times(self, track: Track, cycles: np.ndarray, frames: int, complete: bool) -> Times:
