@@ -32,7 +32,6 @@ from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
 from onnx_hw.options import BuildOptions, Stage
 from onnx_hw.progress import Running, Silent
-from onnx_hw.quantize.insert_quantization import is_quantized
 from onnx_hw_sim.circuit import Recording
 from onnx_hw_sim.compiled import CompiledSimulator
 
@@ -227,7 +226,7 @@ def samples_of(model: Model, stored: Path) -> dict[str, np.ndarray]:
 
 def speeds(model: Model, frames: dict[str, np.ndarray]) -> Facts:
     """Milliseconds that one frame takes golden and the reference, when everything has been computed once."""
-    network = flow.quantize(model, None if is_quantized(model) else frames)
+    network = flow.quantize(model, calibration=frames)
 
     def compute() -> None:
         for k in range(FRAMES):

@@ -6,15 +6,17 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 
 import nets
 from onnx_hw import flow, golden
 from onnx_hw.network import Network
+from onnx_hw.options import BuildOptions
 
 FRAMES = 3
 AFTERWARDS = ["DequantizeLinear", "Softmax", "QuantizeLinear"]
-IN_SECONDS = ("resnet8", "ds_cnn", "mobilenet_48", "autoencoder")
+SIMULATED = ("resnet8", "mobilenet_48", "autoencoder")
 """The circuit for images of 96×96 is a matter of ``benchmarks/``: the same layers, four times the cycles."""
 
 
@@ -51,7 +53,7 @@ def test_data_neither_vanishes_nor_saturates(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", IN_SECONDS)
+@pytest.mark.parametrize("name", SIMULATED)
 def test_every_value_and_every_firing_of_the_circuit(name: str) -> None:
     design = flow.schedule(network_of(name), multipliers=64)
     assert 40 <= design.resources().mac_lanes <= 64
@@ -60,3 +62,19 @@ def test_every_value_and_every_firing_of_the_circuit(name: str) -> None:
     assert proof.engine == "compiled" and proof.frames == FRAMES and len(proof.runs) == 3
     busiest = max(node.operator.cycles(design.folding(node)) for node in design.network.nodes)
     assert proof.runs[0].interval_cycles == busiest
+
+
+@pytest.mark.slow
+def test_a_net_becomes_a_bitstream_at_the_board_s_clock(tmp_path: Path) -> None:
+    np.savez(tmp_path / "frames.npz", **nets.NETS["ds_cnn"].frames(FRAMES))
+    options = BuildOptions(
+        nets.write("ds_cnn", tmp_path), out=tmp_path / "out", inputs=tmp_path / "frames.npz", multipliers=48
+    )
+    report = flow.build(options).report
+    proof, design, synthesis = report.simulation, report.design, report.synthesis
+    assert proof is not None and design is not None and synthesis is not None
+    assert proof.frames == FRAMES and proof.mismatches == proof.firing_mismatches == 0
+    assert 40 <= design.lanes <= 48 and proof.interval_cycles == design.bottleneck.cycles
+    assert synthesis.dsp == design.multipliers.dsp
+    assert synthesis.timing_met and synthesis.target_mhz == report.design.clock_mhz == 80
+    assert (tmp_path / "out" / "ds_cnn.bit").stat().st_size > 100_000
