@@ -20,9 +20,9 @@ from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.choose_folding import Budget
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.passes.size_fifos import FRAMES, SETTLED, size_fifos
+from onnx_hw.passes.size_fifos import FRAMES, SETTLED, affordable, size_fifos
 from onnx_hw.prove import Stall
-from onnx_hw.timing import predict
+from onnx_hw.timing import Events, predict
 
 i8 = Int(8)
 
@@ -45,6 +45,25 @@ def small_network() -> Network:
     add("pool", Pool(sketch.tensors[names[-1]], "max", (2, 2), (2, 2), pad_value=-128))
     add("flatten", Window(sketch.tensors[names[-1]], (3, 2)))
     add("dense", MatMul(sketch.tensors[names[-1]], generator.integers(-90, 90, (4, 36))))
+    return sketch.design().network
+
+
+def convolutions() -> Network:
+    """Each 3 × 3 and then 1 × 1: many cores that can be equally busy, so that frames must wait between them."""
+    generator = np.random.default_rng(4)
+    sketch = Sketch()
+    x = sketch.input("x", Tensor((9, 7, 2), i8))
+
+    def product(name: str, x: str, outputs: int) -> str:
+        tensor = sketch.tensors[x]
+        (x,) = sketch.add(name, MatMul(tensor, generator.integers(-9, 9, (outputs, tensor.channels))), [x], (1, 1), 1)
+        operator = Requantize(sketch.tensors[x], (Fraction(1, 77),), (Fraction(5),), -128, 127, 0, i8)
+        return sketch.add(f"{name}/q", operator, [x], (1, 1), 1)[0]
+
+    for k, channels in enumerate((5, 7, 5)):
+        window = Window(sketch.tensors[x], (3, 3), (1 + k % 2, 1 + k % 2), pads=(1, 1, 1, 1))
+        (columns,) = sketch.add(f"window{k}", window, [x], (1, 1), 1)
+        x = product(f"pixel{k}", product(f"conv{k}", columns, channels), channels)
     return sketch.design().network
 
 
@@ -103,6 +122,27 @@ def test_one_token_less_costs_exactly_what_is_predicted(design: Design) -> None:
                 assert run.interval_cycles == predicted
                 tried += 1
     assert tried >= 4
+
+
+def test_trying_many_edges_at_once_chooses_what_one_by_one_would() -> None:
+    """The widest stream first, each the least depth that costs what it holds, at which the interval is kept."""
+    more = 0
+    for lanes in range(8, 40, 4):
+        design, _ = schedule_network(convolutions(), Budget(mac_lanes=lanes), clock_mhz=80)
+        events, interval = Events(design), interval_of(design)
+        edges = sorted((e for e in design.edges() if e.producer), key=lambda e: -e.lanes * e.type.dtype.bits)
+        depths = {e.tensor: FRAMES * e.beats + 33 for e in edges}
+        offers = paced(design, FRAMES, interval).offers
+        for edge in edges:
+            rate = design.fifos[edge.tensor].rate_depth
+            for depth in (1, 2, 3, 5, 9, 17, 33, *(1 << k for k in range(6, 20))):
+                tried = {**depths, edge.tensor: depth}
+                if depth >= rate and events.sustains(interval, SETTLED, FRAMES, offers=offers, depths=tried):
+                    break
+            more += depth > affordable(rate)
+            depths[edge.tensor] = depth
+        assert depths == {tensor: size.depth for tensor, size in design.fifos.items()}, lanes
+    assert more > 5, "edges in which a frame waits"
 
 
 def test_a_skipping_branch_is_sized_for_the_long_one() -> None:
