@@ -161,7 +161,7 @@ class Joined(Clipped):
         shape: of the whole.
     """
 
-    parts: tuple[Real, ...]
+    parts: tuple[Real | Function, ...]
     axis: int
     shape: tuple[int, ...]
 

@@ -151,7 +151,9 @@ def test_concat_of_accumulators_and_pooled_data(tmp_path: Path) -> None:
     weights = np.random.default_rng(0).integers(-127, 128, (3, 4, 2, 2)).astype(np.int8)
     a = sketch.node("Conv", x, sketch.dequantized(weights, [0.002, 0.003, 0.001]))
     b = sketch.node("AveragePool", x, kernel_shape=[2, 2])
-    joined = sketch.through_integers(sketch.node("Concat", a, b, x_slice(sketch, x), axis=1), 0.03125, 7)
+    c = sketch.node("HardSwish", x_slice(sketch, x))
+    joined = sketch.node("Relu", sketch.node("Concat", a, b, c, x_slice(sketch, x), axis=1))
+    joined = sketch.through_integers(joined, 0.03125, 7)
     network = assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, joined), 0.03125)
     assert_circuit_agrees(network)
 

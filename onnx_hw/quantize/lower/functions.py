@@ -95,7 +95,16 @@ def _argument(
 
 
 def quantize_function(
-    builder: Builder, node: Node, value: Function, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
+    builder: Builder,
+    node: Node,
+    value: Function,
+    step: Fraction,
+    zero_point: int,
+    bounds: tuple[int, int],
+    dtype: Int,
+    *,
+    name: str,
+    output: str,
 ) -> Integers:
     """Integers of a function: steps where it rises, else a table."""
     operand = builder.settled(value)
@@ -114,9 +123,8 @@ def quantize_function(
     with np.errstate(over="ignore"):
         scaled = np.rint(values / float(step)) + zero_point
     integers = np.broadcast_to(np.clip(scaled, *bounds).astype(np.int64), (len(values), count))
-    tensor = builder.add(
-        node.label, _operator(node, operand, integers, dtype), [value.tensor], node, output=node.outputs[0]
-    )
+    operator = _operator(node, operand, integers, dtype)
+    tensor = builder.add(name, operator, [value.tensor], node, output=output)
     return Integers(tensor, value.shape, builder.positions(value))
 
 

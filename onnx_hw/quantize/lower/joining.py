@@ -9,69 +9,47 @@ from fractions import Fraction
 from onnx_hw.integers import Int
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.concat import Concat
-from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, T
+from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.stream_layout import axes_on_stream, default_layout, layout_of_axes
-from onnx_hw.quantize.values import Integers, Joined, Real
+from onnx_hw.quantize.values import Function, Integers, Joined, Real
 
 
 @lowers("Concat")
 def concat(builder: Builder, node: Node) -> None:
     """of tensors in hardware"""
-    parts = [builder.data(node, k) for k in range(len(node.inputs))]
+    parts = [builder.elements(node, k) for k in range(len(node.inputs))]
     axis = int(node.attributes.get("axis", 1)) % len(parts[0].shape)
     shape = builder.shape(node.outputs[0])
     if len(parts) == 1:
         builder.values[node.outputs[0]] = parts[0]
-    elif all(isinstance(part, Integers) for part in parts):
+    elif all(isinstance(part, Integers) for part in parts) or _alike(parts):
         builder.values[node.outputs[0]] = _joined(builder, node, parts, axis, shape)
     else:
-        reals = [builder.real(node, k) for k in range(len(parts))]
-        if _alike(reals):
-            builder.values[node.outputs[0]] = _joined(builder, node, reals, axis, shape)
-        else:
-            builder.pending[node.outputs[0]] = Joined(tuple(reals), axis, shape)
+        reals = [part if isinstance(part, Function) else builder.real(node, k) for k, part in enumerate(parts)]
+        builder.pending[node.outputs[0]] = Joined(tuple(reals), axis, shape)
 
 
 def quantize_joined(
     builder: Builder, node: Node, value: Joined, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
 ) -> Integers:
     """Each part's integers in the scale of the whole, one behind the other."""
-    low, high = bounds
     parts = []
     for number, part in enumerate(value.parts):
-        if not part.clipped and set(part.slope) == {step} and set(part.offset) == {-step * zero_point}:
-            tensor = builder.settled(part)
-            if tensor.dtype == dtype and low <= tensor.range[0] and tensor.range[1] <= high:
-                parts.append(Integers(part.tensor, part.shape, part.where))
-                continue
-        part_low, part_high = (
-            otherwise if bound is None else _rounded(bound, step, zero_point, bounds)
-            for bound, otherwise in ((part.low, low), (part.high, high))
-        )
-        operator = Requantize(
-            builder.settled(part),
-            tuple(slope / step for slope in part.slope),
-            tuple(offset / step for offset in part.offset),
-            part_low,
-            part_high,
-            zero_point,
-            dtype,
-        )
-        tensor_name = builder.add(f"{node.label}/part{number}", operator, [part.tensor], node)
-        parts.append(Integers(tensor_name, part.shape, builder.positions(part)))
+        within = bounds if isinstance(part, Function) else clipped(part, step, zero_point, bounds)
+        name = f"{node.label}/part{number}"
+        parts.append(quantize_tensor(builder, node, part, step, zero_point, within, dtype, name=name))
     return _joined(builder, node, parts, value.axis, value.shape)
 
 
-def _rounded(bound: Fraction, step: Fraction, zero_point: int, bounds: tuple[int, int]) -> int:
-    return min(max(round(bound / step) + zero_point, bounds[0]), bounds[1])
-
-
-def _alike(parts: list[Real]) -> bool:
+def _alike(parts: Sequence[Hardware]) -> bool:
     """Whether the same integer stands for the same number in all of them."""
-    meanings = {(part.slope, part.offset, part.low, part.high) for part in parts}
-    return len(meanings) == 1 and len(parts[0].slope) == 1 and len(parts[0].offset) == 1
+    meanings = {(part.slope, part.offset, part.low, part.high) for part in parts if isinstance(part, Real)}
+    if len(meanings) != 1 or not all(isinstance(part, Real) for part in parts):
+        return False
+    ((slope, offset, _, _),) = meanings
+    return len(slope) == len(offset) == 1
 
 
 def _joined(builder: Builder, node: Node, parts: Sequence[T], axis: int, shape: tuple[int, ...]) -> T:

@@ -6,16 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.integers import Int
 from onnx_hw.network import Quantization
 from onnx_hw.onnx.model import Node
-from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
-from onnx_hw.quantize.lower.functions import quantize_function
 from onnx_hw.quantize.lower.joining import quantize_joined
+from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import quantize_product, quantize_sum
-from onnx_hw.quantize.steps import round_half_even
 from onnx_hw.quantize.values import Function, Integers, Joined, Product, QuantizedConstant, Real, Sum, fractions
 
 
@@ -96,16 +93,13 @@ def quantize(builder: Builder, node: Node) -> None:
     (step,) = fractions(scale)
     _check_scale(step)
     zero_point = 0 if zero is None else int(zero.reshape(-1)[0])
-    low, high = dtype.min, dtype.max
+    bounds = dtype.min, dtype.max
     if not isinstance(value, Function):
-        low = low if value.low is None else _bound(value.low, step, zero_point, dtype.min, dtype.max)
-        high = high if value.high is None else _bound(value.high, step, zero_point, dtype.min, dtype.max)
-    given = (step, zero_point, (low, high), dtype)
+        bounds = clipped(value, step, zero_point, bounds)
+    given = (step, zero_point, bounds, dtype)
     match value:
-        case Real():
-            integers = _quantize_one(builder, node, value, *given)
-        case Function():
-            integers = quantize_function(builder, node, value, *given)
+        case Real() | Function():
+            integers = quantize_tensor(builder, node, value, *given, name=node.label, output=node.outputs[0])
         case Sum():
             integers = quantize_sum(builder, node, value, *given)
         case Product():
@@ -114,34 +108,6 @@ def quantize(builder: Builder, node: Node) -> None:
             integers = quantize_joined(builder, node, value, *given)
     builder.values[node.outputs[0]] = integers
     builder.quantization.setdefault(integers.tensor, Quantization((float(step),), (zero_point,)))
-
-
-def _quantize_one(
-    builder: Builder, node: Node, real: Real, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
-) -> Integers:
-    """Integers of a tensor: those it has, if they stand for the same numbers, or others."""
-    if real.partial:
-        whole = real.whole(builder.tensors[real.tensor].size)
-        integers = _quantize_one(builder, node, whole, step, zero_point, bounds, dtype)
-        return builder.moved(integers, real.where, real.shape, node)
-    same_numbers = not real.clipped and set(real.slope) == {step} and set(real.offset) == {-step * zero_point}
-    if same_numbers and builder.integer_type(real) == dtype:
-        return Integers(real.tensor, real.shape, real.where)
-    operator = Requantize(
-        builder.settled(real),
-        tuple(slope / step for slope in real.slope),
-        tuple(offset / step for offset in real.offset),
-        *bounds,
-        zero_point,
-        dtype,
-    )
-    tensor = builder.add(node.label, operator, [real.tensor], node, output=node.outputs[0])
-    return Integers(tensor, real.shape, builder.positions(real))
-
-
-def _bound(value: Fraction, step: Fraction, zero_point: int, low: int, high: int) -> int:
-    """A clip commutes with rounding, which is monotone: the bound is rounded like everything else."""
-    return min(max(round_half_even(value / step) + zero_point, low), high)
 
 
 def _zero_point(builder: Builder, node: Node) -> np.ndarray | None:
