@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from onnx_hw.law import Bound, Times, Track
 from onnx_hw.network import Tensor
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.gearbox import Gearbox
-from onnx_hw.steady_state import period
+from onnx_hw.steady_state import period, sustains
 from onnx_hw.timing import Events, predict
 
 FRAMES = 12
@@ -85,22 +86,56 @@ def test_what_is_sustained_is_so_in_the_long_run(kind) -> None:  # type: ignore[
     assert min(seen[True], seen[False]) > 10
 
 
-def test_a_buffer_of_several_frames_fills_before_it_holds_anybody_up() -> None:
-    """Nine places for frames of three tokens, which arrive three frames late: the tenth finds none."""
+FRAME = np.arange(30).reshape(10, 3)
+"""Ten frames of three operations without a pause."""
+
+
+def engine_and_sink(lag: int) -> tuple[Track, Track]:
+    """Three tokens a frame, and places for ``lag`` of them."""
     track, sink = Track(("node", "engine"), 3), Track(("sink", "o"), 3)
     sink.bounds.append(Bound(np.arange(3), track, np.arange(3), "a token", delay=2))
-    track.bounds.append(Bound(np.arange(3), sink, np.arange(3), "room", delay=1, lag=9))
-    cycles = np.arange(30).reshape(10, 3)
-    late = cycles + 5 * np.arange(10)[:, None]
+    track.bounds.append(Bound(np.arange(3), sink, np.arange(3), "room", delay=1, lag=lag))
+    return track, sink
 
-    def times(solved: int, of_sink: np.ndarray) -> dict[Track, Times]:
-        arrays = ((track, cycles[:solved]), (sink, of_sink[:solved]))
-        return {t: Times(t, np.arange(3), a.reshape(-1), a.size) for t, a in arrays}
 
-    assert period(times(2, cycles + 2), 2, 10) == 3
-    assert period(times(2, cycles + 11), 2, 10) is None, "the tenth token will have no place"
-    assert period(times(2, cycles + 11), 2, 3) == 3, "there is none among nine"
-    assert period(times(3, late), 3, 10) is None, "two periods"
+def times(solved: int, cycles: dict[Track, np.ndarray]) -> dict[Track, Times]:
+    return {t: Times(t, np.arange(3), c[:solved].reshape(-1), 3 * solved) for t, c in cycles.items()}
+
+
+def test_a_buffer_of_several_frames_fills_before_it_holds_anybody_up() -> None:
+    """Nine places for frames of three tokens, which arrive three frames late: the tenth finds none."""
+    track, sink = engine_and_sink(lag=9)
+    assert period(times(2, {track: FRAME, sink: FRAME + 2}), 2, 10) == 3
+    assert period(times(2, {track: FRAME, sink: FRAME + 11}), 2, 10) is None, "the tenth token will have no place"
+    assert period(times(2, {track: FRAME, sink: FRAME + 11}), 2, 3) == 3, "there is none among nine"
+    late = FRAME + 5 * np.arange(10)[:, None]
+    assert period(times(3, {track: FRAME, sink: late}), 3, 10) is None, "two periods"
+
+
+def test_what_a_token_waits_for_two_frames_back_must_repeat_itself_too() -> None:
+    """Six places: the third frame waits for the first one to leave, the fourth for the second, which left late."""
+    track, sink = engine_and_sink(lag=6)
+    late = FRAME + np.array([2] + 9 * [12])[:, None]
+    assert period(times(3, {track: FRAME, sink: late}), 3, 10) is None
+    assert period(times(4, {track: FRAME, sink: late}), 4, 10) == 3, "the first frame does not matter any more"
+
+
+def test_frames_that_come_late_again_and_again_are_not_awaited() -> None:
+    track, sink = engine_and_sink(lag=99)
+    read = []
+
+    def solutions(late: np.ndarray) -> Iterator[dict[Track, Times]]:
+        for solved in range(1, 9):
+            read.append(solved)
+            yield times(solved, {track: FRAME, sink: late})
+
+    assert not sustains(solutions(FRAME + np.arange(10)[:, None]), [sink], 3, settled=4, frames=8)
+    assert read == [1, 2, 3, 4]
+    swinging = FRAME + np.array([2, 3] * 5)[:, None]
+    assert sustains(solutions(swinging), [sink], 3, settled=4, frames=8), (
+        "never late twice in a row, on time on average"
+    )
+    assert read == [1, 2, 3, 4, *range(1, 9)]
 
 
 def test_the_definition_and_the_compiled_solver_agree_frame_by_frame(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +157,9 @@ def test_the_definition_and_the_compiled_solver_agree_frame_by_frame(monkeypatch
     assert period(one, FRAMES, FRAMES) == interval_of(design)
 
 
-def test_a_deadlock_sustains_nothing() -> None:
+def test_what_stops_or_comes_slowly_sustains_nothing() -> None:
     design = alone(Add(Tensor((1, 3, 1), Int(8)), Tensor((1, 3, 1), Int(8))), (1, 1), 8)
     offers = paced(design, 3, 8)
     assert Events(design).sustains(3, 4, 8, offers=offers)
+    assert not Events(design).sustains(3, 4, 8, offers=paced(design, 4, 8)), "no faster than they come"
     assert not Events(design).sustains(3, 4, 8, offers={**offers, "b": offers["b"][:5]})
