@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -232,5 +233,10 @@ MLPERF_TINY = ("resnet8", "ds_cnn", "mobilenet", "autoencoder")
 def write(name: str, folder: Path) -> Path:
     """The file of a net."""
     path = folder / f"{name}.onnx"
-    onnx.save(NETS[name].model(), path)
+    path.write_bytes(_drawn(name))
     return path
+
+
+@cache
+def _drawn(name: str) -> bytes:
+    return NETS[name].model().SerializeToString()
