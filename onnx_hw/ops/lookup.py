@@ -12,11 +12,11 @@ from onnx_hw.integers import Int
 from onnx_hw.network import Tensor
 from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.quantize.lookups import Table
+from onnx_hw.quantize.requantization import costs
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
-
-BITS_PER_BLOCK_RAM = 18 * 1024
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -73,12 +73,10 @@ class Lookup(Operator):
         return Int.holding(*self.operand.range)
 
     def resources(self, folding: Folding) -> Resources:
-        rows = -(-self.operand.channels // folding.in_lanes) if len(self.values) > 1 else 1
-        bits = rows * (1 << self.index.bits) * self.dtype.bits
-        return Resources(
-            lut=40 + folding.in_lanes * 6 * self.index.bits,
-            bram=folding.in_lanes * -(-bits // BITS_PER_BLOCK_RAM),
-        )
+        lanes = folding.in_lanes
+        table = Table(self.index, self.values, int(self.values.min()), int(self.values.max()))
+        each = costs(table, -(-self.operand.channels // lanes))
+        return Resources(lut=80 + lanes * each.lut, bram=lanes * each.bram)
 
     def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
         from amaranth.hdl import Shape

@@ -45,7 +45,6 @@ class Resources:
     Attributes:
         mac_lanes: products per cycle counted as MAC lanes.
         dsp: hardware multipliers for those lanes.
-        requantize_dsp: hardware multipliers of a requantizer.
         lut: four-input look-up tables.
         bram: block RAMs of 18 kbit.
         pins: for streams that leave the chip; what a whole design needs, never a core.
@@ -53,7 +52,6 @@ class Resources:
 
     mac_lanes: int = 0
     dsp: int = 0
-    requantize_dsp: int = 0
     lut: int = 0
     bram: int = 0
     pins: int = 0
@@ -62,7 +60,6 @@ class Resources:
         return Resources(
             self.mac_lanes + other.mac_lanes,
             self.dsp + other.dsp,
-            self.requantize_dsp + other.requantize_dsp,
             self.lut + other.lut,
             self.bram + other.bram,
             self.pins + other.pins,

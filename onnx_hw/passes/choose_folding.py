@@ -17,7 +17,7 @@ class Budget:
 
     Attributes:
         mac_lanes: products per cycle.
-        dsp: hardware multipliers, those of requantizers included.
+        dsp: hardware multipliers.
         lut, bram: look-up tables; block RAMs.
         pins: of the chip, where the streams of the outside lie on them.
     """
@@ -47,7 +47,7 @@ RESOURCES = {"mac_lanes": "MAC lanes", "dsp": "multipliers", "lut": "LUTs", "bra
 
 def amount(used: Resources, field: str) -> int:
     """What is used of a resource that a ``Budget`` has a field for."""
-    return used.dsp + used.requantize_dsp if field == "dsp" else int(getattr(used, field))
+    return int(getattr(used, field))
 
 
 LUTS_PER_DSP = 537
@@ -57,7 +57,7 @@ LUTS_PER_BRAM = 402
 
 def weight(resources: Resources) -> float:
     """A cost to compare candidates by, in LUTs."""
-    return resources.lut + LUTS_PER_DSP * (resources.dsp + resources.requantize_dsp) + LUTS_PER_BRAM * resources.bram
+    return resources.lut + LUTS_PER_DSP * resources.dsp + LUTS_PER_BRAM * resources.bram
 
 
 def fold_for(network: Network, interval: int, pins: int | None = None) -> dict[str, Folding] | None:

@@ -74,7 +74,7 @@ def describe_design(
         clock_mhz=design.clock_mhz,
         macs=design.macs,
         lanes=costs.mac_lanes,
-        multipliers=report.Multipliers(costs.dsp, max(0, costs.mac_lanes - costs.dsp), costs.requantize_dsp),
+        multipliers=report.Multipliers(costs.dsp, max(0, costs.mac_lanes - costs.dsp)),
         mac_efficiency=design.macs / work if work else 0.0,
         interval_cycles=interval_cycles,
         latency_cycles=latency_cycles,
@@ -105,10 +105,10 @@ def _core(design: Design, node: Node) -> report.Core:
     return report.Core(
         name=node.name,
         operator=type(operator).__name__.lower(),
-        folding=report.Folding(folding.in_lanes, folding.out_lanes),
+        folding=report.Folding(folding.in_lanes, folding.out_lanes, folding.steps),
         lanes=costs.mac_lanes,
         cycles=operator.cycles(folding),
-        dsp=costs.dsp + costs.requantize_dsp,
+        dsp=costs.dsp,
         lut=costs.lut,
         bram=costs.bram,
     )

@@ -94,7 +94,6 @@ class Multipliers:
 
     dsp: Annotated[int, "hardware multipliers for multiply-accumulates"]
     lut: Annotated[int, "multipliers for multiply-accumulates built of look-up tables"]
-    requantize: Annotated[int, "hardware multipliers that scale sums back to integers"]
 
 
 @dataclass(frozen=True)
@@ -103,6 +102,7 @@ class Folding:
 
     in_lanes: Annotated[int, "integers per beat on the inputs"]
     out_lanes: Annotated[int, "integers per beat on the outputs"]
+    steps: Annotated[int, "cycles spent on a beat"]
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ def cores(design: Design) -> Table:
     table.add_column("", no_wrap=True)
     busiest = design.bottleneck
     for core in design.nodes:
-        fold = f"{core.folding.in_lanes}×{core.folding.out_lanes}"
+        steps = f" in {core.folding.steps}" if core.folding.steps > 1 else ""
+        fold = f"{core.folding.in_lanes}×{core.folding.out_lanes}{steps}"
         numbers = (core.cycles, core.lanes, core.dsp, core.lut, core.bram)
         mark = Text("← bottleneck", "yellow") if core is busiest else Text("")
         table.add_row(Text(core.name), Text(core.operator), fold, *(f"{number:,}" for number in numbers), mark)

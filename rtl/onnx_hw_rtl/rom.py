@@ -18,12 +18,13 @@ class Rom(Component):
     """``data = words[addr]``, ``LATENCY`` cycles later; one word per cycle, no reset.
 
     On ECP5 block RAMs with their own output register, whose 0.9 ns leave the rest of the cycle to the logic after it
-    (5.6 ns without). Up to ``DEEPEST_IN_LOGIC`` words are look-up tables, since a block RAM is 36 bits wide at most.
+    (5.6 ns without). Up to ``DEEPEST_IN_LOGIC`` words are look-up tables, since a block RAM is 36 bits wide at most;
+    so are up to ``SMALLEST_BLOCK`` bits.
 
     Args:
         width: bits per word.
         words: integers that fit in ``width`` bits, signed or not.
-        in_logic: whether it is made of look-up tables; None to let the number of words decide. One of ``BITS_IN_LOGIC``
+        in_logic: whether it is made of look-up tables; None to let its size decide. One of ``BITS_IN_LOGIC``
             takes about the same part of a chip, 400 of them, as a block RAM does.
 
     Attributes:
@@ -36,6 +37,7 @@ class Rom(Component):
 
     LATENCY = 2
     DEEPEST_IN_LOGIC = 32
+    SMALLEST_BLOCK = 1024
     BITS_IN_LOGIC = 4608
 
     def __init__(self, width: int, words: Sequence[int], *, in_logic: bool | None = None) -> None:
@@ -45,7 +47,8 @@ class Rom(Component):
             if not -(1 << (width - 1)) <= word < 1 << width:
                 raise ValueError(f"every word must fit in {width} bits; word {index} is {word}")
         self.width = width
-        self._in_logic = len(words) <= self.DEEPEST_IN_LOGIC if in_logic is None else in_logic
+        small = len(words) <= self.DEEPEST_IN_LOGIC or width * len(words) <= self.SMALLEST_BLOCK
+        self._in_logic = small if in_logic is None else in_logic
         self.words = tuple(int(word) & ((1 << width) - 1) for word in words)
         super().__init__({"addr": In(max(1, (len(words) - 1).bit_length())), "data": Out(width)})
 
