@@ -1,0 +1,52 @@
+"""Circuits that close timing: a convolution on 64 multipliers, requantized, routed on the real chip."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from networks import Sketch
+from onnx_hw.assemble import assemble, to_rtlil
+from onnx_hw.board import check_fit, find_board, pin_constraints
+from onnx_hw.build_folder import opened
+from onnx_hw.integers import Int
+from onnx_hw.network import Tensor
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.requantize import Requantize
+from onnx_hw.ops.window import Window
+from onnx_hw.passes.choose_folding import Budget
+from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.report.fill import pad_streams
+from onnx_hw.route import route
+from onnx_hw.synthesize import synthesize
+from onnx_hw_rtl.shell import Shell
+from onnx_hw_rtl.target import Target
+
+
+@pytest.mark.slow
+def test_64_lanes_reach_100_mhz(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    sketch = Sketch()
+    name = sketch.input("x", Tensor((16, 16, 16), Int(8)))
+    for label, operator in (
+        ("window", lambda t: Window(t, (3, 3), pads=(1, 1, 1, 1), pad_value=-3)),
+        ("conv", lambda t: MatMul(t, generator.integers(-128, 128, (16, 144)))),
+        ("quantize", lambda t: Requantize(t, scales(generator), (Fraction(0),), -128, 127, 5, Int(8))),
+    ):
+        (name,) = sketch.add(label, operator(sketch.tensors[name]), [name], (1, 1), 1)
+    board = find_board("ecp5")
+    design, _ = schedule_network(sketch.design().network, Budget(mac_lanes=64), clock_mhz=100)
+    assert design.resources().mac_lanes == 64
+    assembly, names = assemble(design)
+    with opened(tmp_path / "build") as folder:
+        netlist = synthesize(folder, to_rtlil(Shell(assembly), Target(board.family)), board.family)
+        check_fit(netlist.used, board)
+        routed = route(folder, netlist, board, pin_constraints(board, pad_streams(design, names), 100), 100)
+    assert routed.fmax_mhz >= 100, routed.critical_path
+
+
+def scales(generator: np.random.Generator) -> tuple[Fraction, ...]:
+    return tuple(Fraction(float(np.float32(s))) for s in generator.uniform(1e-4, 3e-4, 16))
