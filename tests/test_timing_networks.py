@@ -52,8 +52,8 @@ def test_random_networks(kind: Callable[[int, int], st.SearchStrategy[Design]]) 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [chains, residuals])
 def test_many_random_networks(kind: Callable[[int, int], st.SearchStrategy[Design]]) -> None:
-    seen = prove_networks(kind(5, 250), settings(max_examples=120))
-    assert seen["networks"] >= 120 and seen["firings"] > 100_000
+    seen = prove_networks(kind(5, 250), settings(max_examples=60))
+    assert seen["networks"] >= 60 and seen["firings"] > 50_000
     assert (seen["deadlocks"] > 0) == (kind is residuals), "in a chain of whole buffers nothing can stop"
 
 

@@ -47,6 +47,10 @@ def test_stored_models(kind):
     assert failed.keys() == {name for name in UNMET if (DATA / kind / name).is_dir()}, failed
 
 
+#: All logits are 9.5e9 there, where float32 numbers are 1024 apart: which of them rounds up, and so wins the Softmax,
+#: is a matter of the machine's matrix product.
+LOGITS_ALIKE = ("light_squeezenet",)
+
 LIGHT = sorted(path.stem for path in (DATA / "light").glob("*.onnx"))
 
 
@@ -63,6 +67,10 @@ def test_known_networks(name):
     expected.ParseFromString((DATA / "light" / f"{name}_output_0.pb").read_bytes())
     folded = fold(infer(model))
     assert folded.graph.values[y.name].shape == tuple(expected.dims)
-    np.testing.assert_allclose(
-        run(folded, {x.name: ramp})[y.name], numpy_helper.to_array(expected), rtol=1e-3, atol=1e-5
-    )
+    wanted = numpy_helper.to_array(expected)
+    if name in LOGITS_ALIKE:
+        (softmax,) = (node for node in folded.graph.nodes if y.name in node.outputs)
+        logits = run(folded, {x.name: ramp}, outputs=[softmax.inputs[0]])[softmax.inputs[0]]
+        assert np.ptp(wanted) == 0 and np.ptp(logits) < 1e-6 * logits.max()
+        return
+    np.testing.assert_allclose(run(folded, {x.name: ramp})[y.name], wanted, rtol=1e-3, atol=1e-5)
