@@ -35,7 +35,6 @@ from onnx_hw.onnx.read import read
 from onnx_hw.ops.operator import Folding
 from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.passes.insert_forks import insert_forks
-from onnx_hw.passes.say_what_fits import short
 from onnx_hw.progress import Progress, Running, Silent
 from onnx_hw.quantize.calibrate import synthetic_frames
 from onnx_hw.quantize.import_model import import_model
@@ -44,6 +43,7 @@ from onnx_hw.quantize.quantize_float_model import quantize_float_model
 from onnx_hw.report import fill, report
 from onnx_hw.route import BITSTREAM, RouteResult, pack, route
 from onnx_hw.simulate import Proof
+from onnx_hw.spelling import short
 from onnx_hw.synthesize import SynthesisResult, synthesize
 from onnx_hw_boards.board import Board
 from onnx_hw_sim import tools

@@ -1,9 +1,11 @@
-"""Suggesting the name somebody may have meant."""
+"""Names in sentences: the one somebody may have meant, and those that are too long."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+LONGEST_NAME = 48
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
@@ -20,3 +22,8 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean `{by_lower_case[close[0]]}`?"
     return "there is " + ", ".join(f"`{name}`" for name in names) if names else ""
+
+
+def short(name: str) -> str:
+    """A name in a sentence; exporters make some of several hundred characters, told apart by their ends."""
+    return f"`{name}`" if len(name) <= LONGEST_NAME else f"`…{name[1 - LONGEST_NAME :]}`"

@@ -25,11 +25,9 @@ import numpy as np
 from onnx_hw import native_law
 from onnx_hw.design import Design, Edge
 from onnx_hw.law import Bound, Times, Track, solutions
+from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM as DEEPEST_IN_LUTRAM
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.steady_state import sustains
-
-DEEPEST_IN_LUTRAM = 33
-"""FIFOs of more tokens live in block RAM."""
 
 CREDIT_RETURN = 1
 """Cycles from a pop until its place may be reserved again."""

@@ -22,6 +22,7 @@ from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Folding, Operator
+from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.requantize import Requantize
@@ -30,7 +31,6 @@ from onnx_hw.ops.window import Window
 from onnx_hw.prove import Run
 from onnx_hw.quantize.lookups import Table, Thresholds, table, thresholds
 from onnx_hw.quantize.multiply_add_shift import MultiplyAddShift, find
-from onnx_hw.timing import DEEPEST_IN_LUTRAM
 
 few = settings(max_examples=12, derandomize=True)
 """For tests that simulate: the same examples in every run. Others are drawn in the slow tests."""

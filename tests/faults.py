@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from amaranth.hdl import Module, Signal
 
 from drawn import ByArithmetic, Case
 from networks import alone, prove
@@ -26,6 +28,7 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.window import Window
 from onnx_hw.prove import Run
+from onnx_hw_rtl import engine
 
 IMAGE = Tensor((4, 4, 4), Int(8))
 TALL = Tensor((5, 4, 4), Int(8))
@@ -92,3 +95,21 @@ def prove_case(case: Case) -> Run:
 def each_in_its_cores(faults: list[Fault]) -> list[object]:
     """Parameters (fault, name of a case) of a test."""
     return [pytest.param(fault, name, id=f"{name}: {fault.name}") for fault in faults for name in fault.cores]
+
+
+def looks_late(name: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """d off by one: the engine sees the state of the shared buffer one cycle late."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = engine.Engine.__init__
+
+        def init(self: Any, m: Module, its_name: str, loops: Any, **arguments: Any) -> None:
+            if its_name == name:
+                late = Signal(init=name == "writer")
+                m.d.sync += late.eq(arguments["condition"])
+                arguments["condition"] = late
+            original(self, m, its_name, loops, **arguments)
+
+        patch.setattr(engine.Engine, "__init__", init)
+
+    return apply

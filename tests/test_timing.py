@@ -21,9 +21,10 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Folding, Operator
+from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.window import Window
-from onnx_hw.timing import DEEPEST_IN_LUTRAM, Prediction, predict, visible_after
+from onnx_hw.timing import Prediction, predict, visible_after
 
 
 def row(pixels: int, channels: int = 1) -> Tensor:

@@ -6,6 +6,8 @@ from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.sliding import ring_blocks
 
 DEEPEST_IN_LUTRAM = 33
+"""FIFOs of more tokens live in block RAM."""
+
 LUTS_PER_CELL = 6
 CELLS_BELOW_A_BLOCK = 21
 """On ECP5 distributed memory comes in cells of 16 words of 4 bits, and yosys makes at most so many of a memory that

@@ -11,11 +11,10 @@ from onnx_hw.errors import ExitCode, UserError, user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.operator import Resources
 from onnx_hw.passes.choose_folding import RESOURCES, Budget, amount, least_interval
+from onnx_hw.spelling import short
 
 LARGEST = 3
 """So many nodes are named for each resource."""
-
-LONGEST_NAME = 48
 
 Fits = Callable[[Budget, float | None, float], Design | None]
 """The design for a budget, frames per second and a clock in MHz, if there is one."""
@@ -150,8 +149,3 @@ def spelled(fps: float) -> str:
     """A rate that is surely reached: whole above 100, else three digits, rounded down."""
     step = 10.0 ** min(0, floor(log10(fps)) - 2)
     return f"{floor(fps / step) * step:.12g}"
-
-
-def short(name: str) -> str:
-    """A name in a sentence; exporters make some of several hundred characters, told apart by their ends."""
-    return f"`{name}`" if len(name) <= LONGEST_NAME else f"`…{name[1 - LONGEST_NAME :]}`"

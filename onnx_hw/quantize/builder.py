@@ -51,7 +51,6 @@ class Entry:
     Attributes:
         onnx_name, shape, dtype: the ONNX value with these integers.
         order: stream position -> flat index in that value, or None while free.
-        stream_shape: (height, width, channels) once the order is fixed.
     """
 
     onnx_name: str
@@ -59,7 +58,6 @@ class Entry:
     dtype: np.dtype
     integer: Int
     order: np.ndarray | None = None
-    stream_shape: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -133,16 +131,18 @@ class Builder:
         value = self.values.get(node.inputs[k])
         if isinstance(value, Real) and (partial or not value.partial):
             return value
-        if isinstance(value, Function | Real) or node.inputs[k] in self.pending:
-            raise Obstacle(
+        raise self.unfit(node, k)
+
+    def unfit(self, node: Node, k: int = 0) -> Obstacle:
+        """Why an input is not what a node needs."""
+        name = node.inputs[k]
+        if isinstance(self.values.get(name), Function | Real) or name in self.pending:
+            return Obstacle(
                 "quantize-before",
-                f"`{node.inputs[k]}` must be quantized before {node.op_type}",
-                f"put QuantizeLinear and DequantizeLinear between `{node.inputs[k]}` and `{node.label}`",
+                f"`{name}` must be quantized before {node.op_type}",
+                f"put QuantizeLinear and DequantizeLinear between `{name}` and `{node.label}`",
             )
-        raise Obstacle(
-            "not-quantized",
-            f"input `{node.inputs[k]}` must come from a DequantizeLinear or an operator in hardware",
-        )
+        return Obstacle("not-quantized", f"input `{name}` must come from a DequantizeLinear or an operator in hardware")
 
     # ---- hardware side --------------------------------------------------------------------------------------------
 
@@ -172,10 +172,12 @@ class Builder:
         value = self.values.get(node.inputs[k])
         return value if isinstance(value, Integers) else self.real(node, k)
 
-    def elements(self, node: Node, k: int = 0) -> Hardware:
-        """An input of a node that only moves elements."""
+    def elements(self, node: Node, k: int = 0, *, partial: bool = False) -> Hardware:
+        """An input of a node to which only places matter; ``partial`` as in ``real``."""
         value = self.values.get(node.inputs[k])
-        return value if isinstance(value, Function) else self.data(node, k)
+        if isinstance(value, Integers) or (isinstance(value, Function) and (partial or not value.partial)):
+            return value
+        return self.real(node, k, partial=partial)
 
     def rising(self, node: Node, k: int = 0) -> Hardware:
         """An input of a node that looks for the greatest element, which must be that of the greatest integer."""
@@ -183,7 +185,7 @@ class Builder:
         if isinstance(value, Function):
             first, last = self.settled(value).range
             if last - first >= LONGEST_RISE or (np.diff(value.numbers(np.arange(first, last + 1)[None, :])) < 0).any():
-                self.real(node, k)  # raises
+                raise self.unfit(node, k)
         return value
 
     def integer_type(self, value: Hardware) -> Int:
@@ -208,12 +210,8 @@ class Builder:
 
     def want(self, value: T, layout: Layout, node: Node) -> T:
         """A value on a stream of this layout: itself, if it has it or its order is free, else rearranged."""
-        entry = self.entries.get(value.tensor)
-        if entry is not None and entry.order is None:
-            entry.order, entry.stream_shape = value.where[layout.order], layout.shape
-            self.tensors[value.tensor] = Tensor(layout.shape, entry.integer)
-        known = self.stream_order(value)
-        if np.array_equal(known, layout.order) and self.tensors[value.tensor].shape == layout.shape:  # type: ignore[arg-type]
+        tensor, known = self._settle(value, layout), self.stream_order(value)
+        if np.array_equal(known, layout.order) and tensor.shape == layout.shape:  # type: ignore[arg-type]
             return value
         return self.moved(value, np.arange(value.where.size), value.shape, node, layout)
 
@@ -247,7 +245,7 @@ class Builder:
             )
         new = replace(value, shape=shape, where=layout.where)
         if isinstance(new, Function) and len(new.numbers(np.array([[tensor.range[0]]]))) > 1:
-            self.real(node)  # raises: a function per channel stays where it is
+            raise self.unfit(node)  # the channels' functions would have to move along
         if isinstance(new, Real):
             slope, offset = (_per_new_channel(v, source, layout.shape[2], node) for v in (new.slope, new.offset))
             new = replace(new, slope=slope, offset=offset)
@@ -285,10 +283,13 @@ class Builder:
 
     def settled(self, value: Hardware) -> Tensor:
         """The tensor of a value whose user takes any order: an input gets the order of an image, or its own."""
+        return self._settle(value, default_layout(value.shape))
+
+    def _settle(self, value: Hardware, layout: Layout) -> Tensor:
+        """The tensor of a value; an input whose order is still free gets this one."""
         entry = self.entries.get(value.tensor)
         if entry is not None and entry.order is None:
-            layout = default_layout(value.shape)
-            entry.order, entry.stream_shape = value.where[layout.order], layout.shape
+            entry.order = value.where[layout.order]
             self.tensors[value.tensor] = Tensor(layout.shape, entry.integer)
         return self.tensors[value.tensor]
 

@@ -19,22 +19,11 @@ import numpy as np
 from onnx_hw.onnx.model import Model, Node
 from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.quantize.builder import INTEGER_TYPES
-from onnx_hw.quantize.lower.functions import ONE_OPERAND, WITH_CONSTANTS
+from onnx_hw.quantize.lower import EFFECTS, Effect
+from onnx_hw.quantize.lower.two_tensors import OF_TWO_TENSORS
 
-ACCUMULATES = frozenset(
-    ("Conv", "ConvTranspose", "MatMul", "Gemm", "AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum"),
-)
-ABSORBED = frozenset(("Add", "Sub", "Sum", "Mul", "Div", "Relu", "Clip", "BatchNormalization"))
-BOUNDS = frozenset(("Relu", "Clip"))
-ELEMENTWISE = frozenset((*ABSORBED, *ONE_OPERAND, *WITH_CONSTANTS))
-KEEPS = frozenset(
-    (
-        *("MaxPool", "GlobalMaxPool", "ReduceMax"),
-        *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose", "Cast"),
-        *("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "Resize", "Upsample", "Pad"),
-    )
-)
-"""Operators whose results are some of the integers they are given."""
+ABSORBED = frozenset((Effect.AFFINE, Effect.BOUNDS))
+"""Effects that the requantization of a sum takes over, where all other operands are constant."""
 
 
 def readers_of(nodes: Sequence[Node]) -> Mapping[str, Sequence[Node]]:
@@ -49,6 +38,14 @@ def readers_of(nodes: Sequence[Node]) -> Mapping[str, Sequence[Node]]:
 def _is_stored_constant(node: Node, constants: Mapping[str, np.ndarray]) -> bool:
     """A DequantizeLinear of weights."""
     return node.op_type == "DequantizeLinear" and all(name in constants for name in node.inputs if name)
+
+
+def _effect(node: Node) -> Effect | None:
+    return EFFECTS.get(node.op_type) if node.domain == "" else None
+
+
+def _is_elementwise(node: Node) -> bool:
+    return _effect(node) in (Effect.AFFINE, Effect.BOUNDS, Effect.BENDS)
 
 
 def choose_quantized_values(model: Model) -> set[str]:
@@ -72,8 +69,8 @@ class _Choice:
         self.constants = {**graph.constants, **evaluate(graph, {}, [node.outputs[0] for node in stored])}
         self.outputs = {value.name for value in graph.outputs}
         self.readers = readers_of(graph.nodes)
-        self.before_products = self._before(graph.nodes, lambda node: node.op_type in ACCUMULATES)
-        entering = self._before(graph.nodes, lambda node: node.op_type in ACCUMULATES or self._sums(node))
+        self.before_products = self._before(graph.nodes, lambda node: _effect(node) is Effect.SUMS)
+        entering = self._before(graph.nodes, lambda node: _effect(node) is Effect.SUMS or self._adds_tensors(node))
         self.points = {v.name for v in graph.inputs if v.element_type == "float" and v.name in entering}
         small = {v.name for v in graph.inputs if v.element_type in INTEGER_TYPES and v.name in entering}
         self.integers = self.points | small
@@ -98,7 +95,7 @@ class _Choice:
         (result, *_) = node.outputs
         if self._keeps_integers(node):
             self.integers.update(node.outputs)
-        elif node.op_type in ACCUMULATES:
+        elif _effect(node) is Effect.SUMS:
             if self.from_host.issuperset(data[:1]) and not self.integers.issuperset(data[:1]):
                 self._add(data[0])  # what the host has prepared enters here
             self._end_of_chain(result, ABSORBED)
@@ -109,11 +106,11 @@ class _Choice:
         elif self.from_host.issuperset(data):
             self.from_host.update(node.outputs)
         elif len(data) > 1 and self.integers.issuperset(data) and self._joins(node):
-            self._end_of_chain(result, BOUNDS)
+            self._end_of_chain(result, frozenset((Effect.BOUNDS,)))
 
     def _root(self, node: Node, data: Sequence[str]) -> str | None:
         """The value of whose integers the node computes a function, if there is one such value."""
-        if node.op_type not in ELEMENTWISE:
+        if not _is_elementwise(node):
             return None
         roots = {name if name in self.integers else self.root_of.get(name) for name in data}
         return roots.pop() if len(roots) == 1 else None
@@ -122,7 +119,7 @@ class _Choice:
         """Whether all readers of a function compute functions of the same integers."""
         readers = self.readers.get(name, [])
         return name not in self.outputs and all(
-            reader.op_type in ELEMENTWISE
+            _is_elementwise(reader)
             and all(
                 not other or other in self.constants or other in (name, root) or self.root_of.get(other) == root
                 for other in reader.inputs
@@ -130,18 +127,18 @@ class _Choice:
             for reader in readers
         )
 
-    def _end_of_chain(self, name: str, absorbed: frozenset[str]) -> None:
+    def _end_of_chain(self, name: str, absorbed: frozenset[Effect]) -> None:
         """Choose a value, or one that is made of it by nodes that are absorbed."""
         while name not in self.outputs:
             following = self.readers.get(name, [])
             if len(following) != 1:
                 break
             (node,) = following
-            if node.op_type == "Concat" and absorbed is ABSORBED and node.outputs[0] in self.before_products:
+            if _effect(node) is Effect.JOINS and absorbed is ABSORBED and node.outputs[0] in self.before_products:
                 self.integers.add(name)  # it is requantized for the Concat
                 return
             constant = all(other == name or not other or other in self.constants for other in node.inputs)
-            if node.op_type not in absorbed or not constant or self._turns(node, name):
+            if _effect(node) not in absorbed or not constant or self._turns(node, name):
                 break
             name = node.outputs[0]
         self._add(name)
@@ -156,7 +153,7 @@ class _Choice:
         if node.op_type in ("Mul", "Div"):
             factor = self.constants.get(node.inputs[1])
             return factor is not None and factor.size == 1 and bool(factor > 0)
-        return node.op_type in KEEPS
+        return _effect(node) is Effect.KEEPS
 
     def _turns(self, node: Node, data: str) -> bool:
         """Whether an absorbed node has a negative slope, or is a division by the data."""
@@ -167,8 +164,8 @@ class _Choice:
 
     def _joins(self, node: Node) -> bool:
         """Whether hardware makes one tensor of several."""
-        return self._sums(node) or (node.op_type == "Concat" and node.outputs[0] in self.before_products)
+        return self._adds_tensors(node) or (_effect(node) is Effect.JOINS and node.outputs[0] in self.before_products)
 
-    def _sums(self, node: Node) -> bool:
+    def _adds_tensors(self, node: Node) -> bool:
         """Whether a node adds or multiplies two tensors."""
-        return node.op_type in ("Add", "Sub", "Sum", "Mul") and not any(name in self.constants for name in node.inputs)
+        return node.op_type in OF_TWO_TENSORS and not any(name in self.constants for name in node.inputs)

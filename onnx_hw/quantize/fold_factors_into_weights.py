@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.quantize.batch_normalization import factor_and_term, is_training
 from onnx_hw.quantize.choose_quantized_values import readers_of
 
 VERSION = 13
@@ -29,18 +30,14 @@ def _without_batch_normalization(graph: Graph) -> Graph:
     constants, values, nodes = dict(graph.constants), dict(graph.values), []
     for node in graph.nodes:
         data, *names = node.inputs
-        known = [constants.get(name) for name in names]
-        training = node.attributes.get("training_mode", 0) or any(node.outputs[1:])
-        if node.op_type != "BatchNormalization" or training or any(array is None for array in known):
+        known = [constants[name] for name in names if name in constants]
+        if node.op_type != "BatchNormalization" or is_training(node) or len(known) < len(names):
             nodes.append(node)
             continue
-        scale, bias, mean, variance = (np.asarray(array, dtype=np.float64) for array in known)
-        factor = scale / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))
-        rank = len(values[data].shape or (1, 1))
         result = node.outputs[0]
-        for name, array in (("factor", factor), ("term", bias - mean * factor)):
-            column = array.astype(known[0].dtype).reshape((-1,) + (1,) * (rank - 2))  # type: ignore[union-attr]
-            constants[f"{result}/{name}"] = column
+        pair = factor_and_term(node, known, len(values[data].shape or (1, 1)))
+        for name, array in zip(("factor", "term"), pair, strict=True):
+            column = constants[f"{result}/{name}"] = array.astype(known[0].dtype)
             values[f"{result}/{name}"] = Value(f"{result}/{name}", values[data].element_type, column.shape)
         values[f"{result}/scaled"] = replace(values[data], name=f"{result}/scaled")
         nodes.append(Node(node.name, "Mul", "", VERSION, (data, f"{result}/factor"), (f"{result}/scaled",)))

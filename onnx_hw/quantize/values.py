@@ -117,12 +117,18 @@ class Function:
     Attributes:
         tensor, shape, where: as of ``Integers``.
         numbers: integers (1 or channels, n) to float64 (1 or channels, n).
+        partial: as of ``Real``.
     """
 
     tensor: str
     shape: tuple[int, ...]
     where: np.ndarray = field(repr=False)
     numbers: Callable[[np.ndarray], np.ndarray] = field(repr=False)
+    partial: bool = False
+
+    def whole(self, size: int) -> Function:
+        """All numbers of the tensor, of so many elements, in its order."""
+        return replace(self, shape=(size,), where=np.arange(size), partial=False)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import connect, flipped
 
-from faults import ACCUMULATORS, BUFFERS, CASES, EVERY, ONE_LANE, Fault, each_in_its_cores, prove_case
+from faults import ACCUMULATORS, BUFFERS, CASES, EVERY, ONE_LANE, Fault, each_in_its_cores, looks_late, prove_case
 from onnx_hw import timing
 from onnx_hw_rtl import core, engine
 from onnx_hw_rtl.outbox import Outbox
@@ -106,24 +106,6 @@ def law(**constants: Any) -> Callable[[pytest.MonkeyPatch], None]:
 
 
 # ---- engines ------------------------------------------------------------------------------------------------------
-
-
-def looks_late(name: str) -> Callable[[pytest.MonkeyPatch], None]:
-    """d off by one: the engine sees the state of the shared buffer one cycle late."""
-
-    def apply(patch: pytest.MonkeyPatch) -> None:
-        original = engine.Engine.__init__
-
-        def init(self: Any, m: Module, its_name: str, loops: Any, **arguments: Any) -> None:
-            if its_name == name:
-                late = Signal(init=name == "writer")
-                m.d.sync += late.eq(arguments["condition"])
-                arguments["condition"] = late
-            original(self, m, its_name, loops, **arguments)
-
-        patch.setattr(engine.Engine, "__init__", init)
-
-    return apply
 
 
 def does_not_wait_for_operands(patch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from amaranth.hdl import Const, Module, Signal
 
 from drawn import Case
-from faults import prove_case
+from faults import looks_late, prove_case
 from onnx_hw import timing
 from onnx_hw.ops.operator import Folding
 from onnx_hw_rtl import engine, rearrange
@@ -137,22 +137,6 @@ def ignores_room(patch: pytest.MonkeyPatch) -> None:
         original(self, m, name, loops, **arguments)
 
     patch.setattr(engine.Engine, "__init__", init)
-
-
-def looks_late(name: str) -> Patch:
-    def apply(patch: pytest.MonkeyPatch) -> None:
-        original = engine.Engine.__init__
-
-        def init(self: Any, m: Module, its_name: str, loops: Any, **arguments: Any) -> None:
-            if its_name == name:
-                late = Signal(init=name == "writer")
-                m.d.sync += late.eq(arguments["condition"])
-                arguments["condition"] = late
-            original(self, m, its_name, loops, **arguments)
-
-        patch.setattr(engine.Engine, "__init__", init)
-
-    return apply
 
 
 def constant(**values: int) -> Patch:

@@ -22,8 +22,9 @@ from onnx_hw.options import BuildOptions
 from onnx_hw.passes import schedule_network as module
 from onnx_hw.passes.choose_folding import Budget, cheapest_folding, fold_for, least_interval, resources_of, weight
 from onnx_hw.passes.insert_forks import insert_forks
-from onnx_hw.passes.say_what_fits import Place, short, spelled
+from onnx_hw.passes.say_what_fits import Place, spelled
 from onnx_hw.passes.schedule_network import interval_of, schedule_network
+from onnx_hw.spelling import short
 from onnx_hw_boards.pins import PadStream
 
 CLOCK = 80.0

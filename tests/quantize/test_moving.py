@@ -118,6 +118,26 @@ def test_accumulators_with_scales_per_channel_move_once_they_are_quantized(tmp_p
     assert_circuit_agrees(network)
 
 
+def test_functions_per_channel_move_once_they_are_quantized(tmp_path: Path) -> None:
+    sketch = Sketch()
+    slopes = sketch.constant(np.array([0.1, -0.5, 0, 1], dtype=np.float32).reshape(4, 1, 1))
+    y = sketch.node("PRelu", sketch.through_integers("x", 0.03125, -5), slopes)
+    y = x_slice(sketch, sketch.node("Resize", y, "", sketch.constant(np.array([1, 1, 2, 3], "f")), mode="nearest"))
+    path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, sketch.through_integers(y, 0.0313, 2))
+    assert_circuit_agrees(assert_agrees(path, 0.0313))
+
+
+def test_scales_per_channel_of_an_input_move_once_they_are_quantized(tmp_path: Path) -> None:
+    """The order of an input is its own: a channel is not every fourth element of it."""
+    sketch = Sketch()
+    factors = sketch.constant(np.array([0.5, 1, 2, 3], dtype=np.float32).reshape(4, 1, 1))
+    y = sketch.node("Mul", sketch.through_integers("x", 0.03125, -5), factors)
+    y = x_slice(sketch, sketch.node("Tile", y, sketch.constant(ints(1, 1, 2, 1))))
+    y = sketch.node("Sub", y, sketch.constant(np.array([0, 1, 2, 3], dtype=np.float32).reshape(4, 1, 1)))
+    path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, sketch.through_integers(y, 0.0613, 2))
+    assert_circuit_agrees(assert_agrees(path, 0.0613))
+
+
 def test_split_into_parts_of_their_own(tmp_path: Path) -> None:
     sketch = Sketch(opset=13)
     x = sketch.through_integers("x", 0.03125, -5)

@@ -76,3 +76,18 @@ def test_accumulators_leave(tmp_path: Path, name: str) -> None:
     y = sketch.node("Clip", sketch.node("Mul", y, sketch.constant(np.float32(0.5))), sketch.constant(np.float32(-0.7)))
     path = write(sketch, tmp_path / "m.onnx", {"x": shape}, y)
     assert_circuit_agrees(assert_agrees(path, 1e-5, rarely=0))
+
+
+@pytest.mark.parametrize("name", ["overlapping", "cut", "signal"])
+def test_functions_of_what_has_yet_to_move(tmp_path: Path, name: str) -> None:
+    """An activation straight behind accumulators whose places are settled only once they are quantized."""
+    shape, size, attributes = CASES[name]
+    stored = np.random.default_rng(0).integers(-127, 128, (shape[1], 2, *size)).astype(np.int8)
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.03125, -5)
+    y = sketch.node("ConvTranspose", x, sketch.dequantized(stored, [0.004, 0.003], axis=1), **attributes)
+    slopes = sketch.constant(np.array([0.25, 0.1], "f").reshape(2, *[1] * len(size)))
+    y = sketch.node("PRelu", sketch.node("LeakyRelu", y, alpha=0.5), slopes)
+    turned = sketch.node("Transpose", y, perm=[0, 1, *range(2, len(shape))][::-1])
+    y = sketch.through_integers(turned, 0.0417, -3)
+    assert_circuit_agrees(assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": shape}, y), 0.0417))

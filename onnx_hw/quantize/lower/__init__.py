@@ -19,9 +19,9 @@ from onnx_hw.quantize.lower import (
     reducing,
     transposed_convolution,
 )
-from onnx_hw.quantize.lower.registry import LOWERINGS
+from onnx_hw.quantize.lower.registry import EFFECTS, LOWERINGS, Effect
 
-__all__ = ["LOWERINGS"]
+__all__ = ["EFFECTS", "LOWERINGS", "Effect"]
 
 _FAMILIES = (
     *(activation, arithmetic, comparing, convolution, functions, joining),

@@ -12,15 +12,16 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.onnx.model import Node
+from onnx_hw.quantize.batch_normalization import factor_and_term, is_training
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import aligned, is_constant, per_channel
 from onnx_hw.quantize.lower.functions import function_of
-from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.lower.two_tensors import product_of, sum_of
 from onnx_hw.quantize.values import Function, Real, fractions
 
 
-@lowers("Add", "Sub", "Sum")
+@lowers("Add", "Sub", "Sum", effect=Effect.AFFINE)
 def add(builder: Builder, node: Node) -> None:
     """a constant of one value per channel, or two quantized tensors"""
     if len(node.inputs) != 2:
@@ -43,7 +44,7 @@ def add(builder: Builder, node: Node) -> None:
     builder.values[node.outputs[0]] = _changed(real, real.slope, offset, builder.shape(node.outputs[0]))
 
 
-@lowers("Mul", "Div")
+@lowers("Mul", "Div", effect=Effect.AFFINE)
 def multiply(builder: Builder, node: Node) -> None:
     """a constant of one value per channel; Mul also two quantized tensors"""
     if _is_function(builder, node):
@@ -64,10 +65,10 @@ def multiply(builder: Builder, node: Node) -> None:
     builder.values[node.outputs[0]] = _scaled(real, factors, (Fraction(0),), builder.shape(node.outputs[0]))
 
 
-@lowers("BatchNormalization")
+@lowers("BatchNormalization", effect=Effect.AFFINE)
 def batch_normalization(builder: Builder, node: Node) -> None:
     """for inference"""
-    if node.attributes.get("training_mode", 0) or any(node.outputs[1:]):
+    if is_training(node):
         raise Obstacle(
             "batch-training",
             "a BatchNormalization must not be in training mode",
@@ -75,32 +76,20 @@ def batch_normalization(builder: Builder, node: Node) -> None:
         )
     value = builder.values.get(node.inputs[0])
     data = value if isinstance(value, Function) else builder.real(node, partial=True)
-    rank = len(data.shape)
-    scale, bias, mean, variance = (_float_constant(builder, node, k) for k in range(1, 5))
-    epsilon = float(np.float32(node.attributes.get("epsilon", 1e-5)))
-    factor = scale / np.sqrt(variance + epsilon)
-    along = (-1,) + (1,) * (rank - 2) if rank > 1 else (-1,)
-    exact = [np.array(fractions(v), dtype=object).reshape(along) for v in (factor, bias - mean * factor)]
-    factors, terms = (per_channel(builder, data, numbers) for numbers in exact)
+    known = [builder.exact_constant(name) for name in node.inputs[1:5]]
+    if any(array is None for array in known):
+        raise Obstacle("not-constant", "scale, bias, mean and variance of a BatchNormalization must be constant")
+    numbers = factor_and_term(node, [array for array in known if array is not None], len(data.shape))
+    exact = (np.array(fractions(array), dtype=object).reshape(array.shape) for array in numbers)
+    factors, terms = (per_channel(builder, data, array) for array in exact)
     if isinstance(data, Real) and not data.clipped and all(f > 0 for f in factors):
         builder.values[node.outputs[0]] = _scaled(data, factors, terms, data.shape)
         return
-    builder.elements(node)  # raises where places are not settled
-    columns = [np.array([[float(v)] for v in numbers]) for numbers in (factors, terms)]
+    columns = [np.array([[float(v)] for v in channels]) for channels in (factors, terms)]
     before = data.numbers
-
-    def numbers(integers: np.ndarray) -> np.ndarray:
-        return columns[0] * before(integers) + columns[1]
-
-    builder.values[node.outputs[0]] = Function(data.tensor, data.shape, data.where, numbers)
-
-
-def _float_constant(builder: Builder, node: Node, k: int) -> np.ndarray:
-    """float64 (channels,)."""
-    exact = builder.exact_constant(node.inputs[k])
-    if exact is None:
-        raise Obstacle("not-constant", f"`{node.inputs[k]}` of a BatchNormalization must be constant")
-    return exact.astype(np.float64).reshape(-1)
+    builder.values[node.outputs[0]] = Function(
+        data.tensor, data.shape, data.where, lambda x: columns[0] * before(x) + columns[1], data.partial
+    )
 
 
 def _is_function(builder: Builder, node: Node) -> bool:

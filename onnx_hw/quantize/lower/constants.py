@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle
-from onnx_hw.quantize.values import Real
+from onnx_hw.quantize.values import Integers
 
 
 def per_channel(builder: Builder, data: Hardware, constant: np.ndarray) -> tuple[Fraction, ...]:
@@ -28,9 +28,12 @@ def per_channel(builder: Builder, data: Hardware, constant: np.ndarray) -> tuple
         ) from None
     if np.size(constant) == 1:
         return (full[0],)
-    channels = builder.settled(data).channels
-    partial = isinstance(data, Real) and data.partial
-    channel = (data.where if partial else builder.positions(data)) % channels
+    tensor = builder.settled(data)
+    channels = tensor.channels
+    if isinstance(data, Integers) or not data.partial:
+        channel = builder.positions(data) % channels
+    else:
+        channel = builder.positions(data.whole(tensor.size))[data.where] % channels
     numbers = np.full(channels, full[0], dtype=object)  # a channel without elements takes any
     numbers[channel] = full
     if (numbers[channel] != full).any():

@@ -13,7 +13,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
-from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.lower.windows import kernel_of
 from onnx_hw.quantize.stream_layout import image_layout
 from onnx_hw.quantize.values import QuantizedConstant, Real
@@ -22,7 +22,7 @@ WIDEST_DATA = 18
 """Bits of an operand of a hardware multiplier."""
 
 
-@lowers("Conv")
+@lowers("Conv", effect=Effect.SUMS)
 def conv(builder: Builder, node: Node) -> None:
     """quantized data and constant weights; 1-D and 2-D"""
     real, zero_point = dequantized(builder, node)

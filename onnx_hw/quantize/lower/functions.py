@@ -21,7 +21,7 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Staircase
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import aligned, per_channel
-from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.requantization import LARGEST_TABLE
 from onnx_hw.quantize.steps import Steps
 from onnx_hw.quantize.values import Function, Integers, Real
@@ -29,24 +29,20 @@ from onnx_hw.quantize.values import Function, Integers, Real
 LARGEST_FUNCTION = 1 << 24
 """Arguments, of all channels together, for which a function is computed."""
 
-ONE_OPERAND = (
+
+@lowers(
     *("Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Selu", "Celu", "Gelu", "Mish", "Swish"),
     *("Softplus", "Softsign", "ThresholdedRelu", "Shrink", "ScaledTanh", "ParametricSoftplus", "Affine"),
     *("Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Exp", "Log", "Sqrt", "Reciprocal", "Erf"),
     *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"),
+    effect=Effect.BENDS,
 )
-
-
-WITH_CONSTANTS = ("PRelu", "Pow", "Min", "Max", "Mod")
-
-
-@lowers(*ONE_OPERAND)
 def function(builder: Builder, node: Node) -> None:
     """of quantized data, as an exact table"""
     builder.values[node.outputs[0]] = function_of(builder, node)
 
 
-@lowers(*WITH_CONSTANTS)
+@lowers("PRelu", "Pow", "Min", "Max", "Mod", effect=Effect.BENDS)
 def function_with_constants(builder: Builder, node: Node) -> None:
     """of quantized data and constants of one value per channel, as an exact table"""
     builder.values[node.outputs[0]] = function_of(builder, node)
@@ -61,8 +57,7 @@ def function_of(builder: Builder, node: Node) -> Function:
     read = [builder.values[name] for name in node.inputs if name in builder.values]
     sources = [value for value in read if isinstance(value, Real | Function)]
     if not sources or len(sources) < len(read):
-        builder.real(node)  # says why not
-        raise Obstacle("not-quantized", f"all data of {node.op_type} must be real numbers, not integers")
+        raise builder.unfit(node)
     first = sources[0]
     for value in sources[1:]:
         same = value.tensor == first.tensor and value.shape == first.shape
@@ -75,7 +70,7 @@ def function_of(builder: Builder, node: Node) -> Function:
         given = [None if argument is None else argument(integers) for argument in arguments]
         return np.asarray(compute(plain, given)[0], dtype=np.float64)
 
-    return Function(first.tensor, first.shape, first.where, numbers)
+    return Function(first.tensor, first.shape, first.where, numbers, first.partial)
 
 
 def _argument(

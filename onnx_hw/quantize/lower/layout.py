@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_hw.onnx.model import Node
-from onnx_hw.quantize.builder import Builder, Hardware, Obstacle
-from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.values import QuantizedConstant
 
 
-@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
+@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", effect=Effect.KEEPS)
 def reshape(builder: Builder, node: Node) -> None:
     """as a change of layout, where nothing has to move"""
     if node.op_type == "Dropout":
@@ -23,11 +23,7 @@ def reshape(builder: Builder, node: Node) -> None:
         axis = _axis_after(constant, shape) if len(constant.scale) > 1 else 0
         builder.constants[node.outputs[0]] = QuantizedConstant(constant.integers.reshape(shape), constant.scale, axis)
         return
-    builder.values[node.outputs[0]] = replace(_data(builder, node), shape=shape)
-
-
-def _data(builder: Builder, node: Node) -> Hardware:
-    return builder.elements(node)
+    builder.values[node.outputs[0]] = replace(builder.elements(node, partial=True), shape=shape)
 
 
 def _check_dropout(builder: Builder, node: Node) -> None:
@@ -55,7 +51,7 @@ def _axis_after(constant: QuantizedConstant, shape: tuple[int, ...]) -> int:
     )
 
 
-@lowers("Transpose")
+@lowers("Transpose", effect=Effect.KEEPS)
 def transpose(builder: Builder, node: Node) -> None:
     """as a change of layout, where nothing has to move"""
     name = node.inputs[0]
@@ -67,6 +63,6 @@ def transpose(builder: Builder, node: Node) -> None:
         axis = axes.index(constant.axis) if len(constant.scale) > 1 else 0
         builder.constants[node.outputs[0]] = QuantizedConstant(turned, constant.scale, axis)
         return
-    value = _data(builder, node)
+    value = builder.elements(node, partial=True)
     where = np.ascontiguousarray(value.where.reshape(value.shape).transpose(axes)).reshape(-1)
     builder.values[node.outputs[0]] = replace(value, shape=tuple(value.shape[a] for a in axes), where=where)

@@ -15,24 +15,24 @@ import numpy as np
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.quantize.builder import Builder, Obstacle, Padded, T
-from onnx_hw.quantize.lower.registry import lowers
-from onnx_hw.quantize.values import Integers, QuantizedConstant, Real
+from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.values import Function, Integers, QuantizedConstant, Real
 
 
-@lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth")
+@lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", effect=Effect.KEEPS)
 def move(builder: Builder, node: Node) -> None:
     """with constant indices and sizes"""
     if node.inputs[0] in builder.constants:
         _move_constant(builder, node)
         return
-    value = builder.elements(node)
+    value = builder.elements(node, partial=True)
     numbers = np.arange(value.where.size).reshape(value.shape)
     for name, origin in zip(node.outputs, _run(builder, node, numbers), strict=True):
         if name:
             builder.values[name] = _placed(builder, node, value, origin, fill=0)
 
 
-@lowers("Resize", "Upsample")
+@lowers("Resize", "Upsample", effect=Effect.KEEPS)
 def resize(builder: Builder, node: Node) -> None:
     """mode = nearest"""
     mode = node.attributes.get("mode", "nearest")
@@ -44,7 +44,7 @@ def resize(builder: Builder, node: Node) -> None:
     move(builder, node)
 
 
-@lowers("Pad", "CenterCropPad")
+@lowers("Pad", "CenterCropPad", effect=Effect.KEEPS)
 def pad(builder: Builder, node: Node) -> None:
     """with constant sizes"""
     value = builder.data(node)
@@ -121,10 +121,17 @@ def _placed(builder: Builder, node: Node, value: T, origin: np.ndarray, fill: in
     flat, shape = origin.reshape(-1).astype(np.int64), origin.shape
     if flat.size == value.where.size and (np.bincount(flat[flat >= 0], minlength=flat.size) == 1).all():
         return replace(value, shape=shape, where=value.where[flat])
-    if isinstance(value, Real) and len(set(value.slope)) > 1 and (flat >= 0).all():
-        builder.settled(value)
-        return replace(value, shape=shape, where=builder.positions(value)[flat], partial=True)
+    if not isinstance(value, Integers) and (flat >= 0).all() and (value.partial or _differs(builder, value)):
+        return replace(value, shape=shape, where=value.where[flat], partial=True)
     return builder.moved(value, flat, shape, node, fill=fill)
+
+
+def _differs(builder: Builder, value: Real | Function) -> bool:
+    """Whether integers of several channels stand for different numbers: then only the quantized ones can move."""
+    first, _ = builder.settled(value).range
+    if isinstance(value, Function):
+        return len(value.numbers(np.array([[first]]))) > 1
+    return len(set(value.slope)) > 1 or len(set(value.offset)) > 1
 
 
 def _move_constant(builder: Builder, node: Node) -> None:

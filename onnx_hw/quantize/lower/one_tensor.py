@@ -45,12 +45,12 @@ def quantize_tensor(
         node: the QuantizeLinear.
         name, output: of the hardware node and its tensor.
     """
-    if isinstance(value, Function):
-        return quantize_function(builder, node, value, step, zero_point, bounds, dtype, name=name, output=output)
     if value.partial:
         whole = value.whole(builder.tensors[value.tensor].size)
         integers = quantize_tensor(builder, node, whole, step, zero_point, bounds, dtype, name=name, output=output)
         return builder.moved(integers, value.where, value.shape, node)
+    if isinstance(value, Function):
+        return quantize_function(builder, node, value, step, zero_point, bounds, dtype, name=name, output=output)
     if (
         set(value.slope) == {step}
         and set(value.offset) == {-step * zero_point}

@@ -11,13 +11,13 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.quantize.builder import Builder, Obstacle
-from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.lower.windows import Kernel, kernel_of
 from onnx_hw.quantize.stream_layout import image_layout
 from onnx_hw.quantize.values import Real
 
 
-@lowers("MaxPool")
+@lowers("MaxPool", effect=Effect.KEEPS)
 def max_pool(builder: Builder, node: Node) -> None:
     """without indices"""
     if len(node.outputs) > 1 and node.outputs[1]:
@@ -33,7 +33,7 @@ def max_pool(builder: Builder, node: Node) -> None:
     builder.values[node.outputs[0]] = replace(value, tensor=stream, shape=shape, where=image_layout(shape).where)
 
 
-@lowers("AveragePool")
+@lowers("AveragePool", effect=Effect.SUMS)
 def average_pool(builder: Builder, node: Node) -> None:
     """pads only with count_include_pad = 1"""
     real = builder.real(node)

@@ -11,27 +11,27 @@ from onnx_hw.network import Tensor
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.quantize.builder import Builder, Obstacle, T
-from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.stream_layout import Layout
 from onnx_hw.quantize.values import Real
 
 
-@lowers("GlobalAveragePool")
+@lowers("GlobalAveragePool", effect=Effect.SUMS)
 def global_average_pool(builder: Builder, node: Node) -> None:
     _mean_or_sum(builder, node, tuple(range(2, len(builder.shape(node.inputs[0])))), mean=True)
 
 
-@lowers("GlobalMaxPool")
+@lowers("GlobalMaxPool", effect=Effect.KEEPS)
 def global_max_pool(builder: Builder, node: Node) -> None:
     _maximum(builder, node, tuple(range(2, len(builder.shape(node.inputs[0])))))
 
 
-@lowers("ReduceMean", "ReduceSum")
+@lowers("ReduceMean", "ReduceSum", effect=Effect.SUMS)
 def reduce_mean(builder: Builder, node: Node) -> None:
     _mean_or_sum(builder, node, _axes(builder, node), mean=node.op_type == "ReduceMean")
 
 
-@lowers("ReduceMax")
+@lowers("ReduceMax", effect=Effect.KEEPS)
 def reduce_max(builder: Builder, node: Node) -> None:
     _maximum(builder, node, _axes(builder, node))
 

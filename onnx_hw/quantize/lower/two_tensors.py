@@ -17,6 +17,9 @@ from onnx_hw.quantize.stream_layout import Layout
 from onnx_hw.quantize.sums import LARGEST, separate
 from onnx_hw.quantize.values import Integers, Product, Real, Sum
 
+OF_TWO_TENSORS = ("Add", "Sub", "Sum", "Mul")
+"""Operators that hardware has for two tensors, too; their lowerings are in ``arithmetic.py``."""
+
 WIDEST_FACTOR = 16
 """Bits of an operand of a product."""
 
