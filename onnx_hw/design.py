@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onnx_hw.network import Network, Node, Tensor
+from onnx_hw.network import Network, Node
 from onnx_hw.ops.operator import Folding, Resources
 from onnx_hw.ops.outbox import outbox_resources
+from onnx_hw.tensor import Tensor
 
 
 @dataclass(frozen=True)

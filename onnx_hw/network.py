@@ -13,51 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_hw.integers import Int
+from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
     from onnx_hw.ops.operator import Operator
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """The type of an integer tensor of one frame: ``shape`` is (height, width, channels), channel innermost.
-
-    A vector is ``(1, 1, channels)``. ``low`` and ``high`` bound the values that can occur (reachable range), which may
-    be narrower than what ``dtype`` can hold.
-    """
-
-    shape: tuple[int, int, int]
-    dtype: Int
-    low: int | None = None
-    high: int | None = None
-
-    @property
-    def range(self) -> tuple[int, int]:
-        """The reachable values (lowest, highest)."""
-        return (
-            self.dtype.min if self.low is None else self.low,
-            self.dtype.max if self.high is None else self.high,
-        )
-
-    @property
-    def pixels(self) -> int:
-        return self.shape[0] * self.shape[1]
-
-    @property
-    def channels(self) -> int:
-        return self.shape[2]
-
-    @property
-    def size(self) -> int:
-        return self.pixels * self.channels
-
-    def beats(self, lanes: int) -> int:
-        """Tokens per frame on a stream of ``lanes`` integers: no beat crosses a pixel, the last one may be ragged."""
-        return self.pixels * -(-self.channels // lanes)
-
-    def __repr__(self) -> str:
-        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
 
 @dataclass(frozen=True)

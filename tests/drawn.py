@@ -11,8 +11,9 @@ from hypothesis import assume, settings
 from hypothesis import strategies as st
 
 from networks import alone, assert_proven, prove
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
+from onnx_hw.exact.tables import Table, Thresholds, table, thresholds
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.ops.concat import CHANNELS, Concat
@@ -29,8 +30,7 @@ from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.window import Window
 from onnx_hw.prove import Run
-from onnx_hw.quantize.lookups import Table, Thresholds, table, thresholds
-from onnx_hw.quantize.multiply_add_shift import MultiplyAddShift, find
+from onnx_hw.tensor import Tensor
 
 few = settings(max_examples=12, derandomize=True)
 """For tests that simulate: the same examples in every run. Others are drawn in the slow tests."""

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from drawn import depths, touches_the_image
 from networks import Sketch
 from onnx_hw.design import Design
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.ops.concat import Concat
@@ -27,6 +26,7 @@ from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.window import Window
+from onnx_hw.tensor import Tensor
 
 
 @dataclass(frozen=True)

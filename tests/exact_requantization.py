@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from onnx_hw.quantize.steps import Steps, steps
+from onnx_hw.exact.steps import Steps, steps
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from amaranth.hdl import Module, Signal
 
 from drawn import ByArithmetic, Case
 from networks import alone, prove
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.ops.concat import Concat
@@ -28,6 +27,7 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.window import Window
 from onnx_hw.prove import Run
+from onnx_hw.tensor import Tensor
 from onnx_hw_rtl import engine
 
 IMAGE = Tensor((4, 4, 4), Int(8))

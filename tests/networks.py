@@ -8,13 +8,14 @@ import numpy as np
 
 from onnx_hw.assemble import to_circuit
 from onnx_hw.design import Design, FifoSize
-from onnx_hw.integers import Int
-from onnx_hw.network import Boundary, Network, Node, Tensor
+from onnx_hw.exact.integers import Int
+from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.operator import Folding, Operator
 from onnx_hw.prove import Run, Stall, simulate_and_compare
+from onnx_hw.tensor import Tensor
 from onnx_hw_sim.interpreted import InterpretedSimulator
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from drawn import MOST_OPERATIONS, foldings, types
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.tensor import Tensor
 
 IMAGE = (4, 3, 4)
 BYTES = Int(8)

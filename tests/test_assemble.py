@@ -6,9 +6,9 @@ import re
 
 from networks import alone
 from onnx_hw.assemble import assemble, to_rtlil
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.fork import Fork
+from onnx_hw.tensor import Tensor
 
 
 def test_no_name_can_be_taken_for_a_bit_of_another() -> None:

@@ -18,8 +18,10 @@ from networks import Bench, Sketch, assert_proven, no_stall, random_stall
 from onnx_hw import flow
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
-from onnx_hw.integers import Int
-from onnx_hw.network import Boundary, Network, Tensor
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.sums import separate
+from onnx_hw.exact.tables import Thresholds
+from onnx_hw.network import Boundary, Network
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.pool import Pool
@@ -28,9 +30,8 @@ from onnx_hw.ops.window import Window
 from onnx_hw.passes.choose_folding import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.passes.size_fifos import size_fifos
-from onnx_hw.quantize.lookups import Thresholds
-from onnx_hw.quantize.sums import separate
 from onnx_hw.simulate import difference_error
+from onnx_hw.tensor import Tensor
 from onnx_hw.timing import Wait, predict
 
 IMAGE = Tensor((4, 3, 2), Int(4))

@@ -14,8 +14,7 @@ from drawn_networks import chains, residuals
 from networks import Sketch, alone, no_stall, random_stall, unequal_branches
 from onnx_hw import native_law
 from onnx_hw.design import Design, FifoSize
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
@@ -24,6 +23,7 @@ from onnx_hw.ops.operator import Folding, Operator
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.window import Window
+from onnx_hw.tensor import Tensor
 from onnx_hw.timing import Prediction, predict, visible_after
 
 

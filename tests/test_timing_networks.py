@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from drawn_networks import chains, residuals
 from networks import Bench, Sketch, assert_proven, no_stall, prove, random_stall, unequal_branches
 from onnx_hw.design import Design
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.window import Window
+from onnx_hw.tensor import Tensor
 
 FRAMES = 4
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.signed_digits import signed_digits
 from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -87,21 +88,3 @@ class Add(Operator):
     def __repr__(self) -> str:
         j, k = self.factors
         return "Add" if (j, k) == (1, 1) else f"Add {j}·a {'+' if k > 0 else '−'} {abs(k)}·b"
-
-
-def signed_digits(number: int) -> tuple[tuple[int, int], ...]:
-    """A number as the least number of signed powers of two: ``Σ sign · 2^shift`` over the pairs (sign, shift).
-
-    This is the non-adjacent form: of two neighbouring digits at least one is 0 (Reitwiesner, Binary Arithmetic, 1960).
-    The pairs come with the most significant first; its sign is the number's.
-    """
-    digits: list[tuple[int, int]] = []
-    shift = 0
-    while number:
-        if number % 2:
-            sign = 2 - number % 4
-            digits.append((sign, shift))
-            number -= sign
-        number //= 2
-        shift += 1
-    return tuple(digits[::-1])

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.network import Tensor
 from onnx_hw.ops.operator import Folding, Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule, SharedBuffer
+from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component

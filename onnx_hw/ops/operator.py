@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from onnx_hw.network import Tensor
 from onnx_hw.ops.schedule import Schedule
+from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
+from onnx_hw.exact.requantization import Costs, Requantizer, choose, costs, prove, weigh
+from onnx_hw.exact.steps import Steps, steps
+from onnx_hw.exact.tables import Table, Thresholds
 from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
-from onnx_hw.quantize.lookups import Table, Thresholds
-from onnx_hw.quantize.multiply_add_shift import MultiplyAddShift, find
-from onnx_hw.quantize.requantization import Costs, Requantizer, choose, costs, prove, weigh
-from onnx_hw.quantize.steps import Steps, steps
+from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component

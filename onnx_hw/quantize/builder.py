@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 
 from onnx_hw.errors import Problem
-from onnx_hw.integers import Int
-from onnx_hw.network import Boundary, Quantization, Tensor
+from onnx_hw.exact.integers import Int
+from onnx_hw.network import Boundary, Quantization
 from onnx_hw.network import Node as HardwareNode
 from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.ops.operator import Operator
@@ -19,6 +19,7 @@ from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.window import Window
 from onnx_hw.quantize.stream_layout import Layout, default_layout, image_layout, near_layout
 from onnx_hw.quantize.values import Function, Integers, Pending, QuantizedConstant, Real, fractions
+from onnx_hw.tensor import Tensor
 
 LONGEST_RISE = 1 << 20
 """Arguments for which it is checked that a function rises."""

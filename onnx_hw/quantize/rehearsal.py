@@ -11,13 +11,13 @@ from copy import copy
 
 import numpy as np
 
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.registry import Lowering
 from onnx_hw.quantize.stream_layout import image_layout, layout_of_axes
 from onnx_hw.quantize.values import Integers, Joined, NotFinite, Real
+from onnx_hw.tensor import Tensor
 
 OF_THE_STAND_INS = frozenset(("not-quantized", "not-integers", "reorder", "after-clip", "quantize-before"))
 """Codes of obstacles that may come from a stand-in and not from the node."""

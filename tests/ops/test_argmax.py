@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from drawn import Case, argmaxes, cases, few, many
 from networks import Bench, alone, assert_proven, no_stall
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.ops.operator import Folding
+from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 
 EVERY_KIND = list(product([True, False], [True, False]))  # (largest, last)

@@ -9,8 +9,7 @@ from hypothesis import given
 from drawn import Case, cases, concats, few, many
 from networks import Sketch, assert_proven, prove
 from onnx_hw.design import Design
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
@@ -18,6 +17,7 @@ from onnx_hw.ops.operator import Folding
 from onnx_hw.passes.choose_folding import Budget, choose_folding
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.size_fifos import size_fifos
+from onnx_hw.tensor import Tensor
 from onnx_hw.timing import predict
 from operator_facts import assert_facts, assert_foldings_keep_up
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from drawn import Case, cases, depthwise, few, many
 from networks import Sketch, alone, assert_proven, prove
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.requantize import Requantize
+from onnx_hw.tensor import Tensor
 from onnx_hw_rtl.depthwise import Depthwise as Circuit
 from operator_facts import assert_facts, assert_foldings_keep_up
 

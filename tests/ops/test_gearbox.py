@@ -5,10 +5,10 @@ from hypothesis import given
 
 from drawn import Case, cases, few, gearboxes, many
 from networks import alone, assert_proven, prove
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.operator import Folding
+from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts
 
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from drawn import Case, few
 from networks import Bench, alone, assert_proven, no_stall
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.operator import Folding
+from onnx_hw.tensor import Tensor
 from onnx_hw_rtl import requantize as rtl
 from operator_facts import assert_facts, assert_foldings_keep_up
 

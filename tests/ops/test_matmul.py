@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drawn import Case, cases, few, many, matmuls
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul
 from onnx_hw.ops.operator import Folding
+from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 
 from drawn import Case, cases, few, many, products
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Folding
+from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 
 SHAPE = (3, 2, 4)

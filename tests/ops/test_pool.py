@@ -9,10 +9,10 @@ from hypothesis import given
 
 from drawn import Case, cases, few, many, pools
 from networks import alone, assert_proven, prove
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.pool import Pool
+from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 
 IMAGE = Tensor((5, 4, 3), Int(8))

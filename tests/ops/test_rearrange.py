@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from drawn import Case, cases, few, many
 from networks import alone, assert_proven, prove
-from onnx_hw.network import Tensor
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.tensor import Tensor
 from onnx_hw.timing import predict
 from operator_facts import assert_facts, assert_foldings_keep_up
 from rearrangements import BYTES, IMAGE, MAPS, maps, padded, positions, rearranged, rearrangements

@@ -8,11 +8,11 @@ from hypothesis import given
 
 from drawn import ByArithmetic, ByTable, ByThresholds, Case, cases, few, many, requantizers
 from networks import Bench, alone, assert_proven, no_stall
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.steps import Steps
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.requantize import Requantize, Staircase
-from onnx_hw.quantize.steps import Steps
+from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 
 SCALES = tuple(Fraction(k, 300) for k in (1, 7, 20, 33, 50))

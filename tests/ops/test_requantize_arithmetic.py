@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exact_requantization import Formula, formulas
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.requantization import prove
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.quantize.requantization import prove
+from onnx_hw.tensor import Tensor
 
 
 def operator_of(formula: Formula, shape: tuple[int, int]) -> Requantize:

@@ -15,10 +15,10 @@ from amaranth.hdl import Cat, Const, Value
 
 from drawn import ByArithmetic
 from networks import Bench, alone, random_stall
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.requantize import Monotone
 from onnx_hw.prove import Run
+from onnx_hw.tensor import Tensor
 from onnx_hw_rtl import multiply_add_shift, requantize
 from onnx_hw_rtl.multiply_add_shift import MultiplyAddShift, Turn
 

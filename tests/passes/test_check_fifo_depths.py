@@ -9,12 +9,12 @@ import pytest
 from networks import Bench, Sketch, assert_proven, no_stall
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.pool import Pool
 from onnx_hw.passes.size_fifos import kept_interval, size_fifos
+from onnx_hw.tensor import Tensor
 
 IMAGE = Tensor((5, 6, 2), Int(4))
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from networks import Sketch, every_tensor, random_frames
-from onnx_hw.integers import Int
-from onnx_hw.network import Network, Tensor
+from onnx_hw.exact.integers import Int
+from onnx_hw.network import Network
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Folding
@@ -18,6 +18,7 @@ from onnx_hw.ops.window import Window
 from onnx_hw.passes.choose_folding import Budget, choose_folding, fold_for, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
+from onnx_hw.tensor import Tensor
 
 i8 = Int(8)
 

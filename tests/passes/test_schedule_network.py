@@ -13,8 +13,8 @@ from networks import Sketch, unequal_branches
 from onnx_hw import flow
 from onnx_hw.design import Design, FifoSize, pins_of
 from onnx_hw.errors import ExitCode, UserError
-from onnx_hw.integers import Int
-from onnx_hw.network import Network, Tensor
+from onnx_hw.exact.integers import Int
+from onnx_hw.network import Network
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.window import Window
@@ -25,6 +25,7 @@ from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.say_what_fits import Place, spelled
 from onnx_hw.passes.schedule_network import interval_of, schedule_network
 from onnx_hw.spelling import short
+from onnx_hw.tensor import Tensor
 from onnx_hw_boards.pins import PadStream
 
 CLOCK = 80.0

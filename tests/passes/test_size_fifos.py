@@ -10,8 +10,8 @@ import pytest
 
 from networks import Bench, Sketch, assert_proven
 from onnx_hw.design import Design, FifoSize
-from onnx_hw.integers import Int
-from onnx_hw.network import Network, Tensor
+from onnx_hw.exact.integers import Int
+from onnx_hw.network import Network
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
@@ -22,6 +22,7 @@ from onnx_hw.passes.choose_folding import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.passes.size_fifos import FRAMES, SETTLED, affordable, size_fifos
 from onnx_hw.prove import Stall
+from onnx_hw.tensor import Tensor
 from onnx_hw.timing import Events, predict
 
 i8 = Int(8)

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.ops.concat import Concat
@@ -32,6 +31,7 @@ from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
+from onnx_hw.tensor import Tensor
 from onnx_hw_sim import tools
 
 IMAGE = Tensor((5, 4, 6), Int(8))

@@ -8,7 +8,7 @@ import pytest
 from amaranth.hdl import Module, Shape, Signal
 from amaranth.sim import Simulator
 
-from onnx_hw.integers import Int
+from onnx_hw.exact.integers import Int
 from onnx_hw_rtl.saturate import clamp, saturate
 
 SHAPES = [Int(bits, signed) for bits in range(1, 7) for signed in (False, True)]

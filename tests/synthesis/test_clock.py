@@ -12,8 +12,7 @@ from networks import Sketch
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.board import check_fit, find_board, pin_constraints
 from onnx_hw.build_folder import opened
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
@@ -22,6 +21,7 @@ from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.report.fill import pad_streams
 from onnx_hw.route import route
 from onnx_hw.synthesize import synthesize
+from onnx_hw.tensor import Tensor
 from onnx_hw_rtl.shell import Shell
 from onnx_hw_rtl.target import Target
 

@@ -11,11 +11,11 @@ import pytest
 from networks import alone
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.build_folder import opened
-from onnx_hw.integers import Int
-from onnx_hw.network import Tensor
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.synthesize import synthesize
+from onnx_hw.tensor import Tensor
 from onnx_hw_rtl.shell import Shell
 from onnx_hw_rtl.target import Target
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.integers import Int
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.requantization import LARGEST_TABLE
+from onnx_hw.exact.steps import Steps
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.ops.lookup import Lookup
@@ -22,8 +24,6 @@ from onnx_hw.ops.requantize import Staircase
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import aligned, per_channel
 from onnx_hw.quantize.lower.registry import Effect, lowers
-from onnx_hw.quantize.requantization import LARGEST_TABLE
-from onnx_hw.quantize.steps import Steps
 from onnx_hw.quantize.values import Function, Integers, Real
 
 LARGEST_FUNCTION = 1 << 24

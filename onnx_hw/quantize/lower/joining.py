@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from onnx_hw.integers import Int
+from onnx_hw.exact.integers import Int
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.concat import Concat
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, T

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from onnx_hw.integers import Int
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.steps import round_half_even
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantize.builder import Builder
 from onnx_hw.quantize.lower.functions import quantize_function
-from onnx_hw.quantize.steps import round_half_even
 from onnx_hw.quantize.values import Clipped, Function, Integers, Real
 
 

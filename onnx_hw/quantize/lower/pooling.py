@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from onnx_hw.network import Tensor
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
@@ -15,6 +14,7 @@ from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.lower.windows import Kernel, kernel_of
 from onnx_hw.quantize.stream_layout import image_layout
 from onnx_hw.quantize.values import Real
+from onnx_hw.tensor import Tensor
 
 
 @lowers("MaxPool", effect=Effect.KEEPS)

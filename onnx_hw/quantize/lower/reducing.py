@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.network import Tensor
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.quantize.builder import Builder, Obstacle, T
 from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.stream_layout import Layout
 from onnx_hw.quantize.values import Real
+from onnx_hw.tensor import Tensor
 
 
 @lowers("GlobalAveragePool", effect=Effect.SUMS)

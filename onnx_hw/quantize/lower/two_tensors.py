@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.integers import Int
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.sums import LARGEST, separate
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.stream_layout import Layout
-from onnx_hw.quantize.sums import LARGEST, separate
 from onnx_hw.quantize.values import Integers, Product, Real, Sum
 
 OF_TWO_TENSORS = ("Add", "Sub", "Sum", "Mul")

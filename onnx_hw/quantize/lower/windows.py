@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from onnx_hw.network import Tensor
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.quantize.builder import Obstacle
+from onnx_hw.tensor import Tensor
 
 
 @dataclass(frozen=True)

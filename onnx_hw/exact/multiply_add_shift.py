@@ -24,8 +24,8 @@ from functools import cached_property
 
 import numpy as np
 
-from onnx_hw.integers import Int
-from onnx_hw.quantize.steps import Steps
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.steps import Steps
 
 __all__ = ["WIDEST_MULTIPLIER", "MultiplyAddShift", "find"]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_hw.quantize.sums import separate
+from onnx_hw.exact.sums import separate
 from onnx_hw.quantize.values import fractions
 
 INT8 = (-128, 127)

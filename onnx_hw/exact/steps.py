@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.integers import Int
+from onnx_hw.exact.integers import Int
 
 __all__ = ["Steps", "round_half_even", "steps"]
 

@@ -20,8 +20,8 @@ from math import gcd
 
 import numpy as np
 
-from onnx_hw.ops.add import signed_digits
-from onnx_hw.quantize.steps import Steps, steps
+from onnx_hw.exact.signed_digits import signed_digits
+from onnx_hw.exact.steps import Steps, steps
 
 __all__ = ["LARGEST", "WeightedSum", "separate"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.integers import Int
-from onnx_hw.quantize.steps import Steps
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.steps import Steps
 
 __all__ = ["Table", "Thresholds", "table", "thresholds"]
 

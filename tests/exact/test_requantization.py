@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 
 from exact_requantization import Formula, formulas
-from onnx_hw.integers import Int
-from onnx_hw.quantize.lookups import Table, Thresholds, table, thresholds
-from onnx_hw.quantize.multiply_add_shift import MultiplyAddShift, _Constraints, digits_of, find
-from onnx_hw.quantize.requantization import LARGEST_TABLE, Requantizer, area, choose, costs, prove
-from onnx_hw.quantize.steps import Steps
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, _Constraints, digits_of, find
+from onnx_hw.exact.requantization import LARGEST_TABLE, Requantizer, area, choose, costs, prove
+from onnx_hw.exact.steps import Steps
+from onnx_hw.exact.tables import Table, Thresholds, table, thresholds
 
 
 def candidates(exact: Steps) -> list[Requantizer]:

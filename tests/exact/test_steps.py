@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from exact_requantization import Formula, formulas
-from onnx_hw.quantize.steps import steps
+from onnx_hw.exact.steps import steps
 
 
 @settings(max_examples=80)

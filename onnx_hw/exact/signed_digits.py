@@ -1,0 +1,21 @@
+"""An integer as a sum of powers of two with signs."""
+
+from __future__ import annotations
+
+
+def signed_digits(number: int) -> tuple[tuple[int, int], ...]:
+    """A number as the least number of signed powers of two: ``Σ sign · 2^shift`` over the pairs (sign, shift).
+
+    This is the non-adjacent form: of two neighbouring digits at least one is 0 (Reitwiesner, Binary Arithmetic, 1960).
+    The pairs come with the most significant first; its sign is the number's.
+    """
+    digits: list[tuple[int, int]] = []
+    shift = 0
+    while number:
+        if number % 2:
+            sign = 2 - number % 4
+            digits.append((sign, shift))
+            number -= sign
+        number //= 2
+        shift += 1
+    return tuple(digits[::-1])
