@@ -24,11 +24,11 @@ from amaranth.hdl import Module, Mux, Shape, Signal, Value
 from onnx_hw_rtl.copies import copies
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
-from onnx_hw_rtl.matmul import ROM_BITS_PER_ADDRESS_COPY
 from onnx_hw_rtl.multiplier import Multiplier
-from onnx_hw_rtl.rom import Rom
 from onnx_hw_rtl.sliding import Geometry, Place, SlidingBuffer
 from onnx_hw_rtl.stream import beat
+from onnx_hw_rtl.weights import LATENCY as WEIGHTS_LATENCY
+from onnx_hw_rtl.weights import read_weights
 
 __all__ = ["Depthwise"]
 
@@ -141,23 +141,7 @@ class Depthwise(Core):
 
     def _weights(self, m: Module, reader: Engine) -> list[Value]:
         """Stage 6: the weight of every lane."""
-        words = self.chunks * self.taps
-        address = Signal(range(max(2, words)))
-        with m.If(reader.fire):
-            m.d.sync += address.eq(Mux(address == words - 1, 0, address + 1))
-        lane_bits = self.weight.width
-        per_rom = max(1, ROM_BITS_PER_ADDRESS_COPY // lane_bits)
-        waits = SlidingBuffer.LATENCY - Rom.LATENCY - 2  # besides its copy, and the register behind the memory
-        addresses = copies(m, delayed(m, address, waits, "address"), -(-self.out_lanes // per_rom), "address")
         # (chunks, out_lanes, taps) -> a row per word, its lanes in the order of the multipliers
-        table = self.weights.reshape(self.chunks, self.out_lanes, self.taps).transpose(0, 2, 1)
-        table = table.reshape(words, self.out_lanes) & ((1 << lane_bits) - 1)
-        found: list[Value] = []
-        for k, its_address in enumerate(addresses):
-            part = table[:, k * per_rom : (k + 1) * per_rom]
-            content = [sum(int(w) << (lane_bits * j) for j, w in enumerate(row)) for row in part]
-            m.submodules[f"weights{k}"] = rom = Rom(lane_bits * part.shape[1], content)
-            m.d.comb += rom.addr.eq(its_address)
-            data = delayed(m, rom.data, 1, f"weights{k}")
-            found += [data[lane_bits * j : lane_bits * (j + 1)] for j in range(part.shape[1])]
-        return found
+        by_loop = self.weights.reshape(self.chunks, self.out_lanes, self.taps)
+        words = by_loop.transpose(0, 2, 1).reshape(self.chunks * self.taps, self.out_lanes)
+        return read_weights(m, reader, words, self.weight, waits=SlidingBuffer.LATENCY - WEIGHTS_LATENCY)

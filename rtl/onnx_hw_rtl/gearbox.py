@@ -16,6 +16,7 @@ from amaranth.lib import memory
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed, pick
+from onnx_hw_rtl.shared_buffer import SharedBuffer
 from onnx_hw_rtl.stream import beat, bits_of
 
 __all__ = ["Gearbox"]
@@ -57,17 +58,17 @@ class Gearbox(Core):
         further = [b - a for a, b in zip(needed, [*needed[1:], self.in_beats + needed[0]], strict=True)]
         freed = [b - a for a, b in zip([0, *released], released, strict=False)]
 
-        most = self.in_beats * 2 + self.capacity
-        ahead = Signal(range(-most, most), init=-needed[0], name="ahead")  # written - needed
-        room = Signal(range(-most, most), init=self.capacity - 1, name="room")
-        writer = Engine(m, "writer", {"beat": self.in_beats}, pops=[(self.i, lambda turn: 1)], condition=~room[-1])
-        reader = Engine(m, "reader", {"beat": self.out_beats}, pushes=[(outbox, lambda turn: 1)], condition=~ahead[-1])
-        asks = reader.decode(lambda turn: pick(turn["beat"], further), range(most), "further")
-        frees = reader.decode(lambda turn: pick(turn["beat"], freed), range(most), "freed")
-        m.d.sync += [
-            ahead.eq(ahead - Mux(reader.fire, asks, 0) + writer.fire),
-            room.eq(room + Mux(reader.fire, frees, 0) - writer.fire),
-        ]
+        span = self.in_beats * 2 + self.capacity
+        shared = SharedBuffer(self.capacity, needed[0], span)
+        writer = Engine(
+            m, "writer", {"beat": self.in_beats}, pops=[(self.i, lambda turn: 1)], condition=shared.has_room
+        )
+        reader = Engine(
+            m, "reader", {"beat": self.out_beats}, pushes=[(outbox, lambda turn: 1)], condition=shared.has_beat
+        )
+        asks = reader.decode(lambda turn: pick(turn["beat"], further), range(span), "further")
+        frees = reader.decode(lambda turn: pick(turn["beat"], freed), range(span), "freed")
+        shared.count(m, writer, reader, further=asks, released=frees)
         self._move(m, writer, reader)
         m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
         self.report(m, writer, reader)

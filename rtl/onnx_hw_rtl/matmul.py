@@ -20,12 +20,12 @@ from onnx_hw_rtl.copies import copies
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.multiplier import Multiplier
-from onnx_hw_rtl.rom import Rom
 from onnx_hw_rtl.stream import beat, bits_of
+from onnx_hw_rtl.weights import LATENCY as WEIGHTS_LATENCY
+from onnx_hw_rtl.weights import read_weights
 
 __all__ = ["MatMul"]
 
-ROM_BITS_PER_ADDRESS_COPY = 6 * 36
 RESULTS_PER_VECTOR_COPY = 4
 
 
@@ -122,28 +122,11 @@ class MatMul(Core):
 
     def _weights(self, m: Module, engine: Engine) -> list[list[Value]]:
         """Stage 5: the weight of every lane, by result and input lane."""
-        words = self.groups * self.beats
-        address = Signal(range(max(2, words)))
-        with m.If(engine.fire):
-            m.d.sync += address.eq(Mux(address == words - 1, 0, address + 1))
-        lane_bits = self.weight.width
-        per_rom = max(1, ROM_BITS_PER_ADDRESS_COPY // lane_bits)
         lanes = self.in_lanes * self.out_lanes
-        roms = -(-lanes // per_rom)
-        addresses = copies(m, delayed(m, address, 1, "address"), roms, "address")
         # (groups, out_lanes, beats, in_lanes) -> a row per word, its lanes in the order of the multipliers
         by_loop = self.weights.reshape(self.groups, self.out_lanes, self.beats, self.in_lanes)
-        table = by_loop.transpose(0, 2, 1, 3).reshape(words, lanes)
-        mask = (1 << lane_bits) - 1
-        found: list[Value] = []
-        for k in range(roms):
-            part = table[:, k * per_rom : (k + 1) * per_rom] & mask
-            content = [sum(int(w) << (lane_bits * j) for j, w in enumerate(row)) for row in part]
-            rom = Rom(lane_bits * part.shape[1], content)
-            m.submodules[f"weights{k}"] = rom
-            m.d.comb += rom.addr.eq(addresses[k])
-            data = delayed(m, rom.data, 1, f"weights{k}")
-            found += [data[lane_bits * j : lane_bits * (j + 1)] for j in range(part.shape[1])]
+        words = by_loop.transpose(0, 2, 1, 3).reshape(self.groups * self.beats, lanes)
+        found = read_weights(m, engine, words, self.weight, waits=5 - WEIGHTS_LATENCY)
         return [found[row * self.in_lanes : (row + 1) * self.in_lanes] for row in range(self.out_lanes)]
 
     def _dot(self, m: Module, row: int, vector: Value, weights: list[Value]) -> Value:

@@ -27,6 +27,7 @@ from amaranth.lib import memory
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.selects import FILL, UNUSED, LoopTable, Selects, side_by_side
+from onnx_hw_rtl.shared_buffer import SharedBuffer
 from onnx_hw_rtl.stream import beat, bits_of
 
 __all__ = ["Rearrange"]
@@ -170,12 +171,10 @@ class Rearrange(Core):
         further = [b - a for a, b in zip(needed, [*needed[1:], self.in_beats + needed[0]], strict=True)]
         freed = [b - a for a, b in zip([0, *released], released, strict=False)]
 
-        most = 3 * self.in_beats + self.capacity
-        ahead = Signal(range(-most, most), init=-needed[0], name="ahead")  # written - needed
-        room = Signal(range(-most, most), init=self.capacity - 1, name="room")  # capacity - written + released - 1
+        shared = SharedBuffer(self.capacity, needed[0], 3 * self.in_beats + self.capacity)
         nothing = Signal(name="nothing")
-        writer = Engine(m, "writer", {"beat": 1}, pops=[(self.i, lambda turn: 1)], condition=~room[-1])
-        reader = Engine(m, "reader", self.loops, pushes=[(outbox, lambda turn: 1)], condition=~ahead[-1] | nothing)
+        writer = Engine(m, "writer", {"beat": 1}, pops=[(self.i, lambda turn: 1)], condition=shared.has_room)
+        reader = Engine(m, "reader", self.loops, pushes=[(outbox, lambda turn: 1)], condition=shared.has_beat | nothing)
         m.d.comb += nothing.eq(reader.decode(lambda turn: self._needs_nothing(turn, needed), 1, "nothing"))
         turn_ends = reader.is_last("middle", "inner")
 
@@ -184,10 +183,7 @@ class Rearrange(Core):
 
         asks = reader.decode(at_turn_end(further), range(2 * self.in_beats + 1), "further")
         frees = reader.decode(at_turn_end(freed), range(self.in_beats + 1), "freed")
-        m.d.sync += [
-            ahead.eq(ahead - Mux(reader.fire, asks, 0) + writer.fire),
-            room.eq(room + Mux(reader.fire, frees, 0) - writer.fire),
-        ]
+        shared.count(m, writer, reader, further=asks, released=frees)
         m.d.comb += [
             bits_of(outbox.data).eq(Cat(*self._fetch(m, writer, reader))),
             outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True)),

@@ -24,6 +24,7 @@ from amaranth.utils import bits_for
 
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.outbox import Outbox
+from onnx_hw_rtl.shared_buffer import SharedBuffer
 from onnx_hw_rtl.stream import bits_of
 from onnx_hw_rtl.table import Table
 
@@ -114,32 +115,27 @@ class SlidingBuffer:
         self.beats = geometry.shape[0] * geometry.shape[1] * self.per_pixel
         self.ring = max(2, 1 << (capacity - 1).bit_length())
 
-        ahead = Signal(self._counter(capacity), init=-self._needed(0, 0), name="ahead")  # written - needed
-        room = Signal(self._counter(capacity), init=capacity - 1, name="room")  # capacity - written + released - 1
+        span = 2 * self.beats + capacity + (geometry.extent[0] + 1) * geometry.shape[1] * self.per_pixel
+        shared = SharedBuffer(capacity, self._needed(0, 0), span)
         everything_padding = Signal(name="everything_padding")
-        self.writer = writer = Engine(m, "writer", {"beat": 1}, pops=[(source, lambda turn: 1)], condition=~room[-1])
+        self.writer = writer = Engine(
+            m, "writer", {"beat": 1}, pops=[(source, lambda turn: 1)], condition=shared.has_room
+        )
         out_rows, out_columns = geometry.output
         self.reader = reader = Engine(
             m,
             "reader",
             {"row": out_rows, "column": out_columns, **self.inner},
             pushes=[(outbox, pushes_at)],
-            condition=~ahead[-1] | everything_padding,
+            condition=shared.has_beat | everything_padding,
         )
         m.d.comb += everything_padding.eq(reader.decode(self._touches_no_pixel, 1, "padding"))
-        further = reader.decode(self._need_grows_by, self._counter(capacity), "further")
+        further = reader.decode(self._need_grows_by, range(-span, span), "further")
         released = reader.decode(self._releases, range(self.beats + 1), "released")
-        m.d.sync += [
-            ahead.eq(ahead - Mux(reader.fire, further, 0) + writer.fire),
-            room.eq(room + Mux(reader.fire, released, 0) - writer.fire),
-        ]
+        shared.count(m, writer, reader, further=further, released=released)
         self.beat = self._fetch(source)
 
     # ---- what operations need and give back; the arguments are integers or signals --------------------------------
-
-    def _counter(self, capacity: int) -> range:
-        most = 2 * self.beats + capacity + (self.geometry.extent[0] + 1) * self.geometry.shape[1] * self.per_pixel
-        return range(-most, most)
 
     def _last_touched(self, axis: int) -> list[int]:
         """Per output row (column), the last image row (column) its windows touch, or -1."""
