@@ -106,7 +106,7 @@ def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Names,
     assembly, names = assemble(design, probes=True)
 
     def stream(edge: Edge) -> Stream:
-        return Stream(names.edges[edge.tensor], edge.lanes, edge.type.dtype.bits, edge.type.dtype.signed)
+        return Stream(names.edges[edge.tensor], edge.width, edge.type.dtype.bits, edge.type.dtype.signed)
 
     edges = design.edges()
     circuit = Circuit(

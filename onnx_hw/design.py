@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.operator import Folding, Resources
 from onnx_hw.ops.outbox import outbox_resources
+from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
 
 
@@ -17,25 +18,38 @@ class Edge:
 
     Attributes:
         tensor: the tensor it carries; also the edge's name.
+        order: what travels in which beat.
         producer, consumer: (node name, port name).
-        lanes: integers per beat.
     """
 
     tensor: str
-    type: Tensor
-    lanes: int
+    order: Order
     producer: tuple[str, str] | None
     consumer: tuple[str, str] | None
 
     @property
+    def type(self) -> Tensor:
+        return self.order.tensor
+
+    @property
+    def width(self) -> int:
+        """Integers per beat."""
+        return self.order.width
+
+    @property
+    def bits(self) -> int:
+        """Of a payload."""
+        return self.width * self.type.dtype.bits
+
+    @property
     def beats(self) -> int:
         """Tokens per frame."""
-        return self.type.beats(self.lanes)
+        return self.order.beats
 
 
-def pins_of(tensor: Tensor, lanes: int) -> int:
+def pins_of(order: Order) -> int:
     """Pins of a stream that leaves the chip: payload, valid and ready."""
-    return lanes * tensor.dtype.bits + 2
+    return order.width * order.tensor.dtype.bits + 2
 
 
 @dataclass(frozen=True)
@@ -73,28 +87,26 @@ class Design:
             edges.append(
                 Edge(
                     boundary.tensor,
-                    network.tensors[boundary.tensor],
-                    self.folding(node).in_lanes,
+                    node.operator.takes(self.folding(node))[k],
                     None,
                     (node.name, node.operator.inputs[k]),
                 )
             )
         for node in network.nodes:
-            for tensor, port in zip(node.outputs, node.operator.outputs, strict=True):
+            orders = node.operator.gives(self.folding(node))
+            for tensor, port, order in zip(node.outputs, node.operator.outputs, orders, strict=True):
                 readers = network.consumers(tensor)
                 consumer = None
                 if readers:
                     ((reader, k),) = readers
                     consumer = (reader.name, reader.operator.inputs[k])
-                edges.append(
-                    Edge(tensor, network.tensors[tensor], self.folding(node).out_lanes, (node.name, port), consumer)
-                )
+                edges.append(Edge(tensor, order, (node.name, port), consumer))
         return tuple(edges)
 
     def resources(self) -> Resources:
         """Sum of the operators' estimates, and the pins of the streams of the outside."""
         ends = (edge for edge in self.edges() if edge.producer is None or edge.consumer is None)
-        total = Resources(pins=sum(pins_of(edge.type, edge.lanes) for edge in ends))
+        total = Resources(pins=sum(pins_of(edge.order) for edge in ends))
         for node in self.network.nodes:
             total += node.operator.resources(self.folding(node))
         return total
@@ -102,7 +114,7 @@ class Design:
     def fifo_costs(self) -> dict[str, Resources]:
         """What the FIFO of each edge takes, of those whose depth is known."""
         return {
-            edge.tensor: outbox_resources(edge.lanes * edge.type.dtype.bits, self.fifos[edge.tensor].depth)
+            edge.tensor: outbox_resources(edge.bits, self.fifos[edge.tensor].depth)
             for edge in self.edges()
             if edge.tensor in self.fifos
         }

@@ -25,8 +25,8 @@ def integers_of(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str,
     for k in range(count):
         values = _head(network, {name: array[k] for name, array in frames.items()})
         for boundary in network.inputs:
-            flat = np.asarray(values[boundary.onnx_name]).reshape(-1)[boundary.order]
-            found[boundary.tensor].append(flat.astype(np.int64).reshape(network.tensors[boundary.tensor].shape))
+            elements = boundary.host_order.entering(np.asarray(values[boundary.onnx_name]))
+            found[boundary.tensor].append(elements.astype(np.int64).reshape(network.tensors[boundary.tensor].shape))
     return {tensor: np.stack(arrays) for tensor, arrays in found.items()}
 
 
@@ -59,9 +59,8 @@ def outputs_of(
     for k in range(count):
         values: dict[str, Any] = {}
         for boundary in network.outputs:
-            array = np.empty(boundary.order.size, dtype=boundary.onnx_dtype)
-            array[boundary.order] = integers[boundary.tensor][k].reshape(-1)
-            values[boundary.onnx_name] = array.reshape(boundary.onnx_shape)
+            elements = integers[boundary.tensor][k].astype(boundary.onnx_dtype)
+            values[boundary.onnx_name] = boundary.host_order.leaving(elements)
         if (given | set(network.results)) - set(values) - made:
             values |= _head(network, {name: array[k] for name, array in frames.items()})
         if tail is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onnx_hw.order import HostOrder
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -70,6 +71,11 @@ class Boundary:
     onnx_shape: tuple[int, ...]
     onnx_dtype: np.dtype[Any]
     order: np.ndarray = field(repr=False, compare=False)
+
+    @property
+    def host_order(self) -> HostOrder:
+        """How the host sends or takes the stream's elements, in NHWC order."""
+        return HostOrder(self.onnx_shape, self.order)
 
 
 @dataclass(frozen=True)

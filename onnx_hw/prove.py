@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.beats import to_beats, used_lanes
 from onnx_hw.design import Design, Edge
 from onnx_hw.timing import Prediction, predict
 
@@ -108,7 +107,7 @@ def simulate_and_compare(
     end = max((int(times[-1]) for times in events if len(times)), default=0) + slack
     edges = design.edges()
     outputs = [edge for edge in edges if edge.consumer is None]
-    beats = {edge.tensor: to_beats(golden[edge.tensor], edge.lanes) for edge in edges}
+    beats = {edge.tensor: edge.order.to_beats(golden[edge.tensor]) for edge in edges}
     stimulus = replace(stimulus_of(design, names, golden, stall, end), patience=patience, false_start=false_start)
     recording = simulator.run(stimulus)
     differences: list[Difference] = []
@@ -147,7 +146,7 @@ def stimulus_of(design: Design, names: Names, golden: Mapping[str, np.ndarray], 
     inputs = [edge for edge in design.edges() if edge.producer is None]
     outputs = [edge for edge in design.edges() if edge.consumer is None]
     return Stimulus(
-        tokens={names.edges[e.tensor]: _with_rubbish(to_beats(golden[e.tensor], e.lanes), e) for e in inputs},
+        tokens={names.edges[e.tensor]: _with_rubbish(e.order.to_beats(golden[e.tensor]), e) for e in inputs},
         offers={names.edges[tensor]: np.asarray(offers, dtype=np.int64) for tensor, offers in stall.offers.items()},
         ready={
             names.edges[edge.tensor]: np.asarray(stall.ready.get(edge.tensor, np.ones(0)), dtype=bool)
@@ -161,7 +160,7 @@ def stimulus_of(design: Design, names: Names, golden: Mapping[str, np.ndarray], 
 
 def _with_rubbish(beats: np.ndarray, edge: Edge) -> np.ndarray:
     """The beats of an input with extreme values in the unused lanes: no result may depend on them."""
-    used = used_lanes(edge.type.channels, edge.lanes, len(beats))
+    used = edge.order.used(len(beats))
     extremes = np.where(np.arange(beats.size) % 2, edge.type.dtype.min, edge.type.dtype.max).reshape(beats.shape)
     return np.where(used, beats, extremes)
 
@@ -173,7 +172,7 @@ def _compare_values(
     beats: Mapping[str, np.ndarray],
     differences: list[Difference],
 ) -> tuple[int, int]:
-    """(values compared, mismatches): every token of every edge, unused lanes of ragged beats left out.
+    """(values compared, mismatches): every token of every edge, places beyond the tensor left out.
 
     Tokens of the frame that never comes depend on padding alone: they equal the first ones of any frame. Whether they
     may be there is a question for the firings.
@@ -183,10 +182,10 @@ def _compare_values(
         wire = names.edges[edge.tensor]
         seen, expected = recording.tokens[wire], np.concatenate([beats[edge.tensor], beats[edge.tensor][: edge.beats]])
         tokens = min(len(seen), len(expected))
-        used = used_lanes(edge.type.channels, edge.lanes, tokens)
+        used = edge.order.used(tokens)
         compared += int(used.sum())
         unequal = (seen[:tokens] != expected[:tokens]) & used
-        wrong += int(unequal.sum()) + abs(len(seen) - tokens) * edge.lanes
+        wrong += int(unequal.sum()) + abs(len(seen) - tokens) * edge.width
         if unequal.any():
             token, lane = map(int, np.argwhere(unequal)[0])
             differences.append(
@@ -203,11 +202,7 @@ def _compare_values(
 
 def _place(edge: Edge, token: int, lane: int) -> str:
     """``tensor[frame, row, column, channel]`` of a value on a stream."""
-    frame, beat = divmod(token, edge.beats)
-    per_pixel = -(-edge.type.channels // edge.lanes)
-    pixel, chunk = divmod(beat, per_pixel)
-    row, column = divmod(pixel, edge.type.shape[1])
-    return f"{edge.tensor}[{frame}, {row}, {column}, {chunk * edge.lanes + lane}]"
+    return f"{edge.tensor}[{', '.join(map(str, edge.order.place(token, lane)))}]"
 
 
 def _compare_firings(
@@ -254,10 +249,7 @@ def _max_fill(design: Design, edge: Edge, names: Names, recording: Recording) ->
 
 
 def _collected(edge: Edge, tokens: np.ndarray) -> np.ndarray:
-    from onnx_hw.beats import from_beats
-
-    frames = len(tokens) // edge.beats
-    return from_beats(tokens[: frames * edge.beats], edge.type.shape)
+    return edge.order.from_beats(tokens[: len(tokens) // edge.beats * edge.beats])
 
 
 def diagnose(design: Design, names: Names, recording: Recording, prediction: Prediction) -> tuple[str, ...]:

@@ -40,9 +40,5 @@ class Tensor:
     def size(self) -> int:
         return self.pixels * self.channels
 
-    def beats(self, lanes: int) -> int:
-        """Tokens per frame on a stream of ``lanes`` integers: no beat crosses a pixel, the last one may be ragged."""
-        return self.pixels * -(-self.channels // lanes)
-
     def __repr__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"

@@ -15,10 +15,10 @@ def assert_facts(operator: Operator, folding: Folding) -> None:
     pops = {port: events for engine in schedule.engines for port, events in engine.pops.items()}
     pushes = {port: events for engine in schedule.engines for port, events in engine.pushes.items()}
     assert {port: len(events) for port, events in pops.items()} == {
-        port: tensor.beats(folding.in_lanes) for port, tensor in zip(operator.inputs, operator.operands(), strict=True)
+        port: order.beats for port, order in zip(operator.inputs, operator.takes(folding), strict=True)
     }
     assert {port: len(events) for port, events in pushes.items()} == {
-        port: tensor.beats(folding.out_lanes) for port, tensor in zip(operator.outputs, operator.results(), strict=True)
+        port: order.beats for port, order in zip(operator.outputs, operator.gives(folding), strict=True)
     }
     for engine in schedule.engines:
         for events in (*engine.pops.values(), *engine.pushes.values()):

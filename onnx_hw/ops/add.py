@@ -65,7 +65,7 @@ class Add(Operator):
         return (self.terms - 1).bit_length()
 
     def schedule(self, folding: Folding) -> Schedule:
-        beats = np.arange(self.a.beats(folding.in_lanes))
+        beats = np.arange(self.takes(folding)[0].beats)
         return Schedule((Engine("add", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
     def resources(self, folding: Folding) -> Resources:

@@ -47,7 +47,7 @@ class ArgMax(Operator):
         return (find(image, axis=3, keepdims=True),)
 
     def cycles(self, folding: Folding) -> int:
-        return self.operand.beats(folding.in_lanes)
+        return self.takes(folding)[0].beats
 
     def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
         for folding in same_lanes(self.operand, interval, in_lanes):
@@ -58,7 +58,7 @@ class ArgMax(Operator):
         return (folding.in_lanes - 1).bit_length() + 2
 
     def schedule(self, folding: Folding) -> Schedule:
-        nest = Loops(pixel=self.operand.pixels, chunk=-(-self.operand.channels // folding.in_lanes))
+        nest = Loops(pixel=self.operand.pixels, chunk=self.takes(folding)[0].groups)
         pushes = {"o": nest.where(nest.last("chunk"))}
         return Schedule((Engine("argmax", nest.operations, self.latency(folding), {"i": nest.all()}, pushes),))
 

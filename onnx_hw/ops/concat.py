@@ -71,7 +71,7 @@ class Concat(Operator):
     def turns(self, folding: Folding) -> tuple[int, tuple[int, ...]]:
         """(how often all operands have their turn in a frame, the beats that each one gives in its turn)."""
         turns = (1, self.operands_[0].shape[0], self.operands_[0].pixels)[self.axis]
-        return turns, tuple(operand.beats(folding.in_lanes) // turns for operand in self.operands_)
+        return turns, tuple(order.beats // turns for order in self.takes(folding))
 
     def cycles(self, folding: Folding) -> int:
         turns, beats = self.turns(folding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.operator import Folding, Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
+from onnx_hw.order import fewest_lanes
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -74,6 +76,10 @@ class Depthwise(Operator):
         return (self.operand,)
 
     def results(self) -> tuple[Tensor, ...]:
+        return (self._result,)
+
+    @cached_property
+    def _result(self) -> Tensor:
         """The accumulator's type follows from the real weights."""
         low, high = self.operand.range
         if any(self.pads):
@@ -82,7 +88,7 @@ class Depthwise(Operator):
         least = int((positive * low + negative * high).min())
         most = int((positive * high + negative * low).max())
         dtype = Int.holding(min(least, -1), max(most, 0))  # always signed: the adders are
-        return (Tensor((*self.sliding.output, len(self.weights)), dtype, least, most),)
+        return Tensor((*self.sliding.output, len(self.weights)), dtype, least, most)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         windows = self.sliding.windows(arrays[0], self.pad_value)
@@ -98,7 +104,7 @@ class Depthwise(Operator):
         return self.results()[0].pixels * int(self.weights.size)
 
     def beats_per_pixel(self, folding: Folding) -> int:
-        return -(-self.operand.channels // folding.in_lanes)
+        return self.takes(folding)[0].groups
 
     def stored_beats(self, folding: Folding) -> int:
         """Capacity of the line buffer."""
@@ -108,12 +114,10 @@ class Depthwise(Operator):
 
     def chunks(self, folding: Folding) -> int:
         """Beats of an output pixel."""
-        return -(-len(self.weights) // folding.out_lanes)
+        return self.gives(folding)[0].groups
 
     def cycles(self, folding: Folding) -> int:
-        rows, columns = self.sliding.output
-        products = rows * columns * self.chunks(folding) * self.sliding.taps
-        return max(self.operand.beats(folding.in_lanes), products)
+        return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats * self.sliding.taps)
 
     def aligned(self, out_lanes: int) -> bool:
         """Whether every beat takes whole channels, or a channel whole beats: one element then serves its lanes."""
@@ -125,13 +129,11 @@ class Depthwise(Operator):
         return super().illegal(folding)
 
     def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
-        rows, columns = self.sliding.output
-        channels = self.operand.channels
-        beats_in, beats_out = interval // self.operand.pixels, interval // (rows * columns * self.sliding.taps)
-        if not beats_in or not beats_out:
+        least_in = fewest_lanes(self.operand, interval)
+        least_out = fewest_lanes(self._result, interval // self.sliding.taps)
+        if least_in is None or least_out is None:
             return
-        least_in, least_out = -(-channels // beats_in), -(-len(self.weights) // beats_out)
-        entry = in_lanes if in_lanes and least_in <= in_lanes <= channels else least_in
+        entry = in_lanes if in_lanes and least_in <= in_lanes <= self.operand.channels else least_in
         keep_up = [lanes for lanes in range(least_out, len(self.weights) + 1) if self.aligned(lanes)]
         for lanes in keep_up:
             if lanes in (keep_up[0], entry, out_lanes):
@@ -140,7 +142,7 @@ class Depthwise(Operator):
     def schedule(self, folding: Folding) -> Schedule:
         rows, columns = self.sliding.output
         nest = Loops(row=rows, column=columns, chunk=self.chunks(folding), tap=self.sliding.taps)
-        beats = self.operand.beats(folding.in_lanes)
+        beats = self.takes(folding)[0].beats
         return Schedule(
             (
                 Engine("writer", beats, 0, pops={"i": np.arange(beats)}),

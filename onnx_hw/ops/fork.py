@@ -43,7 +43,7 @@ class Fork(Operator):
         yield from same_lanes(self.operand, interval, in_lanes, out_lanes)
 
     def schedule(self, folding: Folding) -> Schedule:
-        beats = np.arange(self.operand.beats(folding.in_lanes))
+        beats = np.arange(self.takes(folding)[0].beats)
         engine = Engine("fork", len(beats), self.LATENCY, {"i": beats}, dict.fromkeys(self.outputs, beats))
         return Schedule((engine,))
 

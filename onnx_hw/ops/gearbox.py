@@ -45,7 +45,8 @@ class Gearbox(Operator):
         return arrays
 
     def _beats(self, folding: Folding) -> tuple[int, int]:
-        return -(-self.operand.channels // folding.in_lanes), -(-self.operand.channels // folding.out_lanes)
+        """Of a pixel, in and out."""
+        return self.takes(folding)[0].groups, self.gives(folding)[0].groups
 
     def _needs_and_released(self, folding: Folding) -> tuple[np.ndarray, np.ndarray]:
         """Per output beat of a pixel: the input beat it needs, and how many of the pixel are done with after it."""

@@ -64,7 +64,7 @@ class Lookup(Operator):
         yield from same_lanes(self.operand, interval)
 
     def schedule(self, folding: Folding) -> Schedule:
-        beats = np.arange(self.operand.beats(folding.in_lanes))
+        beats = np.arange(self.takes(folding)[0].beats)
         return Schedule((Engine("requantize", len(beats), self.LATENCY, {"i": beats}, {"o": beats}),))
 
     @property
@@ -75,7 +75,7 @@ class Lookup(Operator):
     def resources(self, folding: Folding) -> Resources:
         lanes = folding.in_lanes
         table = Table(self.index, self.values, int(self.values.min()), int(self.values.max()))
-        each = costs(table, -(-self.operand.channels // lanes))
+        each = costs(table, self.takes(folding)[0].groups)
         return Resources(lut=80 + lanes * each.lut, bram=lanes * each.bram)
 
     def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:

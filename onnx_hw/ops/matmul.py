@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.operator import Folding, Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.ops.sliding import ring_blocks
+from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -49,6 +51,10 @@ class MatMul(Operator):
         return (self.operand,)
 
     def results(self) -> tuple[Tensor, ...]:
+        return (self._result,)
+
+    @cached_property
+    def _result(self) -> Tensor:
         """The accumulator's type follows from the real weights."""
         low, high = self.operand.range
         positive, negative = np.maximum(self.weights, 0).sum(axis=1), np.minimum(self.weights, 0).sum(axis=1)
@@ -56,7 +62,7 @@ class MatMul(Operator):
         most = int((positive * high + negative * low).max())
         shape = (*self.operand.shape[:2], self.weights.shape[0])
         dtype = Int.holding(min(least, -1), max(most, 0))  # always signed: the adders are
-        return (Tensor(shape, dtype, least, most),)
+        return Tensor(shape, dtype, least, most)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         """Float64 has a fast product and is exact below 2^53, a bound every partial sum keeps."""
@@ -73,8 +79,7 @@ class MatMul(Operator):
 
     def turns(self, folding: Folding) -> tuple[int, int]:
         """(groups of results, beats of a vector)."""
-        outputs, inputs = self.weights.shape
-        return -(-outputs // folding.out_lanes), -(-inputs // folding.in_lanes)
+        return self.gives(folding)[0].groups, self.takes(folding)[0].groups
 
     def cycles(self, folding: Folding) -> int:
         groups, beats = self.turns(folding)
@@ -82,15 +87,14 @@ class MatMul(Operator):
 
     def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
         """For every number of result lanes, the fewest input lanes that keep up; wider ones of equal use left out."""
-        outputs, inputs = self.weights.shape
-        turns = interval // self.operand.pixels
         groups_seen: set[int] = set()
-        for lanes in range(1, outputs + 1):
-            groups = -(-outputs // lanes)
-            if groups in groups_seen or groups > turns:
+        for lanes in range(1, self._result.channels + 1):
+            groups = Order(self._result, lanes).groups
+            least = fewest_lanes(self.operand, interval // groups)
+            if groups in groups_seen or least is None:
                 continue
             groups_seen.add(groups)
-            yield Folding(-(-inputs // (turns // groups)), lanes)
+            yield Folding(least, lanes)
 
     def latency(self, folding: Folding) -> int:
         """Ten stages around the multipliers, and one for each level of the adder tree."""

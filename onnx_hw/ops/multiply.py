@@ -85,7 +85,7 @@ class Multiply(Operator):
         return any(self.offsets) + 3 + (self.multipliers.bit_length() - 1)
 
     def schedule(self, folding: Folding) -> Schedule:
-        beats = np.arange(self.a.beats(folding.in_lanes))
+        beats = np.arange(self.takes(folding)[0].beats)
         return Schedule((Engine("multiply", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
     def resources(self, folding: Folding) -> Resources:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from onnx_hw.ops.schedule import Schedule
+from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -85,6 +86,14 @@ class Operator(ABC):
     def results(self) -> tuple[Tensor, ...]:
         """The type of each output."""
 
+    def takes(self, folding: Folding) -> tuple[Order, ...]:
+        """What travels on each input, in which order."""
+        return tuple(Order(tensor, folding.in_lanes) for tensor in self.operands())
+
+    def gives(self, folding: Folding) -> tuple[Order, ...]:
+        """What travels on each output, in which order."""
+        return tuple(Order(tensor, folding.out_lanes) for tensor in self.results())
+
     @abstractmethod
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         """The meaning: int64 arrays (frames, height, width, channels) to the same; numpy only, exact."""
@@ -144,10 +153,9 @@ class Operator(ABC):
 
 def same_lanes(operand: Tensor, interval: int, *wanted: int | None) -> Iterator[Folding]:
     """Foldings of an operator whose streams are equally wide: the wanted ones that keep up, else the narrowest."""
-    beats = interval // operand.pixels
-    if not beats:
+    least = fewest_lanes(operand, interval)
+    if least is None:
         return
-    least = -(-operand.channels // beats)
     kept = sorted({lanes for lanes in wanted if lanes and least <= lanes <= operand.channels})
     for lanes in kept or [least]:
         yield Folding(lanes, lanes)

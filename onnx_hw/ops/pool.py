@@ -13,6 +13,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.operator import Folding, Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
+from onnx_hw.order import fewest_lanes
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Pool(Operator):
         return (windows.max(axis=(3, 4)) if self.kind == "max" else windows.sum(axis=(3, 4)),)
 
     def beats_per_pixel(self, folding: Folding) -> int:
-        return -(-self.operand.channels // folding.in_lanes)
+        return self.takes(folding)[0].groups
 
     def stored_beats(self, folding: Folding) -> int:
         """Capacity of the line buffer."""
@@ -81,17 +82,14 @@ class Pool(Operator):
         return self.sliding.rate_capacity(self.beats_per_pixel(folding))
 
     def cycles(self, folding: Folding) -> int:
-        rows, columns = self.sliding.output
-        chunks = -(-self.operand.channels // folding.out_lanes)
-        return max(self.operand.beats(folding.in_lanes), rows * columns * chunks * self.sliding.taps)
+        return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats * self.sliding.taps)
 
     def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
-        rows, columns = self.sliding.output
         channels = self.operand.channels
-        beats_in, beats_out = interval // self.operand.pixels, interval // (rows * columns * self.sliding.taps)
-        if not beats_in or not beats_out:
+        least_in = fewest_lanes(self.operand, interval)
+        least_out = fewest_lanes(self.results()[0], interval // self.sliding.taps)
+        if least_in is None or least_out is None:
             return
-        least_in, least_out = -(-channels // beats_in), -(-channels // beats_out)
         entry = in_lanes if in_lanes and least_in <= in_lanes <= channels else least_in
         exits = {least_out, entry} | ({out_lanes} if out_lanes else set())
         for lanes in sorted(lanes for lanes in exits if least_out <= lanes <= channels):
@@ -99,9 +97,8 @@ class Pool(Operator):
 
     def schedule(self, folding: Folding) -> Schedule:
         rows, columns = self.sliding.output
-        chunks = -(-self.operand.channels // folding.out_lanes)
-        nest = Loops(row=rows, column=columns, chunk=chunks, tap=self.sliding.taps)
-        beats = self.operand.beats(folding.in_lanes)
+        nest = Loops(row=rows, column=columns, chunk=self.gives(folding)[0].groups, tap=self.sliding.taps)
+        beats = self.takes(folding)[0].beats
         return Schedule(
             (
                 Engine("writer", beats, 0, pops={"i": np.arange(beats)}),

@@ -13,6 +13,7 @@ import numpy as np
 from onnx_hw.ops.operator import Folding, Operator, Resources
 from onnx_hw.ops.rearrange_plan import Plan, Walk, places, plan
 from onnx_hw.ops.schedule import Engine, Loops, Schedule, SharedBuffer
+from onnx_hw.order import fewest_lanes
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ class Rearrange(Operator):
     def plan(self, folding: Folding) -> Plan:
         """The loops of the reader; they do not depend on the capacity."""
         if folding not in self._plans:
-            beats, lanes = places(self.source, self.operand.shape, self.shape, folding.in_lanes, folding.out_lanes)
-            walk = Walk(beats, lanes, self.operand.beats(folding.in_lanes), self.operand.dtype.bits)
-            natural = (self.shape[0], self.shape[1], -(-self.shape[2] // folding.out_lanes))
+            (given,), (made,) = self.takes(folding), self.gives(folding)
+            walk = Walk(*places(self.source, given, made), given.beats, self.operand.dtype.bits)
+            natural = (self.shape[0], made.row_groups, made.groups)
             self._plans[folding] = plan(walk, natural)
         return self._plans[folding]
 
@@ -100,16 +101,14 @@ class Rearrange(Operator):
         return self.plan(folding).turns.rate_capacity if self.capacity is None else self.capacity
 
     def cycles(self, folding: Folding) -> int:
-        (result,) = self.results()
-        return max(self.operand.beats(folding.in_lanes), result.beats(folding.out_lanes))
+        return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
 
     def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
         """The neighbours' lanes where they keep up; and narrower ones where these need several copies of the ring."""
         (result,) = self.results()
-        beats_in, beats_out = interval // self.operand.pixels, interval // result.pixels
-        if not beats_in or not beats_out:
+        least_in, least_out = fewest_lanes(self.operand, interval), fewest_lanes(result, interval)
+        if least_in is None or least_out is None:
             return
-        least_in, least_out = -(-self.operand.channels // beats_in), -(-result.channels // beats_out)
         entries = _widths(self.operand.channels, least_in, in_lanes, out_lanes or least_out)
         exits = _widths(result.channels, least_out, out_lanes, in_lanes or least_in)
         first = Folding(entries[0], exits[0])
@@ -121,7 +120,7 @@ class Rearrange(Operator):
     def schedule(self, folding: Folding) -> Schedule:
         one = self.plan(folding)
         nest = Loops(outer=one.loops[0], middle=one.loops[1], inner=one.loops[2])
-        beats = self.operand.beats(folding.in_lanes)
+        beats = self.takes(folding)[0].beats
         released = np.concatenate([[0], one.turns.released])
         return Schedule(
             (

@@ -15,6 +15,7 @@ import numpy as np
 
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.sliding import ring_blocks
+from onnx_hw.order import Order
 
 FILL, UNUSED = -1, -2
 """Instead of a stored beat: the lane gets a constant; the lane is behind the last channel of its pixel."""
@@ -33,17 +34,11 @@ CANDIDATES = 12
 LUTS_PER_BLOCK = 400
 
 
-def places(
-    source: np.ndarray, given: tuple[int, int, int], made: tuple[int, int, int], in_lanes: int, out_lanes: int
-) -> tuple[np.ndarray, np.ndarray]:
+def places(source: np.ndarray, given: Order, made: Order) -> tuple[np.ndarray, np.ndarray]:
     """(operations, out_lanes) twice: the stored beat each lane comes from (or FILL, UNUSED), and its lane there."""
-    channels, per_pixel = made[2], -(-made[2] // out_lanes)
-    flat = np.full((made[0] * made[1], per_pixel * out_lanes), UNUSED, dtype=np.int64)
-    flat[:, :channels] = source.reshape(-1, channels)
-    flat = flat.reshape(-1, out_lanes)
-    pixel, channel = flat // given[2], flat % given[2]
-    beats = pixel * -(-given[2] // in_lanes) + channel // in_lanes
-    return np.where(flat < 0, flat, beats), np.where(flat < 0, flat, channel % in_lanes)
+    flat = np.where(made.elements < 0, UNUSED, source[made.elements])
+    stored, lane = np.divmod(given.places.reshape(-1)[np.maximum(flat, 0)], given.width)
+    return np.where(flat < 0, flat, stored), np.where(flat < 0, flat, lane)
 
 
 @dataclass(frozen=True)

@@ -56,15 +56,14 @@ class Reduce(Operator):
         yield from same_lanes(self.operand, interval, in_lanes, out_lanes)
 
     def schedule(self, folding: Folding) -> Schedule:
-        chunks = -(-self.operand.channels // folding.in_lanes)
-        nest = Loops(pixel=self.operand.pixels, chunk=chunks)
+        nest = Loops(pixel=self.operand.pixels, chunk=self.takes(folding)[0].groups)
         engine = Engine(
             "reduce", nest.operations, self.LATENCY, {"i": nest.all()}, {"o": nest.where(nest.last("pixel"))}
         )
         return Schedule((engine,))
 
     def cycles(self, folding: Folding) -> int:
-        return self.operand.beats(folding.in_lanes)
+        return self.takes(folding)[0].beats
 
     def resources(self, folding: Folding) -> Resources:
         return Resources(lut=40 + 3 * folding.in_lanes * self.results()[0].dtype.bits)

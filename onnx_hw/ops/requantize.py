@@ -23,6 +23,7 @@ from onnx_hw.exact.steps import Steps, steps
 from onnx_hw.exact.tables import Table, Thresholds
 from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -87,12 +88,12 @@ class Monotone(Operator):
         """As narrow as can be, or as wide as a neighbour; in as many steps as is cheapest."""
         widths = (*same_lanes(self.operand, interval), *same_lanes(self.operand, interval, in_lanes, out_lanes))
         for lanes in sorted({folding.in_lanes for folding in widths}):
-            time = interval // self.operand.beats(lanes)
+            time = interval // Order(self.operand, lanes).beats
             useful = (1,) if self.multiplication is None else self.multiplication.useful_steps
             yield min((Folding(lanes, lanes, n) for n in useful if n <= time), key=lambda f: weigh(self.costs(f)))
 
     def cycles(self, folding: Folding) -> int:
-        return self.operand.beats(folding.in_lanes) * folding.steps
+        return self.takes(folding)[0].beats * folding.steps
 
     def latency(self, folding: Folding) -> int:
         """Pipeline stages of the arithmetic, behind the last step."""
@@ -106,7 +107,7 @@ class Monotone(Operator):
                 return 3 + 3 * circuit.depth
 
     def schedule(self, folding: Folding) -> Schedule:
-        nest = Loops(beat=self.operand.beats(folding.in_lanes), step=folding.steps)
+        nest = Loops(beat=self.takes(folding)[0].beats, step=folding.steps)
         engine = Engine(
             "requantize",
             nest.operations,
@@ -123,8 +124,8 @@ class Monotone(Operator):
     def costs(self, folding: Folding) -> Costs:
         """Of one lane."""
         if folding not in self._costs:
-            channels = -(-self.operand.channels // folding.in_lanes)
-            self._costs[folding] = costs(self.circuit_of(folding), channels, folding.steps)
+            rows = self.takes(folding)[0].groups
+            self._costs[folding] = costs(self.circuit_of(folding), rows, folding.steps)
         return self._costs[folding]
 
     @cached_property

@@ -12,6 +12,7 @@ import numpy as np
 from onnx_hw.ops.operator import Folding, Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
+from onnx_hw.order import fewest_lanes
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -69,10 +70,10 @@ class Window(Operator):
         return (windows.reshape(*windows.shape[:3], self.elements),)
 
     def beats_per_pixel(self, folding: Folding) -> int:
-        return -(-self.operand.channels // folding.in_lanes)
+        return self.takes(folding)[0].groups
 
     def beats_per_window(self, folding: Folding) -> int:
-        return -(-self.elements // folding.out_lanes)
+        return self.gives(folding)[0].groups
 
     def stored_beats(self, folding: Folding) -> int:
         """Capacity of the line buffer."""
@@ -81,16 +82,12 @@ class Window(Operator):
         return self.sliding.rate_capacity(self.beats_per_pixel(folding))
 
     def cycles(self, folding: Folding) -> int:
-        rows, columns = self.sliding.output
-        return max(self.operand.beats(folding.in_lanes), rows * columns * self.beats_per_window(folding))
+        return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
 
     def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
-        rows, columns = self.sliding.output
-        beats_in, beats_out = interval // self.operand.pixels, interval // (rows * columns)
-        if not beats_in or not beats_out:
+        least_in, least_out = fewest_lanes(self.operand, interval), fewest_lanes(self.results()[0], interval)
+        if least_in is None or least_out is None:
             return
-        least_in = -(-self.operand.channels // beats_in)
-        least_out = -(-self.elements // beats_out)
         entry = in_lanes if in_lanes and least_in <= in_lanes <= self.operand.channels else least_in
         if out_lanes and least_out <= out_lanes <= self.elements:
             yield Folding(entry, out_lanes)
@@ -100,7 +97,7 @@ class Window(Operator):
     def schedule(self, folding: Folding) -> Schedule:
         rows, columns = self.sliding.output
         nest = Loops(row=rows, column=columns, beat=self.beats_per_window(folding))
-        beats = self.operand.beats(folding.in_lanes)
+        beats = self.takes(folding)[0].beats
         return Schedule(
             (
                 Engine("writer", beats, 0, pops={"i": np.arange(beats)}),

@@ -91,12 +91,14 @@ def _ends(network: Network, foldings: Mapping[str, Folding]) -> Resources:
     """The pins of the streams of the outside; those that are not yet chosen have one lane."""
     narrowest, pins = Folding(1, 1), 0
     for boundary in network.inputs:
-        lanes = [foldings.get(reader.name, narrowest).in_lanes for reader, _ in network.consumers(boundary.tensor)]
-        pins += pins_of(network.tensors[boundary.tensor], max(lanes, default=1))
+        readers = network.consumers(boundary.tensor)
+        orders = [node.operator.takes(foldings.get(node.name, narrowest))[k] for node, k in readers]
+        pins += max(map(pins_of, orders))
     for boundary in network.outputs:
         producer = network.producer(boundary.tensor)
-        folding = foldings.get(producer[0].name, narrowest) if producer else narrowest
-        pins += pins_of(network.tensors[boundary.tensor], folding.out_lanes)
+        assert producer is not None
+        node, k = producer
+        pins += pins_of(node.operator.gives(foldings.get(node.name, narrowest))[k])
     return Resources(pins=pins)
 
 

@@ -127,7 +127,7 @@ def _largest(design: Design, field: str) -> str:
     }
     costs |= {f"the FIFO of {short(tensor)}": cost for tensor, cost in design.fifo_costs().items()}
     costs |= {
-        f"the stream {short(edge.tensor)}": Resources(pins=pins_of(edge.type, edge.lanes))
+        f"the stream {short(edge.tensor)}": Resources(pins=pins_of(edge.order))
         for edge in design.edges()
         if edge.producer is None or edge.consumer is None
     }

@@ -119,7 +119,7 @@ def _joint_depths(
         return enough
 
     free = [tensor for tensor in edges if tensor not in given]
-    choose(sorted(free, key=lambda tensor: -edges[tensor].lanes * edges[tensor].type.dtype.bits))
+    choose(sorted(free, key=lambda tensor: -edges[tensor].bits))
     return depths
 
 

@@ -33,7 +33,7 @@ def describe_ports(design: Design) -> tuple[report.Port, ...]:
                     layout=layout(boundary),
                     scale=scale,
                     zero_point=zero_point,
-                    lanes=edge.lanes,
+                    lanes=edge.width,
                     beats_per_frame=edge.beats,
                 )
             )

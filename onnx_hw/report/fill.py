@@ -98,7 +98,7 @@ def describe_plan(design: Design, proof: Proof | None = None, *, fps: float | No
 def pad_streams(design: Design, names: Names) -> list[PadStream]:
     """The streams that leave the chip."""
     open_edges = [edge for edge in design.edges() if edge.producer is None or edge.consumer is None]
-    return [PadStream(names.edges[edge.tensor], edge.lanes, edge.type.dtype.bits) for edge in open_edges]
+    return [PadStream(names.edges[edge.tensor], edge.width, edge.type.dtype.bits) for edge in open_edges]
 
 
 def describe_proof(proof: Proof) -> report.Simulation:

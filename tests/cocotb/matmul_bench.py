@@ -12,7 +12,6 @@ from cocotb.triggers import RisingEdge
 from cocotb.utils import get_sim_time
 
 import cocotb
-from onnx_hw.beats import to_beats, used_lanes
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Folding
@@ -81,7 +80,8 @@ def random_frames(count: int) -> np.ndarray:
 
 async def send(dut: HierarchyObject, frames: np.ndarray, probability: float) -> None:
     """Offer beat by beat, each held until it is taken, with pauses in between."""
-    for beat in to_beats(frames, FOLDING.in_lanes):
+    (entry,) = MATMUL.takes(FOLDING)
+    for beat in entry.to_beats(frames):
         while random.random() >= probability:
             await RisingEdge(dut.clk)
         dut.i__payload.value, dut.i__valid.value = join(beat, MATMUL.operand.dtype.bits), 1
@@ -93,11 +93,11 @@ async def send(dut: HierarchyObject, frames: np.ndarray, probability: float) -> 
 
 async def expect(dut: HierarchyObject, frames: np.ndarray, probability: float) -> None:
     """Take beat by beat; each must be the next one of the golden results, unused lanes of a last beat aside."""
-    (result,), (golden,) = MATMUL.results(), MATMUL.golden(frames)
-    beats = to_beats(golden, FOLDING.out_lanes)
-    used = used_lanes(result.channels, FOLDING.out_lanes, len(beats))
+    (order,), (golden,) = MATMUL.gives(FOLDING), MATMUL.golden(frames)
+    beats = order.to_beats(golden)
+    used = order.used(len(beats))
     for number, beat in enumerate(beats):
-        taken = split(await take(dut, probability), FOLDING.out_lanes, result.dtype.bits)
+        taken = split(await take(dut, probability), order.width, order.tensor.dtype.bits)
         wrong = used[number] & (beat != taken)
         assert not wrong.any(), f"beat {number}: golden {beat}, circuit {taken}"
 

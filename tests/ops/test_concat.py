@@ -105,7 +105,7 @@ def test_golden_is_the_definition() -> None:
 def test_full_rate(concat: Concat) -> None:
     """A beat in every cycle, whichever input it comes from."""
     run = Case(concat, Folding(2, 2), depth=3, stalls=False, frames=4).check()
-    assert run.interval_cycles == concat.cycles(Folding(2, 2)) == concat.results()[0].beats(2)
+    assert run.interval_cycles == concat.cycles(Folding(2, 2)) == concat.gives(Folding(2, 2))[0].beats
 
 
 @many

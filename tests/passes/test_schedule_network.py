@@ -19,6 +19,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.window import Window
 from onnx_hw.options import BuildOptions
+from onnx_hw.order import Order
 from onnx_hw.passes import schedule_network as module
 from onnx_hw.passes.choose_folding import Budget, cheapest_folding, fold_for, least_interval, resources_of, weight
 from onnx_hw.passes.insert_forks import insert_forks
@@ -245,7 +246,7 @@ def test_pins_are_no_reason_to_be_slow() -> None:
 
 def test_a_stream_needs_the_pins_that_the_board_gives_it() -> None:
     for tensor, lanes in ((Tensor((1, 1, 9), Int(8)), 3), (Tensor((1, 1, 9), Int(3)), 9)):
-        assert pins_of(tensor, lanes) == PadStream("x", lanes, tensor.dtype.bits).pins
+        assert pins_of(Order(tensor, lanes)) == PadStream("x", lanes, tensor.dtype.bits).pins
 
 
 # ---- a folding that was given ---------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def test_trying_many_edges_at_once_chooses_what_one_by_one_would() -> None:
     for lanes in range(8, 40, 4):
         design, _ = schedule_network(convolutions(), Budget(mac_lanes=lanes), clock_mhz=80)
         events, interval = Events(design), interval_of(design)
-        edges = sorted((e for e in design.edges() if e.producer), key=lambda e: -e.lanes * e.type.dtype.bits)
+        edges = sorted((e for e in design.edges() if e.producer), key=lambda e: -e.bits)
         depths = {e.tensor: FRAMES * e.beats + 33 for e in edges}
         offers = paced(design, FRAMES, interval).offers
         for edge in edges:

@@ -1,0 +1,190 @@
+"""What travels in which beat: the order in which the elements of a tensor follow each other on a stream.
+
+A beat holds ``pixels`` neighbouring pixels of a row, and of each ``lanes`` neighbouring channels. Channel c of a pixel
+belongs to *channel group* ``c // lanes``, column x of a row to *pixel group* ``x // pixels``. A beat is one pixel group
+and one channel group; the element of its pixel p and its channel c lies at ``p · lanes + c`` of the payload. A beat
+crosses neither the channels of a pixel nor a row of the image: the last ones may be *ragged*, with anything in the
+places beyond.
+
+The beats of a frame are a loop nest over the *tiles* of the image:
+
+    for each tile (in the order of the pixels)
+        for each channel group
+            for each pixel group of the tile
+                one beat
+
+With one pixel group a tile, which is usual, all channels of a pixel come before the next one: NHWC. With one tile a
+frame, all pixels come before the next channels. A tile is whole pixel groups of one row, or whole rows; the last one of
+a row, or of the frame, may be smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from onnx_hw.tensor import Tensor
+
+UNUSED = -1
+"""Instead of an element: the place in the beat lies beyond the tensor."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """How the frames of a tensor become beats. See above.
+
+    Attributes:
+        tensor: what is sent.
+        lanes: channels side by side in a beat; may be more than there are.
+        pixels: pixels side by side in a beat.
+        tile: pixels of a tile; by default one pixel group.
+
+    >>> from onnx_hw.exact.integers import Int
+    >>> from onnx_hw.tensor import Tensor
+    >>> image = Tensor((1, 3, 3), Int(8))  # a row of three pixels of three channels
+    >>> image_of_numbers = np.array([[[[10, 11, 12], [20, 21, 22], [30, 31, 32]]]])
+    >>> Order(image, lanes=2).to_beats(image_of_numbers).tolist()
+    [[10, 11], [12, 0], [20, 21], [22, 0], [30, 31], [32, 0]]
+    >>> Order(image, lanes=2, pixels=2).to_beats(image_of_numbers).tolist()
+    [[10, 11, 20, 21], [12, 0, 22, 0], [30, 31, 0, 0], [32, 0, 0, 0]]
+    >>> Order(image, lanes=2, tile=3).to_beats(image_of_numbers).tolist()
+    [[10, 11], [20, 21], [30, 31], [12, 0], [22, 0], [32, 0]]
+    """
+
+    tensor: Tensor
+    lanes: int
+    pixels: int = 1
+    tile: int = 0
+
+    def __post_init__(self) -> None:
+        height, width, _ = self.tensor.shape
+        if self.lanes < 1:
+            raise ValueError(f"a beat must have a lane or more, not {self.lanes}")
+        if not 1 <= self.pixels <= width:
+            raise ValueError(f"the pixels of a beat must be 1..{width}, those of a row, not {self.pixels}")
+        if not self.tile:
+            object.__setattr__(self, "tile", self.pixels)
+        whole = self.tile % self.pixels == 0 if self.tile < width else self.tile % width == 0
+        if not whole or not 1 <= self.tile <= height * width:
+            raise ValueError(
+                f"a tile must be whole groups of {self.pixels} pixels within a row, or 1..{height} whole rows of "
+                f"{width}, not {self.tile} pixels"
+            )
+
+    # ---- how much ---------------------------------------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Integers per beat: the length of the payload."""
+        return self.pixels * self.lanes
+
+    @property
+    def groups(self) -> int:
+        """Channel groups of a pixel."""
+        return -(-self.tensor.channels // self.lanes)
+
+    @property
+    def row_groups(self) -> int:
+        """Pixel groups of a row."""
+        return -(-self.tensor.shape[1] // self.pixels)
+
+    @property
+    def pixel_groups(self) -> int:
+        """Pixel groups of a frame."""
+        return self.tensor.shape[0] * self.row_groups
+
+    @property
+    def beats(self) -> int:
+        """Beats of a frame."""
+        return self.pixel_groups * self.groups
+
+    # ---- what is where ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def elements(self) -> np.ndarray:
+        """(beats, width) int64: the flat index in a frame of what lies in each place of each beat, or ``UNUSED``."""
+        _, columns, channels = self.tensor.shape
+        pixel_group, group = (index.reshape(-1) for index in np.indices((self.pixel_groups, self.groups)))
+        nest = np.lexsort((pixel_group, group, self._tile_of(pixel_group)))  # the innermost loop comes first
+        pixel_group, group = pixel_group[nest, None, None], group[nest, None, None]
+        row = pixel_group // self.row_groups
+        column = pixel_group % self.row_groups * self.pixels + np.arange(self.pixels)[:, None]
+        channel = group * self.lanes + np.arange(self.lanes)
+        flat = (row * columns + column) * channels + channel
+        real = (column < columns) & (channel < channels)
+        return np.where(real, flat, UNUSED).reshape(self.beats, self.width)
+
+    def _tile_of(self, pixel_group: np.ndarray) -> np.ndarray:
+        """The number of the tile of each pixel group; ascending, not all numbers are used."""
+        row, in_row = np.divmod(pixel_group, self.row_groups)
+        columns = self.tensor.shape[1]
+        if self.tile >= columns:
+            return row // (self.tile // columns)
+        return pixel_group - in_row % (self.tile // self.pixels)
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """(height, width, channels) int64: where each element of a frame lies: ``beat · width + payload index``."""
+        flat = self.elements.reshape(-1)
+        found = np.empty(self.tensor.size, dtype=np.int64)
+        found[flat[flat != UNUSED]] = np.flatnonzero(flat != UNUSED)
+        return found.reshape(self.tensor.shape)
+
+    def used(self, beats: int) -> np.ndarray:
+        """(beats, width) bool: which places of consecutive beats, from the first of a frame on, hold an element."""
+        frame = self.elements != UNUSED
+        return np.tile(frame, (-(-beats // self.beats), 1))[:beats]
+
+    def place(self, beat: int, index: int) -> tuple[int, int, int, int]:
+        """(frame, row, column, channel) of what lies at ``index`` in the payload of a beat, counted over all frames."""
+        frame, beat = divmod(beat, self.beats)
+        row, column, channel = np.unravel_index(self.elements[beat, index], self.tensor.shape)
+        return frame, int(row), int(column), int(channel)
+
+    # ---- there and back ---------------------------------------------------------------------------------------------
+
+    def to_beats(self, frames: np.ndarray) -> np.ndarray:
+        """(frames, height, width, channels) to (frames · beats, width) int64; 0 where nothing lies."""
+        flat = frames.reshape(len(frames), -1).astype(np.int64)
+        with_zero = np.column_stack([flat, np.zeros(len(flat), dtype=np.int64)])  # UNUSED is the last
+        return with_zero[:, self.elements].reshape(-1, self.width)
+
+    def from_beats(self, beats: np.ndarray) -> np.ndarray:
+        """(frames · beats, width) to (frames, height, width, channels); what lies in no place is left out."""
+        return beats.reshape(-1, self.beats * self.width)[:, self.places]
+
+    def __repr__(self) -> str:
+        beside = f" of {self.pixels} pixels" if self.pixels > 1 else ""
+        tiled = f" in tiles of {self.tile}" if self.tile != self.pixels else ""
+        return f"{self.tensor!r} by {self.lanes}{beside}{tiled}"
+
+
+def fewest_lanes(tensor: Tensor, beats: int, pixels: int = 1) -> int | None:
+    """The fewest lanes with which a frame takes at most so many beats; None if none are enough."""
+    per_pixel_group = beats // Order(tensor, tensor.channels, pixels).beats
+    return -(-tensor.channels // per_pixel_group) if per_pixel_group else None
+
+
+@dataclass(frozen=True)
+class HostOrder:
+    """The other kind of order: the one in which the host sends and takes the elements of an ONNX array. It is free.
+
+    Attributes:
+        shape: of the array.
+        source: (size,) int64, a permutation: position on the stream (in NHWC order) -> flat index in the array.
+    """
+
+    shape: tuple[int, ...]
+    source: np.ndarray = field(repr=False, compare=False)
+
+    def entering(self, array: np.ndarray) -> np.ndarray:
+        """The array's elements as the stream carries them: (size,)."""
+        return array.reshape(-1)[self.source]
+
+    def leaving(self, elements: np.ndarray) -> np.ndarray:
+        """The array of what a stream carried."""
+        array = np.empty(self.source.size, dtype=elements.dtype)
+        array[self.source] = elements.reshape(-1)
+        return array.reshape(self.shape)
