@@ -27,3 +27,11 @@ def test_models_are_built_and_told_row_by_row(tmp_path: Path) -> None:
     assert facts["seconds"].keys() == {"read", "quantize", "schedule"} <= facts["memory"].keys()
     assert all(10 < mib < 4000 for mib in facts["memory"].values())
     assert facts["golden_ms"] > 0 and facts["reference_ms"] > 0 and facts["design"]["lanes"] <= 20
+
+
+def test_networks_are_drawn_and_judged() -> None:
+    script = [sys.executable, CHECKOUT / "benchmarks" / "exporter_networks.py", "2", "--seed", "2", "--list"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
+    assert "accepted            100.0% with samples at hand" in done.stdout
+    assert "100.000% of" in done.stdout

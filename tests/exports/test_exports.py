@@ -1,0 +1,49 @@
+"""Networks as people have them: they are taken, and mean what onnxruntime computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drawn_exports import draw
+from exports.verdicts import Comparison, compared, judged
+from onnx_hw import flow
+
+SEEDS = (0, 2, 3, 4, 9, 13, 16, 21, 31)
+MANY = range(1000, 1040)
+
+
+def assert_near(comparison: Comparison) -> None:
+    """One step at most; but for an average, the tie of which may fall the other way and be one in the next layers."""
+    if comparison.averages:
+        assert comparison.worst <= 4
+    else:
+        assert comparison.near >= 0.999 * comparison.values
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_drawn_networks(tmp_path: Path, seed: int) -> None:
+    drawn = draw(seed, tmp_path)
+    verdict = judged(drawn, samples=False)
+    assert verdict.design is not None, (drawn, verdict.problems)
+    assert_near(compared(drawn, verdict.design.network))
+
+
+def test_a_seed_is_one_network(tmp_path: Path) -> None:
+    first, again = (draw(5, tmp_path / name) for name in ("first", "again") if not (tmp_path / name).mkdir())
+    assert first.path.read_bytes() == again.path.read_bytes() and repr(first) == repr(again)
+
+
+@pytest.mark.slow
+def test_most_of_many(tmp_path: Path) -> None:
+    """With the quantizer's samples at hand; the circuits of a handful are proven."""
+    verdicts = {drawn: judged(drawn, samples=True) for drawn in (draw(seed, tmp_path) for seed in MANY)}
+    accepted = {drawn: verdict.design for drawn, verdict in verdicts.items() if verdict.design is not None}
+    refused = {drawn: verdict.problems for drawn, verdict in verdicts.items() if verdict.design is None}
+    assert len(accepted) >= 0.85 * len(MANY), refused
+    for drawn, design in accepted.items():
+        assert_near(compared(drawn, design.network))
+    for drawn, design in list(accepted.items())[:4]:
+        proof = flow.simulate(design, {name: array[:2] for name, array in drawn.frames.items()})
+        assert proof.agrees, drawn
