@@ -1,8 +1,9 @@
 """Samples in npz files: one array per graph input or output, named as in the model.
 
-An array has the input's own shape (one sample), or samples are stacked on a new first axis: an input [1,1,8,8] takes
-[1,1,8,8] or [n,1,1,8,8]. All inputs of a file hold the same number of samples. The key ``labels`` may hold one integer
-per sample, the right class; it is used to state accuracies.
+An array has the input's own shape (one sample), or samples are stacked on a new first axis, or on the input's own one
+where that is a batch of 1 or of no fixed size: an input [1,1,8,8] takes [1,1,8,8], [n,1,1,8,8] or [n,1,8,8]. All inputs
+of a file hold the same number of samples. The key ``labels`` may hold one integer per sample, the right class; it is
+used to state accuracies.
 """
 
 from __future__ import annotations
@@ -171,7 +172,9 @@ def _stacked(array: np.ndarray, value: Value, where: str, finite: bool) -> np.nd
     if value.shape is None:
         message = f"the model must say the shape of `{value.name}`, or it is unknown how many samples the array holds"
         return _problem("samples-shape", message, where, "give the graph input a shape")
-    if _fits(array.shape, value.shape):
+    if _takes_samples(value.shape) and _fits(array.shape, (None, *value.shape[1:])):
+        stacked = array[:, np.newaxis]
+    elif _fits(array.shape, value.shape):
         stacked = array[np.newaxis]
     elif array.ndim == len(value.shape) + 1 and _fits(array.shape[1:], value.shape):
         stacked = array
@@ -187,6 +190,11 @@ def _stacked(array: np.ndarray, value: Value, where: str, finite: bool) -> np.nd
     return stacked
 
 
+def _takes_samples(pattern: Sequence[int | str | None]) -> bool:
+    """Whether the first axis is a batch in which a sample is alone."""
+    return bool(pattern) and (pattern[0] == 1 or not isinstance(pattern[0], int))
+
+
 def _fits(shape: Sequence[int], pattern: Sequence[int | str | None]) -> bool:
     return len(shape) == len(pattern) and all(
         not isinstance(wanted, int) or size == wanted for size, wanted in zip(shape, pattern, strict=True)
@@ -195,11 +203,11 @@ def _fits(shape: Sequence[int], pattern: Sequence[int | str | None]) -> bool:
 
 def _wrong_shape(shape: tuple[int, ...], pattern: tuple[int | str | None, ...], where: str) -> Problem:
     wanted = _spelled(pattern)
-    message = f"the shape must be {wanted}, or [n,{wanted[1:]} for n samples, not {_spelled(shape)}"
+    stacked = f"{_spelled(('n', *pattern[1:]))} or " if _takes_samples(pattern) else ""
+    stacked += _spelled(("n", *pattern))
+    message = f"the shape must be {wanted}, or {stacked} for n samples, not {_spelled(shape)}"
     hint = ""
-    if pattern[:1] == (1,) and _fits(shape[1:], pattern[1:]):
-        hint = "samples lie on a *new* first axis, before the batch of 1: array[:, np.newaxis]"
-    elif sorted(shape[-len(pattern) :]) == sorted(d for d in pattern if isinstance(d, int)):
+    if sorted(shape[-len(pattern) :]) == sorted(d for d in pattern if isinstance(d, int)):
         hint = "the axes are in another order: np.transpose"
     return _problem("samples-shape", message, where, hint)
 

@@ -50,6 +50,32 @@ def test_one_sample_needs_no_new_axis(tmp_path):
     assert samples.arrays["image"].shape == (1, 1, 1, 8, 8)
 
 
+@given(
+    shape=st.lists(st.integers(1, 4), max_size=3).map(tuple),
+    batch=st.sampled_from([1, "N", None]),
+    count=st.integers(1, 3),
+)
+def test_samples_lie_on_a_new_axis_or_on_that_of_the_batch(tmp_path_factory, shape, batch, count):
+    """Both are the same samples, each a batch of one."""
+    stack = np.arange(count * int(np.prod(shape)), dtype=np.float32).reshape(count, *shape)
+    for array in (stack, stack[:, np.newaxis]):
+        path = written(tmp_path_factory.mktemp("samples"), x=array, labels=np.arange(count))
+        samples = read_samples(path, [Value("x", "float", (batch, *shape))])
+        assert samples.count == count
+        np.testing.assert_array_equal(samples.arrays["x"], stack[:, np.newaxis])
+
+
+def test_a_first_axis_of_fixed_size_holds_no_samples(tmp_path):
+    said = refusal(written(tmp_path, x=zeros(5, 4)), Value("x", "float", (2, 4)))
+    assert "must be [2,4], or [n,2,4] for n samples, not [5,4]" in said
+
+
+def test_a_number_is_no_batch(tmp_path):
+    assert "must be [1], or [n] or [n,1] for n samples, not []" in refusal(
+        written(tmp_path, x=zeros()), Value("x", "float", (1,))
+    )
+
+
 def test_unknown_dimensions_fit_any_number(tmp_path):
     path = written(tmp_path, x=zeros(5, 2, 7))
     assert read_samples(path, [Value("x", "float", ("batch", None))]).count == 5
@@ -80,8 +106,8 @@ def test_everything_wrong_is_said_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        ({"image": zeros(3, 1, 8, 8)}, "hint   samples lie on a *new* first axis"),
-        ({"image": zeros(3, 1, 8, 8)}, "must be [1,1,8,8], or [n,1,1,8,8] for n samples, not [3,1,8,8]"),
+        ({"image": zeros(3, 1, 8)}, "must be [1,1,8,8], or [n,1,8,8] or [n,1,1,8,8] for n samples, not [3,1,8]"),
+        ({"image": zeros(0, 1, 8, 8)}, "there must be at least one sample"),
         ({"image": zeros(1, 8, 8, 1)}, "the axes are in another order"),
         ({"image": zeros(64)}, "not [64]"),
         ({"image": zeros(0, 1, 1, 8, 8)}, "there must be at least one sample"),
