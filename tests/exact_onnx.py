@@ -35,7 +35,7 @@ def evaluate(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict[str, 
 def _exact(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind != "f":
         return array
-    numbers = [Fraction(float(value)) for value in array.reshape(-1)]
+    numbers = [Fraction(float(v)) if np.isfinite(v) else float(v) for v in array.reshape(-1)]
     return np.array(numbers, dtype=object).reshape(array.shape)
 
 
@@ -52,9 +52,13 @@ def dequantize(x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None,
 
 def quantize(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, *, axis: int = 1) -> np.ndarray:
     low, high = LIMITS[zero.dtype]
-    scaled = x / scale.reshape(())
-    whole = [min(max(_half_to_even(Fraction(v)) + int(zero), low), high) for v in scaled.reshape(-1)]
-    return np.array(whole, dtype=zero.dtype).reshape(x.shape)
+
+    def stored(v: Fraction | float) -> int:
+        if isinstance(v, float) and np.isinf(v):
+            return high if v > 0 else low
+        return min(max(_half_to_even(Fraction(v)) + int(zero), low), high)
+
+    return np.array([stored(v) for v in (x / scale.reshape(())).reshape(-1)], dtype=zero.dtype).reshape(x.shape)
 
 
 def _half_to_even(value: Fraction) -> int:
@@ -186,11 +190,21 @@ def clip(x: np.ndarray, low: np.ndarray | None = None, high: np.ndarray | None =
     return x if high is None else np.minimum(x, high)
 
 
+def pad(x: np.ndarray, pads: np.ndarray, value: Any = Fraction(0), *, mode: bytes = b"constant") -> np.ndarray:
+    before, behind = pads[: x.ndim], pads[x.ndim :]
+    assert mode == b"constant" and (pads >= 0).all()
+    whole = np.full([b + n + e for b, n, e in zip(before, x.shape, behind, strict=True)], None, dtype=object)
+    whole.fill(np.asarray(value).reshape(-1)[0])
+    whole[tuple(slice(b, b + n) for b, n in zip(before, x.shape, strict=True))] = x
+    return whole
+
+
 def reshape(x: np.ndarray, shape: np.ndarray) -> np.ndarray:
     return x.reshape([x.shape[k] if n == 0 else int(n) for k, n in enumerate(shape)])
 
 
 OPERATORS: dict[str, Callable[..., np.ndarray]] = {
+    "Abs": np.abs,
     "Add": lambda a, b: a + b,
     "AveragePool": average_pool,
     "Clip": clip,
@@ -205,6 +219,8 @@ OPERATORS: dict[str, Callable[..., np.ndarray]] = {
     "MatMul": lambda a, b: a.dot(b),
     "MaxPool": max_pool,
     "Mul": lambda a, b: a * b,
+    "Neg": np.negative,
+    "Pad": pad,
     "QuantizeLinear": quantize,
     "Relu": lambda x: np.maximum(x, Fraction(0)),
     "Reshape": reshape,

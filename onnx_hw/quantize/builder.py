@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeVar
+from math import inf
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.window import Window
 from onnx_hw.quantize.stream_layout import Layout, default_layout, image_layout, near_layout
-from onnx_hw.quantize.values import Function, Integers, Pending, QuantizedConstant, Real, fractions
+from onnx_hw.quantize.values import Clipped, Function, Integers, Operand, Pending, QuantizedConstant, Real, fractions
 from onnx_hw.tensor import Tensor
 
 LONGEST_RISE = 1 << 20
@@ -38,11 +39,12 @@ class Obstacle(Exception):
         code: of the error, when nothing else can be done with the node.
         message: one sentence: what must be, what was.
         hint: how to change the model, or empty.
+        needs: the value that would have to be quantized, if that would help, or empty.
     """
 
-    def __init__(self, code: str, message: str, hint: str = "") -> None:
+    def __init__(self, code: str, message: str, hint: str = "", needs: str = "") -> None:
         super().__init__(message)
-        self.code, self.message, self.hint = code, message, hint
+        self.code, self.message, self.hint, self.needs = code, message, hint, needs
 
 
 @dataclass
@@ -85,7 +87,7 @@ class Builder:
     Attributes:
         graph: the ONNX graph being imported.
         values: what each ONNX value is in hardware.
-        pending: ONNX values of several tensors, which hardware makes when they are quantized.
+        pending: ONNX values that hardware makes when they are quantized.
         constants: quantized constants by the name of the real-valued ONNX value.
         padded: hardware tensors that are images with a constant around them.
     """
@@ -142,6 +144,7 @@ class Builder:
                 "quantize-before",
                 f"`{name}` must be quantized before {node.op_type}",
                 f"put QuantizeLinear and DequantizeLinear between `{name}` and `{node.label}`",
+                name,
             )
         return Obstacle("not-quantized", f"input `{name}` must come from a DequantizeLinear or an operator in hardware")
 
@@ -180,14 +183,44 @@ class Builder:
             return value
         return self.real(node, k, partial=partial)
 
-    def rising(self, node: Node, k: int = 0) -> Hardware:
-        """An input of a node that looks for the greatest element, which must be that of the greatest integer."""
-        value = self.elements(node, k)
-        if isinstance(value, Function):
-            first, last = self.settled(value).range
-            if last - first >= LONGEST_RISE or (np.diff(value.numbers(np.arange(first, last + 1)[None, :])) < 0).any():
-                raise self.unfit(node, k)
-        return value
+    def operand(self, node: Node, k: int = 0) -> Integers | Operand:
+        """An input of a node that may wait until it is quantized."""
+        name = node.inputs[k]
+        if name in self.pending:
+            return self.pending[name]
+        if name in self.values:
+            return self.values[name]
+        raise self.unfit(node, k)
+
+    def rises(self, value: Integers | Operand) -> TypeGuard[Hardware]:
+        """Whether the greatest integer on the stream of a value always stands for its greatest number."""
+        match value:
+            case Integers():
+                return True
+            case Real():
+                return not value.partial
+            case Function() if not value.partial:
+                first, last = self.settled(value).range
+                if last - first >= LONGEST_RISE:
+                    return False
+                return not (np.diff(value.numbers(np.arange(first, last + 1)[None, :])) < 0).any()
+            case _:
+                return False
+
+    def least(self, value: Operand) -> Fraction | float:
+        """A number that no element of a value is below."""
+        match value:
+            case Real():
+                first, _ = self.settled(value).range
+                low = min(slope * first + offset for slope, offset in value.lines())
+                return low if value.low is None else max(low, value.low)
+            case Function():
+                first, last = self.settled(value).range
+                if last - first < LONGEST_RISE:
+                    return float(value.numbers(np.arange(first, last + 1)[None, :]).min())
+            case Clipped() if value.low is not None:
+                return value.low
+        return -inf
 
     def integer_type(self, value: Hardware) -> Int:
         """The type of the integers on the stream."""
@@ -255,9 +288,7 @@ class Builder:
 
     def image(self, value: T, node: Node) -> tuple[T, Tensor]:
         """A value of shape (1, channels, *space) as a stream (height, width, channels); 1-D space has height 1."""
-        if len(value.shape) not in (3, 4) or value.shape[0] != 1:
-            raise Obstacle("rank", f"the data must be [1, channels, height, width], not {list(value.shape)}")
-        value = self.want(value, image_layout(value.shape), node)
+        value = self.want(value, layout_of_image(value.shape), node)
         return value, self.tensors[value.tensor]
 
     def vector(self, value: Hardware, node: Node) -> tuple[str, np.ndarray]:
@@ -299,6 +330,13 @@ class Builder:
         order = self.stream_order(value)
         assert order is not None
         return Boundary(value.tensor, onnx_name, value.shape, dtype, order)
+
+
+def layout_of_image(shape: tuple[int, ...]) -> Layout:
+    """That of a value [1, channels, *space]."""
+    if len(shape) not in (3, 4) or shape[0] != 1:
+        raise Obstacle("rank", f"the data must be [1, channels, height, width], not {list(shape)}")
+    return image_layout(shape)
 
 
 def _per_new_channel(

@@ -16,7 +16,7 @@ from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.registry import Lowering
 from onnx_hw.quantize.stream_layout import image_layout, layout_of_axes
-from onnx_hw.quantize.values import Integers, Joined, NotFinite, Real
+from onnx_hw.quantize.values import Integers, NotFinite, Real, tensors_of
 from onnx_hw.tensor import Tensor
 
 OF_THE_STAND_INS = frozenset(("not-quantized", "not-integers", "reorder", "after-clip", "quantize-before"))
@@ -71,7 +71,7 @@ class Rehearsal:
                 self._bring(value.tensor)
             elif name in self.real.pending:
                 made = self.stage.pending[name] = self.real.pending[name]
-                for part in made.parts if isinstance(made, Joined) else (made.a, made.b):
+                for part in tensors_of(made):
                     self._bring(part.tensor)
 
     def _bring(self, tensor: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -95,19 +95,20 @@ class Real(Clipped):
         ``slope · (x − z)`` with a zero point z is exact for scales that were float32.
         """
         slope = np.array([[float(s)] for s in self.slope])
-        with_zero = all(s and (o / s).denominator == 1 for s, o in zip(*self._both(), strict=True))
+        with_zero = all(s and (o / s).denominator == 1 for s, o in self.lines())
         if with_zero:
-            zero = np.array([[int(-o / s)] for s, o in zip(*self._both(), strict=True)])
+            zero = np.array([[int(-o / s)] for s, o in self.lines()])
             result = slope * (integers - zero)
         else:
             result = slope * integers + np.array([[float(o)] for o in self.offset])
         low = -np.inf if self.low is None else float(self.low)
         return np.clip(result, low, np.inf if self.high is None else float(self.high))
 
-    def _both(self) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
-        """Slope and offset, equally long."""
+    def lines(self) -> list[tuple[Fraction, Fraction]]:
+        """(slope, offset), one pair or one per channel."""
         size = max(len(self.slope), len(self.offset))
-        return tuple(v * size if len(v) == 1 else v for v in (self.slope, self.offset))  # type: ignore[return-value]
+        slope, offset = (v * size if len(v) == 1 else v for v in (self.slope, self.offset))
+        return list(zip(slope, offset, strict=True))
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,12 @@ class Function:
         """All numbers of the tensor, of so many elements, in its order."""
         return replace(self, shape=(size,), where=np.arange(size), partial=False)
 
+    def clip(self, low: Bound, high: Bound) -> Function:
+        """min(max(value, low), high)."""
+        before = self.numbers
+        bounds = -np.inf if low is None else float(low), np.inf if high is None else float(high)
+        return replace(self, numbers=lambda integers: np.clip(before(integers), *bounds))
+
 
 @dataclass(frozen=True)
 class Sum(Clipped):
@@ -144,6 +151,10 @@ class Sum(Clipped):
     b: Real
     sign: int = 1
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.a.shape
+
 
 @dataclass(frozen=True)
 class Product(Clipped):
@@ -155,6 +166,10 @@ class Product(Clipped):
 
     a: Real
     b: Real
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.a.shape
 
 
 @dataclass(frozen=True)
@@ -172,8 +187,68 @@ class Joined(Clipped):
     shape: tuple[int, ...]
 
 
-Pending = Sum | Product | Joined
-"""Values of several tensors: hardware makes them when they are quantized."""
+@dataclass(frozen=True)
+class Surrounded:
+    """Real numbers: those of another value with one constant between or around them.
+
+    Attributes:
+        value: the other.
+        origin: flat index in ``value`` of each element; -1 for the constant. It has the shape of the whole.
+        fill: the constant; it may be infinite.
+    """
+
+    value: Operand
+    origin: np.ndarray = field(repr=False)
+    fill: Fraction | float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.origin.shape
+
+    def clip(self, low: Bound, high: Bound) -> Surrounded:
+        """min(max(value, low), high), of every element by itself."""
+        fill = self.fill if low is None else max(self.fill, low)
+        fill = fill if high is None else min(fill, high)
+        return replace(self, value=self.value.clip(low, high), fill=fill)
+
+
+@dataclass(frozen=True)
+class Maxima:
+    """Real numbers: each the greatest of some of another value's. The integers of a scale have the same order.
+
+    Attributes:
+        value: the other.
+        shape: of the result.
+        of_integers: (builder, the integers that ``value`` became) to the same maxima of those.
+    """
+
+    value: Operand
+    shape: tuple[int, ...]
+    of_integers: Callable[[Any, Any], Any] = field(repr=False)
+
+    def clip(self, low: Bound, high: Bound) -> Maxima:
+        """min(max(value, low), high): no matter whether before or after the maximum."""
+        return replace(self, value=self.value.clip(low, high))
+
+
+Pending = Sum | Product | Joined | Surrounded | Maxima
+"""Values that hardware makes when they are quantized: of several tensors, or of integers that are still to come."""
+
+Operand = Real | Function | Pending
+"""Real numbers of any kind."""
+
+
+def tensors_of(value: Operand) -> list[Real | Function]:
+    """What a value is made of."""
+    match value:
+        case Real() | Function():
+            return [value]
+        case Sum() | Product():
+            return [value.a, value.b]
+        case Joined():
+            return list(value.parts)
+        case Surrounded() | Maxima():
+            return tensors_of(value.value)
 
 
 @dataclass(frozen=True)

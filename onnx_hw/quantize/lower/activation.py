@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -40,12 +39,6 @@ def _bound(builder: Builder, node: Node, low: Fraction | None, high: Fraction | 
     if data in builder.pending:
         builder.pending[result] = builder.pending[data].clip(low, high)
     elif isinstance(value, Function):
-        builder.values[result] = _bounded(value, low, high)
+        builder.values[result] = value.clip(low, high)
     else:
         builder.values[result] = builder.real(node, partial=True).clip(low, high)
-
-
-def _bounded(value: Function, low: Fraction | None, high: Fraction | None) -> Function:
-    before = value.numbers
-    bounds = -np.inf if low is None else float(low), np.inf if high is None else float(high)
-    return replace(value, numbers=lambda integers: np.clip(before(integers), *bounds))

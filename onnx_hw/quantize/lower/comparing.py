@@ -21,6 +21,7 @@ def arg_max(builder: Builder, node: Node) -> None:
             "not-quantized",
             f"the data `{node.inputs[0]}` of {node.op_type} must be quantized with one scale",
             f"put QuantizeLinear and DequantizeLinear before `{node.label}`",
+            node.inputs[0],
         )
     axis = int(node.attributes.get("axis", 0)) % len(value.shape)
     settled = builder.stream_order(value) is not None

@@ -13,6 +13,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.lower.one_tensor import unclipped
 from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.lower.windows import kernel_of
 from onnx_hw.quantize.stream_layout import image_layout
@@ -93,18 +94,20 @@ def ungrouped(weights: np.ndarray, group: int) -> np.ndarray:
 
 def dequantized(builder: Builder, node: Node, k: int = 0) -> tuple[Real, int]:
     """The data of a product: integers with one scale and an integer zero point."""
-    real = builder.real(node, k)
+    name, real = node.inputs[k], unclipped(builder, node, builder.real(node, k))
     zero_point = real.zero_point
     if zero_point is None:
         raise Obstacle(
             "not-quantized",
-            f"the data `{node.inputs[k]}` must be quantized here: QuantizeLinear and DequantizeLinear are missing",
+            f"the data `{name}` must be quantized here: QuantizeLinear and DequantizeLinear are missing",
+            needs=name,
         )
     integer = builder.integer_type(real)
     if integer.bits > WIDEST_DATA:
         raise Obstacle(
             "not-quantized",
-            f"the data `{node.inputs[k]}` must be quantized to {WIDEST_DATA} bits at most, not left at {integer.bits}",
+            f"the data `{name}` must be quantized to {WIDEST_DATA} bits at most, not left at {integer.bits}",
+            needs=name,
         )
     return real, zero_point
 

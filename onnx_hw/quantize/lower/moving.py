@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.quantize.builder import Builder, Obstacle, Padded, T
 from onnx_hw.quantize.lower.registry import Effect, lowers
-from onnx_hw.quantize.values import Function, Integers, QuantizedConstant, Real
+from onnx_hw.quantize.values import Function, Integers, Operand, Pending, QuantizedConstant, Real, Surrounded, fractions
 
 
 @lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", effect=Effect.KEEPS)
@@ -47,26 +48,43 @@ def resize(builder: Builder, node: Node) -> None:
 @lowers("Pad", "CenterCropPad", effect=Effect.KEEPS)
 def pad(builder: Builder, node: Node) -> None:
     """with constant sizes"""
-    value = builder.data(node)
-    numbers = np.arange(value.where.size).reshape(value.shape)
+    result = node.outputs[0]
     mode = node.attributes.get("mode", "constant")
     mode = mode.decode() if isinstance(mode, bytes) else mode
     if mode != "constant":
-        (origin,) = _run(builder, node, numbers)
-        builder.values[node.outputs[0]] = _placed(builder, node, value, origin, fill=0)
+        value = builder.elements(node, partial=True)
+        numbers = np.arange(value.where.size).reshape(value.shape)
+        (origin,) = _run(builder, node, numbers, omitted=2)
+        builder.values[result] = _placed(builder, node, value, origin, fill=0)
         return
-    fill = _fill(builder, node, value)
+    around = builder.operand(node)
     # the numbers are those of elements + 1, so that 0, which every version puts there, is nowhere
-    (origin,) = _run(builder, _with_value_0(node), numbers + 1, omitted=2)
-    result = builder.values[node.outputs[0]] = _placed(builder, node, value, origin - 1, fill)
-    pads = _pads_of_image(origin - 1)
-    if pads is not None and result.tensor != value.tensor:
-        builder.padded[result.tensor] = Padded(value, pads, fill, origin.shape)
+    numbers = np.arange(1, 1 + prod(around.shape)).reshape(around.shape)
+    (origin,) = _run(builder, _with_value_0(node), numbers, omitted=2)
+    origin = origin.astype(np.int64) - 1
+    if (origin >= 0).all() and not isinstance(around, Pending):
+        builder.values[result] = _placed(builder, node, around, origin, fill=0)
+        return
+    fill = _fill(builder, node)
+    integer = _integer_for(builder, around, fill)
+    if integer is None or not isinstance(around, Integers | Real):
+        assert not isinstance(around, Integers), "every integer stands for itself"
+        builder.pending[result] = Surrounded(around, origin, fill)
+        return
+    made = builder.values[result] = _placed(builder, node, around, origin, integer)
+    pads = pads_of_image(origin, around.shape)
+    if pads is not None and made.tensor != around.tensor:
+        builder.padded[made.tensor] = Padded(around, pads, integer, origin.shape)
 
 
-def _pads_of_image(origin: np.ndarray) -> tuple[int, int, int, int] | None:
-    """(top, left, bottom, right) where whole rows and columns of pixels were added around [1, channels, ...]."""
-    if origin.ndim not in (3, 4) or len(origin) != 1:
+def pads_of_image(origin: np.ndarray, shape: tuple[int, ...]) -> tuple[int, int, int, int] | None:
+    """(top, left, bottom, right) where rows and columns of pixels were added around all of an image [1, channels, ...].
+
+    Args:
+        origin: flat index in the image of every element, or -1.
+        shape: of the image.
+    """
+    if origin.ndim not in (3, 4) or len(origin) != 1 or not np.array_equal(origin[origin >= 0], np.arange(prod(shape))):
         return None
     inside = (origin >= 0)[0]
     if inside.ndim == 2:
@@ -75,7 +93,7 @@ def _pads_of_image(origin: np.ndarray) -> tuple[int, int, int, int] | None:
     rows, columns = (pixels.any(axis=axis).nonzero()[0] for axis in (1, 0))
     box = np.zeros_like(pixels)
     box[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] = True
-    if (inside != box).any() or (np.diff(origin[origin >= 0]) != 1).any():
+    if (inside != box).any():
         return None
     height, width = box.shape
     return int(rows[0]), int(columns[0]), height - 1 - int(rows[-1]), width - 1 - int(columns[-1])
@@ -87,32 +105,45 @@ def _with_value_0(node: Node) -> Node:
     return replace(node, attributes=attributes)
 
 
-def _fill(builder: Builder, node: Node, value: Integers | Real) -> int:
-    """The integer that stands for a Pad's constant."""
-    constant = node.attributes.get("value", 0)
+def _fill(builder: Builder, node: Node) -> Fraction | float:
+    """A Pad's constant: exact, or infinite."""
+    number: Any = node.attributes.get("value", 0)
     if len(node.inputs) > 2 and node.inputs[2]:
-        array = builder.exact_constant(node.inputs[2])
+        name = node.inputs[2]
+        array = builder.constants[name].exact() if name in builder.constants else builder.constant(name)
         if array is None:
             raise Obstacle("pad-value", "the value of a Pad must be constant")
-        constant = array.reshape(-1)[0] if array.size else 0
+        number = array.reshape(-1)[0] if array.size else 0
+    if isinstance(number, Fraction):
+        return number
+    return float(number) if np.isinf(number) else fractions(np.array(number))[0]
+
+
+def _integer_for(builder: Builder, value: Integers | Operand, number: Fraction | float) -> int | None:
+    """The integer on the stream of a value that stands for a number, if there is one."""
+    if isinstance(number, float):
+        return None
     if isinstance(value, Integers):
-        return int(constant)
-    if value.clipped or len(set(value.slope)) != 1 or len(set(value.offset)) != 1 or value.slope[0] == 0:
-        raise Obstacle("pad-value", f"the data `{node.inputs[0]}` of a Pad must be quantized")
-    integer = (Fraction(constant) - value.offset[0]) / value.slope[0]
-    if integer.denominator != 1:
-        raise Obstacle("pad-value", f"no integer of `{node.inputs[0]}` stands for the Pad's value {float(constant):g}")
-    return int(integer)
+        return int(number)
+    if not isinstance(value, Real) or value.partial or value.clipped:
+        return None
+    lines = set(value.lines())
+    slope, offset = lines.pop()
+    if lines or slope == 0:
+        return None
+    integer, dtype = (number - offset) / slope, builder.integer_type(value)
+    return int(integer) if integer.denominator == 1 and dtype.min <= integer <= dtype.max else None
 
 
 def _run(builder: Builder, node: Node, numbers: np.ndarray, omitted: int | None = None) -> list[np.ndarray]:
     """The results of a node for the numbers of its data's elements."""
     arguments: list[Any] = [numbers]
     for k, name in enumerate(node.inputs[1:], start=1):
-        constant = builder.constant(name) if name else None
-        if name and constant is None:
+        given = name and k != omitted
+        constant = builder.constant(name) if given else None
+        if given and constant is None:
             raise Obstacle("not-constant", f"`{name}`, which says what {node.op_type} does, must be constant")
-        arguments.append(None if k == omitted else constant)
+        arguments.append(constant)
     return [np.asarray(result) for result in compute(node, arguments)]
 
 

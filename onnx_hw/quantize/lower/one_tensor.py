@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from math import inf, isinf
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.steps import round_half_even
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.quantize.builder import Builder
+from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.functions import quantize_function
 from onnx_hw.quantize.values import Clipped, Function, Integers, Real
+
+
+def rounded(number: Fraction | float, step: Fraction, zero_point: int, bounds: tuple[int, int]) -> int:
+    """The integer within ``bounds`` that stands for a number, which may be infinite."""
+    if isinstance(number, float) and isinf(number):
+        return bounds[number > 0]
+    return min(max(round_half_even(Fraction(number) / step) + zero_point, bounds[0]), bounds[1])
 
 
 def clipped(value: Clipped, step: Fraction, zero_point: int, bounds: tuple[int, int]) -> tuple[int, int]:
@@ -18,13 +27,8 @@ def clipped(value: Clipped, step: Fraction, zero_point: int, bounds: tuple[int, 
 
     A clip commutes with rounding, which is monotone: the bound is rounded like everything else.
     """
-
-    def rounded(bound: Fraction | None, otherwise: int) -> int:
-        if bound is None:
-            return otherwise
-        return min(max(round_half_even(bound / step) + zero_point, bounds[0]), bounds[1])
-
-    return rounded(value.low, bounds[0]), rounded(value.high, bounds[1])
+    low, high = (-inf if value.low is None else value.low), (inf if value.high is None else value.high)
+    return rounded(low, step, zero_point, bounds), rounded(high, step, zero_point, bounds)
 
 
 def quantize_tensor(
@@ -69,3 +73,51 @@ def quantize_tensor(
     )
     tensor = builder.add(name, operator, [value.tensor], node, output=output)
     return Integers(tensor, value.shape, builder.positions(value))
+
+
+MOST_CLAMPED = 1 << 16
+"""Integers in the range of a tensor whose bounds become integers."""
+
+
+def unclipped(builder: Builder, node: Node, real: Real) -> Real:
+    """The same numbers without bounds: of clamped integers, where integers stand for the bounds; else as they are."""
+    if not real.clipped or real.partial:
+        return real
+    first, last = builder.settled(real).range
+    lines = set(real.lines())
+    if real.low is not None and all(slope * first + offset >= real.low for slope, offset in lines):
+        real = replace(real, low=None)
+    if real.high is not None and all(slope * last + offset <= real.high for slope, offset in lines):
+        real = replace(real, high=None)
+    slope, offset = lines.pop()
+    if not real.clipped or lines or slope == 0 or last - first >= MOST_CLAMPED:
+        return real
+    low, high = (
+        Fraction(end) if bound is None else (bound - offset) / slope
+        for bound, end in ((real.low, first), (real.high, last))
+    )
+    dtype = builder.integer_type(real)
+    if low.denominator != 1 or high.denominator != 1 or not dtype.min <= low <= high <= dtype.max:
+        return real
+    operand = builder.tensors[real.tensor]
+    clamp = Requantize(operand, (Fraction(1),), (Fraction(0),), int(low), int(high), 0, dtype)
+    stream = builder.add(f"{node.label}/clamp", clamp, [real.tensor], node)
+    return replace(real, tensor=stream, where=builder.positions(real), low=None, high=None)
+
+
+def summed(builder: Builder, node: Node) -> Real:
+    """The data of an average or a sum, which is to be without bounds.
+
+    Raises:
+        Obstacle: it is not.
+    """
+    real = unclipped(builder, node, builder.real(node))
+    if real.clipped:
+        raise Obstacle(
+            "after-clip",
+            f"between the bounds of `{node.inputs[0]}`, for which no integers stand, and {node.op_type}"
+            " there must be a QuantizeLinear",
+            f"put QuantizeLinear and DequantizeLinear before `{node.label}`",
+            node.inputs[0],
+        )
+    return real

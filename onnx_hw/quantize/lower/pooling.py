@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+from onnx_hw.exact.integers import Int
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
-from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, layout_of_image
+from onnx_hw.quantize.lower.moving import pads_of_image
+from onnx_hw.quantize.lower.one_tensor import summed
+from onnx_hw.quantize.lower.reducing import carry_scale, postpone_maxima
 from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.lower.windows import Kernel, kernel_of
 from onnx_hw.quantize.stream_layout import image_layout
-from onnx_hw.quantize.values import Real
+from onnx_hw.quantize.values import Integers, Operand, Real, Surrounded
 from onnx_hw.tensor import Tensor
 
 
@@ -22,24 +26,38 @@ def max_pool(builder: Builder, node: Node) -> None:
     """without indices"""
     if len(node.outputs) > 1 and node.outputs[1]:
         raise Obstacle("maxpool-indices", "the indices of a MaxPool are not built: only its first output is")
-    value, tensor = builder.image(builder.rising(node), node)
-    shape = builder.shape(node.outputs[0])
+    value, pads = _without_pads(builder, builder.operand(node))
+    shape, result = builder.shape(node.outputs[0]), node.outputs[0]
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
-    kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
-    kernel.check_touches(tensor)
-    pool = _pool(tensor, "max", kernel, tensor.dtype.min)
-    stream = builder.add(node.label, pool, [value.tensor], node, output=node.outputs[0])
-    _carry_scale(builder, value.tensor, stream)
-    builder.values[node.outputs[0]] = replace(value, tensor=stream, shape=shape, where=image_layout(shape).where)
+    image = layout_of_image(value.shape)
+    height, width, _ = image.shape
+    top, left, bottom, right = pads
+    kernel = kernel_of(node, size, (height + top + bottom, width + left + right), shape[2:]).padded(pads)
+    kernel.check_touches(Tensor(image.shape, Int(8)))
+
+    def maxima(builder: Builder, value: Hardware) -> Hardware:
+        value, tensor = builder.image(value, node)
+        pool = _pool(tensor, "max", kernel, tensor.dtype.min)
+        stream = builder.add(node.label, pool, [value.tensor], node, output=result)
+        carry_scale(builder, value.tensor, stream)
+        return replace(value, tensor=stream, shape=shape, where=image_layout(shape).where)
+
+    postpone_maxima(builder, node, value, maxima)
+
+
+def _without_pads(builder: Builder, value: Integers | Operand) -> tuple[Integers | Operand, tuple[int, int, int, int]]:
+    """What stands inside a Pad with a constant that no maximum notices, such as -inf: (value, pads around it)."""
+    if isinstance(value, Surrounded) and value.fill <= builder.least(value.value):
+        pads = pads_of_image(value.origin, value.value.shape)
+        if pads is not None:
+            return value.value, pads
+    return value, (0, 0, 0, 0)
 
 
 @lowers("AveragePool", effect=Effect.SUMS)
 def average_pool(builder: Builder, node: Node) -> None:
     """pads only with count_include_pad = 1"""
-    real = builder.real(node)
-    if real.clipped:
-        raise Obstacle("after-clip", "between a Relu or Clip and an average there must be a QuantizeLinear")
-    real, tensor = builder.image(real, node)
+    real, tensor = builder.image(summed(builder, node), node)
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
     kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
@@ -62,11 +80,6 @@ def _pool(tensor: Tensor, kind: str, kernel: Kernel, pad_value: int) -> Operator
     if kernel.size == tensor.shape[:2] and not any(kernel.pads):
         return Reduce(tensor, kind)
     return Pool(tensor, kind, kernel.size, kernel.strides, kernel.pads, pad_value, kernel.dilations)
-
-
-def _carry_scale(builder: Builder, source: str, result: str) -> None:
-    if source in builder.quantization:
-        builder.quantization[result] = builder.quantization[source]
 
 
 def _mean(real: Real, stream: str, shape: tuple[int, ...], count: int) -> Real:

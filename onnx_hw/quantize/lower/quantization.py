@@ -6,14 +6,28 @@ from fractions import Fraction
 
 import numpy as np
 
+from onnx_hw.exact.integers import Int
 from onnx_hw.network import Quantization
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.joining import quantize_joined
-from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor
+from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor, rounded
 from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.lower.two_tensors import quantize_product, quantize_sum
-from onnx_hw.quantize.values import Function, Integers, Joined, Product, QuantizedConstant, Real, Sum, fractions
+from onnx_hw.quantize.values import (
+    Clipped,
+    Function,
+    Integers,
+    Joined,
+    Maxima,
+    Operand,
+    Product,
+    QuantizedConstant,
+    Real,
+    Sum,
+    Surrounded,
+    fractions,
+)
 
 
 @lowers("DequantizeLinear")
@@ -93,21 +107,33 @@ def quantize(builder: Builder, node: Node) -> None:
     (step,) = fractions(scale)
     _check_scale(step)
     zero_point = 0 if zero is None else int(zero.reshape(-1)[0])
-    bounds = dtype.min, dtype.max
-    if not isinstance(value, Function):
+    integers = _integers(builder, node, value, step, zero_point, (dtype.min, dtype.max), dtype)
+    builder.values[node.outputs[0]] = integers
+    builder.quantization.setdefault(integers.tensor, Quantization((float(step),), (zero_point,)))
+
+
+def _integers(
+    builder: Builder, node: Node, value: Operand, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
+) -> Integers:
+    """What stands for a value in a scale; bounds of its own lie within ``bounds``."""
+    if isinstance(value, Clipped):
         bounds = clipped(value, step, zero_point, bounds)
     given = (step, zero_point, bounds, dtype)
     match value:
         case Real() | Function():
-            integers = quantize_tensor(builder, node, value, *given, name=node.label, output=node.outputs[0])
+            return quantize_tensor(builder, node, value, *given, name=node.label, output=node.outputs[0])
         case Sum():
-            integers = quantize_sum(builder, node, value, *given)
+            return quantize_sum(builder, node, value, *given)
         case Product():
-            integers = quantize_product(builder, node, value, *given)
+            return quantize_product(builder, node, value, *given)
         case Joined():
-            integers = quantize_joined(builder, node, value, *given)
-    builder.values[node.outputs[0]] = integers
-    builder.quantization.setdefault(integers.tensor, Quantization((float(step),), (zero_point,)))
+            return quantize_joined(builder, node, value, *given)
+        case Surrounded():
+            inside = _integers(builder, node, value.value, *given)
+            fill = rounded(value.fill, step, zero_point, bounds)
+            return builder.moved(inside, value.origin.reshape(-1), value.shape, node, fill=fill)
+        case Maxima():
+            return value.of_integers(builder, _integers(builder, node, value.value, *given))
 
 
 def _zero_point(builder: Builder, node: Node) -> np.ndarray | None:

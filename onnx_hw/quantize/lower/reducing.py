@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,10 +10,11 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.reduce import Reduce
-from onnx_hw.quantize.builder import Builder, Obstacle, T
+from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, T
+from onnx_hw.quantize.lower.one_tensor import summed
 from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.stream_layout import Layout
-from onnx_hw.quantize.values import Real
+from onnx_hw.quantize.values import Integers, Maxima, Operand, Real
 from onnx_hw.tensor import Tensor
 
 
@@ -51,14 +53,7 @@ def _axes(builder: Builder, node: Node) -> tuple[int, ...]:
 
 def _mean_or_sum(builder: Builder, node: Node, axes: tuple[int, ...], *, mean: bool) -> None:
     """The mean of ``slope·x + offset`` over n pixels is ``(slope / n)·Σx + offset``; the sum n·(mean)."""
-    real = builder.real(node)
-    if real.clipped:
-        raise Obstacle(
-            "after-clip",
-            "between a Relu or Clip and an average there must be a QuantizeLinear",
-            f"put QuantizeLinear and DequantizeLinear before `{node.label}`",
-        )
-    real, tensor = _pixels(builder, node, real, axes)
+    real, tensor = _pixels(builder, node, summed(builder, node), axes)
     stream = builder.add(node.label, Reduce(tensor, "sum"), [real.tensor], node, output=node.outputs[0])
     shape, n = builder.shape(node.outputs[0]), tensor.pixels
     slope = tuple(s * Fraction(1, n) for s in real.slope) if mean else real.slope
@@ -67,12 +62,33 @@ def _mean_or_sum(builder: Builder, node: Node, axes: tuple[int, ...], *, mean: b
 
 
 def _maximum(builder: Builder, node: Node, axes: tuple[int, ...]) -> None:
-    value, tensor = _pixels(builder, node, builder.rising(node), axes)
-    stream = builder.add(node.label, Reduce(tensor, "max"), [value.tensor], node, output=node.outputs[0])
-    if value.tensor in builder.quantization:
-        builder.quantization[stream] = builder.quantization[value.tensor]
     shape = builder.shape(node.outputs[0])
-    builder.values[node.outputs[0]] = replace(value, tensor=stream, shape=shape, where=np.arange(tensor.channels))
+
+    def maxima(builder: Builder, value: Hardware) -> Hardware:
+        value, tensor = _pixels(builder, node, value, axes)
+        stream = builder.add(node.label, Reduce(tensor, "max"), [value.tensor], node, output=node.outputs[0])
+        carry_scale(builder, value.tensor, stream)
+        return replace(value, tensor=stream, shape=shape, where=np.arange(tensor.channels))
+
+    postpone_maxima(builder, node, builder.operand(node), maxima)
+
+
+def postpone_maxima(
+    builder: Builder, node: Node, value: Integers | Operand, maxima: Callable[[Builder, Hardware], Hardware]
+) -> None:
+    """Take the maxima of the integers on a stream now, or where their order is another, once they are quantized."""
+    result = node.outputs[0]
+    if builder.rises(value):
+        builder.values[result] = maxima(builder, value)
+    else:
+        assert not isinstance(value, Integers)
+        builder.pending[result] = Maxima(value, builder.shape(result), maxima)
+
+
+def carry_scale(builder: Builder, source: str, result: str) -> None:
+    """What the integers of one tensor stand for, those of another do, too."""
+    if source in builder.quantization:
+        builder.quantization[result] = builder.quantization[source]
 
 
 def _pixels(builder: Builder, node: Node, value: T, axes: tuple[int, ...]) -> tuple[T, Tensor]:

@@ -14,6 +14,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.lower.one_tensor import unclipped
 from onnx_hw.quantize.stream_layout import Layout
 from onnx_hw.quantize.values import Integers, Product, Real, Sum
 
@@ -88,7 +89,7 @@ def quantize_product(
 
 
 def _operand(builder: Builder, node: Node, k: int) -> Real:
-    real = builder.real(node, k)
+    real = unclipped(builder, node, builder.real(node, k))
     if real.clipped or len(set(real.slope)) != 1 or len(set(real.offset)) != 1 or real.slope[0] == 0:
         raise _not_quantized(node, k, "is clipped" if real.clipped else "has a scale or an offset per channel")
     return replace(real, slope=real.slope[:1], offset=real.offset[:1])
@@ -101,6 +102,7 @@ def _not_quantized(node: Node, k: int, what: str) -> Obstacle:
         f"both operands of {node.op_type} must be quantized to at most {bits} bits with one scale;"
         f" `{node.inputs[k]}` {what}",
         f"put QuantizeLinear and DequantizeLinear between `{node.inputs[k]}` and `{node.label}`",
+        node.inputs[k],
     )
 
 
