@@ -36,10 +36,10 @@ from onnx_hw.ops.operator import Folding
 from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Running, Silent
-from onnx_hw.quantize.calibrate import synthetic_frames
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.insert_quantization import is_quantized
-from onnx_hw.quantize.quantize_float_model import quantize_float_model
+from onnx_hw.quantize.quantize_float_model import quantize_float_model, quantize_without_data
+from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.report import fill, report
 from onnx_hw.route import BITSTREAM, RouteResult, pack, route
 from onnx_hw.simulate import Proof
@@ -428,12 +428,13 @@ def simulate(design: Design, frames: Mapping[str, np.ndarray] | None = None) -> 
 def check_hardware(options: BuildOptions) -> UserError | None:
     """Everything that keeps a model from becoming hardware; None when it can be built.
 
-    A float model is tried with made-up scales: whether it can be built does not depend on them.
+    A float model is tried with assumed scales, and is not run: whether it can be built does not depend on its data.
     """
     try:
         model = load(options.model, options.reading)
+        require_capability(model)
         if not is_quantized(model):
-            model = quantize_float_model(model, synthetic_frames(model))
+            model = quantize_without_data(model)
         network = import_model(model)
         board = find_board(options.board)
         schedule_on(board, network, clock_mhz=options.clock_mhz, multipliers=options.multipliers, fps=options.fps)

@@ -11,9 +11,6 @@ from onnx_hw.errors import user_error
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
 
-SYNTHETIC_FRAMES = 8
-SEED = 1
-
 
 @dataclass(frozen=True)
 class Range:
@@ -55,13 +52,3 @@ def calibrate(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, Range
             observe(name, np.asarray(array))
         reference.run(model, given, observe=observe)
     return ranges
-
-
-def synthetic_frames(model: Model) -> dict[str, np.ndarray]:
-    """Frames of seeded random numbers in 0..1, for trying a model without data. Real data gives better scales."""
-    generator = np.random.Generator(np.random.PCG64(SEED))
-    frames = {}
-    for value in model.graph.inputs:
-        shape = tuple(d if isinstance(d, int) else 1 for d in value.shape or ())
-        frames[value.name] = generator.random((SYNTHETIC_FRAMES, *shape), dtype=np.float32)
-    return frames

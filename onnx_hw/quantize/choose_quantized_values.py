@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from onnx_hw.onnx.model import Model, Node
+from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.quantize.builder import INTEGER_TYPES
+from onnx_hw.quantize.in_float32 import OTHERS
 from onnx_hw.quantize.lower import EFFECTS, Effect
 from onnx_hw.quantize.lower.two_tensors import OF_TWO_TENSORS
 
@@ -38,6 +39,13 @@ def readers_of(nodes: Sequence[Node]) -> Mapping[str, Sequence[Node]]:
 def _is_stored_constant(node: Node, constants: Mapping[str, np.ndarray]) -> bool:
     """A DequantizeLinear of weights."""
     return node.op_type == "DequantizeLinear" and all(name in constants for name in node.inputs if name)
+
+
+def _float_inputs_cast(graph: Graph) -> set[str]:
+    """Graph inputs of another float type, as float32."""
+    inputs = {v.name for v in graph.inputs if v.element_type in OTHERS}
+    casts = [node for node in graph.nodes if node.op_type == "Cast" and not node.domain and node.inputs[0] in inputs]
+    return {node.outputs[0] for node in casts if graph.values[node.outputs[0]].element_type == "float"}
 
 
 def _effect(node: Node) -> Effect | None:
@@ -71,7 +79,8 @@ class _Choice:
         self.readers = readers_of(graph.nodes)
         self.before_products = self._before(graph.nodes, lambda node: _effect(node) is Effect.SUMS)
         entering = self._before(graph.nodes, lambda node: _effect(node) is Effect.SUMS or self._adds_tensors(node))
-        self.points = {v.name for v in graph.inputs if v.element_type == "float" and v.name in entering}
+        floats = {v.name for v in graph.inputs if v.element_type == "float"} | _float_inputs_cast(graph)
+        self.points = floats & entering
         small = {v.name for v in graph.inputs if v.element_type in INTEGER_TYPES and v.name in entering}
         self.integers = self.points | small
         self.from_host = {v.name for v in graph.inputs if v.name not in self.integers}
@@ -105,7 +114,9 @@ class _Choice:
                 self._add(result)
         elif self.from_host.issuperset(data):
             self.from_host.update(node.outputs)
-        elif len(data) > 1 and self.integers.issuperset(data) and self._joins(node):
+        elif len(data) > 1 and self._joins(node) and (self.integers | self.from_host).issuperset(data):
+            for name in self.from_host.intersection(data) - self.integers:
+                self._add(name)  # what the host has prepared enters here, too
             self._end_of_chain(result, frozenset((Effect.BOUNDS,)))
 
     def _root(self, node: Node, data: Sequence[str]) -> str | None:

@@ -23,6 +23,13 @@ VERSION = 13
 """Opset of the inserted nodes: the first with scales along an axis."""
 
 
+def axis_of_outputs(node: Node, weights: np.ndarray) -> int:
+    """The axis of a product's weights along which its outputs lie."""
+    if node.op_type == "Gemm" and node.attributes.get("transB", 0):
+        return 0
+    return PRODUCTS[node.op_type] % weights.ndim
+
+
 def is_quantized(model: Model) -> bool:
     """Whether the model brings integers of its own for its data; weights alone do not count."""
     constants = model.graph.constants
@@ -100,9 +107,7 @@ class _Rewriter:
     def weights(self, nodes: list[Node], node: Node, name: str) -> str:
         """int8 weights, symmetric, with a scale per output channel."""
         weights = self.constants[name]
-        axis = PRODUCTS[node.op_type] % weights.ndim
-        if node.op_type == "Gemm" and node.attributes.get("transB", 0):
-            axis = 0
+        axis = axis_of_outputs(node, weights)
         others = tuple(k for k in range(weights.ndim) if k != axis)
         largest = np.abs(weights).max(axis=others)
         scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)

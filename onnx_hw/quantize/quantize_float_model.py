@@ -9,8 +9,10 @@ import numpy as np
 from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Model
+from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import calibrate
 from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
+from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
 
 
@@ -23,6 +25,16 @@ def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray]) -> Mode
     Raises:
         UserError: a value is not finite during calibration.
     """
-    folded = fold(infer(model), keep=lambda node: node.op_type == "DequantizeLinear")
-    prepared = fold_factors_into_weights(folded)
+    prepared = _prepared(model)
     return insert_quantization(prepared, calibrate(prepared, frames))
+
+
+def quantize_without_data(model: Model) -> Model:
+    """The QDQ model with assumed ranges: one like that of real data in all but its scales. The model is not run."""
+    prepared = _prepared(model)
+    return insert_quantization(prepared, assumed_ranges(prepared))
+
+
+def _prepared(model: Model) -> Model:
+    folded = fold(infer(model), keep=lambda node: node.op_type == "DequantizeLinear")
+    return fold_factors_into_weights(in_float32(folded))
