@@ -12,14 +12,21 @@ from onnx_hw.errors import Problem, UserError
 from onnx_hw.onnx.dependencies import needed_nodes, reads, subgraphs
 from onnx_hw.onnx.infer_shapes import infer_graph, with_types
 from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.operators.budget import HELD_BYTES, Budget, TooMuch, bytes_of
 from onnx_hw.onnx.operators.dtypes import held, name_of_dtype
-from onnx_hw.onnx.operators.evaluate import compute, tagged_constants
+from onnx_hw.onnx.operators.evaluate import TOO_MUCH, compute, tagged_constants
 from onnx_hw.onnx.operators.registry import lookup
 from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.unroll_control_flow import unroll
 
 #: A result larger than this and larger than all its inputs together is left to be computed when the model runs.
 GROWTH_LIMIT = 1 << 20  # bytes
+
+#: What folding makes must not be larger than this in all.
+MADE_LIMIT = 1 << 28  # bytes
+
+#: Nor take longer: steps, of which a run of the model may take many times more.
+STEPS = 1 << 30
 
 #: Not run here, since they may run for ever: those with few turns have been unrolled before.
 LOOPS = frozenset(("Loop", "Scan"))
@@ -29,8 +36,8 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
     """The model with every node whose outputs can be known replaced by constants, and without what nothing needs.
 
     Known are the outputs of nodes that read only constants, and shapes of values of known shape. Not folded are random
-    operators, and results that are large and larger than what they are computed from. If and Loop nodes of which it is
-    known how they will run are unrolled first.
+    operators, results that are large and larger than what they are computed from, and what would cost too much. If and
+    Loop nodes of which it is known how they will run are unrolled first.
 
     Args:
         keep: nodes for which it is true stay as they are (such as the DequantizeLinear of weights).
@@ -46,13 +53,14 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
     known: dict[str, Any] = tagged_constants(graph)
     made: dict[str, Any] = {}
     nodes = []
+    budget = Budget(STEPS, HELD_BYTES - MADE_LIMIT)
     hidden: set[str] = set()  # what follows from nodes to keep: inference may know it, but it must be computed
     for node in graph.nodes:
         if keep(node) or not hidden.isdisjoint(reads(node)):
             hidden.update(name for name in node.outputs if name)
             nodes.append(node)
             continue
-        values = None if node.op_type in LOOPS else _folded(node, known, types)
+        values = None if node.op_type in LOOPS else _folded(node, known, types, budget)
         if values is None:
             nodes.append(node)
             continue
@@ -61,7 +69,7 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
     return replace(model, graph=_with_constants(with_types(graph, types), nodes, made))
 
 
-def _folded(node: Node, known: dict[str, Any], types: dict[str, TensorType]) -> dict[str, Any] | None:
+def _folded(node: Node, known: dict[str, Any], types: dict[str, TensorType], budget: Budget) -> dict[str, Any] | None:
     """The node's outputs by name, or None when it must stay."""
     names = [name for name in node.outputs if name]
     inferred = {name: types[name].value for name in names if name in types and types[name].value is not None}
@@ -76,7 +84,15 @@ def _folded(node: Node, known: dict[str, Any], types: dict[str, TensorType]) -> 
     if any(_bytes(types.get(name)) > max(size, GROWTH_LIMIT) for name in names):
         return None
 
-    results = compute(node, [known[name] if name else None for name in node.inputs], _no_subgraph)
+    try:
+        results = compute(node, [known[name] if name else None for name in node.inputs], _no_subgraph, budget)
+        budget.take(bytes_of(results))
+    except TooMuch:
+        return None
+    except UserError as error:
+        if any(problem.code == TOO_MUCH for problem in error.problems):
+            return None
+        raise
     if not all(isinstance(value, np.ndarray) for value in results):
         return None  # sequences are no constants
     return {name: value for name, value in zip(node.outputs, results, strict=True) if name}

@@ -178,7 +178,7 @@ def _plan(body: Graph, types: Types, carried: Sequence[str], trips: int | None, 
     if trips is not None:
         condition = _iteration_types(body, types, None, [None if of is None else _valueless(of) for of in start])[0]
         if condition is not None and condition.value is not None and bool(condition.value.reshape(())):
-            return trips if trips * len(body.nodes) <= NODE_LIMIT else None
+            return trips if trips * max(len(body.nodes), 1) <= NODE_LIMIT else None
     state = start
     most = min(TRIAL_LIMIT, NODE_LIMIT // max(len(body.nodes), 1))
     for k in range(most if trips is None else min(trips, most)):

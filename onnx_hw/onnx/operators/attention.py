@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_hw.onnx.operators.activation import Swish
+from onnx_hw.onnx.operators.budget import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code
 from onnx_hw.onnx.operators.matmul import product
 from onnx_hw.onnx.operators.registry import operator
@@ -44,6 +45,7 @@ def Attention(
     queries, keys = q.shape[2], k.shape[2]
     before = 0 if past_key is None else past_key.shape[2]
     offset = np.array(before) if nonpad_kv_seqlen is None else (nonpad_kv_seqlen - queries).reshape(-1, 1, 1, 1)
+    hold((q.shape[0], q.shape[1], queries, keys), q.dtype)
     bias = _bias(attn_mask, queries, keys, q.dtype)
     distance = np.arange(keys) - np.arange(queries)[:, None] - offset
     hidden = np.zeros(distance.shape, bool)
@@ -245,6 +247,7 @@ def LinearAttention(
     if ("gated" in update_rule and gates is None) or ("delta" in update_rule and rates is None):
         raise ValueError(f"update_rule {update_rule} must be given its decay and beta")
     y = np.empty((batch, q_num_heads, length, values.shape[-1]), np.float32)
+    spend(4 * length * state.size, calls=8 * length)
     for t in range(length):
         key, value = keys[:, :, t], values[:, :, t]
         if "gated" in update_rule and gates is not None:

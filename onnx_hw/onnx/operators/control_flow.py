@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.model import Graph
+from onnx_hw.onnx.operators.budget import CALL, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_name
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, TypeCall, normal_axis
@@ -71,13 +72,16 @@ def Loop(
     going = True if condition is None else bool(condition.reshape(()))
     values = list(carried)
     scans: list[list[Array]] = [[] for _ in range(len(body.outputs) - 1 - len(values))]
-    iteration = 0
+    iteration = room = 0
     while going and iteration < most:
+        spend(CALL)
         outputs = call.run_graph(body, [np.array(iteration, np.int64), np.array(True), *values])
         going = bool(outputs[0].reshape(()))
         values = outputs[1 : 1 + len(values)]
         for scan, output in zip(scans, outputs[1 + len(values) :], strict=True):
             scan.append(output)
+            room += output.nbytes
+        hold((room,), np.int8)
         iteration += 1
     if trips is None and going and iteration == most:
         raise ValueError(f"a loop without trip count must end within {LOOP_LIMIT} iterations")
@@ -140,11 +144,15 @@ def Scan(
         raise ValueError(f"scanned inputs must have one length, not {sorted(lengths)}")
     count = len(body.outputs) - len(states)
     scans: list[list[Array]] = [[] for _ in range(count)]
-    for k in range(lengths.pop()):
+    (length,), room = lengths, 0
+    for k in range(length):
+        spend(CALL)
         outputs = call.run_graph(body, [*states, *(x[k] for x in slices)])
         states = outputs[: len(states)]
         for scan, output in zip(scans, outputs[len(states) :], strict=True):
             scan.append(output)
+            room += output.nbytes
+        hold((room,), np.int8)
     results = []
     for k, scan in enumerate(scans):
         y = _stacked(scan, body, len(states) + k)

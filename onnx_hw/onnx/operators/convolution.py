@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.onnx.operators.budget import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, same_dtype
@@ -85,9 +86,11 @@ def convolve(x: Array, w: Array, window: Window, group: int = 1) -> Array:
     """The sums of a convolution without bias, zero padded, in the dtype of ``x`` (float32 or float64)."""
     batch, channels = x.shape[:2]
     outputs, inner = w.shape[:2]
+    hold((batch, outputs, *window.output), x.dtype)
     y = np.empty((batch, outputs, *window.output), x.dtype)
     if y.size == 0:
         return y
+    spend(0, products=y.size * (w.size // outputs))
     x = window.padded(x, 0)
     if inner == 1 and channels > 1:
         return _depthwise(x, w, window, y)
@@ -102,6 +105,7 @@ def convolve(x: Array, w: Array, window: Window, group: int = 1) -> Array:
     views = np.moveaxis(window.views(x), range(-rank, 0), range(2, 2 + rank))
     rows = window.output[0]
     per_row = max(1, views[0].size // rows)
+    hold((per_row,), x.dtype)
     step = max(1, _BLOCK // per_row)
     for frame in range(batch):
         for start in range(0, rows, step):
@@ -117,6 +121,7 @@ def _depthwise(x: Array, w: Array, window: Window, y: Array) -> Array:
     ones = (1,) * len(window.kernel)
     sums = y.reshape(batch, channels, -1, *window.output)
     term = np.empty_like(sums)
+    spend(w[0].size * y.size, calls=w[0].size)
     for number, (tap, seen) in enumerate(window.taps(x)):
         index: Any = (slice(None), 0, *tap)
         weight = w[index].reshape(channels, -1, *ones)

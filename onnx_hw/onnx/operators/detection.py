@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from onnx_hw.onnx.operators.budget import spend
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.registry import operator
 
@@ -28,6 +29,8 @@ def NonMaxSuppression(
     else:
         a, b = boxes[..., :2], boxes[..., 2:]
         corners = np.concatenate([np.minimum(a, b), np.maximum(a, b)], axis=-1)
+    count = min(most, scores.shape[-1])
+    spend(8 * count * scores.size, calls=8 * count * (scores.size // max(scores.shape[-1], 1)))
     picked = [
         (sample, number, box)
         for sample, of_classes in enumerate(scores)

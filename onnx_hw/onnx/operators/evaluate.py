@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.errors import user_error
+from onnx_hw.errors import UserError, user_error
 from onnx_hw.onnx.dependencies import needed_nodes, reads
 from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.operators.budget import CALL, Budget, TooMuch, bytes_of, hold, limited
 from onnx_hw.onnx.operators.dtypes import Array, tagged
-from onnx_hw.onnx.operators.registry import Call, operator_of, place
+from onnx_hw.onnx.operators.registry import Call, Operator, operator_of, place
+from onnx_hw.onnx.operators.tensor_type import TensorType
+
+TOO_MUCH = "too-much-to-compute"
+"""Code of the problem that a node would need too much room or time."""
 
 Observer = Callable[[str, Any], None]
 GraphRunner = Callable[[Graph, Sequence[Any]], list[Any]]
@@ -32,6 +37,7 @@ def evaluate(
     *,
     outer: Mapping[str, Any] | None = None,
     observe: Observer | None = None,
+    budget: Budget | None = None,
 ) -> dict[str, Any]:
     """The wanted values of a graph; what they do not depend on is not computed.
 
@@ -41,12 +47,14 @@ def evaluate(
         feeds: a value for each graph input.
         outer: the values of the scopes around a subgraph.
         observe: is shown every fed or computed value.
+        budget: of the graph around a subgraph.
 
     Raises:
-        UserError: an operator is not known, or cannot compute what it is given.
+        UserError: an operator is not known, cannot compute what it is given, or would need too much room or time.
         KeyError: a wanted value is none of the graph's.
     """
     nodes = needed_nodes(graph, wanted)
+    budget = budget or Budget()
     values: dict[str, Any] = {**(outer or {}), **tagged_constants(graph), **feeds}
     if observe is not None:
         for name, value in feeds.items():
@@ -54,27 +62,35 @@ def evaluate(
     read_by = [reads(node) for node in nodes]
     last = {name: number for number, names in enumerate(read_by) for name in names}
     last |= dict.fromkeys(wanted, len(nodes))
+    held: dict[str, int] = {}
 
     def run_graph(subgraph: Graph, inputs: Sequence[Any]) -> list[Any]:
         names = [value.name for value in subgraph.inputs]
         if len(inputs) != len(names):
             raise ValueError(f"the subgraph must have {len(inputs)} inputs, not {len(names)}")
         results = [value.name for value in subgraph.outputs]
-        inner = evaluate(subgraph, dict(zip(names, inputs, strict=True)), results, outer=values)
+        inner = evaluate(subgraph, dict(zip(names, inputs, strict=True)), results, outer=values, budget=budget)
         return [inner[name] for name in results]
 
     for number, node in enumerate(nodes):
-        results = compute(node, [values[name] if name else None for name in node.inputs], run_graph)
+        results = compute(node, [values[name] if name else None for name in node.inputs], run_graph, budget)
         for name, value in zip(node.outputs, results, strict=True):
             if name:
                 if observe is not None:
                     observe(name, value)
                 if name in last:
                     values[name] = value
+                    held[name] = bytes_of(value)
         del results
         for name in read_by[number]:
             if last[name] == number:
                 values.pop(name, None)
+                budget.take(-held.pop(name, 0))
+        try:
+            budget.take(sum(held[name] for name in node.outputs if name in held))
+        except TooMuch as reason:
+            raise too_much(node, reason) from reason
+    budget.take(-sum(held.values()))
     return {name: values[name] for name in wanted}
 
 
@@ -82,23 +98,30 @@ def _no_subgraphs(*_: Any) -> list[Any]:
     raise ValueError("it has a subgraph, which cannot be run here")
 
 
-def compute(node: Node, inputs: Sequence[Any], run_graph: GraphRunner = _no_subgraphs) -> list[Any]:
+def compute(
+    node: Node, inputs: Sequence[Any], run_graph: GraphRunner = _no_subgraphs, budget: Budget | None = None
+) -> list[Any]:
     """The outputs of one node, as many as it names.
 
     Args:
         inputs: one value per input of the node; None for an omitted one.
         run_graph: computes a subgraph of the node; without it the node must have none.
+        budget: what it may cost; a whole one by default.
 
     Raises:
-        UserError: the operator is not known, an attribute does not fit, or the values do not.
+        UserError: the operator is not known, an attribute does not fit, or the values do not, or it would cost more.
     """
     operator = operator_of(node)
     arguments = operator.bind(node)
-    if operator.takes_call:
-        arguments["call"] = Call(node, run_graph)
+    budget = budget or Budget()
     try:
-        with np.errstate(all="ignore"):  # infinities and NaN are values like others
+        with np.errstate(all="ignore"), limited(budget):  # infinities and NaN are values like others
+            _check_cost(operator, inputs, arguments, budget)
+            if operator.takes_call:
+                arguments["call"] = Call(node, run_graph)
             result = operator.function(*inputs, **arguments)
+    except TooMuch as reason:
+        raise too_much(node, reason) from reason
     except (ValueError, IndexError, TypeError, ArithmeticError, MemoryError) as reason:
         given = ", ".join(_shown(value) for value in inputs)
         raise user_error(
@@ -116,6 +139,38 @@ def compute(node: Node, inputs: Sequence[Any], run_graph: GraphRunner = _no_subg
             stage="capability",
         )
     return [np.asarray(value) if isinstance(value, np.generic) else value for value in outputs[: len(node.outputs)]]
+
+
+def _check_cost(operator: Operator, inputs: Sequence[Any], arguments: dict[str, Any], budget: Budget) -> None:
+    """That the results, whose types are known beforehand, are not too large; the elements are paid for.
+
+    Raises:
+        TooMuch: they are.
+    """
+    arrays = [x for x in inputs if isinstance(x, np.ndarray)]
+    results: Sequence[Any] = ()
+    if operator.types is not None and not operator.rule_takes_call:
+        types = [TensorType(x.dtype, x.shape, x) if isinstance(x, np.ndarray) else None for x in inputs]
+        try:
+            found = operator.types(*types, **arguments)
+            results = found if isinstance(found, tuple) else (found,)
+        except (ValueError, IndexError, TypeError, ArithmeticError, AttributeError):
+            pass  # the function says it better
+    for result in results:
+        if result is not None:
+            hold(result.shape, result.dtype)
+    budget.spend(CALL + sum(x.size for x in arrays) + sum(result.size for result in results if result is not None))
+
+
+def too_much(node: Node, reason: TooMuch) -> UserError:
+    """The error for a node that would cost too much."""
+    return user_error(
+        TOO_MUCH,
+        f"{node.op_type} `{node.label}` asks for too much: {reason}",
+        where=place(node),
+        hint="smaller shapes (--dim NAME=NUMBER), fewer iterations",
+        stage="capability",
+    )
 
 
 def _shown(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.onnx.operators.budget import hold
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis, same_dtype
@@ -214,6 +215,7 @@ def OneHot(indices: Array, depth: Array, values: Array, *, axis: int = -1) -> Ar
     count = int(depth.reshape(()))
     wanted = np.expand_dims(indices.astype(np.int64), along)
     wanted = np.where(wanted < 0, wanted + count, wanted)
+    hold((count,), np.int64)
     places = np.arange(count).reshape(-1, *(1,) * (indices.ndim - along))
     return np.where(places == wanted, values[1], values[0])
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+from typing import Any
+
 import numpy as np
 
+from onnx_hw.onnx.operators.budget import VALUE_BYTES, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, same_dtype
@@ -100,6 +104,7 @@ def product(a: Array, b: Array) -> Array:
     """
     if is_integer(a.dtype):
         return integer_product(a, b).astype(a.dtype)
+    _pay(a, b)
     if a.dtype.itemsize < 4:
         return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
     return np.matmul(a, b)
@@ -107,10 +112,17 @@ def product(a: Array, b: Array) -> Array:
 
 def integer_product(a: Array, b: Array) -> Array:
     """The exact matrix product of integers as float64 or, where float64 cannot hold it, as int64 (modulo 2^64)."""
+    _pay(a, b)
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     if _largest(wide_a) * _largest(wide_b) * a.shape[-1] < 2**53:
         return np.matmul(wide_a, wide_b)
     return np.matmul(a.astype(np.int64), b.astype(np.int64))
+
+
+def _pay(a: Array, b: Array) -> None:
+    shape = matmul_shape(a.shape, b.shape)
+    hold(shape, a.dtype)
+    spend(0, products=prod(shape) * a.shape[-1])
 
 
 def _largest(x: Array) -> float:
@@ -125,6 +137,7 @@ def det_type(x: TensorType) -> TensorType:
 
 @operator(since=(11, 22), types=det_type)
 def Det(x: Array) -> Array:
+    spend(0, products=x.size * x.shape[-1])
     return np.asarray(np.linalg.det(widened(x))).astype(x.dtype)
 
 
@@ -158,4 +171,13 @@ def einsum_type(*inputs: TensorType, equation: str) -> TensorType:
 def Einsum(*inputs: Array, equation: str) -> Array:
     """Einstein's summation, contracted pairwise through matrix products."""
     wide = [x if is_integer(x.dtype) else widened(x) for x in inputs]
-    return np.asarray(np.einsum(equation.replace(" ", ""), *wide, optimize=True)).astype(inputs[0].dtype)
+    path, steps = _contraction(equation.replace(" ", ""), wide)
+    spend(0, products=steps)
+    return np.asarray(np.einsum(equation.replace(" ", ""), *wide, optimize=path)).astype(inputs[0].dtype)
+
+
+def _contraction(equation: str, inputs: list[Array]) -> tuple[Any, int]:
+    """An order of products without large results in between, and at most how many multiplications it takes."""
+    path, told = np.einsum_path(equation, *inputs, optimize=("greedy", VALUE_BYTES // 8))
+    (line,) = (line for line in told.splitlines() if "Optimized FLOP count" in line)
+    return path, int(float(line.split(":")[1]))

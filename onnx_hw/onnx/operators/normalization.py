@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from onnx_hw.onnx.operators.budget import spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widened
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis
@@ -237,6 +238,7 @@ def LRN(x: Array, *, alpha: float = 9.999999747378752e-05, beta: float = 0.75, b
     before, after = (size - 1) // 2, size // 2
     channels = x.shape[1]
     sums = np.zeros_like(square)
+    spend(size * x.size, calls=size)
     for step in range(-before, after + 1):
         low, high = max(0, -step), min(channels, channels - step)
         if low < high:

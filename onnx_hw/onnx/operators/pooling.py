@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.onnx.operators.budget import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, widened
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType
@@ -263,6 +264,7 @@ def along_axes(combine: np.ufunc, padded: Array, window: Window) -> Array:
     for axis, kernel in enumerate(window.kernel, start=2):
         stride, dilation, count = window.strides[axis - 2], window.dilations[axis - 2], window.output[axis - 2]
         before = (slice(None),) * axis
+        spend(kernel * (y.size // max(y.shape[axis], 1)) * count, calls=kernel)
         seen = [
             y[(*before, slice(k * dilation, k * dilation + (count - 1) * stride + 1, stride))] for k in range(kernel)
         ]
@@ -281,6 +283,7 @@ def _indices_of_maxima(x: Array, window: Window, storage_order: int) -> Array:
     rank = len(window.kernel)
     wide = x.astype(np.float64) if is_integer(x.dtype) else x  # so that padding is below every integer
     views = window.views(window.padded(wide, -np.inf))
+    hold(views.shape, views.dtype)
     best = views.reshape(*views.shape[:-rank], -1).argmax(axis=-1)
     taps = np.unravel_index(best, window.kernel)
     spatial = x.shape[2:]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnx_hw.onnx.operators.budget import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
 from onnx_hw.onnx.operators.registry import Floats, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axes
@@ -247,11 +248,13 @@ def interpolated(
         if lengths[axis] == x.shape[axis] and factors[axis] == 1 and not cropping:
             continue
         part = (float(roi[number]), float(roi[number + len(which)])) if cropping and roi is not None else (0.0, 1.0)
+        hold((*(lengths[:axis]), *(max(n, m) for n, m in zip(lengths[axis:], x.shape[axis:], strict=True))), x.dtype)
         places = source_positions(x.shape[axis], lengths[axis], factors[axis], how.coordinates, part)
         if how.mode == "nearest":
             y = np.take(y, nearest(places, x.shape[axis], how.nearest_mode), axis=axis)
         else:
             weights = interpolation_weights(places, x.shape[axis], factors[axis], how).astype(y.dtype)
+            spend(0, products=y.size * lengths[axis])
             y = np.moveaxis(np.matmul(np.moveaxis(y, axis, -1), weights.T), -1, axis)
         if cropping:
             beyond = (places < 0) | (places > x.shape[axis] - 1)
@@ -307,6 +310,7 @@ def interpolation_weights(places: Array, length: int, factor: float, how: Interp
     narrow = min(factor, 1.0) if how.antialias else 1.0
     reach = 1 if how.mode == "linear" else 2
     start = math.floor(-reach / narrow) + 1
+    hold((len(places), max(length, 2 - 2 * start)))
     base = np.ceil(places).astype(np.int64) - 1
     taps = base[:, None] + np.arange(start, 2 - start)
     distance = np.abs(taps - places[:, None]) * narrow

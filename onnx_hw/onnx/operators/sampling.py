@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 
+from onnx_hw.onnx.operators.budget import hold, spend
 from onnx_hw.onnx.operators.convolution import conv_type, conv_window
 from onnx_hw.onnx.operators.dtypes import Array, widened
 from onnx_hw.onnx.operators.pooling import lowest
@@ -92,6 +93,8 @@ def sampled(x: Array, positions: Array, mode: str, border: Border) -> Array:
     inside = np.maximum(inside, 0)
     flat = x.reshape(batch, channels, -1)
     shape = positions.shape[1:-1]
+    hold((len(taps), *positions.shape))
+    spend(8 * len(taps) ** rank * (positions.size + channels * positions[..., 0].size), calls=8 * len(taps) ** rank)
     y = np.zeros((batch, channels, int(np.prod(shape))), x.dtype)
     for corner in product(range(len(taps)), repeat=rank):
         index = np.zeros(positions.shape[:-1], np.int64)
@@ -158,8 +161,10 @@ def RoiAlign(
         extent = extent if half_pixel else np.maximum(extent, 1)
         points = []
         for axis in range(2):
+            hold((bins[axis],))
             count = sampling_ratio or max(int(np.ceil(extent[axis] / bins[axis])), 1)
             within = (np.arange(count) + 0.5) / count
+            hold((bins[axis], count))
             points.append(start[axis] + extent[axis] / bins[axis] * (np.arange(bins[axis])[:, None] + within))
         results.append(_binned(wide[int(sample)], points[0], points[1], mode)[None])
     return np.concatenate(results).astype(x.dtype, copy=False)
@@ -199,6 +204,8 @@ def _binned(image: Array, rows: Array, columns: Array, mode: str) -> Array:
     """
     height, width = image.shape[1:]
     weights, taps = [], []
+    hold((len(image), rows.size, columns.size))
+    spend(8 * len(image) * rows.size * columns.size, calls=16)
     for positions, length in ((rows, height), (columns, width)):
         outside = (positions < -1) | (positions > length)
         held = np.clip(positions, 0, length - 1)
@@ -223,6 +230,7 @@ def max_roi_type(x: TensorType, rois: TensorType, *, pooled_shape: Ints, **_: fl
 @operator(since=(1, 22), types=max_roi_type)
 def MaxRoiPool(x: Array, rois: Array, *, pooled_shape: Ints, spatial_scale: float = 1.0) -> Array:
     """The maximum of each bin of regions (sample, x1, y1, x2, y2), rounded to whole pixels; of an empty bin zero."""
+    spend(len(rois) * x[:1].size, calls=len(rois) * pooled_shape[0] * pooled_shape[1])
     y = np.zeros((len(rois), x.shape[1], *pooled_shape), x.dtype)
     for number, roi in enumerate(rois):
         image = x[int(roi[0])]
@@ -285,6 +293,7 @@ def DeformConv(
     def border(tap: Array, axis: int) -> Array:
         return np.where((tap < 0) | (tap >= x.shape[2 + axis]), -1, tap)
 
+    hold((batch, channels, taps, *window.output))
     columns = []
     for number, tap in enumerate(np.ndindex(*window.kernel)):
         moved = np.moveaxis(moves[:, :, number], 2, -1).reshape(batch * offset_group, *window.output, rank)

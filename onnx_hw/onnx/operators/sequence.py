@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.model import Graph, Value
+from onnx_hw.onnx.operators.budget import CALL, bytes_of, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code
 from onnx_hw.onnx.operators.registry import Call, operator
 from onnx_hw.onnx.operators.tensor_type import like_first, normal_axis
@@ -54,16 +55,21 @@ def SequenceLength(sequence: Sequence) -> Array:
 def SequenceMap(sequence: Sequence, *others: Any, body: Graph, call: Call) -> tuple[Sequence, ...]:
     """The body for each element, together with the elements of other sequences and with tensors."""
     results: list[Sequence] = [[] for _ in body.outputs]
+    room = 0
     for k, element in enumerate(sequence):
+        spend(CALL)
         inputs = [element, *(other[k] if isinstance(other, list) else other for other in others)]
         for result, value in zip(results, call.run_graph(body, inputs), strict=True):
             result.append(value)
+            room += bytes_of(value)
+        hold((room,), np.int8)
     return tuple(results)
 
 
 @operator(since=11, dynamic=True)
 def ConcatFromSequence(sequence: Sequence, *, axis: int, new_axis: int = 0) -> Array:
     """The elements side by side along an axis, or stacked on a new one."""
+    hold((bytes_of(sequence),), np.int8)
     return np.stack(sequence, axis) if new_axis else np.concatenate(sequence, axis)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from onnx_hw.onnx.operators.budget import hold
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widened
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axis
@@ -102,6 +103,7 @@ def STFT(
     else:
         length = signal.shape[1] if window is None else len(window)
     frames = (signal.shape[1] - length) // step + 1
+    hold((signal.shape[0], frames, length, 2))
     index = np.arange(frames)[:, None] * step + np.arange(length)
     pieces = signal[:, index]
     if window is not None:
@@ -127,6 +129,8 @@ def MelWeightMatrix(
 ) -> Array:
     """(bins of the spectrum, mel bins): triangles of height 1, their corners equally far apart on the mel scale."""
     count, length, rate = (int(x.reshape(())) for x in (num_mel_bins, dft_length, sample_rate))
+    hold((length, 2))
+    hold((count + 2, 2))
     low, high = (2595 * np.log10(1 + float(x.reshape(())) / 700) for x in (lower_edge_hertz, upper_edge_hertz))
     mels = low + np.arange(count + 2) * (high - low) / (count + 2)
     corners = ((length + 1) * 700 * (10 ** (mels / 2595) - 1) // rate).astype(np.int64)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.onnx.operators.budget import hold
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.registry import Floats, Ints, Strings, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, bool_like_first, broadcast
@@ -16,6 +17,8 @@ from onnx_hw.onnx.operators.tensor_type import TensorType, bool_like_first, broa
 
 @operator(since=20, types=broadcast)
 def StringConcat(x: Array, y: Array) -> Array:
+    long = sum(max(map(len, array.reshape(-1)), default=0) for array in (x, y))
+    hold((long, *np.broadcast_shapes(x.shape, y.shape)), np.int32)
     return np.asarray(np.add(x, y), dtype=object)
 
 
@@ -25,6 +28,7 @@ def StringSplit(x: Array, *, delimiter: str | None = None, maxsplit: int | None 
     most = -1 if maxsplit is None else maxsplit
     pieces = [text.split(delimiter or None, most) for text in x.reshape(-1)]
     longest = max(map(len, pieces), default=0)
+    hold((longest, *x.shape), object)
     y = np.array([piece + [""] * (longest - len(piece)) for piece in pieces], object).reshape(*x.shape, longest)
     return y, np.array([len(piece) for piece in pieces], np.int64).reshape(x.shape)
 

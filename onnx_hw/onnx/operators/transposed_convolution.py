@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from onnx_hw.onnx.operators.budget import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, widened
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, same_dtype
@@ -54,6 +56,8 @@ def ConvTranspose(
     outputs = w.shape[1] * group
     pixels = widened(x).reshape(batch, group, channels // group, -1)
     weights = widened(w).reshape(group, channels // group, -1).swapaxes(1, 2)
+    hold((batch, outputs, *window.kernel, *window.output), pixels.dtype)
+    spend(0, products=pixels.size * weights.shape[1])
     columns = np.matmul(weights, pixels).reshape(batch, outputs, *window.kernel, *window.output)
     y = fold(columns, window, _image(window))
     if b is not None:
@@ -135,7 +139,10 @@ def fold(columns: Array, window: Window, image: Sequence[int]) -> Array:
         )
     ]
     before = [max(-begin, 0) for begin in window.begin]
-    whole = np.zeros((batch, channels, *(n + more for n, more in zip(reach, before, strict=True))), columns.dtype)
+    shape = (batch, channels, *(n + more for n, more in zip(reach, before, strict=True)))
+    hold(shape, columns.dtype)
+    spend(columns.size, calls=prod(window.kernel))
+    whole = np.zeros(shape, columns.dtype)
     everything = (slice(None), slice(None))
     for tap in product(*map(range, window.kernel)):
         place = tuple(
@@ -193,6 +200,7 @@ def MaxUnpool(
 ) -> Array:
     """The maxima where MaxPool found them, zeros elsewhere."""
     smallest = unpooled_shape(x.shape, None, kernel_shape=kernel_shape, pads=pads, strides=strides)
+    hold(smallest, x.dtype)
     y = np.zeros(int(np.prod(smallest)), x.dtype)
     y[indices.reshape(-1)] = x.reshape(-1)
     y = y.reshape(smallest)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.onnx.operators.budget import hold
 from onnx_hw.onnx.operators.dtypes import Array
 
 
@@ -44,6 +45,7 @@ class Window:
         if not any(self.begin) and all(far <= length for far, length in zip(reach, spatial, strict=True)):
             return x
         shape = [max(far, begin + length) for far, begin, length in zip(reach, self.begin, spatial, strict=True)]
+        hold((*x.shape[:2], *shape), x.dtype)
         result = np.full((*x.shape[:2], *shape), value, x.dtype)
         inner = tuple(slice(begin, begin + length) for begin, length in zip(self.begin, spatial, strict=True))
         result[(slice(None), slice(None), *inner)] = x
@@ -72,6 +74,7 @@ class Window:
         """How many elements of the tensor, or of tensor and stated padding, each window sees: ``(*output,)`` int64."""
         result = np.ones((), np.int64)
         for axis, length in enumerate(spatial):
+            hold((self.output[axis], self.kernel[axis]))
             first = np.arange(self.output[axis])[:, None] * self.strides[axis] - self.begin[axis]
             seen = first + np.arange(self.kernel[axis]) * self.dilations[axis]
             low, high = (-self.begin[axis], length + self.end[axis]) if include_pads else (0, length)

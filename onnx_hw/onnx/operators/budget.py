@@ -1,0 +1,102 @@
+"""How much computing a model may cost: a file of a few bytes may ask for any amount of memory and time.
+
+Before a node is computed, its results' size is known from its type rule; operators that need more room or time than
+their inputs and results say so themselves, with ``hold`` and ``spend``. What is refused is refused before it is tried.
+The limits are those of a computer that shall still be of use meanwhile; no network for a chip comes near them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+VALUE_BYTES = 1 << 27
+"""One tensor, or what an operator holds meanwhile."""
+
+HELD_BYTES = 1 << 29
+"""All tensors that are computed and still needed."""
+
+STEPS = 1 << 32
+"""Elements read, written or computed, in one run of a graph with all its subgraphs: some seconds."""
+
+PRODUCTS_IN_A_STEP = 16
+"""Of a matrix product: BLAS is so much faster than numpy is with single elements."""
+
+CALL = 1 << 15
+"""Steps that any operator takes, however small its tensors."""
+
+
+class TooMuch(ValueError):
+    """Room or time that a node must not take; the text says what must be and what would have been."""
+
+
+@dataclass
+class Budget:
+    """What is left.
+
+    Attributes:
+        steps: to be spent.
+        held: bytes of the tensors that are needed now.
+    """
+
+    steps: int = STEPS
+    held: int = 0
+
+    def spend(self, steps: int) -> None:
+        if steps > self.steps:
+            raise TooMuch(f"a run must take at most {STEPS:,} steps (elements, or {PRODUCTS_IN_A_STEP} products)")
+        self.steps -= steps
+
+    def take(self, size: int) -> None:
+        """Keep so many bytes more; negative to let them go."""
+        self.held += size
+        if self.held > HELD_BYTES:
+            raise TooMuch(f"the tensors that are needed at one time must have at most {HELD_BYTES >> 20} MiB together")
+
+
+_CURRENT: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+@contextmanager
+def limited(budget: Budget) -> Iterator[None]:
+    """Within, ``spend`` takes from this budget."""
+    token = _CURRENT.set(budget)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def spend(steps: int, *, calls: int = 0, products: int = 0) -> None:
+    """Time that an operator is about to take: for elements, calls of numpy, and products in a matrix product.
+
+    Raises:
+        TooMuch: it is more than is left.
+    """
+    budget = _CURRENT.get() or Budget()
+    budget.spend(steps + calls * (CALL >> 3) + products // PRODUCTS_IN_A_STEP)
+
+
+def hold(shape: tuple[int, ...] | list[int], dtype: Any = np.float64) -> None:
+    """Room that an operator is about to take.
+
+    Raises:
+        TooMuch: one array of this shape is too large.
+    """
+    size = prod(int(length) for length in shape) * np.dtype(dtype).itemsize
+    if size > VALUE_BYTES:
+        told = "×".join(f"{int(length):,}" for length in shape)
+        raise TooMuch(f"no array may be larger than {VALUE_BYTES >> 20} MiB; one of {told} numbers is needed")
+
+
+def bytes_of(value: Any) -> int:
+    """Of an array, or a sequence of them."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    return sum(map(bytes_of, value)) if isinstance(value, list) else 0
