@@ -8,7 +8,7 @@ import onnx_hw_boards
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.network import Network
-from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.passes.choose_folding import RESOURCES, amount
 from onnx_hw.passes.say_what_fits import Place
 from onnx_hw.passes.schedule_network import budget_of, schedule_network, whole

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnx_hw.network import Network, Node
-from onnx_hw.ops.operator import Folding, Resources
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.outbox import outbox_resources
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor

@@ -32,7 +32,7 @@ from onnx_hw.onnx.capability import require_capability
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import read
-from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Running, Silent

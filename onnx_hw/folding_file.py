@@ -1,14 +1,15 @@
 """The folding as a text that people edit: TOML, one line per node; and per FIFO whose depth is not to be computed.
 
 [folding]
-"conv1" = { in = 9, out = 4 }
-"requantize1" = { in = 1, out = 1, steps = 7 }
+"conv1" = { in_lanes = 9, out_lanes = 4 }
+"requantize1" = { lanes = 1, steps = 7 }
 
 [fifo]
 "y" = 17
 
-``steps`` are the cycles per beat of a core that may take its time; 1 where nothing is said. A depth belongs to the
-stream of a tensor, in tokens; the lanes above decide what a token is, and which streams there are.
+The names are the fields of the operator's folding type. ``steps`` are the cycles per beat of a core that may take its
+time; 1 where nothing is said. A depth belongs to the stream of a tensor, in tokens; the lanes above decide what a token
+is, and which streams there are.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from onnx_hw.design import Design
 from onnx_hw.errors import Problem, UserError, user_error
 from onnx_hw.network import Network
-from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.spelling import did_you_mean
 
 
@@ -31,7 +32,8 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
     FIFO depths stand there as comments: whoever changes a folding wants new ones.
     """
     lines = [
-        "# Integers per beat on the inputs and outputs of each core, and steps per beat. Read it back with --folding.",
+        "# Integers per beat of each core's streams (in and out, where they differ), steps per beat. Read it back with",
+        "# --folding.",
         "[folding]",
     ]
     for node in design.network.nodes:
@@ -39,8 +41,8 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
             fold = chosen[node.name]
             cycles = node.operator.cycles(fold)
             told = f"{node.operator!r}, {cycles} cycles"
-            steps = f", steps = {fold.steps}" if fold.steps > 1 else ""
-            lines.append(f"{_quoted(node.name)} = {{ in = {fold.in_lanes}, out = {fold.out_lanes}{steps} }}  # {told}")
+            said = ", ".join(f"{name} = {number}" for name, number in fold.said().items())
+            lines.append(f"{_quoted(node.name)} = {{ {said} }}  # {told}")
     lines += [
         "",
         "# Tokens each FIFO holds. They are computed; take away a # to keep one. With fewer than `live` the circuit",
@@ -83,13 +85,13 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
         if entry is None:
             problems.append(_problem("folding-missing", f"the core `{node.name}` must have a folding", where))
             continue
-        given = {"steps": 1, **entry} if isinstance(entry, dict) else {}
+        kind = node.operator.folding_type
+        given = entry if isinstance(entry, dict) else {}
         whole = all(isinstance(value, int) and not isinstance(value, bool) for value in given.values())
-        if set(given) != {"in", "out", "steps"} or not whole:
-            must_be = "{ in = N, out = M } or { in = N, out = M, steps = S }"
-            problems.append(_problem("folding-entry", f"a folding must be {must_be}, not {entry!r}", where))
+        if not set(kind.required()) <= set(given) <= set(kind.names()) or not whole:
+            problems.append(_problem("folding-entry", f"this folding must be {_form(kind)}, not {entry!r}", where))
             continue
-        folding = Folding(given["in"], given["out"], given["steps"])
+        folding = kind(**given)
         told = node.operator.illegal(folding)
         if told:
             problems.append(_problem("folding-lanes", f"{told}, not {folding!r}", where))
@@ -110,6 +112,13 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
     if problems:
         raise UserError(*problems)
     return foldings, depths
+
+
+def _form(kind: type[Folding]) -> str:
+    """``{ lanes = N }, with steps = N if wished``."""
+    wished = [f"{name} = N" for name in kind.names() if name not in kind.required()]
+    needed = ", ".join(f"{name} = N" for name in kind.required())
+    return f"{{ {needed} }}" + (f", with {', '.join(wished)} if wished" if wished else "")
 
 
 def _quoted(name: str) -> str:

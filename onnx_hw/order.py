@@ -73,6 +73,11 @@ class Order:
                 f"{width}, not {self.tile} pixels"
             )
 
+    def alike(self, other: Order) -> bool:
+        """Whether a tensor sent in one of them is taken rightly in the other."""
+        mine, its = ((o.tensor.shape, o.lanes, o.pixels, o.tile) for o in (self, other))
+        return mine == its
+
     # ---- how much ---------------------------------------------------------------------------------------------------
 
     @property

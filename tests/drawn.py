@@ -15,18 +15,19 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
 from onnx_hw.exact.tables import Table, Thresholds, table, thresholds
 from onnx_hw.ops.add import Add
-from onnx_hw.ops.argmax import ArgMax
+from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import CHANNELS, Concat
 from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.folding import EvenFolding, Folding, UnevenFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
-from onnx_hw.ops.operator import Folding, Operator
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
-from onnx_hw.ops.requantize import Requantize
+from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.window import Window
 from onnx_hw.prove import Run
@@ -56,7 +57,7 @@ class Case:
 
     def check(self) -> Run:
         """Every value on every edge and every firing agrees."""
-        design = alone(self.operator, (self.folding.in_lanes, self.folding.out_lanes, self.folding.steps), self.depth)
+        design = alone(self.operator, self.folding, self.depth)
         run = prove(design, frames=self.frames, seed=self.seed, stalls=self.stalls, false_start=self.false_start)
         assert_proven(run)
         return run
@@ -67,7 +68,8 @@ class Case:
         rest = ", ".join(
             f"{name}={value!r}" for name, value in vars(self).items() if name not in ("operator", "folding")
         )
-        folding = f"Folding({self.folding.in_lanes}, {self.folding.out_lanes}, {self.folding.steps})"
+        numbers = ", ".join(f"{name}={number}" for name, number in self.folding.numbers().items())
+        folding = f"{type(self.folding).__name__}({numbers})"
         return f"Case({type(self.operator).__name__}({parameters}), {folding}, {rest})"
 
 
@@ -105,13 +107,13 @@ def lanes(channels: int) -> st.SearchStrategy[int]:
     return st.integers(1, channels + 1)
 
 
-def foldings(channels_in: int, channels_out: int) -> st.SearchStrategy[Folding]:
-    return st.builds(Folding, lanes(channels_in), lanes(channels_out))
+def foldings(channels_in: int, channels_out: int) -> st.SearchStrategy[UnevenFolding]:
+    return st.builds(UnevenFolding, lanes(channels_in), lanes(channels_out))
 
 
-def even_foldings(channels: int) -> st.SearchStrategy[Folding]:
+def even_foldings(channels: int) -> st.SearchStrategy[EvenFolding]:
     """Equally wide streams."""
-    return lanes(channels).map(lambda n: Folding(n, n))
+    return lanes(channels).map(EvenFolding)
 
 
 @st.composite
@@ -140,7 +142,7 @@ def touches_the_image(sliding: Sliding) -> bool:
 
 
 @st.composite
-def windows(draw: st.DrawFn, sliding: st.SearchStrategy[Sliding] = slidings()) -> tuple[Window, Folding]:  # noqa: B008
+def windows(draw: st.DrawFn, sliding: st.SearchStrategy[Sliding] = slidings()) -> tuple[Window, UnevenFolding]:  # noqa: B008
     s, dtype = draw(sliding), draw(types)
     pad_value = draw(st.integers(dtype.min, dtype.max))
     window = Window(Tensor(s.shape, dtype), s.kernel, s.strides, s.pads, s.dilations, pad_value)
@@ -149,7 +151,7 @@ def windows(draw: st.DrawFn, sliding: st.SearchStrategy[Sliding] = slidings()) -
 
 
 @st.composite
-def pools(draw: st.DrawFn) -> tuple[Pool, Folding]:
+def pools(draw: st.DrawFn) -> tuple[Pool, UnevenFolding]:
     s, dtype = draw(slidings()), draw(types)
     kind, pad_value = draw(st.sampled_from(["max", "sum"])), draw(st.integers(dtype.min, dtype.max))
     pool = Pool(Tensor(s.shape, dtype), kind, s.kernel, s.strides, s.pads, pad_value, s.dilations)
@@ -158,7 +160,7 @@ def pools(draw: st.DrawFn) -> tuple[Pool, Folding]:
 
 
 @st.composite
-def depthwise(draw: st.DrawFn) -> tuple[Depthwise, Folding]:
+def depthwise(draw: st.DrawFn) -> tuple[Depthwise, UnevenFolding]:
     """One result per channel, or several."""
     s, dtype = draw(slidings()), draw(types)
     pad_value = draw(st.integers(dtype.min, dtype.max))
@@ -171,7 +173,7 @@ def depthwise(draw: st.DrawFn) -> tuple[Depthwise, Folding]:
     return replace(operator, capacity=draw(_capacities(operator, folding))), folding
 
 
-def _capacities(operator: Window | Pool | Depthwise, folding: Folding) -> st.SearchStrategy[int | None]:
+def _capacities(operator: Window | Pool | Depthwise, folding: UnevenFolding) -> st.SearchStrategy[int | None]:
     """From what barely runs to more than full rate needs."""
     beats = operator.beats_per_pixel(folding)
     live, ample = operator.sliding.live_capacity(beats), 2 * operator.sliding.rate_capacity(beats)
@@ -221,7 +223,7 @@ def requantizers(draw: st.DrawFn) -> tuple[Requantize, Folding]:
         dtype,
     )
     steps = 1 if kind in (ByTable, ByThresholds) else draw(st.integers(1, operator.most_steps))
-    return operator, replace(draw(even_foldings(operand.channels)), steps=steps)
+    return operator, RequantizeFolding(draw(lanes(operand.channels)), steps)
 
 
 class ByArithmetic(Requantize):
@@ -279,7 +281,7 @@ def concats(draw: st.DrawFn) -> tuple[Concat, Folding]:
         height, width, channels = (size if k == axis else length for k, length in enumerate(shape))
         bounds = draw(st.sampled_from([(None, None), (low, high)]))
         operands.append(Tensor((height, width, channels), dtype, *bounds))
-    return Concat(tuple(operands), axis), Folding(cut, cut)
+    return Concat(tuple(operands), axis), EvenFolding(cut)
 
 
 @st.composite
@@ -298,4 +300,4 @@ def argmaxes(draw: st.DrawFn) -> tuple[ArgMax, Folding]:
     operand = draw(tensors(12))
     dtype = draw(st.one_of(st.builds(Int, st.integers(1, 2), st.booleans()), types))
     operator = ArgMax(replace(operand, dtype=dtype), draw(st.booleans()), draw(st.booleans()))
-    return operator, Folding(draw(lanes(operand.channels)), 1)
+    return operator, ArgMaxFolding(draw(lanes(operand.channels)))

@@ -14,16 +14,17 @@ from networks import Sketch
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
-from onnx_hw.ops.argmax import ArgMax
+from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
+from onnx_hw.ops.folding import EvenFolding, Folding, UnevenFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
-from onnx_hw.ops.operator import Folding, Operator
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
-from onnx_hw.ops.requantize import Requantize
+from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
@@ -54,16 +55,19 @@ class Builder:
     def append(self, operator: Operator, folding: Folding, *inputs: Stream) -> list[Stream]:
         """A node; gearboxes before it where the lanes differ."""
         assume(operator.cycles(folding) <= self.operations)
-        names = [self.on_lanes(stream, folding.in_lanes).name for stream in inputs]
+        names = [
+            self.on_lanes(stream, order.lanes).name
+            for stream, order in zip(inputs, operator.takes(folding), strict=True)
+        ]
         name = f"{type(operator).__name__.lower()}{len(self.sketch.nodes)}"
         drawn = [self.draw(depths) for _ in operator.outputs]
-        outputs = self.sketch.add(name, operator, names, (folding.in_lanes, folding.out_lanes), *drawn)
-        return [Stream(o, t, folding.out_lanes) for o, t in zip(outputs, operator.results(), strict=True)]
+        outputs = self.sketch.add(name, operator, names, folding, *drawn)
+        return [Stream(o, t.tensor, t.lanes) for o, t in zip(outputs, operator.gives(folding), strict=True)]
 
     def on_lanes(self, stream: Stream, lanes: int) -> Stream:
         if stream.lanes == lanes:
             return stream
-        return self.append(Gearbox(stream.tensor), Folding(stream.lanes, lanes), stream)[0]
+        return self.append(Gearbox(stream.tensor), UnevenFolding(stream.lanes, lanes), stream)[0]
 
     def lanes(self, channels: int, least: int = 1) -> int:
         return self.draw(st.integers(min(least, channels), channels))
@@ -75,31 +79,31 @@ class Builder:
         pixels = window.results()[0].pixels
         cut = self.lanes(window.elements, least=-(-window.elements * pixels // self.operations))
         enters = x.lanes if self.draw(st.booleans()) else self.lanes(x.tensor.channels)
-        (columns,) = self.append(window, Folding(enters, cut), x)
+        (columns,) = self.append(window, UnevenFolding(enters, cut), x)
         weights = np.random.default_rng(self.draw(st.integers(0, 99))).integers(-2, 3, (outputs, window.elements))
         products = outputs * pixels * -(-window.elements // cut)
         leaves = self.lanes(outputs, least=-(-products // self.operations))
-        return self.append(MatMul(columns.tensor, weights), Folding(cut, leaves), columns)[0]
+        return self.append(MatMul(columns.tensor, weights), UnevenFolding(cut, leaves), columns)[0]
 
     def requantization(self, x: Stream) -> Stream:
         """Back to three bits, so that another convolution may follow."""
         scale = Fraction(1, self.draw(st.integers(1, 2 ** max(1, x.tensor.dtype.bits - 2))))
         operator = Requantize(x.tensor, (scale,), (Fraction(0),), -4, 3, self.draw(st.integers(-4, 3)), Int(3))
-        return self.append(operator, Folding(x.lanes, x.lanes), x)[0]
+        return self.append(operator, RequantizeFolding(x.lanes), x)[0]
 
     def pool(self, x: Stream) -> Stream:
         strides = self.draw(st.sampled_from([(1, 1), (2, 2)]))
         pads = self.draw(st.sampled_from([(0, 0, 0, 0), (1, 0, 0, 1)]))
         assume(touches_the_image(Sliding(x.tensor.shape, (2, 2), strides, pads)))
         pool = Pool(x.tensor, self.draw(st.sampled_from(["max", "sum"])), (2, 2), strides, pads)
-        return self.append(pool, Folding(x.lanes, self.lanes(x.tensor.channels)), x)[0]
+        return self.append(pool, UnevenFolding(x.lanes, self.lanes(x.tensor.channels)), x)[0]
 
     def reduction(self, x: Stream) -> Stream:
         """To a vector, or to one channel."""
         kind = self.draw(st.sampled_from(["max", "sum", "index"]))
         if kind == "index":
-            return self.append(ArgMax(x.tensor), Folding(x.lanes, 1), x)[0]
-        return self.append(Reduce(x.tensor, kind), Folding(x.lanes, x.lanes), x)[0]
+            return self.append(ArgMax(x.tensor), ArgMaxFolding(x.lanes), x)[0]
+        return self.append(Reduce(x.tensor, kind), EvenFolding(x.lanes), x)[0]
 
     def join(self, a: Stream, b: Stream) -> Stream:
         """Two tensors of one shape, as wide as one of them or as anything."""
@@ -107,7 +111,7 @@ class Builder:
         operators += [Concat((a.tensor, b.tensor), axis) for axis in range(3)]
         operator = self.draw(st.sampled_from(operators))
         lanes = a.lanes if self.draw(st.booleans()) else self.lanes(a.tensor.channels)
-        folding = Folding(lanes, lanes)
+        folding = EvenFolding(lanes)
         assume(not operator.illegal(folding))
         return self.append(operator, folding, a, b)[0]
 
@@ -147,7 +151,7 @@ def residuals(draw: st.DrawFn, size: int, operations: int) -> Design:
     shape = draw(st.tuples(st.integers(2, size), st.integers(2, size), st.integers(1, size - 1)))
     builder = Builder(draw, shape, operations)
     x = builder.input
-    copies = builder.append(Fork(x.tensor, draw(st.integers(2, 3))), Folding(x.lanes, x.lanes), x)
+    copies = builder.append(Fork(x.tensor, draw(st.integers(2, 3))), EvenFolding(x.lanes), x)
     branch, short = copies[:2]
     for _ in range(draw(st.integers(1, 2))):
         branch = builder.convolution(branch, draw(st.sampled_from([1, 3, 3])), 1, shape[2])

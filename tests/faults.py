@@ -15,16 +15,17 @@ from drawn import ByArithmetic, Case
 from networks import alone, prove
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
-from onnx_hw.ops.argmax import ArgMax
+from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.folding import EvenFolding, UnevenFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
-from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.requantize import RequantizeFolding
 from onnx_hw.ops.window import Window
 from onnx_hw.prove import Run
 from onnx_hw.tensor import Tensor
@@ -39,26 +40,28 @@ WEIGHTS = np.random.default_rng(0).integers(-128, 128, (5, 4))
 KERNELS = np.random.default_rng(0).integers(-128, 128, (4, 2, 2))
 
 CASES = {
-    "window": Case(Window(IMAGE, (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=16), Folding(4, 4), depth=2),
-    "pool": Case(Pool(TALL, "sum", (2, 2), (2, 2), (0, 0, 1, 1), capacity=8), Folding(4, 2), depth=2, seed=1),
+    "window": Case(Window(IMAGE, (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=16), UnevenFolding(4, 4), depth=2),
+    "pool": Case(Pool(TALL, "sum", (2, 2), (2, 2), (0, 0, 1, 1), capacity=8), UnevenFolding(4, 2), depth=2, seed=1),
     "depthwise": Case(
-        Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8), Folding(4, 2), depth=2, seed=1
+        Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8), UnevenFolding(4, 2), depth=2, seed=1
     ),
-    "reduce": Case(Reduce(Tensor((1, 2, 6), Int(8)), "sum"), Folding(2, 2), depth=2, seed=3),
-    "matmul": Case(MatMul(IMAGE, WEIGHTS), Folding(2, 2), depth=2),
-    "gearbox": Case(Gearbox(Tensor((2, 2, 12), Int(8))), Folding(3, 4), depth=2),
-    "requantize": Case(ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), -8, 7, 0, Int(4)), Folding(2, 2), depth=2),
-    "fork": Case(Fork(IMAGE), Folding(2, 2), depth=2),
-    "add": Case(Add(IMAGE, IMAGE, (7, -3)), Folding(2, 2), depth=2),
-    "multiply": Case(Multiply(IMAGE, IMAGE, (7, -128)), Folding(2, 2), depth=2),
-    "argmax": Case(ArgMax(Tensor((2, 3, 7), Int(4))), Folding(5, 1), depth=2, seed=2),
-    "concat": Case(Concat(THREE, 2), Folding(2, 2), depth=2, seed=2),
+    "reduce": Case(Reduce(Tensor((1, 2, 6), Int(8)), "sum"), EvenFolding(2), depth=2, seed=3),
+    "matmul": Case(MatMul(IMAGE, WEIGHTS), UnevenFolding(2, 2), depth=2),
+    "gearbox": Case(Gearbox(Tensor((2, 2, 12), Int(8))), UnevenFolding(3, 4), depth=2),
+    "requantize": Case(
+        ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), -8, 7, 0, Int(4)), RequantizeFolding(2), depth=2
+    ),
+    "fork": Case(Fork(IMAGE), EvenFolding(2), depth=2),
+    "add": Case(Add(IMAGE, IMAGE, (7, -3)), EvenFolding(2), depth=2),
+    "multiply": Case(Multiply(IMAGE, IMAGE, (7, -128)), EvenFolding(2), depth=2),
+    "argmax": Case(ArgMax(Tensor((2, 3, 7), Int(4))), ArgMaxFolding(5), depth=2, seed=2),
+    "concat": Case(Concat(THREE, 2), EvenFolding(2), depth=2, seed=2),
 }
 EVERY = tuple(CASES)
 CASES |= {  # an operation reads what was written one cycle before and is overwritten one cycle later
-    "narrow window": Case(Window(COLUMN, (3, 1), capacity=4), Folding(2, 6), depth=9),
-    "narrow pool": Case(Pool(COLUMN, "max", (1, 1), capacity=2), Folding(2, 2), depth=9),
-    "narrow depthwise": Case(Depthwise(COLUMN, KERNELS[:2, :1, :1], capacity=2), Folding(2, 2), depth=9),
+    "narrow window": Case(Window(COLUMN, (3, 1), capacity=4), UnevenFolding(2, 6), depth=9),
+    "narrow pool": Case(Pool(COLUMN, "max", (1, 1), capacity=2), UnevenFolding(2, 2), depth=9),
+    "narrow depthwise": Case(Depthwise(COLUMN, KERNELS[:2, :1, :1], capacity=2), UnevenFolding(2, 2), depth=9),
 }
 BUFFERS = ("window", "pool", "depthwise", "gearbox")
 SLIDING = ("window", "pool", "depthwise")
@@ -88,8 +91,7 @@ class Fault:
 
 
 def prove_case(case: Case) -> Run:
-    lanes = case.folding.in_lanes, case.folding.out_lanes, case.folding.steps
-    return prove(alone(case.operator, lanes, case.depth), frames=case.frames, seed=case.seed)
+    return prove(alone(case.operator, case.folding, case.depth), frames=case.frames, seed=case.seed)
 
 
 def each_in_its_cores(faults: list[Fault]) -> list[object]:

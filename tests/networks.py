@@ -11,9 +11,10 @@ from onnx_hw.design import Design, FifoSize
 from onnx_hw.exact.integers import Int
 from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
-from onnx_hw.ops.operator import Folding, Operator
+from onnx_hw.ops.operator import Operator
 from onnx_hw.prove import Run, Stall, simulate_and_compare
 from onnx_hw.tensor import Tensor
 from onnx_hw_sim.interpreted import InterpretedSimulator
@@ -34,11 +35,13 @@ class Sketch:
         self.tensors[name] = tensor
         return name
 
-    def add(self, name: str, operator: Operator, inputs: list[str], lanes: tuple[int, ...], *depths: int) -> list[str]:
-        """``lanes`` in and out, and the steps where they are more than one."""
+    def add(
+        self, name: str, operator: Operator, inputs: list[str], folding: Folding | tuple[int, ...], *depths: int
+    ) -> list[str]:
+        """``folding`` may be the lanes in and out, and what else there is in the operator's own."""
         outputs = [f"{name}.{port}" for port in operator.outputs]
         self.nodes.append(Node(name, operator, tuple(inputs), tuple(outputs)))
-        self.foldings[name] = Folding(*lanes)
+        self.foldings[name] = folded(operator, folding)
         self.tensors |= dict(zip(outputs, operator.results(), strict=True))
         self.depths |= dict(zip(outputs, depths, strict=True))
         return outputs
@@ -60,11 +63,20 @@ class Sketch:
         return Boundary(name, name, (1, *tensor.shape), np.dtype(np.int64), np.arange(tensor.size))
 
 
-def alone(operator: Operator, lanes: tuple[int, ...], depth: int) -> Design:
+def folded(operator: Operator, folding: Folding | tuple[int, ...]) -> Folding:
+    """The operator's folding with these lanes in and out; streams that are equally wide have one number for both."""
+    if isinstance(folding, Folding):
+        return folding
+    kind = operator.folding_type
+    one_number = "out_lanes" not in kind.names()
+    return kind(folding[0], *folding[2:]) if one_number else kind(*folding)
+
+
+def alone(operator: Operator, folding: Folding | tuple[int, ...], depth: int) -> Design:
     """A network of one node, called ``node``, with every output FIFO of one depth."""
     sketch = Sketch()
     inputs = [sketch.input(port, tensor) for port, tensor in zip(operator.inputs, operator.operands(), strict=True)]
-    sketch.add("node", operator, inputs, lanes, *[depth] * len(operator.outputs))
+    sketch.add("node", operator, inputs, folding, *[depth] * len(operator.outputs))
     return sketch.design()
 
 

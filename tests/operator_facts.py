@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.ops.operator import Folding, Operator
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.schedule import SharedBuffer
 
 
@@ -39,10 +40,11 @@ def _assert_buffer(buffer: SharedBuffer, beats: int, operations: int) -> None:
 def assert_foldings_keep_up(operator: Operator) -> None:
     """``foldings(interval)`` keep the interval, meet the neighbours' lanes where they can, and find the slowest."""
     channels = [max(tensor.channels for tensor in side) for side in (operator.operands(), operator.results())]
-    slowest = operator.cycles(Folding(1, 1))
+    slowest = operator.cycles(operator.narrowest)
     for interval in {1, 2, 5, slowest // 3, slowest // 2, slowest}:
         for in_lanes, out_lanes in ((None, None), (2, None), (None, 3), (3, 2)):
             for folding in operator.foldings(interval, in_lanes, out_lanes):
                 assert operator.cycles(folding) <= interval
-                assert 1 <= folding.in_lanes <= channels[0] and 1 <= folding.out_lanes <= channels[1]
+                assert all(1 <= order.lanes <= channels[0] for order in operator.takes(folding))
+                assert all(1 <= order.lanes <= channels[1] for order in operator.gives(folding))
     assert list(operator.foldings(slowest, 1, 1)), "every operator runs on one lane"

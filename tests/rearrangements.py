@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from drawn import MOST_OPERATIONS, foldings, types
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.tensor import Tensor
 

@@ -22,8 +22,8 @@ FULL = report.Report(
         frames_per_second=69_444.4,
         frames_per_second_asked=None,
         nodes=(
-            report.Core("conv1", "matmul", report.Folding(1, 4, 1), 4, 1_152, 5, 812, 2),
-            report.Core("conv2", "matmul", report.Folding(8, 4, 1), 32, 576, 34, 3_904, 9),
+            report.Core("conv1", "matmul", {"in_lanes": 1, "out_lanes": 4}, 4, 1_152, 5, 812, 2),
+            report.Core("conv2", "matmul", {"in_lanes": 8, "out_lanes": 4}, 32, 576, 34, 3_904, 9),
         ),
         fifos=(report.Fifo("conv1_int8", 6, 2, 5, 120, 1, 4),),
         host=report.Host(("QuantizeLinear image_int8",), ("Softmax probabilities",), 1.0),

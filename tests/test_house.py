@@ -178,7 +178,7 @@ def test_circuits_are_imported_by_operators_and_assembly_only():
 
 def test_a_pass_names_no_operator_but_those_in_its_title():
     """Decisions ask operators for facts through ``ops.operator`` and ``ops.schedule``."""
-    for_everyone = {"operator", "schedule"}
+    for_everyone = {"operator", "folding", "schedule"}
     with_a_reason = {("choose_folding", "gearbox")}  # what two unequal foldings cost between them
     found = [
         f"{path.relative_to(CHECKOUT)}:{line} imports {imported}"

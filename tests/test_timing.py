@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 from drawn import MOST_OPERATIONS, gearboxes, matmuls, pools, windows
 from drawn_networks import chains, residuals
-from networks import Sketch, alone, no_stall, random_stall, unequal_branches
+from networks import Sketch, alone, folded, no_stall, random_stall, unequal_branches
 from onnx_hw import native_law
 from onnx_hw.design import Design, FifoSize
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.ops.operator import Folding, Operator
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.window import Window
@@ -158,10 +159,9 @@ def test_full_rate_needs_room_for_the_pushes_of_a_round_trip(drawn: tuple[Operat
     assume(schedule.interval <= MOST_OPERATIONS)
     latency = schedule.engines[-1].latency
     depth = next(d for d in range(1, 99) if d >= most_pushes(operator, folding, latency + visible_after(d) + 1))
-    lanes = folding.in_lanes, folding.out_lanes
-    assert cycles_per_frame(alone(operator, lanes, depth)) == schedule.interval
+    assert cycles_per_frame(alone(operator, folding, depth)) == schedule.interval
     if depth > 1 and schedule.engines[-1].operations == schedule.interval:
-        assert cycles_per_frame(alone(operator, lanes, depth - 1)) > schedule.interval
+        assert cycles_per_frame(alone(operator, folding, depth - 1)) > schedule.interval
 
 
 @settings(max_examples=200)
@@ -171,7 +171,7 @@ def test_buffers_are_as_large_as_full_rate_asks_for(drawn: tuple[Operator, Foldi
     operator, folding = drawn
     assume(operator.cycles(folding) <= MOST_OPERATIONS)
     operator = replace(operator, capacity=None)  # type: ignore[type-var]
-    assert cycles_per_frame(alone(operator, (folding.in_lanes, folding.out_lanes), 64)) == operator.cycles(folding)
+    assert cycles_per_frame(alone(operator, folding, 64)) == operator.cycles(folding)
 
 
 @settings(max_examples=100)
@@ -196,7 +196,7 @@ def test_two_windows_in_a_row_keep_the_rate_of_the_busier(
     ]
     for k, (operator, folding) in enumerate(nodes):
         (x,) = sketch.add(f"node{k}", operator, [x], folding, 4096)
-    busiest = max(operator.cycles(Folding(*folding)) for operator, folding in nodes)
+    busiest = max(operator.cycles(folded(operator, folding)) for operator, folding in nodes)
     assert cycles_per_frame(sketch.design()) == busiest
 
 
@@ -212,10 +212,9 @@ def test_the_live_capacity_is_the_least_that_does_not_deadlock(drawn: tuple[Oper
     else:
         assert isinstance(operator, Window | Pool)
         live = operator.sliding.live_capacity(operator.beats_per_pixel(folding))
-    lanes = folding.in_lanes, folding.out_lanes
-    assert not solve(alone(replace(operator, capacity=live), lanes, 4), 3).waits
+    assert not solve(alone(replace(operator, capacity=live), folding, 4), 3).waits
     if live > 1:
-        deadlock = solve(alone(replace(operator, capacity=live - 1), lanes, 4), 3)
+        deadlock = solve(alone(replace(operator, capacity=live - 1), folding, 4), 3)
         assert [wait.name for wait in deadlock.circle()] == [("node", "writer"), ("node", "reader")]
 
 

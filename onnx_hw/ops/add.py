@@ -10,7 +10,8 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.signed_digits import signed_digits
-from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
+from onnx_hw.ops.folding import EvenFolding
+from onnx_hw.ops.operator import Operator, Resources, even_foldings
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Add(Operator):
+class Add(Operator[EvenFolding]):
     """Weighted sum of two integer tensors of one shape.
 
     Attributes:
@@ -32,7 +33,7 @@ class Add(Operator):
     factors: tuple[int, int] = (1, 1)
 
     inputs = ("a", "b")
-    one_width = True
+    folding_type = EvenFolding
 
     def __post_init__(self) -> None:
         if self.a.shape != self.b.shape:
@@ -52,8 +53,10 @@ class Add(Operator):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return (self.factors[0] * arrays[0] + self.factors[1] * arrays[1],)
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
-        yield from same_lanes(self.a, interval, in_lanes, out_lanes)
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[EvenFolding]:
+        yield from even_foldings(self.a, interval, in_lanes, out_lanes)
 
     @property
     def terms(self) -> int:
@@ -64,14 +67,14 @@ class Add(Operator):
         """Levels of the tree of registered adders."""
         return (self.terms - 1).bit_length()
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: EvenFolding) -> Schedule:
         beats = np.arange(self.takes(folding)[0].beats)
         return Schedule((Engine("add", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
-    def resources(self, folding: Folding) -> Resources:
-        return Resources(lut=20 + folding.in_lanes * (self.terms - 1) * self.results()[0].dtype.bits)
+    def resources(self, folding: EvenFolding) -> Resources:
+        return Resources(lut=20 + folding.lanes * (self.terms - 1) * self.results()[0].dtype.bits)
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.add import Add as Circuit
 
         a, b, result = self.a.dtype, self.b.dtype, self.results()[0].dtype
@@ -81,7 +84,7 @@ class Add(Operator):
             (b.bits, b.signed),
             (result.bits, result.signed),
             digits=(signed_digits(j), signed_digits(k)),
-            lanes=folding.in_lanes,
+            lanes=folding.lanes,
             depth=depths["o"],
         )
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.operator import Operator, Resources, even_lanes
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -18,7 +20,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class ArgMax(Operator):
+class ArgMaxFolding(Folding):
+    """Attributes:
+    in_lanes: integers per beat of the image; the result has one channel.
+    """
+
+    in_lanes: int
+
+    def takes(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.in_lanes)
+
+    def gives(self, tensor: Tensor) -> Order:
+        return Order(tensor, 1)
+
+
+@dataclass(frozen=True, repr=False)
+class ArgMax(Operator[ArgMaxFolding]):
     """Index of the extreme channel of every pixel; the result has one channel.
 
     Attributes:
@@ -30,6 +47,8 @@ class ArgMax(Operator):
     operand: Tensor
     largest: bool = True
     last: bool = False
+
+    folding_type = ArgMaxFolding
 
     def operands(self) -> tuple[Tensor, ...]:
         return (self.operand,)
@@ -46,28 +65,29 @@ class ArgMax(Operator):
             return (self.operand.channels - 1 - find(image[..., ::-1], axis=3, keepdims=True),)
         return (find(image, axis=3, keepdims=True),)
 
-    def cycles(self, folding: Folding) -> int:
+    def cycles(self, folding: ArgMaxFolding) -> int:
         return self.takes(folding)[0].beats
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
-        for folding in same_lanes(self.operand, interval, in_lanes):
-            yield Folding(folding.in_lanes, 1)
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[ArgMaxFolding]:
+        yield from map(ArgMaxFolding, even_lanes(self.operand, interval, in_lanes))
 
-    def latency(self, folding: Folding) -> int:
+    def latency(self, folding: ArgMaxFolding) -> int:
         """Levels of the tree over a beat, the best of the pixel, its index."""
         return (folding.in_lanes - 1).bit_length() + 2
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: ArgMaxFolding) -> Schedule:
         nest = Loops(pixel=self.operand.pixels, chunk=self.takes(folding)[0].groups)
         pushes = {"o": nest.where(nest.last("chunk"))}
         return Schedule((Engine("argmax", nest.operations, self.latency(folding), {"i": nest.all()}, pushes),))
 
-    def resources(self, folding: Folding) -> Resources:
+    def resources(self, folding: ArgMaxFolding) -> Resources:
         """A lane compares and selects once, in the tree or with the best of the pixel; fitted to what yosys makes."""
         index = self.results()[0].dtype.bits
         return Resources(lut=5 + 4 * index + folding.in_lanes * (5 * self.operand.dtype.bits // 3 + 5))
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: ArgMaxFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.argmax import ArgMax as Circuit
 
         return Circuit(

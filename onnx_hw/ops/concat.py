@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.folding import EvenFolding
+from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.tensor import Tensor
 
@@ -23,7 +24,7 @@ ALTERNATIVES = 3
 
 
 @dataclass(frozen=True, repr=False)
-class Concat(Operator):
+class Concat(Operator[EvenFolding]):
     """Two tensors or more, on ports i0, i1, ..., joined in this order.
 
     The result keeps the operands' type if they have one; otherwise it has the narrowest that holds their values.
@@ -36,7 +37,7 @@ class Concat(Operator):
     operands_: tuple[Tensor, ...]
     axis: int
 
-    one_width = True
+    folding_type = EvenFolding
     LATENCY = 1
 
     def __post_init__(self) -> None:
@@ -68,12 +69,12 @@ class Concat(Operator):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.concatenate(arrays, axis=1 + self.axis),)
 
-    def turns(self, folding: Folding) -> tuple[int, tuple[int, ...]]:
+    def turns(self, folding: EvenFolding) -> tuple[int, tuple[int, ...]]:
         """(how often all operands have their turn in a frame, the beats that each one gives in its turn)."""
         turns = (1, self.operands_[0].shape[0], self.operands_[0].pixels)[self.axis]
         return turns, tuple(order.beats // turns for order in self.takes(folding))
 
-    def cycles(self, folding: Folding) -> int:
+    def cycles(self, folding: EvenFolding) -> int:
         turns, beats = self.turns(folding)
         return turns * sum(beats)
 
@@ -87,18 +88,20 @@ class Concat(Operator):
         """Whether the result's beats are those of its operands."""
         return self._cut(lanes) is None
 
-    def illegal(self, folding: Folding) -> str:
-        told, cut = super().illegal(folding), self._cut(folding.in_lanes)
-        if told or cut is None:
+    def illegal(self, folding: EvenFolding) -> str:
+        told = super().illegal(folding)
+        if told or (cut := self._cut(folding.lanes)) is None:
             return told
         return f"the lanes must divide {self.operands_[cut].channels}, the channels of i{cut}, which others follow"
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[EvenFolding]:
         """Those the neighbours ask for, and the narrowest few of which each takes fewer cycles than the one before."""
         least = -(-self.results()[0].size // interval)
         fewest, found = 0, 0
         for lanes in range(least, self.operands_[0].channels + 1):
-            folding = Folding(lanes, lanes)
+            folding = EvenFolding(lanes)
             if not self.aligned(lanes) or (cycles := self.cycles(folding)) > interval:
                 continue
             faster = not fewest or cycles < fewest
@@ -107,30 +110,30 @@ class Concat(Operator):
             if lanes in (in_lanes, out_lanes) or (faster and found <= ALTERNATIVES):
                 yield folding
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: EvenFolding) -> Schedule:
         turns, beats = self.turns(folding)
         nest = Loops(turn=turns, beat=sum(beats))
         part = np.searchsorted(np.cumsum(beats), nest.beat, side="right")
         pops = {port: nest.where(part == k) for k, port in enumerate(self.inputs)}
         return Schedule((Engine("concat", nest.operations, self.LATENCY, pops, {"o": nest.all()}),))
 
-    def resources(self, folding: Folding) -> Resources:
+    def resources(self, folding: EvenFolding) -> Resources:
         inputs, (_, beats) = len(self.operands_), self.turns(folding)
         comparisons = inputs * sum(beats).bit_length()
         choices = min(inputs - 1, 3 * inputs // 4)  # tables per bit of the multiplexer
-        return Resources(lut=30 + comparisons + folding.in_lanes * choices * self.results()[0].dtype.bits)
+        return Resources(lut=30 + comparisons + folding.lanes * choices * self.results()[0].dtype.bits)
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.concat import Concat as Circuit
 
-        if not self.aligned(folding.in_lanes):
+        if not self.aligned(folding.lanes):
             raise ValueError(self.illegal(folding))
         result = self.results()[0].dtype
         return Circuit(
             [(operand.dtype.bits, operand.dtype.signed) for operand in self.operands_],
             (result.bits, result.signed),
             beats=self.turns(folding)[1],
-            lanes=folding.in_lanes,
+            lanes=folding.lanes,
             depth=depths["o"],
         )
 

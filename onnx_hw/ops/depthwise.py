@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
 from onnx_hw.order import fewest_lanes
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Depthwise(Operator):
+class Depthwise(Operator[UnevenFolding]):
     """A convolution whose every result reads one channel: result c reads channel ``c // multiplier``.
 
     Attributes:
@@ -42,6 +43,7 @@ class Depthwise(Operator):
     pad_value: int = 0
     capacity: int | None = None
 
+    folding_type = UnevenFolding
     LATENCY = 11
 
     def __post_init__(self) -> None:
@@ -103,32 +105,34 @@ class Depthwise(Operator):
     def macs(self) -> int:
         return self.results()[0].pixels * int(self.weights.size)
 
-    def beats_per_pixel(self, folding: Folding) -> int:
+    def beats_per_pixel(self, folding: UnevenFolding) -> int:
         return self.takes(folding)[0].groups
 
-    def stored_beats(self, folding: Folding) -> int:
+    def stored_beats(self, folding: UnevenFolding) -> int:
         """Capacity of the line buffer."""
         if self.capacity is not None:
             return self.capacity
         return self.sliding.rate_capacity(self.beats_per_pixel(folding))
 
-    def chunks(self, folding: Folding) -> int:
+    def chunks(self, folding: UnevenFolding) -> int:
         """Beats of an output pixel."""
         return self.gives(folding)[0].groups
 
-    def cycles(self, folding: Folding) -> int:
+    def cycles(self, folding: UnevenFolding) -> int:
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats * self.sliding.taps)
 
     def aligned(self, out_lanes: int) -> bool:
         """Whether every beat takes whole channels, or a channel whole beats: one element then serves its lanes."""
         return out_lanes % self.multiplier == 0 or self.multiplier % out_lanes == 0
 
-    def illegal(self, folding: Folding) -> str:
+    def illegal(self, folding: UnevenFolding) -> str:
         if not self.aligned(folding.out_lanes):
             return f"the lanes out must divide {self.multiplier}, the results per channel, or be a multiple of it"
         return super().illegal(folding)
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[UnevenFolding]:
         least_in = fewest_lanes(self.operand, interval)
         least_out = fewest_lanes(self._result, interval // self.sliding.taps)
         if least_in is None or least_out is None:
@@ -137,9 +141,9 @@ class Depthwise(Operator):
         keep_up = [lanes for lanes in range(least_out, len(self.weights) + 1) if self.aligned(lanes)]
         for lanes in keep_up:
             if lanes in (keep_up[0], entry, out_lanes):
-                yield Folding(entry, lanes)
+                yield UnevenFolding(entry, lanes)
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: UnevenFolding) -> Schedule:
         rows, columns = self.sliding.output
         nest = Loops(row=rows, column=columns, chunk=self.chunks(folding), tap=self.sliding.taps)
         beats = self.takes(folding)[0].beats
@@ -151,7 +155,7 @@ class Depthwise(Operator):
             self.sliding.buffer(nest, ("chunk", "tap"), self.beats_per_pixel(folding), self.stored_beats(folding)),
         )
 
-    def resources(self, folding: Folding) -> Resources:
+    def resources(self, folding: UnevenFolding) -> Resources:
         bits, weight, lanes = self.operand.dtype.bits, self.weight_type.bits, folding.out_lanes
         fetched = max(1, lanes // self.multiplier)
         group = gcd(self.operand.channels, folding.in_lanes, fetched)
@@ -170,7 +174,7 @@ class Depthwise(Operator):
             lut += lanes * weight * -(-words // 16)
         return Resources(mac_lanes=lanes, dsp=lanes, lut=lut, bram=lines + constants + places)
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: UnevenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.depthwise import Depthwise as Circuit
         from onnx_hw_rtl.sliding import Geometry
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
+from onnx_hw.ops.folding import EvenFolding
+from onnx_hw.ops.operator import Operator, Resources, even_foldings
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
 
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Fork(Operator):
+class Fork(Operator[EvenFolding]):
     """``count`` copies of the operand, on ports o0, o1, ..."""
 
     operand: Tensor
     count: int = 2
 
-    one_width = True
+    folding_type = EvenFolding
     LATENCY = 0
 
     @property
@@ -39,24 +40,26 @@ class Fork(Operator):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return arrays * self.count
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
-        yield from same_lanes(self.operand, interval, in_lanes, out_lanes)
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[EvenFolding]:
+        yield from even_foldings(self.operand, interval, in_lanes, out_lanes)
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: EvenFolding) -> Schedule:
         beats = np.arange(self.takes(folding)[0].beats)
         engine = Engine("fork", len(beats), self.LATENCY, {"i": beats}, dict.fromkeys(self.outputs, beats))
         return Schedule((engine,))
 
-    def resources(self, folding: Folding) -> Resources:
+    def resources(self, folding: EvenFolding) -> Resources:
         return Resources(lut=10 * self.count)
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.fork import Fork as Circuit
 
         return Circuit(
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,
-            lanes=folding.in_lanes,
+            lanes=folding.lanes,
             depths={name: depths[name] for name in self.outputs},
         )
 

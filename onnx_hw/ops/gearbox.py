@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.folding import Folding, UnevenFolding
+from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule, SharedBuffer
+from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Gearbox(Operator):
+class Gearbox(Operator[UnevenFolding]):
     """Changes nothing but the number of lanes.
 
     Attributes:
@@ -29,6 +31,7 @@ class Gearbox(Operator):
     operand: Tensor
     capacity: int | None = None
 
+    folding_type = UnevenFolding
     LATENCY = 3
 
     def __post_init__(self) -> None:
@@ -44,11 +47,11 @@ class Gearbox(Operator):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return arrays
 
-    def _beats(self, folding: Folding) -> tuple[int, int]:
+    def _beats(self, folding: UnevenFolding) -> tuple[int, int]:
         """Of a pixel, in and out."""
         return self.takes(folding)[0].groups, self.gives(folding)[0].groups
 
-    def _needs_and_released(self, folding: Folding) -> tuple[np.ndarray, np.ndarray]:
+    def _needs_and_released(self, folding: UnevenFolding) -> tuple[np.ndarray, np.ndarray]:
         """Per output beat of a pixel: the input beat it needs, and how many of the pixel are done with after it."""
         beats_in, beats_out = self._beats(folding)
         elements = np.minimum((np.arange(beats_out) + 1) * folding.out_lanes, self.operand.channels)
@@ -57,23 +60,25 @@ class Gearbox(Operator):
         released[-1] = beats_in
         return needs, released
 
-    def live_capacity(self, folding: Folding) -> int:
+    def live_capacity(self, folding: UnevenFolding) -> int:
         """Input beats that one output beat spans at most."""
         needs, released = self._needs_and_released(folding)
         return int(np.max(needs + 1 - np.concatenate([[0], released[:-1]])))
 
-    def stored_beats(self, folding: Folding) -> int:
+    def stored_beats(self, folding: UnevenFolding) -> int:
         """Twice what one output beat spans, and one: the writer then never waits for the reader's last beat."""
         return 2 * self.live_capacity(folding) + 1 if self.capacity is None else self.capacity
 
-    def cycles(self, folding: Folding) -> int:
+    def cycles(self, folding: UnevenFolding) -> int:
         return self.operand.pixels * max(self._beats(folding))
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
-        if in_lanes and out_lanes and self.cycles(folding := Folding(in_lanes, out_lanes)) <= interval:
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[UnevenFolding]:
+        if in_lanes and out_lanes and self.cycles(folding := UnevenFolding(in_lanes, out_lanes)) <= interval:
             yield folding
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: UnevenFolding) -> Schedule:
         beats_in, beats_out = self._beats(folding)
         pixels = self.operand.pixels
         needs, released = self._needs_and_released(folding)
@@ -92,13 +97,13 @@ class Gearbox(Operator):
             ),
         )
 
-    def resources(self, folding: Folding) -> Resources:
+    def resources(self, folding: UnevenFolding) -> Resources:
         bits = self.operand.dtype.bits
         group = gcd(folding.in_lanes, folding.out_lanes)
         choices = 2 * folding.in_lanes // group
         return Resources(lut=60 + folding.out_lanes * bits * choices // 2 + 2 * choices)
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: UnevenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.gearbox import Gearbox as Circuit
 
         return Circuit(
@@ -113,3 +118,8 @@ class Gearbox(Operator):
 
     def __repr__(self) -> str:
         return "Gearbox"
+
+
+def conversion(given: Order, wanted: Order) -> tuple[Operator, Folding]:
+    """The core that takes a tensor in one order and gives it in another, and its folding."""
+    return Gearbox(given.tensor), UnevenFolding(given.lanes, wanted.lanes)

@@ -11,7 +11,8 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.requantization import costs
 from onnx_hw.exact.tables import Table
-from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
+from onnx_hw.ops.folding import EvenFolding
+from onnx_hw.ops.operator import Operator, Resources, even_foldings
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Lookup(Operator):
+class Lookup(Operator[EvenFolding]):
     """``result = values[channel, x − first]`` for x in the operand's range ``first..last``.
 
     Functions that rise are cheaper as a ``Staircase``; this one holds any other.
@@ -35,7 +36,7 @@ class Lookup(Operator):
     values: np.ndarray = field(repr=False)
     dtype: Int
 
-    one_width = True
+    folding_type = EvenFolding
     LATENCY = 5
 
     def __post_init__(self) -> None:
@@ -59,11 +60,13 @@ class Lookup(Operator):
         channel = np.arange(x.shape[-1]) % len(self.values)
         return (self.values[channel, x - self.operand.range[0]],)
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[EvenFolding]:
         """The narrowest that keeps up: a lane costs a table."""
-        yield from same_lanes(self.operand, interval)
+        yield from even_foldings(self.operand, interval)
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: EvenFolding) -> Schedule:
         beats = np.arange(self.takes(folding)[0].beats)
         return Schedule((Engine("requantize", len(beats), self.LATENCY, {"i": beats}, {"o": beats}),))
 
@@ -72,13 +75,13 @@ class Lookup(Operator):
         """The type whose integers are all in the table."""
         return Int.holding(*self.operand.range)
 
-    def resources(self, folding: Folding) -> Resources:
-        lanes = folding.in_lanes
+    def resources(self, folding: EvenFolding) -> Resources:
+        lanes = folding.lanes
         table = Table(self.index, self.values, int(self.values.min()), int(self.values.max()))
         each = costs(table, self.takes(folding)[0].groups)
         return Resources(lut=80 + lanes * each.lut, bram=lanes * each.bram)
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from amaranth.hdl import Shape
 
         from onnx_hw_rtl.lookup import Lookup as Circuit
@@ -93,7 +96,7 @@ class Lookup(Operator):
             signed=self.operand.dtype.signed,
             out_bits=self.dtype.bits,
             out_signed=self.dtype.signed,
-            lanes=folding.in_lanes,
+            lanes=folding.lanes,
             depth=depths["o"],
         )
 

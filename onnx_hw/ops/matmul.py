@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.ops.sliding import ring_blocks
 from onnx_hw.order import Order, fewest_lanes
@@ -23,7 +24,7 @@ EXACT_IN_FLOAT64 = 1 << 53
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class MatMul(Operator):
+class MatMul(Operator[UnevenFolding]):
     """Constant matrix times the vector of each pixel.
 
     Attributes:
@@ -35,6 +36,8 @@ class MatMul(Operator):
     operand: Tensor
     weights: np.ndarray = field(repr=False)
     groups: int = 1
+
+    folding_type = UnevenFolding
 
     def __post_init__(self) -> None:
         if self.weights.ndim != 2 or self.weights.shape[1] != self.operand.channels:
@@ -77,15 +80,17 @@ class MatMul(Operator):
     def macs(self) -> int:
         return self.operand.pixels * self.weights.size // self.groups
 
-    def turns(self, folding: Folding) -> tuple[int, int]:
+    def turns(self, folding: UnevenFolding) -> tuple[int, int]:
         """(groups of results, beats of a vector)."""
         return self.gives(folding)[0].groups, self.takes(folding)[0].groups
 
-    def cycles(self, folding: Folding) -> int:
+    def cycles(self, folding: UnevenFolding) -> int:
         groups, beats = self.turns(folding)
         return self.operand.pixels * groups * beats
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[UnevenFolding]:
         """For every number of result lanes, the fewest input lanes that keep up; wider ones of equal use left out."""
         groups_seen: set[int] = set()
         for lanes in range(1, self._result.channels + 1):
@@ -94,13 +99,13 @@ class MatMul(Operator):
             if groups in groups_seen or least is None:
                 continue
             groups_seen.add(groups)
-            yield Folding(least, lanes)
+            yield UnevenFolding(least, lanes)
 
-    def latency(self, folding: Folding) -> int:
+    def latency(self, folding: UnevenFolding) -> int:
         """Ten stages around the multipliers, and one for each level of the adder tree."""
         return 10 + (folding.in_lanes - 1).bit_length()
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: UnevenFolding) -> Schedule:
         groups, beats = self.turns(folding)
         nest = Loops(pixel=self.operand.pixels, group=groups, beat=beats)
         engine = Engine(
@@ -112,7 +117,7 @@ class MatMul(Operator):
         )
         return Schedule((engine,))
 
-    def resources(self, folding: Folding) -> Resources:
+    def resources(self, folding: UnevenFolding) -> Resources:
         groups, beats = self.turns(folding)
         lanes = folding.in_lanes * folding.out_lanes
         accumulator, weight = self.results()[0].dtype.bits, self.weight_type.bits
@@ -125,7 +130,7 @@ class MatMul(Operator):
             bram=ring_blocks(weight * lanes, groups * beats, 1) + vector,
         )
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: UnevenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.matmul import MatMul as Circuit
 
         weight, result = self.weight_type, self.results()[0].dtype

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
+from onnx_hw.ops.folding import EvenFolding
+from onnx_hw.ops.operator import Operator, Resources, even_foldings
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
 
@@ -22,7 +23,7 @@ LIMB, WIDEST_FACTOR, WIDEST_PRODUCT = 18, 36, 48
 
 
 @dataclass(frozen=True, repr=False)
-class Multiply(Operator):
+class Multiply(Operator[EvenFolding]):
     """Product of two integer tensors of one shape.
 
     Attributes:
@@ -35,7 +36,7 @@ class Multiply(Operator):
     offsets: tuple[int, int] = (0, 0)
 
     inputs = ("a", "b")
-    one_width = True
+    folding_type = EvenFolding
 
     def __post_init__(self) -> None:
         if self.a.shape != self.b.shape:
@@ -68,10 +69,12 @@ class Multiply(Operator):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return ((arrays[0] + self.offsets[0]) * (arrays[1] + self.offsets[1]),)
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[EvenFolding]:
         """The narrowest that keeps up, since a lane costs multipliers, and those the neighbours ask for."""
-        narrowest = tuple(same_lanes(self.a, interval))
-        wanted = tuple(same_lanes(self.a, interval, in_lanes, out_lanes))
+        narrowest = tuple(even_foldings(self.a, interval))
+        wanted = tuple(even_foldings(self.a, interval, in_lanes, out_lanes))
         yield from dict.fromkeys(narrowest + wanted)
 
     @property
@@ -84,17 +87,17 @@ class Multiply(Operator):
         """The sums, three stages of the hardware multipliers, and one for every level of additions behind them."""
         return any(self.offsets) + 3 + (self.multipliers.bit_length() - 1)
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: EvenFolding) -> Schedule:
         beats = np.arange(self.takes(folding)[0].beats)
         return Schedule((Engine("multiply", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
-    def resources(self, folding: Folding) -> Resources:
+    def resources(self, folding: EvenFolding) -> Resources:
         factors = zip(self.factors(), self.offsets, strict=True)
         sums = sum(factor.bits for factor, offset in factors if offset)
         additions = (self.multipliers.bit_length() - 1) * max(0, self.results()[0].dtype.bits - LIMB)  # of limbs
-        return Resources(dsp=folding.in_lanes * self.multipliers, lut=25 + folding.in_lanes * (sums + additions))
+        return Resources(dsp=folding.lanes * self.multipliers, lut=25 + folding.lanes * (sums + additions))
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.multiply import Multiply as Circuit
 
         a, b, result = self.a.dtype, self.b.dtype, self.results()[0].dtype
@@ -105,7 +108,7 @@ class Multiply(Operator):
             ((p.bits, p.signed), (q.bits, q.signed)),
             (result.bits, result.signed),
             offsets=self.offsets,
-            lanes=folding.in_lanes,
+            lanes=folding.lanes,
             depth=depths["o"],
         )
 

@@ -9,34 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
+from onnx_hw.ops.folding import EvenFolding, Folding
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
-
-
-@dataclass(frozen=True)
-class Folding:
-    """How wide a node's streams are, hence how often its circuit is reused.
-
-    Attributes:
-        in_lanes: integers per beat on every input stream.
-        out_lanes: integers per beat on every output stream.
-        steps: cycles that a core which can take its time spends on a beat.
-    """
-
-    in_lanes: int
-    out_lanes: int
-    steps: int = 1
-
-    def __repr__(self) -> str:
-        return f"{self.in_lanes}×{self.out_lanes}" + (f" in {self.steps} steps" if self.steps > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -67,16 +50,18 @@ class Resources:
         )
 
 
-class Operator(ABC):
+F = TypeVar("F", bound=Folding)
+
+
+class Operator(ABC, Generic[F]):
     """A hardware operator with its parameters; a frozen dataclass, whose ``repr`` is short.
 
-    ``inputs`` and ``outputs`` name the stream ports of the core in order.
+    ``inputs`` and ``outputs`` name the stream ports of the core in order; ``folding_type`` is F.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("i",)
     outputs: ClassVar[tuple[str, ...]] = ("o",)
-    one_width: ClassVar[bool] = False
-    """Whether all streams of the core have the same number of lanes."""
+    folding_type: ClassVar[type[Folding]]
 
     @abstractmethod
     def operands(self) -> tuple[Tensor, ...]:
@@ -86,20 +71,20 @@ class Operator(ABC):
     def results(self) -> tuple[Tensor, ...]:
         """The type of each output."""
 
-    def takes(self, folding: Folding) -> tuple[Order, ...]:
+    def takes(self, folding: F) -> tuple[Order, ...]:
         """What travels on each input, in which order."""
-        return tuple(Order(tensor, folding.in_lanes) for tensor in self.operands())
+        return tuple(folding.takes(tensor) for tensor in self.operands())
 
-    def gives(self, folding: Folding) -> tuple[Order, ...]:
+    def gives(self, folding: F) -> tuple[Order, ...]:
         """What travels on each output, in which order."""
-        return tuple(Order(tensor, folding.out_lanes) for tensor in self.results())
+        return tuple(folding.gives(tensor) for tensor in self.results())
 
     @abstractmethod
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         """The meaning: int64 arrays (frames, height, width, channels) to the same; numpy only, exact."""
 
     @abstractmethod
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[F]:
         """Foldings that finish a frame in at most ``interval`` cycles and are worth considering; none if impossible.
 
         ``in_lanes`` and ``out_lanes`` are what the neighbours have chosen already, to be met where that is legal: a
@@ -107,38 +92,38 @@ class Operator(ABC):
         """
 
     @abstractmethod
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: F) -> Schedule:
         """The engines' operations under a folding: the timing, stated as loop nests."""
 
     @abstractmethod
-    def resources(self, folding: Folding) -> Resources:
+    def resources(self, folding: F) -> Resources:
         """Estimated cost under a folding."""
 
     @abstractmethod
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: F, depths: Mapping[str, int]) -> Component:
         """The circuit (imports ``onnx_hw_rtl`` inside). ``depths`` gives the FIFO depth of each output port."""
 
-    def cycles(self, folding: Folding) -> int:
+    def cycles(self, folding: F) -> int:
         """Operations per frame of the busiest engine: the node's own initiation interval."""
         return self.schedule(folding).interval
 
-    def illegal(self, folding: Folding) -> str:
+    def illegal(self, folding: F) -> str:
         """Why a folding cannot be built, or an empty text."""
-        (given, *_), (made, *_) = self.operands(), self.results()
-        if not 1 <= folding.in_lanes <= given.channels:
-            return f"the lanes in must be 1..{given.channels}"
-        if not 1 <= folding.out_lanes <= made.channels:
-            return f"the lanes out must be 1..{made.channels}"
-        if self.one_width and folding.in_lanes != folding.out_lanes:
-            return "the lanes in and out must be equal here"
-        if not 1 <= folding.steps <= self.most_steps:
-            return f"the steps must be {'1' if self.most_steps == 1 else f'1..{self.most_steps}'} here"
+        for name, most in self.limits().items():
+            if not 1 <= getattr(folding, name) <= most:
+                return f"{name} must be {'1' if most == 1 else f'1..{most}'} here"
         return ""
 
+    def limits(self) -> dict[str, int]:
+        """The most that each field of a folding may be, as far as it does not depend on the others."""
+        (given, *_), (made, *_) = self.operands(), self.results()
+        channels = {"lanes": given.channels, "in_lanes": given.channels, "out_lanes": made.channels}
+        return {name: most for name, most in channels.items() if name in self.folding_type.names()}
+
     @property
-    def most_steps(self) -> int:
-        """The most steps a beat can be spread over."""
-        return 1
+    def narrowest(self) -> F:
+        """The slowest folding, which every operator has."""
+        return cast(F, self.folding_type.narrowest())
 
     @property
     def macs(self) -> int:
@@ -151,11 +136,14 @@ class Operator(ABC):
         return {}
 
 
-def same_lanes(operand: Tensor, interval: int, *wanted: int | None) -> Iterator[Folding]:
-    """Foldings of an operator whose streams are equally wide: the wanted ones that keep up, else the narrowest."""
+def even_lanes(operand: Tensor, interval: int, *wanted: int | None) -> list[int]:
+    """Lanes for an operator whose streams are equally wide: the wanted ones that keep up, else the fewest."""
     least = fewest_lanes(operand, interval)
     if least is None:
-        return
-    kept = sorted({lanes for lanes in wanted if lanes and least <= lanes <= operand.channels})
-    for lanes in kept or [least]:
-        yield Folding(lanes, lanes)
+        return []
+    return sorted({lanes for lanes in wanted if lanes and least <= lanes <= operand.channels}) or [least]
+
+
+def even_foldings(operand: Tensor, interval: int, *wanted: int | None) -> Iterator[EvenFolding]:
+    """Those with such lanes."""
+    yield from map(EvenFolding, even_lanes(operand, interval, *wanted))

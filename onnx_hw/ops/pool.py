@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
 from onnx_hw.order import fewest_lanes
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Pool(Operator):
+class Pool(Operator[UnevenFolding]):
     """Windowed maximum, or sum (an average is a sum and a requantization).
 
     Attributes:
@@ -42,6 +43,7 @@ class Pool(Operator):
     dilations: tuple[int, int] = (1, 1)
     capacity: int | None = None
 
+    folding_type = UnevenFolding
     LATENCY = 7
 
     def __post_init__(self) -> None:
@@ -72,19 +74,21 @@ class Pool(Operator):
         windows = self.sliding.windows(arrays[0], self.pad_value)
         return (windows.max(axis=(3, 4)) if self.kind == "max" else windows.sum(axis=(3, 4)),)
 
-    def beats_per_pixel(self, folding: Folding) -> int:
+    def beats_per_pixel(self, folding: UnevenFolding) -> int:
         return self.takes(folding)[0].groups
 
-    def stored_beats(self, folding: Folding) -> int:
+    def stored_beats(self, folding: UnevenFolding) -> int:
         """Capacity of the line buffer."""
         if self.capacity is not None:
             return self.capacity
         return self.sliding.rate_capacity(self.beats_per_pixel(folding))
 
-    def cycles(self, folding: Folding) -> int:
+    def cycles(self, folding: UnevenFolding) -> int:
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats * self.sliding.taps)
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[UnevenFolding]:
         channels = self.operand.channels
         least_in = fewest_lanes(self.operand, interval)
         least_out = fewest_lanes(self.results()[0], interval // self.sliding.taps)
@@ -93,9 +97,9 @@ class Pool(Operator):
         entry = in_lanes if in_lanes and least_in <= in_lanes <= channels else least_in
         exits = {least_out, entry} | ({out_lanes} if out_lanes else set())
         for lanes in sorted(lanes for lanes in exits if least_out <= lanes <= channels):
-            yield Folding(entry, lanes)
+            yield UnevenFolding(entry, lanes)
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: UnevenFolding) -> Schedule:
         rows, columns = self.sliding.output
         nest = Loops(row=rows, column=columns, chunk=self.gives(folding)[0].groups, tap=self.sliding.taps)
         beats = self.takes(folding)[0].beats
@@ -107,7 +111,7 @@ class Pool(Operator):
             self.sliding.buffer(nest, ("chunk", "tap"), self.beats_per_pixel(folding), self.stored_beats(folding)),
         )
 
-    def resources(self, folding: Folding) -> Resources:
+    def resources(self, folding: UnevenFolding) -> Resources:
         bits = self.operand.dtype.bits
         group = gcd(self.operand.channels, folding.in_lanes, folding.out_lanes)
         copies = folding.out_lanes // group
@@ -118,7 +122,7 @@ class Pool(Operator):
             lut += copies * folding.in_lanes * bits * self.stored_beats(folding) // 16
         return Resources(lut=lut, bram=blocks)
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: UnevenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.pool import Pool as Circuit
         from onnx_hw_rtl.sliding import Geometry
 

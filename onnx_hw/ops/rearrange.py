@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.rearrange_plan import Plan, Walk, places, plan
 from onnx_hw.ops.schedule import Engine, Loops, Schedule, SharedBuffer
 from onnx_hw.order import fewest_lanes
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Rearrange(Operator):
+class Rearrange(Operator[UnevenFolding]):
     """Elements of a frame in another order: each may be used many times or never, or be a constant.
 
     It stands for Transpose, Reshape, Pad, Slice, Split, nearest Resize, DepthToSpace, SpaceToDepth, Expand, Gather with
@@ -44,6 +45,7 @@ class Rearrange(Operator):
     fill: int = 0
     capacity: int | None = None
 
+    folding_type = UnevenFolding
     LATENCY = 7
 
     def __post_init__(self) -> None:
@@ -80,10 +82,10 @@ class Rearrange(Operator):
         return (with_fill[:, self.source].reshape(frames, *self.shape),)
 
     @cached_property
-    def _plans(self) -> dict[Folding, Plan]:
+    def _plans(self) -> dict[UnevenFolding, Plan]:
         return {}
 
-    def plan(self, folding: Folding) -> Plan:
+    def plan(self, folding: UnevenFolding) -> Plan:
         """The loops of the reader; they do not depend on the capacity."""
         if folding not in self._plans:
             (given,), (made,) = self.takes(folding), self.gives(folding)
@@ -92,18 +94,20 @@ class Rearrange(Operator):
             self._plans[folding] = plan(walk, natural)
         return self._plans[folding]
 
-    def live_capacity(self, folding: Folding) -> int:
+    def live_capacity(self, folding: UnevenFolding) -> int:
         """The least number of beats with which the reader never waits for one that has no room."""
         return self.plan(folding).turns.live_capacity
 
-    def stored_beats(self, folding: Folding) -> int:
+    def stored_beats(self, folding: UnevenFolding) -> int:
         """Capacity of the buffer."""
         return self.plan(folding).turns.rate_capacity if self.capacity is None else self.capacity
 
-    def cycles(self, folding: Folding) -> int:
+    def cycles(self, folding: UnevenFolding) -> int:
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[UnevenFolding]:
         """The neighbours' lanes where they keep up; and narrower ones where these need several copies of the ring."""
         (result,) = self.results()
         least_in, least_out = fewest_lanes(self.operand, interval), fewest_lanes(result, interval)
@@ -111,13 +115,13 @@ class Rearrange(Operator):
             return
         entries = _widths(self.operand.channels, least_in, in_lanes, out_lanes or least_out)
         exits = _widths(result.channels, least_out, out_lanes, in_lanes or least_in)
-        first = Folding(entries[0], exits[0])
+        first = UnevenFolding(entries[0], exits[0])
         yield first
         if (entries[0], exits[0]) == (in_lanes, out_lanes) and len(self.plan(first).walk.ports) == 1:
             return
-        yield from (folding for pair in product(entries, exits) if (folding := Folding(*pair)) != first)
+        yield from (folding for pair in product(entries, exits) if (folding := UnevenFolding(*pair)) != first)
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: UnevenFolding) -> Schedule:
         one = self.plan(folding)
         nest = Loops(outer=one.loops[0], middle=one.loops[1], inner=one.loops[2])
         beats = self.takes(folding)[0].beats
@@ -136,10 +140,10 @@ class Rearrange(Operator):
             ),
         )
 
-    def resources(self, folding: Folding) -> Resources:
+    def resources(self, folding: UnevenFolding) -> Resources:
         return self.plan(folding).resources(self.stored_beats(folding))
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: UnevenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.rearrange import Rearrange as Circuit
 
         return Circuit(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
+from onnx_hw.ops.folding import EvenFolding
+from onnx_hw.ops.operator import Operator, Resources, even_foldings
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.tensor import Tensor
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Reduce(Operator):
+class Reduce(Operator[EvenFolding]):
     """Maximum or sum over the pixels.
 
     Attributes:
@@ -29,7 +30,7 @@ class Reduce(Operator):
     operand: Tensor
     kind: str
 
-    one_width = True
+    folding_type = EvenFolding
     LATENCY = 2
 
     def __post_init__(self) -> None:
@@ -52,23 +53,25 @@ class Reduce(Operator):
         fold = image.max if self.kind == "max" else image.sum
         return (fold(axis=(1, 2), keepdims=True),)
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
-        yield from same_lanes(self.operand, interval, in_lanes, out_lanes)
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[EvenFolding]:
+        yield from even_foldings(self.operand, interval, in_lanes, out_lanes)
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: EvenFolding) -> Schedule:
         nest = Loops(pixel=self.operand.pixels, chunk=self.takes(folding)[0].groups)
         engine = Engine(
             "reduce", nest.operations, self.LATENCY, {"i": nest.all()}, {"o": nest.where(nest.last("pixel"))}
         )
         return Schedule((engine,))
 
-    def cycles(self, folding: Folding) -> int:
+    def cycles(self, folding: EvenFolding) -> int:
         return self.takes(folding)[0].beats
 
-    def resources(self, folding: Folding) -> Resources:
-        return Resources(lut=40 + 3 * folding.in_lanes * self.results()[0].dtype.bits)
+    def resources(self, folding: EvenFolding) -> Resources:
+        return Resources(lut=40 + 3 * folding.lanes * self.results()[0].dtype.bits)
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.reduce import Reduce as Circuit
 
         result = self.results()[0].dtype
@@ -80,7 +83,7 @@ class Reduce(Operator):
             signed=self.operand.dtype.signed,
             out_bits=result.bits,
             out_signed=result.signed,
-            lanes=folding.in_lanes,
+            lanes=folding.lanes,
             depth=depths["o"],
         )
 

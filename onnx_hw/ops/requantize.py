@@ -21,7 +21,8 @@ from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
 from onnx_hw.exact.requantization import Costs, Requantizer, choose, costs, prove, weigh
 from onnx_hw.exact.steps import Steps, steps
 from onnx_hw.exact.tables import Table, Thresholds
-from onnx_hw.ops.operator import Folding, Operator, Resources, same_lanes
+from onnx_hw.ops.folding import EvenFolding
+from onnx_hw.ops.operator import Operator, Resources, even_lanes
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
@@ -30,7 +31,17 @@ if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
 
-class Monotone(Operator):
+@dataclass(frozen=True, repr=False)
+class RequantizeFolding(EvenFolding):
+    """Attributes:
+    lanes: integers per beat.
+    steps: cycles spent on a beat.
+    """
+
+    steps: int = 1
+
+
+class Monotone(Operator[RequantizeFolding]):
     """A monotone step function per channel, by the cheapest circuit.
 
     Attributes:
@@ -41,7 +52,7 @@ class Monotone(Operator):
     operand: Tensor
     dtype: Int
 
-    one_width = True
+    folding_type = RequantizeFolding
 
     @property
     @abstractmethod
@@ -63,16 +74,19 @@ class Monotone(Operator):
             prove(found, self.exact)
         return found
 
-    def circuit_of(self, folding: Folding) -> Requantizer:
+    def circuit_of(self, folding: RequantizeFolding) -> Requantizer:
         """The arithmetic under a folding."""
         if folding.steps == 1:
             return self.circuit
         assert self.multiplication is not None, "only a multiplication has steps"
         return self.multiplication
 
+    def limits(self) -> dict[str, int]:
+        return super().limits() | {"steps": self.most_steps}
+
     @property
     def most_steps(self) -> int:
-        """One for every digit of a multiplication."""
+        """The most steps a beat can be spread over: one for every digit of a multiplication."""
         return 1 if self.multiplication is None else self.multiplication.digits
 
     def operands(self) -> tuple[Tensor, ...]:
@@ -84,18 +98,20 @@ class Monotone(Operator):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return (self.exact(arrays[0]),)
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[RequantizeFolding]:
         """As narrow as can be, or as wide as a neighbour; in as many steps as is cheapest."""
-        widths = (*same_lanes(self.operand, interval), *same_lanes(self.operand, interval, in_lanes, out_lanes))
-        for lanes in sorted({folding.in_lanes for folding in widths}):
+        widths = (*even_lanes(self.operand, interval), *even_lanes(self.operand, interval, in_lanes, out_lanes))
+        for lanes in sorted(set(widths)):
             time = interval // Order(self.operand, lanes).beats
             useful = (1,) if self.multiplication is None else self.multiplication.useful_steps
-            yield min((Folding(lanes, lanes, n) for n in useful if n <= time), key=lambda f: weigh(self.costs(f)))
+            yield min((RequantizeFolding(lanes, n) for n in useful if n <= time), key=lambda f: weigh(self.costs(f)))
 
-    def cycles(self, folding: Folding) -> int:
+    def cycles(self, folding: RequantizeFolding) -> int:
         return self.takes(folding)[0].beats * folding.steps
 
-    def latency(self, folding: Folding) -> int:
+    def latency(self, folding: RequantizeFolding) -> int:
         """Pipeline stages of the arithmetic, behind the last step."""
         match self.circuit_of(folding):
             case MultiplyAddShift() as circuit:
@@ -106,7 +122,7 @@ class Monotone(Operator):
             case Thresholds() as circuit:
                 return 3 + 3 * circuit.depth
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: RequantizeFolding) -> Schedule:
         nest = Loops(beat=self.takes(folding)[0].beats, step=folding.steps)
         engine = Engine(
             "requantize",
@@ -117,11 +133,11 @@ class Monotone(Operator):
         )
         return Schedule((engine,))
 
-    def resources(self, folding: Folding) -> Resources:
-        lanes, each = folding.in_lanes, self.costs(folding)
+    def resources(self, folding: RequantizeFolding) -> Resources:
+        lanes, each = folding.lanes, self.costs(folding)
         return Resources(lut=80 + lanes * each.lut, bram=lanes * each.bram)
 
-    def costs(self, folding: Folding) -> Costs:
+    def costs(self, folding: RequantizeFolding) -> Costs:
         """Of one lane."""
         if folding not in self._costs:
             rows = self.takes(folding)[0].groups
@@ -129,11 +145,11 @@ class Monotone(Operator):
         return self._costs[folding]
 
     @cached_property
-    def _costs(self) -> dict[Folding, Costs]:
+    def _costs(self) -> dict[RequantizeFolding, Costs]:
         """What is known already: the search for foldings asks often."""
         return {}
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: RequantizeFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl import requantize as rtl
 
         return rtl.Requantize(
@@ -143,11 +159,11 @@ class Monotone(Operator):
             signed=self.operand.dtype.signed,
             out_bits=self.dtype.bits,
             out_signed=self.dtype.signed,
-            lanes=folding.in_lanes,
+            lanes=folding.lanes,
             depth=depths["o"],
         )
 
-    def _arithmetic(self, folding: Folding) -> Any:
+    def _arithmetic(self, folding: RequantizeFolding) -> Any:
         """The circuit's constants as the core takes them."""
         from amaranth.hdl import Shape
 

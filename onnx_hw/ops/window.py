@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
 from onnx_hw.order import fewest_lanes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Window(Operator):
+class Window(Operator[UnevenFolding]):
     """Elements of a window leave in (kernel row, kernel column, channel) order, as channels of the result.
 
     Attributes:
@@ -39,6 +40,7 @@ class Window(Operator):
     pad_value: int = 0
     capacity: int | None = None
 
+    folding_type = UnevenFolding
     LATENCY = 6
 
     def __post_init__(self) -> None:
@@ -69,32 +71,34 @@ class Window(Operator):
         windows = self.sliding.windows(image, self.pad_value)
         return (windows.reshape(*windows.shape[:3], self.elements),)
 
-    def beats_per_pixel(self, folding: Folding) -> int:
+    def beats_per_pixel(self, folding: UnevenFolding) -> int:
         return self.takes(folding)[0].groups
 
-    def beats_per_window(self, folding: Folding) -> int:
+    def beats_per_window(self, folding: UnevenFolding) -> int:
         return self.gives(folding)[0].groups
 
-    def stored_beats(self, folding: Folding) -> int:
+    def stored_beats(self, folding: UnevenFolding) -> int:
         """Capacity of the line buffer."""
         if self.capacity is not None:
             return self.capacity
         return self.sliding.rate_capacity(self.beats_per_pixel(folding))
 
-    def cycles(self, folding: Folding) -> int:
+    def cycles(self, folding: UnevenFolding) -> int:
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
 
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[Folding]:
+    def foldings(
+        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+    ) -> Iterator[UnevenFolding]:
         least_in, least_out = fewest_lanes(self.operand, interval), fewest_lanes(self.results()[0], interval)
         if least_in is None or least_out is None:
             return
         entry = in_lanes if in_lanes and least_in <= in_lanes <= self.operand.channels else least_in
         if out_lanes and least_out <= out_lanes <= self.elements:
-            yield Folding(entry, out_lanes)
+            yield UnevenFolding(entry, out_lanes)
         else:
-            yield Folding(entry, least_out)
+            yield UnevenFolding(entry, least_out)
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: UnevenFolding) -> Schedule:
         rows, columns = self.sliding.output
         nest = Loops(row=rows, column=columns, beat=self.beats_per_window(folding))
         beats = self.takes(folding)[0].beats
@@ -106,7 +110,7 @@ class Window(Operator):
             self.sliding.buffer(nest, ("beat",), self.beats_per_pixel(folding), self.stored_beats(folding)),
         )
 
-    def resources(self, folding: Folding) -> Resources:
+    def resources(self, folding: UnevenFolding) -> Resources:
         bits = self.operand.dtype.bits
         group = gcd(self.operand.channels, folding.in_lanes, folding.out_lanes)
         copies = folding.out_lanes // group
@@ -117,7 +121,7 @@ class Window(Operator):
             lut += copies * folding.in_lanes * bits * self.stored_beats(folding) // 16
         return Resources(lut=lut, bram=blocks)
 
-    def core(self, folding: Folding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: UnevenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.sliding import Geometry
         from onnx_hw_rtl.window import Window as Circuit
 

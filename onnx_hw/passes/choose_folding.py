@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from onnx_hw.design import pins_of
 from onnx_hw.network import Network, Node
-from onnx_hw.ops.gearbox import Gearbox
-from onnx_hw.ops.operator import Folding, Operator, Resources
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.gearbox import conversion
+from onnx_hw.ops.operator import Operator, Resources
+from onnx_hw.order import Order
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,8 @@ def fold_for(network: Network, interval: int, pins: int | None = None) -> dict[s
     others = [node for node in network.nodes if not node.operator.macs]
     chosen: dict[str, Folding] = {}
     for node in multiply + others:
-        before = [
-            chosen[p[0].name].out_lanes for t in node.inputs if (p := network.producer(t)) and p[0].name in chosen
-        ]
-        after = [chosen[c.name].in_lanes for t in node.outputs for c, _ in network.consumers(t) if c.name in chosen]
+        before = [sent.lanes for t in node.inputs if (sent := _given(network, t, chosen))]
+        after = [taken.lanes for t in node.outputs for c in network.consumers(t) if (taken := _wanted(c, chosen))]
         candidates = list(node.operator.foldings(interval, before[0] if before else None, after[0] if after else None))
         if not candidates:
             return None
@@ -87,60 +87,77 @@ def fold_for(network: Network, interval: int, pins: int | None = None) -> dict[s
     return chosen
 
 
+def _given(network: Network, tensor: str, chosen: Mapping[str, Folding]) -> Order | None:
+    """What the producer of a tensor sends; None if it has not chosen yet, or there is none."""
+    producer = network.producer(tensor)
+    if producer is None or producer[0].name not in chosen:
+        return None
+    node, k = producer
+    return node.operator.gives(chosen[node.name])[k]
+
+
+def _wanted(consumer: tuple[Node, int], chosen: Mapping[str, Folding]) -> Order | None:
+    """What a consumer takes; None if it has not chosen yet."""
+    node, k = consumer
+    return node.operator.takes(chosen[node.name])[k] if node.name in chosen else None
+
+
 def _ends(network: Network, foldings: Mapping[str, Folding]) -> Resources:
     """The pins of the streams of the outside; those that are not yet chosen have one lane."""
-    narrowest, pins = Folding(1, 1), 0
+    pins = 0
     for boundary in network.inputs:
         readers = network.consumers(boundary.tensor)
-        orders = [node.operator.takes(foldings.get(node.name, narrowest))[k] for node, k in readers]
+        orders = [node.operator.takes(foldings.get(node.name, node.operator.narrowest))[k] for node, k in readers]
         pins += max(map(pins_of, orders))
     for boundary in network.outputs:
         producer = network.producer(boundary.tensor)
         assert producer is not None
         node, k = producer
-        pins += pins_of(node.operator.gives(foldings.get(node.name, narrowest))[k])
+        pins += pins_of(node.operator.gives(foldings.get(node.name, node.operator.narrowest))[k])
     return Resources(pins=pins)
 
 
 def _cost(network: Network, node: Node, folding: Folding, interval: int, chosen: dict[str, Folding]) -> float:
     """Of a node, of the gearboxes it forces, and of neighbours that have not chosen yet and will follow it."""
-    cost = weight(node.operator.resources(folding))
-    for tensor in node.inputs:
-        producer = network.producer(tensor)
-        if producer is None:
-            continue
-        operator = producer[0].operator
-        if producer[0].name in chosen:
-            cost += _gearbox(network, tensor, chosen[producer[0].name].out_lanes, folding.in_lanes)
-        else:
-            cost += _follower(operator, network, tensor, interval, None, folding.in_lanes)
-    for tensor in node.outputs:
-        for consumer, _ in network.consumers(tensor):
-            if consumer.name in chosen:
-                cost += _gearbox(network, tensor, folding.out_lanes, chosen[consumer.name].in_lanes)
-            else:
-                cost += _follower(consumer.operator, network, tensor, interval, folding.out_lanes, None)
+    operator = node.operator
+    cost = weight(operator.resources(folding))
+    for tensor, wanted in zip(node.inputs, operator.takes(folding), strict=True):
+        producer, given = network.producer(tensor), _given(network, tensor, chosen)
+        if given is not None:
+            cost += weight(between(given, wanted))
+        elif producer is not None:
+            cost += _before(producer, wanted, interval)
+    for tensor, given in zip(node.outputs, operator.gives(folding), strict=True):
+        for consumer in network.consumers(tensor):
+            takes = _wanted(consumer, chosen)
+            cost += _after(consumer, given, interval) if takes is None else weight(between(given, takes))
     return cost
 
 
-def _gearbox(network: Network, tensor: str, given: int, wanted: int) -> float:
-    if given == wanted:
-        return 0.0
-    return weight(Gearbox(network.tensors[tensor]).resources(Folding(given, wanted)))
+def between(given: Order, wanted: Order) -> Resources:
+    """What it costs that neighbours do not agree."""
+    if given.alike(wanted):
+        return Resources()
+    operator, folding = conversion(given, wanted)
+    return operator.resources(folding)
 
 
-def _follower(
-    operator: Operator, network: Network, tensor: str, interval: int, in_lanes: int | None, out_lanes: int | None
-) -> float:
-    """The cheapest a neighbour can be, with a gearbox if it cannot meet the lanes."""
-    costs = []
-    for folding in operator.foldings(interval, in_lanes, out_lanes):
-        cost = weight(operator.resources(folding))
-        if in_lanes is not None:
-            cost += _gearbox(network, tensor, in_lanes, folding.in_lanes)
-        if out_lanes is not None:
-            cost += _gearbox(network, tensor, folding.out_lanes, out_lanes)
-        costs.append(cost)
+def _before(producer: tuple[Node, int], wanted: Order, interval: int) -> float:
+    """The cheapest a producer can be, with a gearbox if it cannot meet what is wanted."""
+    operator, k = producer[0].operator, producer[1]
+    candidates = operator.foldings(interval, None, wanted.lanes)
+    return _cheapest(operator, ((folding, between(operator.gives(folding)[k], wanted)) for folding in candidates))
+
+
+def _after(consumer: tuple[Node, int], given: Order, interval: int) -> float:
+    """The same of a consumer."""
+    operator, k = consumer[0].operator, consumer[1]
+    candidates = operator.foldings(interval, given.lanes, None)
+    return _cheapest(operator, ((folding, between(given, operator.takes(folding)[k])) for folding in candidates))
+
+
+def _cheapest(operator: Operator, candidates: Iterable[tuple[Folding, Resources]]) -> float:
+    costs = (weight(operator.resources(folding)) + weight(beside) for folding, beside in candidates)
     return min(costs, default=float("inf"))
 
 
@@ -149,11 +166,10 @@ def resources_of(network: Network, foldings: dict[str, Folding]) -> Resources:
     total = _ends(network, foldings)
     for node in network.nodes:
         total += node.operator.resources(foldings[node.name])
-        for tensor in node.inputs:
-            producer = network.producer(tensor)
-            if producer and foldings[producer[0].name].out_lanes != foldings[node.name].in_lanes:
-                lanes = Folding(foldings[producer[0].name].out_lanes, foldings[node.name].in_lanes)
-                total += Gearbox(network.tensors[tensor]).resources(lanes)
+        for tensor, wanted in zip(node.inputs, node.operator.takes(foldings[node.name]), strict=True):
+            given = _given(network, tensor, foldings)
+            if given is not None:
+                total += between(given, wanted)
     return total
 
 
@@ -163,7 +179,7 @@ def least_interval(network: Network) -> tuple[int, Node]:
 
 
 def _least_cycles(node: Node) -> int:
-    slow, fast = node.operator.cycles(Folding(1, 1)), 0
+    slow, fast = node.operator.cycles(node.operator.narrowest), 0
     while slow - fast > 1:
         middle = (slow + fast) // 2
         if next(node.operator.foldings(middle), None) is None:
@@ -175,7 +191,7 @@ def _least_cycles(node: Node) -> int:
 
 def longest_interval(network: Network) -> int:
     """Cycles a frame of the slowest design: one lane everywhere."""
-    return max(node.operator.cycles(Folding(1, 1)) for node in network.nodes)
+    return max(node.operator.cycles(node.operator.narrowest) for node in network.nodes)
 
 
 def choose_folding(network: Network, budget: Budget, from_interval: int = 0) -> dict[str, Folding] | None:

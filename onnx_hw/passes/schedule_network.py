@@ -10,7 +10,7 @@ from typing import Protocol
 from onnx_hw.design import Design
 from onnx_hw.errors import user_error
 from onnx_hw.network import Network
-from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.passes.check_fifo_depths import too_slow
 from onnx_hw.passes.choose_folding import (
     Budget,

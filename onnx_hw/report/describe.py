@@ -105,7 +105,7 @@ def _core(design: Design, node: Node) -> report.Core:
     return report.Core(
         name=node.name,
         operator=type(operator).__name__.lower(),
-        folding=report.Folding(folding.in_lanes, folding.out_lanes, folding.steps),
+        folding=folding.numbers(),
         lanes=costs.mac_lanes,
         cycles=operator.cycles(folding),
         dsp=costs.dsp,

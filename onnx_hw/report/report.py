@@ -97,21 +97,12 @@ class Multipliers:
 
 
 @dataclass(frozen=True)
-class Folding:
-    """How wide a core's streams are."""
-
-    in_lanes: Annotated[int, "integers per beat on the inputs"]
-    out_lanes: Annotated[int, "integers per beat on the outputs"]
-    steps: Annotated[int, "cycles spent on a beat"]
-
-
-@dataclass(frozen=True)
 class Core:
     """One core of the circuit; costs are estimates."""
 
     name: Annotated[str, "name of the node"]
     operator: Annotated[str, "hardware operator"]
-    folding: Annotated[Folding, "width of its streams"]
+    folding: Annotated[Mapping[str, int], "the folding, by the operator's own names: lanes of its streams, steps ..."]
     lanes: Annotated[int, "multiply-accumulates per cycle"]
     cycles: Annotated[int, "clock cycles it works on a frame; the largest number is the interval's bound"]
     dsp: Annotated[int, "hardware multipliers, those that scale included"]

@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from onnx_hw.ops.folding import spelled
 from onnx_hw.report.report import Accuracy, Design, Report, Synthesis
 
 BAR = 10  # characters
@@ -48,11 +49,11 @@ def cores(design: Design) -> Table:
     table.add_column("", no_wrap=True)
     busiest = design.bottleneck
     for core in design.nodes:
-        steps = f" in {core.folding.steps}" if core.folding.steps > 1 else ""
-        fold = f"{core.folding.in_lanes}×{core.folding.out_lanes}{steps}"
         numbers = (core.cycles, core.lanes, core.dsp, core.lut, core.bram)
         mark = Text("← bottleneck", "yellow") if core is busiest else Text("")
-        table.add_row(Text(core.name), Text(core.operator), fold, *(f"{number:,}" for number in numbers), mark)
+        table.add_row(
+            Text(core.name), Text(core.operator), spelled(core.folding), *(f"{number:,}" for number in numbers), mark
+        )
     nodes = design.nodes
     totals = (
         design.interval_cycles,

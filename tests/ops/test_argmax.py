@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from drawn import Case, argmaxes, cases, few, many
 from networks import Bench, alone, assert_proven, no_stall
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.argmax import ArgMax
-from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 
@@ -31,7 +31,7 @@ def test_any_argmax(case: Case) -> None:
 @pytest.mark.parametrize("lanes", range(1, 8))
 def test_every_folding(lanes: int, largest: bool, last: bool) -> None:
     operator = ArgMax(Tensor((2, 3, 7), Int(2)), largest, last)
-    Case(operator, Folding(lanes, 1), seed=lanes).check()
+    Case(operator, ArgMaxFolding(lanes), seed=lanes).check()
 
 
 @pytest.mark.parametrize(("largest", "last"), EVERY_KIND)
@@ -39,7 +39,7 @@ def test_every_folding(lanes: int, largest: bool, last: bool) -> None:
 def test_ragged_cuts(channels: int, lanes: int, largest: bool, last: bool) -> None:
     """The lanes beyond hold the type's extremes."""
     for dtype in (Int(1), Int(8, False)):
-        Case(ArgMax(Tensor((3, 3, channels), dtype), largest, last), Folding(lanes, 1), seed=channels).check()
+        Case(ArgMax(Tensor((3, 3, channels), dtype), largest, last), ArgMaxFolding(lanes), seed=channels).check()
 
 
 @pytest.mark.parametrize("lanes", [1, 3, 4])
@@ -60,7 +60,7 @@ def test_every_place_of_two_equal_ones(lanes: int, largest: bool, last: bool) ->
 @pytest.mark.parametrize("dtype", [Int(1), Int(1, False), Int(8), Int(8, False), Int(24), Int(40, False)])
 def test_extremes_of_every_type(dtype: Int, largest: bool, last: bool) -> None:
     for seed in range(2):
-        Case(ArgMax(Tensor((2, 2, 10), dtype), largest, last), Folding(4, 1), seed=seed).check()
+        Case(ArgMax(Tensor((2, 2, 10), dtype), largest, last), ArgMaxFolding(4), seed=seed).check()
 
 
 @many
@@ -89,8 +89,8 @@ def test_the_result_holds_every_index(channels: int) -> None:
 @pytest.mark.parametrize("lanes", [1, 3, 10])
 def test_full_rate(lanes: int) -> None:
     operator = ArgMax(Tensor((3, 4, 10), Int(8)))
-    depth = 2 + operator.latency(Folding(lanes, 1))
-    run = Case(operator, Folding(lanes, 1), depth=depth, stalls=False, frames=4).check()
+    depth = 2 + operator.latency(ArgMaxFolding(lanes))
+    run = Case(operator, ArgMaxFolding(lanes), depth=depth, stalls=False, frames=4).check()
     assert run.interval_cycles == 3 * 4 * -(-10 // lanes)
 
 
@@ -103,9 +103,9 @@ def test_facts(drawn: tuple[ArgMax, Folding]) -> None:
 def test_foldings_keep_up() -> None:
     operator = ArgMax(Tensor((3, 4, 10), Int(8)))
     assert_foldings_keep_up(operator)
-    assert list(operator.foldings(24, 7)) == [Folding(7, 1)]
-    assert list(operator.foldings(24, 3)) == list(operator.foldings(24)) == [Folding(5, 1)]
-    assert "the lanes out must be 1..1" in operator.illegal(Folding(5, 5))
+    assert list(operator.foldings(24, 7)) == [ArgMaxFolding(7)]
+    assert list(operator.foldings(24, 3)) == list(operator.foldings(24)) == [ArgMaxFolding(5)]
+    assert "in_lanes must be 1..7" in operator.illegal(ArgMaxFolding(8))
 
 
 def test_is_told_by_its_kind() -> None:

@@ -11,9 +11,9 @@ from networks import Sketch, assert_proven, prove
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.concat import Concat
+from onnx_hw.ops.folding import EvenFolding, Folding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.ops.operator import Folding
 from onnx_hw.passes.choose_folding import Budget, choose_folding
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.size_fifos import size_fifos
@@ -41,30 +41,30 @@ def test_any_concat(case: Case) -> None:
 
 @pytest.mark.parametrize("concat", [ROWS, COLUMNS, CHANNELS], ids=repr)
 def test_every_folding(concat: Concat) -> None:
-    legal = [lanes for lanes in range(1, 9) if not concat.illegal(Folding(lanes, lanes))]
+    legal = [lanes for lanes in range(1, 9) if not concat.illegal(EvenFolding(lanes))]
     assert legal == ([1, 2, 4] if concat is CHANNELS else [1, 2, 3])
     for lanes in legal:
-        Case(concat, Folding(lanes, lanes)).check()
+        Case(concat, EvenFolding(lanes)).check()
 
 
 @pytest.mark.parametrize("concat", [ROWS, COLUMNS], ids=repr)
 def test_ragged_cuts(concat: Concat) -> None:
     """Rows and columns leave the pixels whole: any cut will do."""
     for lanes in (2, 5, 7):
-        Case(concat, Folding(lanes, lanes)).check()
+        Case(concat, EvenFolding(lanes)).check()
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 5])
 def test_the_last_operand_may_be_ragged(channels: int) -> None:
     """With fewer channels than lanes too."""
-    Case(Concat(images((3, 2, 8), (3, 2, 4), (3, 2, channels)), 2), Folding(4, 4)).check()
+    Case(Concat(images((3, 2, 8), (3, 2, 4), (3, 2, channels)), 2), EvenFolding(4)).check()
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 9])
 def test_many_operands(count: int) -> None:
     operands = images(*((2, 2, 2 + 2 * (k % 3)) for k in range(count)))
     for seed in range(2):
-        Case(Concat(operands, 2), Folding(2, 2), seed=seed).check()
+        Case(Concat(operands, 2), EvenFolding(2), seed=seed).check()
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_extremes_of_every_type_pass(types: tuple[Int, ...], result: Int) -> Non
     concat = Concat(tuple(Tensor((2, 2, 2), dtype) for dtype in types), 2)
     assert concat.results()[0].dtype == result
     for seed in range(3):
-        Case(concat, Folding(2, 2), seed=seed).check()
+        Case(concat, EvenFolding(2), seed=seed).check()
 
 
 def test_the_range_is_the_union() -> None:
@@ -90,7 +90,7 @@ def test_the_range_is_the_union() -> None:
     assert (alike.dtype, alike.range) == (i8, (-3, 5))
     mixed = Concat((Tensor((1, 1, 1), i8, -3, 2), Tensor((1, 1, 1), Int(8, False), 0, 7)), 2)
     assert (mixed.results()[0].dtype, mixed.results()[0].range) == (Int(4), (-3, 7))
-    Case(mixed, Folding(1, 1)).check()
+    Case(mixed, EvenFolding(1)).check()
 
 
 def test_golden_is_the_definition() -> None:
@@ -104,8 +104,8 @@ def test_golden_is_the_definition() -> None:
 @pytest.mark.parametrize("concat", [ROWS, COLUMNS, CHANNELS], ids=repr)
 def test_full_rate(concat: Concat) -> None:
     """A beat in every cycle, whichever input it comes from."""
-    run = Case(concat, Folding(2, 2), depth=3, stalls=False, frames=4).check()
-    assert run.interval_cycles == concat.cycles(Folding(2, 2)) == concat.gives(Folding(2, 2))[0].beats
+    run = Case(concat, EvenFolding(2), depth=3, stalls=False, frames=4).check()
+    assert run.interval_cycles == concat.cycles(EvenFolding(2)) == concat.gives(EvenFolding(2))[0].beats
 
 
 @many
@@ -124,21 +124,20 @@ def test_foldings_are_legal_and_meet_the_neighbours_where_they_can() -> None:
     for interval in range(1, 200):
         found = list(concat.foldings(interval, 12, 5))
         assert not [folding for folding in found if concat.illegal(folding)]
-        assert (Folding(12, 12) in found) == (interval >= 4 * 4)
-    assert list(concat.foldings(4 * 41)) == [Folding(1, 1), Folding(2, 2), Folding(3, 3)]
-    assert list(concat.foldings(4 * 11, 12, 6)) == [Folding(4, 4), Folding(6, 6), Folding(12, 12)]
+        assert (EvenFolding(12) in found) == (interval >= 4 * 4)
+    assert list(concat.foldings(4 * 41)) == [EvenFolding(1), EvenFolding(2), EvenFolding(3)]
+    assert list(concat.foldings(4 * 11, 12, 6)) == [EvenFolding(4), EvenFolding(6), EvenFolding(12)]
     assert list(concat.foldings(15)) == []
 
 
 def test_an_illegal_folding_is_told_with_its_number() -> None:
     concat = Concat(images((2, 2, 12), (2, 2, 6), (2, 2, 5)), 2)
-    assert concat.illegal(Folding(6, 6)) == ""
-    assert "must divide 6, the channels of i1" in concat.illegal(Folding(4, 4))
-    assert "must divide 12, the channels of i0" in concat.illegal(Folding(5, 5))
-    assert "must be 1..12" in concat.illegal(Folding(13, 13))
-    assert "must be equal" in concat.illegal(Folding(2, 3))
+    assert concat.illegal(EvenFolding(6)) == ""
+    assert "must divide 6, the channels of i1" in concat.illegal(EvenFolding(4))
+    assert "must divide 12, the channels of i0" in concat.illegal(EvenFolding(5))
+    assert "must be 1..12" in concat.illegal(EvenFolding(13))
     with pytest.raises(ValueError, match="must divide 6"):
-        concat.core(Folding(4, 4), {"o": 2})
+        concat.core(EvenFolding(4), {"o": 2})
 
 
 def test_refuses_what_cannot_be_joined() -> None:

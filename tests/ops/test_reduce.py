@@ -6,7 +6,7 @@ from hypothesis import given
 
 from drawn import Case, cases, few, many, reductions
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.operator import Folding
+from onnx_hw.ops.folding import EvenFolding, Folding
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
@@ -21,13 +21,13 @@ def test_any_reduction(case: Case) -> None:
 @pytest.mark.parametrize("kind", ["max", "sum"])
 @pytest.mark.parametrize(("channels", "lanes"), [(3, 5), (3, 7), (16, 5), (16, 7), (16, 16), (1, 1)])
 def test_ragged_cuts(kind: str, channels: int, lanes: int) -> None:
-    Case(Reduce(Tensor((3, 2, channels), Int(8)), kind), Folding(lanes, lanes)).check()
+    Case(Reduce(Tensor((3, 2, channels), Int(8)), kind), EvenFolding(lanes)).check()
 
 
 @pytest.mark.parametrize("dtype", [Int(8), Int(8, False), Int(1), Int(16)])
 def test_sums_of_extremes_fit(dtype: Int) -> None:
     for seed in range(3):
-        Case(Reduce(Tensor((3, 3, 2), dtype), "sum"), Folding(1, 1), seed=seed).check()
+        Case(Reduce(Tensor((3, 3, 2), dtype), "sum"), EvenFolding(1), seed=seed).check()
 
 
 def test_golden_is_the_definition() -> None:
@@ -38,7 +38,7 @@ def test_golden_is_the_definition() -> None:
 
 
 def test_full_rate() -> None:
-    run = Case(Reduce(Tensor((3, 4, 6), Int(8)), "sum"), Folding(3, 3), depth=2, stalls=False, frames=4).check()
+    run = Case(Reduce(Tensor((3, 4, 6), Int(8)), "sum"), EvenFolding(3), depth=2, stalls=False, frames=4).check()
     assert run.interval_cycles == 3 * 4 * 2
 
 

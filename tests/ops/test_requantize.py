@@ -10,8 +10,8 @@ from drawn import ByArithmetic, ByTable, ByThresholds, Case, cases, few, many, r
 from networks import Bench, alone, assert_proven, no_stall
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.steps import Steps
-from onnx_hw.ops.operator import Folding
-from onnx_hw.ops.requantize import Requantize, Staircase
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.requantize import Requantize, RequantizeFolding, Staircase
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 
@@ -32,7 +32,7 @@ def test_any_requantizer(case: Case) -> None:
 @pytest.mark.parametrize("kind", [ByArithmetic, ByTable, ByThresholds])
 @pytest.mark.parametrize("lanes", [2, 3, 5])
 def test_ragged_cuts_with_constants_per_channel(kind: type[Requantize], lanes: int) -> None:
-    Case(requantize(kind, Tensor((3, 3, 5), Int(9)), SCALES), Folding(lanes, lanes)).check()
+    Case(requantize(kind, Tensor((3, 3, 5), Int(9)), SCALES), RequantizeFolding(lanes)).check()
 
 
 @pytest.mark.parametrize("kind", [ByArithmetic, ByTable, ByThresholds])
@@ -59,37 +59,37 @@ def test_wide_accumulators_in_any_number_of_steps(steps: int, lanes: int) -> Non
     """With 14 digits, some numbers of steps leave digits over."""
     operator = ByArithmetic(Tensor((4, 4, 5), Int(24)), WIDE, OFFSETS, -128, 127, -3, Int(8))
     assert operator.most_steps == 14
-    Case(operator, Folding(lanes, lanes, steps)).check()
+    Case(operator, RequantizeFolding(lanes, steps)).check()
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 5])
 @pytest.mark.parametrize("scale", [Fraction(3, 2**9), Fraction(1, 36), Fraction(5, 2**9), Fraction(0)])
 def test_ties_in_any_number_of_steps(steps: int, scale: Fraction) -> None:
     operator = ByArithmetic(Tensor((8, 8, 2), Int(13)), (scale,), (Fraction(1, 2),), -100, 127, -3, Int(8))
-    Case(operator, Folding(2, 2, min(steps, operator.most_steps))).check()
+    Case(operator, RequantizeFolding(2, min(steps, operator.most_steps))).check()
 
 
 def test_full_rate() -> None:
     operator = requantize(Requantize, Tensor((3, 4, 5), Int(9)), SCALES)
-    run = Case(operator, Folding(3, 3), depth=17, stalls=False, frames=4).check()
+    run = Case(operator, RequantizeFolding(3), depth=17, stalls=False, frames=4).check()
     assert run.interval_cycles == 3 * 4 * 2
 
 
 @pytest.mark.parametrize("steps", [2, 5])
 def test_a_beat_takes_its_steps_and_no_more(steps: int) -> None:
     operator = requantize(ByArithmetic, Tensor((3, 4, 5), Int(9)), SCALES)
-    run = Case(operator, Folding(3, 3, steps), depth=9, stalls=False, frames=4).check()
+    run = Case(operator, RequantizeFolding(3, steps), depth=9, stalls=False, frames=4).check()
     assert run.interval_cycles == 3 * 4 * 2 * steps
 
 
 def test_steps_are_one_per_digit_at_most() -> None:
     operator = requantize(ByArithmetic, Tensor((3, 4, 5), Int(9)), SCALES)
     most = operator.most_steps
-    assert operator.illegal(Folding(1, 1, most)) == ""
+    assert operator.illegal(RequantizeFolding(1, most)) == ""
     for steps in (0, most + 1):
-        assert operator.illegal(Folding(1, 1, steps)) == f"the steps must be 1..{most} here"
+        assert operator.illegal(RequantizeFolding(1, steps)) == f"steps must be 1..{most} here"
     on_no_line = Staircase(Tensor((1, 1, 1), Int(8)), Steps(-128, 127, 0, 3, np.array([[-9, -8, 90]])), Int(2, False))
-    assert on_no_line.illegal(Folding(1, 1, 2)) == "the steps must be 1 here"
+    assert on_no_line.illegal(RequantizeFolding(1, 2)) == "steps must be 1 here"
 
 
 def test_the_time_there_is_is_used() -> None:
@@ -97,10 +97,16 @@ def test_the_time_there_is_is_used() -> None:
     operator = Requantize(Tensor((4, 4, 5), Int(24)), WIDE, OFFSETS, -128, 127, -3, Int(8))
     beats = 4 * 4 * 5
     seen = [next(operator.foldings(interval)) for interval in (beats // 5, beats, 4 * beats, 9 * beats, 99 * beats)]
-    assert seen == [Folding(5, 5), Folding(1, 1), Folding(1, 1, 4), Folding(1, 1, 7), Folding(1, 1, 14)]
+    assert seen == [
+        RequantizeFolding(5),
+        RequantizeFolding(1),
+        RequantizeFolding(1, 4),
+        RequantizeFolding(1, 7),
+        RequantizeFolding(1, 14),
+    ]
     costs = [operator.resources(folding).lut for folding in seen[1:]]
     assert costs == sorted(costs, reverse=True)
-    assert {folding.in_lanes for folding in operator.foldings(99 * beats, 5, 2)} == {1, 2, 5}
+    assert {folding.lanes for folding in operator.foldings(99 * beats, 5, 2)} == {1, 2, 5}
 
 
 @many
@@ -129,8 +135,8 @@ def test_a_given_function() -> None:
     assert staircase.results()[0].range == (-3, 2)
     x = np.array([-128, -101, -100, -99, 2, 3, 89, 90, 127])
     assert staircase.golden(x)[0].tolist() == [-3, -3, -2, -1, -1, 0, 0, 2, 2]
-    assert_facts(staircase, Folding(3, 3))
-    Case(staircase, Folding(3, 3)).check()
+    assert_facts(staircase, RequantizeFolding(3))
+    Case(staircase, RequantizeFolding(3)).check()
 
 
 def test_refuses_a_function_that_does_not_fit() -> None:

@@ -17,19 +17,19 @@ from amaranth.back import rtlil
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
-from onnx_hw.ops.argmax import ArgMax
+from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.folding import EvenFolding, UnevenFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
-from onnx_hw.ops.operator import Folding
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.reduce import Reduce
-from onnx_hw.ops.requantize import Requantize
+from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
 from onnx_hw_sim import tools
@@ -38,23 +38,23 @@ IMAGE = Tensor((5, 4, 6), Int(8))
 WEIGHTS = np.ones((7, 6), dtype=np.int64)
 
 CORES = {
-    "window": (Window(IMAGE, (3, 3), pads=(1, 1, 1, 1)), Folding(4, 7)),
-    "pool": (Pool(IMAGE, "max", (2, 2)), Folding(2, 3)),
-    "depthwise": (Depthwise(IMAGE, np.ones((6, 2, 2), dtype=np.int64)), Folding(2, 3)),
-    "reduce": (Reduce(IMAGE, "sum"), Folding(4, 4)),
-    "matmul": (MatMul(IMAGE, WEIGHTS), Folding(4, 3)),
-    "gearbox": (Gearbox(IMAGE), Folding(4, 5)),
-    "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), -8, 7, 0, Int(4)), Folding(4, 4)),
-    "fork": (Fork(IMAGE, 3), Folding(4, 4)),
-    "add": (Add(IMAGE, IMAGE), Folding(4, 4)),
-    "multiply": (Multiply(IMAGE, IMAGE), Folding(4, 4)),
-    "argmax": (ArgMax(IMAGE), Folding(4, 1)),
+    "window": (Window(IMAGE, (3, 3), pads=(1, 1, 1, 1)), UnevenFolding(4, 7)),
+    "pool": (Pool(IMAGE, "max", (2, 2)), UnevenFolding(2, 3)),
+    "depthwise": (Depthwise(IMAGE, np.ones((6, 2, 2), dtype=np.int64)), UnevenFolding(2, 3)),
+    "reduce": (Reduce(IMAGE, "sum"), EvenFolding(4)),
+    "matmul": (MatMul(IMAGE, WEIGHTS), UnevenFolding(4, 3)),
+    "gearbox": (Gearbox(IMAGE), UnevenFolding(4, 5)),
+    "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), -8, 7, 0, Int(4)), RequantizeFolding(4)),
+    "fork": (Fork(IMAGE, 3), EvenFolding(4)),
+    "add": (Add(IMAGE, IMAGE), EvenFolding(4)),
+    "multiply": (Multiply(IMAGE, IMAGE), EvenFolding(4)),
+    "argmax": (ArgMax(IMAGE), ArgMaxFolding(4)),
     "rearrange": (
         Rearrange(IMAGE, (4, 5, 6), np.arange(120).reshape(5, 4, 6).swapaxes(0, 1).reshape(-1)),
-        Folding(4, 3),
+        UnevenFolding(4, 3),
     ),
-    "lookup": (Lookup(IMAGE, np.arange(256)[None] % 7, Int(4)), Folding(4, 4)),
-    "concat": (Concat((IMAGE, IMAGE, IMAGE), 2), Folding(3, 3)),
+    "lookup": (Lookup(IMAGE, np.arange(256)[None] % 7, Int(4)), EvenFolding(4)),
+    "concat": (Concat((IMAGE, IMAGE, IMAGE), 2), EvenFolding(3)),
 }
 DEPTHS = {"register": 1, "lutram": 9, "block_ram": 50}
 

@@ -12,8 +12,8 @@ from networks import alone
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.build_folder import opened
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.operator import Folding
-from onnx_hw.ops.requantize import Requantize
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.synthesize import synthesize
 from onnx_hw.tensor import Tensor
 from onnx_hw_rtl.shell import Shell
@@ -32,20 +32,20 @@ def requantize(channels: int) -> Requantize:
 @pytest.mark.parametrize(
     ("channels", "folding"),
     [
-        (16, Folding(1, 1)),
-        (16, Folding(1, 1, 2)),
-        (16, Folding(4, 4, 7)),
-        (64, Folding(1, 1, 13)),
-        (128, Folding(1, 1)),
-        (128, Folding(1, 1, 13)),
-        (128, Folding(8, 8, 4)),
-        (256, Folding(1, 1, 5)),
+        (16, RequantizeFolding(1)),
+        (16, RequantizeFolding(1, 2)),
+        (16, RequantizeFolding(4, 7)),
+        (64, RequantizeFolding(1, 13)),
+        (128, RequantizeFolding(1)),
+        (128, RequantizeFolding(1, 13)),
+        (128, RequantizeFolding(8, 4)),
+        (256, RequantizeFolding(1, 5)),
     ],
     ids=str,
 )
 def test_size(channels: int, folding: Folding, tmp_path: Path) -> None:
     operator = requantize(channels)
-    assembly, _ = assemble(alone(operator, (folding.in_lanes, folding.out_lanes, folding.steps), 4))
+    assembly, _ = assemble(alone(operator, folding, 4))
     with opened(tmp_path / "build") as folder:
         made = synthesize(folder, to_rtlil(Shell(assembly), Target("ecp5")), "ecp5")
     told = operator.resources(folding)

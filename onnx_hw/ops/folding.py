@@ -1,0 +1,97 @@
+"""Foldings: how wide the streams of a core are, hence how often its circuit is reused.
+
+Every operator has a type of its own. A folding is a frozen dataclass of whole numbers: its fields are what stands in a
+folding file and in the report, and those with a default need not be said. Which numbers are legal, which orders of
+beats follow from them and what they cost, the operator knows; which are good, nobody knows before the search.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Self
+
+from onnx_hw.order import Order
+from onnx_hw.tensor import Tensor
+
+
+@dataclass(frozen=True, repr=False)
+class Folding(ABC):
+    """What all of them have."""
+
+    @classmethod
+    def narrowest(cls) -> Self:
+        """The cheapest and slowest one: 1 for whatever must be said."""
+        return cls(**dict.fromkeys(cls.required(), 1))
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(cls))
+
+    @classmethod
+    def required(cls) -> tuple[str, ...]:
+        """Names of the fields that must be said."""
+        return tuple(field.name for field in fields(cls) if field.default is MISSING)
+
+    def numbers(self) -> dict[str, int]:
+        """All fields."""
+        return {name: getattr(self, name) for name in self.names()}
+
+    def said(self) -> dict[str, int]:
+        """The fields but those that have their default."""
+        defaults = {field.name: field.default for field in fields(self)}
+        return {name: number for name, number in self.numbers().items() if number != defaults[name]}
+
+    @abstractmethod
+    def takes(self, tensor: Tensor) -> Order:
+        """The order in which the core takes an operand."""
+
+    @abstractmethod
+    def gives(self, tensor: Tensor) -> Order:
+        """The order in which the core gives a result."""
+
+    def __repr__(self) -> str:
+        return spelled(self.numbers())
+
+
+def spelled(numbers: Mapping[str, int]) -> str:
+    """``4×7``, the lanes in and out, or ``4``, those of all streams; what else there is several of behind them."""
+    lanes = "×".join(str(number) for name, number in numbers.items() if name.endswith("lanes"))
+    beside = [f"{number} {name}" for name, number in numbers.items() if not name.endswith("lanes") and number > 1]
+    return ", ".join([lanes, *beside])
+
+
+@dataclass(frozen=True, repr=False)
+class EvenFolding(Folding):
+    """Of a core whose streams are equally wide.
+
+    Attributes:
+        lanes: integers per beat of every stream.
+    """
+
+    lanes: int
+
+    def takes(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.lanes)
+
+    def gives(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.lanes)
+
+
+@dataclass(frozen=True, repr=False)
+class UnevenFolding(Folding):
+    """Of a core that converts, too.
+
+    Attributes:
+        in_lanes, out_lanes: integers per beat of the input, of the output.
+    """
+
+    in_lanes: int
+    out_lanes: int
+
+    def takes(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.in_lanes)
+
+    def gives(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.out_lanes)

@@ -1,0 +1,45 @@
+"""Folding types: their fields are their text; every operator has a narrowest one and knows what is too much."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from faults import CASES, EVERY
+from onnx_hw.ops.folding import EvenFolding, UnevenFolding, spelled
+from onnx_hw.ops.requantize import RequantizeFolding
+
+
+def test_what_is_said() -> None:
+    assert RequantizeFolding(3).said() == {"lanes": 3}
+    assert RequantizeFolding(3, 7).said() == {"lanes": 3, "steps": 7}
+    assert RequantizeFolding(3).numbers() == {"lanes": 3, "steps": 1}
+    assert RequantizeFolding.required() == ("lanes",)
+    assert [repr(folding) for folding in (EvenFolding(4), UnevenFolding(4, 7), RequantizeFolding(1, 7))] == [
+        "4",
+        "4×7",
+        "1, 7 steps",
+    ]
+    assert spelled({"in_lanes": 2, "out_lanes": 1, "steps": 1}) == "2×1"
+
+
+@pytest.mark.parametrize("core", EVERY)
+def test_every_operator_knows_its_own(core: str) -> None:
+    operator = CASES[core].operator
+    narrow, limits = operator.narrowest, operator.limits()
+    assert type(narrow) is type(CASES[core].folding) is operator.folding_type
+    assert set(narrow.names()) == set(limits)
+    assert operator.illegal(narrow) == ""
+    for name, most in limits.items():
+        for number in (0, most + 1):
+            assert name in operator.illegal(replace(narrow, **{name: number}))
+
+
+@pytest.mark.parametrize("core", EVERY)
+def test_the_narrowest_is_the_slowest_and_the_search_knows_it(core: str) -> None:
+    operator = CASES[core].operator
+    slowest = operator.cycles(operator.narrowest)
+    found = list(operator.foldings(slowest, 1, 1))
+    assert found and all(operator.cycles(folding) <= slowest for folding in found)
+    assert all(operator.illegal(folding) == "" for folding in found)
