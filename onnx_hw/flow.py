@@ -134,7 +134,7 @@ class Work:
         if not is_quantized(model):
             data = self._calibration_frames()
             model = quantize_float_model(model, data)
-            running.fact = f"calibrated with {len(next(iter(data.values())))} samples"
+            running.fact = f"calibrated with {samples.frame_count(data)} samples"
         elif self.options.calibration is not None:
             self._warn("the model brings its scales: --calibration has no effect", "leave it out")
         self.network = replace(import_model(model), name=self.model.name)
@@ -362,9 +362,9 @@ def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.n
 
 
 def _reference(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    count = len(next(iter(frames.values())))
-    each = [reference.run(model, {name: array[k] for name, array in frames.items()}) for k in range(count)]
-    return {name: np.stack([outputs[name] for outputs in each]) for name in each[0]}
+    count = samples.frame_count(frames)
+    each = [reference.run(model, samples.one_frame(frames, k)) for k in range(count)]
+    return samples.stack_outputs(each)
 
 
 # ---- the same as a library ------------------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
+from onnx_hw.samples import one_frame, stack_outputs
 
 
 def integers_of(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -23,7 +24,7 @@ def integers_of(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str,
     count = len(next(iter(frames.values())))
     found: dict[str, list[np.ndarray]] = {boundary.tensor: [] for boundary in network.inputs}
     for k in range(count):
-        values = _head(network, {name: array[k] for name, array in frames.items()})
+        values = _before_hardware(network, one_frame(frames, k), [boundary.onnx_name for boundary in network.inputs])
         for boundary in network.inputs:
             elements = boundary.host_order.entering(np.asarray(values[boundary.onnx_name]))
             found[boundary.tensor].append(elements.astype(np.int64).reshape(network.tensors[boundary.tensor].shape))
@@ -51,23 +52,17 @@ def outputs_of(
     Returns:
         by graph output, (frames, *shape of the output).
     """
-    count = len(next(iter(integers.values())))
     tail = network.tail
-    given = {value.name for value in tail.graph.inputs} if tail is not None else set()
-    made = {value.name for value in tail.graph.outputs} if tail is not None else set()
-    found: dict[str, list[Any]] = {}
-    for k in range(count):
-        values: dict[str, Any] = {}
+    each = []
+    for k in range(len(next(iter(integers.values())))):
+        values = _before_hardware(network, one_frame(frames, k), network.handed)
         for boundary in network.outputs:
             elements = integers[boundary.tensor][k].astype(boundary.onnx_dtype)
             values[boundary.onnx_name] = boundary.host_order.leaving(elements)
-        if (given | set(network.results)) - set(values) - made:
-            values |= _head(network, {name: array[k] for name, array in frames.items()})
         if tail is not None:
-            values |= reference.run(tail, {name: values[name] for name in given})
-        for name in network.results:
-            found.setdefault(name, []).append(values[name])
-    return {name: np.stack(arrays) for name, arrays in found.items()}
+            values |= reference.run(tail, {value.name: values[value.name] for value in tail.graph.inputs})
+        each.append({name: values[name] for name in network.results})
+    return stack_outputs(each)
 
 
 def run(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -77,10 +72,11 @@ def run(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndar
     return outputs_of(network, leaving, frames)
 
 
-def _head(network: Network, frame: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Values before the hardware, graph inputs included, for one frame."""
-    values: dict[str, Any] = dict(frame)
-    if network.head is not None:
-        given = [value.name for value in network.head.graph.inputs]
-        values |= reference.run(network.head, {name: frame[name] for name in given})
-    return values
+def _before_hardware(network: Network, frame: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, Any]:
+    """Graph inputs and values of the head, by name, for one frame."""
+    values = {name: frame[name] for name in names if name in frame}
+    made = [name for name in names if name not in frame]
+    if not made:
+        return values
+    given = {value.name: frame[value.name] for value in network.head.graph.inputs}
+    return values | reference.run(network.head, given, outputs=made)

@@ -90,8 +90,11 @@ class Network:
         quantization: metadata for reports, by tensor name.
         head, tail: the ONNX model's nodes that run on the host before and after the hardware (``Model`` objects of
             ``onnx_hw.onnx.model``), or None where there is nothing to do. ``head`` maps the graph's inputs to the ONNX
-            values named by ``inputs``; ``tail`` maps those of ``outputs`` (and graph inputs) to the graph's outputs.
-        results: the graph's outputs, by name and in order.
+            values named by ``inputs`` and ``handed``; ``tail`` maps those of ``outputs`` and ``handed`` to graph
+            outputs.
+        results: the graph's outputs, by name and in order: each is one of ``outputs``, ``handed`` or made by the tail.
+        handed: graph inputs and values of the head that do not pass the hardware, but are read by the tail or are
+            graph outputs.
     """
 
     name: str
@@ -103,6 +106,7 @@ class Network:
     head: Any = None
     tail: Any = None
     results: tuple[str, ...] = ()
+    handed: tuple[str, ...] = ()
 
     def producer(self, tensor: str) -> tuple[Node, int] | None:
         """The node and output index that make a tensor; None for an input of the network."""

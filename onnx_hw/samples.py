@@ -15,10 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from onnx_hw.errors import Problem, UserError
+from onnx_hw.onnx.capability import MAX_AXES
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Value
 from onnx_hw.spelling import did_you_mean
@@ -43,11 +45,50 @@ class Samples:
 
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
         """One sample after the other, by graph input, in the input's own shape."""
-        return ({name: array[k] for name, array in self.arrays.items()} for k in range(self.count))
+        return (one_frame(self.arrays, k) for k in range(self.count))
 
     def __repr__(self) -> str:
         named = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.arrays.items())
         return f"Samples({self.count}: {named}{', with labels' if self.labels is not None else ''})"
+
+
+def frame_count(arrays: Mapping[str, np.ndarray]) -> int:
+    """How many samples arrays by graph input hold; a graph without inputs runs once."""
+    return len(next(iter(arrays.values()))) if arrays else 1
+
+
+def one_frame(arrays: Mapping[str, np.ndarray], k: int) -> dict[str, np.ndarray]:
+    """A sample, by graph input, in the input's own shape."""
+    return {name: np.asarray(array[k]) for name, array in arrays.items()}
+
+
+def stack_outputs(results: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """The outputs of each sample, by name, stacked on a new first axis.
+
+    Raises:
+        UserError: stage ``samples``; an output is no tensor, has as many axes as numpy knows, or not the same shape
+            for all samples.
+    """
+    problems: list[Problem] = []
+    arrays = {}
+    for name in results[0]:
+        parts = [result[name] for result in results]
+        where = f'output "{name}"'
+        if not all(isinstance(part, np.ndarray) for part in parts):
+            message = f"every output must be a tensor; `{name}` is {type(parts[0]).__name__}"
+            problems.append(_problem("samples-output", message, where))
+        elif parts[0].ndim > MAX_AXES:
+            message = f"an output must have at most {MAX_AXES} axes, not {parts[0].ndim}"
+            problems.append(_problem("samples-output", message, where))
+        elif differing := [part.shape for part in parts if part.shape != parts[0].shape]:
+            message = f"an output must have one shape for all samples, not {_spelled(parts[0].shape)} and"
+            message = f"{message} {_spelled(differing[0])}"
+            problems.append(_problem("samples-output", message, where, "give one sample at a time"))
+        else:
+            arrays[name] = np.stack(parts)
+    if problems:
+        raise UserError(*problems)
+    return arrays
 
 
 def read_samples(path: Path, inputs: Sequence[Value], *, finite: bool = True) -> Samples:
@@ -62,6 +103,9 @@ def read_samples(path: Path, inputs: Sequence[Value], *, finite: bool = True) ->
         UserError: stage ``samples``, with everything that is wrong in the file.
     """
     stored = _load(path)
+    if inputs and not stored:
+        message = "the npz archive must hold at least one array, it is empty"
+        raise UserError(_problem("samples-format", message, str(path)))
     problems: list[Problem] = []
     arrays: dict[str, np.ndarray] = {}
     names = [value.name for value in inputs]
@@ -89,9 +133,9 @@ def read_samples(path: Path, inputs: Sequence[Value], *, finite: bool = True) ->
         problems.append(
             _problem("samples-count", f"every input must have the same number of samples; {found}", str(path))
         )
-    count = next(iter(counts.values()), 0)
+    count = frame_count(arrays)
     labels = stored.get(LABELS) if LABELS not in names else None
-    if labels is not None and counts:
+    if labels is not None and (counts or not inputs):
         problems.extend(_wrong_labels(labels, count, path))
     if problems:
         raise UserError(*problems)
@@ -145,8 +189,6 @@ def _load(path: Path) -> dict[str, np.ndarray]:
         hint = 'write it with np.savez("samples.npz", name=array); arrays of Python objects cannot be read'
         message = f"the file must be an npz archive of numpy arrays; numpy says: {error}"
         raise UserError(_problem("samples-format", message, where, hint)) from None
-    if not stored:
-        raise UserError(_problem("samples-format", "the npz archive must hold at least one array, it is empty", where))
     return stored
 
 
@@ -172,6 +214,9 @@ def _stacked(array: np.ndarray, value: Value, where: str, finite: bool) -> np.nd
     if value.shape is None:
         message = f"the model must say the shape of `{value.name}`, or it is unknown how many samples the array holds"
         return _problem("samples-shape", message, where, "give the graph input a shape")
+    if len(value.shape) > MAX_AXES:
+        message = f"an input must have at most {MAX_AXES} axes, or samples cannot be stacked, not {len(value.shape)}"
+        return _problem("samples-shape", message, where)
     if _takes_samples(value.shape) and _fits(array.shape, (None, *value.shape[1:])):
         stacked = array[:, np.newaxis]
     elif _fits(array.shape, value.shape):

@@ -20,6 +20,9 @@ from onnx_hw.onnx.validate_types import place
 #: No network for a chip has tensors of more elements; a file may claim any size.
 MAX_ELEMENTS: Final = 1 << 28
 
+MAX_AXES: Final = 63
+"""numpy's 64 without the one on which samples are stacked."""
+
 _RANDOM: Final = frozenset({
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli",
 })  # fmt: skip
@@ -75,6 +78,11 @@ def _check_border(what: str, value: Value, where: str, findings: Findings) -> No
         findings.must(
             "tensor-too-large", f"{what} {name} must have at most {MAX_ELEMENTS:,} elements, not {_rounded(size)}",
             where, stage=STAGE,
+        )  # fmt: skip
+    if len(value.shape or ()) > MAX_AXES:
+        findings.must(
+            "tensor-rank", f"{what} {name} must have at most {MAX_AXES} axes, not {len(value.shape or ())}", where,
+            stage=STAGE,
         )  # fmt: skip
     if size == 0:
         findings.must("tensor-empty", f"{what} {name} must have elements", where, stage=STAGE)

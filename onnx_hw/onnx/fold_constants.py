@@ -35,9 +35,9 @@ LOOPS = frozenset(("Loop", "Scan"))
 def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Model:
     """The model with every node whose outputs can be known replaced by constants, and without what nothing needs.
 
-    Known are the outputs of nodes that read only constants, and shapes of values of known shape. Not folded are random
-    operators, results that are large and larger than what they are computed from, and what would cost too much. If and
-    Loop nodes of which it is known how they will run are unrolled first.
+    Known are the outputs of nodes that read only constants, shapes of values of known shape, and tensors without
+    elements. Not folded are random operators, results that are large and larger than what they are computed from, and
+    what would cost too much. If and Loop nodes of which it is known how they will run are unrolled first.
 
     Args:
         keep: nodes for which it is true stay as they are (such as the DequantizeLinear of weights).
@@ -56,6 +56,13 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
     budget = Budget(STEPS, HELD_BYTES - MADE_LIMIT)
     hidden: set[str] = set()  # what follows from nodes to keep: inference may know it, but it must be computed
     for node in graph.nodes:
+        empty = {name: types[name] for name in node.outputs if name in types and not types[name].size}
+        if empty:
+            made |= {name: np.empty(of.shape, of.dtype) for name, of in empty.items()}
+            known |= {name: made[name] for name in empty}
+            node = replace(node, outputs=tuple("" if name in empty else name for name in node.outputs))
+            if not any(node.outputs):
+                continue
         if keep(node) or not hidden.isdisjoint(reads(node)):
             hidden.update(name for name in node.outputs if name)
             nodes.append(node)

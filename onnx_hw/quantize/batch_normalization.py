@@ -21,6 +21,8 @@ def factor_and_term(node: Node, numbers: Sequence[np.ndarray], rank: int) -> tup
         numbers: scale, bias, mean and variance, (channels,) each.
     """
     scale, bias, mean, variance = (np.asarray(array, dtype=np.float64).reshape(-1) for array in numbers)
-    factor = scale / np.sqrt(variance + float(np.float32(node.attributes.get("epsilon", 1e-5))))
+    with np.errstate(invalid="ignore", divide="ignore"):  # NaN and infinities are refused where they are used
+        factor = scale / np.sqrt(variance + float(np.float32(node.attributes.get("epsilon", 1e-5))))
+        term = bias - mean * factor
     along = (-1,) + (1,) * (rank - 2)
-    return factor.reshape(along), (bias - mean * factor).reshape(along)
+    return factor.reshape(along), term.reshape(along)

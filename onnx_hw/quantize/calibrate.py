@@ -10,6 +10,7 @@ import numpy as np
 from onnx_hw.errors import user_error
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
+from onnx_hw.samples import frame_count, one_frame
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ def calibrate(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, Range
     """Min–max ranges of every float value of the graph.
 
     Args:
-        frames: by graph input, (frames, *shape).
+        frames: by graph input, (frames, *shape); empty for a graph without inputs, which is run once.
 
     Raises:
         UserError: a value is not finite, with the node it comes from.
@@ -46,9 +47,9 @@ def calibrate(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, Range
         known = ranges.get(name)
         ranges[name] = Range(low, high) if known is None else Range(min(low, known.low), max(high, known.high))
 
-    for frame in range(len(next(iter(frames.values())))):
-        given = {name: array[frame] for name, array in frames.items()}
+    for frame in range(frame_count(frames)):
+        given = one_frame(frames, frame)
         for name, array in given.items():
-            observe(name, np.asarray(array))
+            observe(name, array)
         reference.run(model, given, observe=observe)
     return ranges

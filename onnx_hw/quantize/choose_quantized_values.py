@@ -77,8 +77,9 @@ class _Choice:
         self.constants = {**graph.constants, **evaluate(graph, {}, [node.outputs[0] for node in stored])}
         self.outputs = {value.name for value in graph.outputs}
         self.readers = readers_of(graph.nodes)
-        self.before_products = self._before(graph.nodes, lambda node: _effect(node) is Effect.SUMS)
-        entering = self._before(graph.nodes, lambda node: _effect(node) is Effect.SUMS or self._adds_tensors(node))
+        self.values = graph.values
+        self.before_products = self._before(graph.nodes, self._sums)
+        entering = self._before(graph.nodes, lambda node: self._sums(node) or self._adds_tensors(node))
         floats = {v.name for v in graph.inputs if v.element_type == "float"} | _float_inputs_cast(graph)
         self.points = floats & entering
         small = {v.name for v in graph.inputs if v.element_type in INTEGER_TYPES and v.name in entering}
@@ -104,7 +105,7 @@ class _Choice:
         (result, *_) = node.outputs
         if self._keeps_integers(node):
             self.integers.update(node.outputs)
-        elif _effect(node) is Effect.SUMS:
+        elif self._sums(node):
             if self.from_host.issuperset(data[:1]) and not self.integers.issuperset(data[:1]):
                 self._add(data[0])  # what the host has prepared enters here
             self._end_of_chain(result, ABSORBED)
@@ -145,7 +146,8 @@ class _Choice:
             if len(following) != 1:
                 break
             (node,) = following
-            if _effect(node) is Effect.JOINS and absorbed is ABSORBED and node.outputs[0] in self.before_products:
+            joins = _effect(node) is Effect.JOINS and len(self._parts(node)) > 1
+            if joins and absorbed is ABSORBED and node.outputs[0] in self.before_products:
                 self.integers.add(name)  # it is requantized for the Concat
                 return
             constant = all(other == name or not other or other in self.constants for other in node.inputs)
@@ -158,7 +160,14 @@ class _Choice:
         self.points.add(name)
         self.integers.add(name)
 
+    def _parts(self, node: Node) -> list[str]:
+        """What a Concat joins: its inputs but for constants without elements."""
+        return [name for name in node.inputs if name not in self.constants or self.constants[name].size]
+
     def _keeps_integers(self, node: Node) -> bool:
+        if _effect(node) is Effect.JOINS:
+            parts = self._parts(node)
+            return len(parts) == 1 and parts[0] in self.integers
         if node.inputs[0] not in self.integers:
             return False
         if node.op_type in ("Mul", "Div"):
@@ -172,6 +181,10 @@ class _Choice:
             return True
         others = [self.constants[name] for name in node.inputs if name in self.constants]
         return node.op_type in ("Mul", "Div") and any(bool((array <= 0).any()) for array in others)
+
+    def _sums(self, node: Node) -> bool:
+        """Whether a node is a product or an average of real numbers; sums of indices, say, stay on the host."""
+        return _effect(node) is Effect.SUMS and self.values[node.outputs[0]].element_type == "float"
 
     def _joins(self, node: Node) -> bool:
         """Whether hardware makes one tensor of several."""

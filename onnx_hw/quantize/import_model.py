@@ -15,11 +15,13 @@ import numpy as np
 from onnx_hw.errors import Problem, UserError
 from onnx_hw.network import Boundary, Network
 from onnx_hw.network import Node as HardwareNode
+from onnx_hw.onnx.dependencies import reads
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer
-from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
+from onnx_hw.quantize.host_parts import head_nodes, host_parts
 from onnx_hw.quantize.lower import LOWERINGS
 from onnx_hw.quantize.lower.registry import Lowering
 from onnx_hw.quantize.rehearsal import Rehearsal
@@ -52,6 +54,8 @@ class _Walk:
 
     Attributes:
         head: nodes that depend on graph inputs alone, so far.
+        stored: nodes that only make quantized constants.
+        restated: real numbers that integers of the model stand for: the host can make them from those.
         tail: nodes that cannot be lowered, and those that depend on them.
         why: what kept a node of the tail out of hardware.
         told: keys of ``why`` that are among the problems.
@@ -63,6 +67,8 @@ class _Walk:
         self.rehearsal = Rehearsal(self.builder)
         self.made = {name: node for node in graph.nodes for name in node.outputs if name}
         self.head: list[Node] = []
+        self.stored: list[Node] = []
+        self.restated: set[str] = set()
         self.tail: list[Node] = []
         self.why: dict[str, Obstacle] = {}
         self.on_tail: set[str] = set()
@@ -77,8 +83,7 @@ class _Walk:
         self.builder.values[name] = self.builder.enter(name, shape, element_type, dtype)
 
     def visit(self, node: Node) -> None:
-        builder = self.builder
-        inputs = [name for name in node.inputs if name]
+        builder, inputs = self.builder, reads(node)
         if any(name in self.on_tail for name in inputs):
             lowering = self._lowering(node)
             self._to_tail(node, self.rehearsal.obstacle(node, lowering) if lowering else _not_built(node))
@@ -93,7 +98,7 @@ class _Walk:
     def _is_constant(self, node: Node) -> bool:
         """A node that only makes quantized constants."""
         known = (self.builder.constants, self.graph.constants)
-        return all(any(name in table for table in known) for name in node.inputs if name)
+        return all(any(name in table for table in known) for name in reads(node))
 
     def _can_enter(self, node: Node) -> bool:
         scale = self.builder.constant(node.inputs[1])
@@ -107,16 +112,31 @@ class _Walk:
                 raise _not_built(node)
             lowering(self.builder, node)
         except Obstacle as obstacle:
-            if lowering is None and all(self._is_on_host(name) for name in node.inputs if name):
+            if lowering is None and all(self._is_on_host(name) for name in reads(node)):
                 self.head.append(node)
             else:
                 self._to_tail(node, obstacle)
         except NotFinite as error:
             self._to_tail(node, Obstacle("not-finite", str(error)))
+        else:
+            if all(name in self.builder.constants for name in node.outputs if name):
+                self.stored.append(node)
+            self.restated.update(name for name in node.outputs if self._restates(node, name))
+
+    def _restates(self, node: Node, result: str) -> bool:
+        """Whether a result is on the stream of integers that the model has, or of what restates them."""
+        values = self.builder.values
+        made = values.get(result)
+        return not isinstance(made, Integers | None) and any(
+            values[name].tensor == made.tensor and (isinstance(values[name], Integers) or name in self.restated)
+            for name in node.inputs
+            if name in values
+        )
 
     def _is_on_host(self, name: str) -> bool:
         """Constants, values of the head, inputs of the graph."""
-        return name not in self.builder.values or name in {value.name for value in self.graph.inputs}
+        streamed = name in self.builder.values or name in self.builder.pending
+        return not streamed or name in {value.name for value in self.graph.inputs}
 
     @staticmethod
     def _lowering(node: Node) -> Lowering | None:
@@ -141,12 +161,12 @@ class _Walk:
             for name, entry in builder.entries.items()
             if entry.order is not None and any(name in node.inputs for node in used)
         }
-        head = _ancestors(self.made, [entry.onnx_name for entry in entries.values()], self.head)
-        tail_inputs = {name for node in tail for name in node.inputs if name} | set(outputs)
-        head += [n for n in _ancestors(self.made, sorted(tail_inputs), self.head) if n not in head]
+        entering = [entry.onnx_name for entry in entries.values()]
+        before = [node for node in graph.nodes if id(node) in {id(other) for other in (*self.head, *self.stored)}]
+        head = head_nodes(graph, before, entering, tail)
         self._refuse_products(head if used else self.head, tail)
         if not used and not builder.problems:
-            builder.problems.append(_nothing_in_hardware(self.tail, self.why))
+            builder.problems.append(_nothing_in_hardware(graph, self.tail, self.why))
         if builder.problems:
             raise UserError(*builder.problems)
         boundaries = []
@@ -161,10 +181,12 @@ class _Walk:
             assert isinstance(value, Real)
             leaving = value.whole(builder.tensors[value.tensor].size) if value.partial else value
             boundaries.append(builder.boundary(leaving, scaling.add(name, value, leaving.shape), np.dtype(np.int64)))
-        model = replace(model, graph=scaling.graph)
+        order = {id(node): k for k, node in enumerate(graph.nodes)}
+        tail = [*scaling.nodes, *sorted(tail, key=lambda node: order[id(node)])]
+        parts = host_parts(replace(model, graph=scaling.graph), head, tail, entering)
         read = {name for node in used for name in node.inputs}
         kept = read | {name for node in used for name in node.outputs}
-        network = Network(
+        return Network(
             model.name,
             tuple(used),
             {name: tensor for name, tensor in builder.tensors.items() if name in kept},
@@ -174,19 +196,10 @@ class _Walk:
             ),
             tuple(boundaries),
             {name: q for name, q in builder.quantization.items() if name in kept},
-        )
-        order = {id(node): k for k, node in enumerate(graph.nodes)}
-        head.sort(key=lambda node: order[id(node)])
-        tail.sort(key=lambda node: order[id(node)])
-        tail = [*scaling.nodes, *tail]
-        wanted = [b.onnx_name for b in network.inputs] + sorted(
-            name for name in tail_inputs if any(name in node.outputs for node in head)
-        )
-        return replace(
-            network,
-            head=_part(model, head, [v.name for v in graph.inputs], wanted, "head") if head else None,
-            tail=_tail_part(model, tail, outputs) if tail else None,
-            results=tuple(outputs),
+            parts.head,
+            parts.tail,
+            tuple(outputs),
+            parts.handed,
         )
 
     def _tail(self, outputs: Sequence[str]) -> tuple[list[Node], list[str], list[str]]:
@@ -194,7 +207,7 @@ class _Walk:
         for which accumulators leave.
         """
         builder = self.builder
-        quantized = {value.tensor for value in builder.values.values() if isinstance(value, Integers)}
+        on_head = {name for node in self.head for name in node.outputs}
         nodes: list[Node] = []
         leaving: list[str] = []
         accumulators: list[str] = []
@@ -213,14 +226,14 @@ class _Walk:
                 if name in builder.entries:
                     continue  # untouched by the hardware: the host has it
             node = self.made.get(name)
-            if node is None or node in self.head:
-                continue
-            if isinstance(value, Real) and value.tensor not in quantized:
+            if node is None or (name in on_head and name in self.graph.values):
+                continue  # what the head makes is handed over, if its type can be said
+            if isinstance(value, Real) and name not in self.restated:
                 accumulators.append(name)
                 continue
-            if node not in nodes:
+            if not any(node is other for other in nodes):
                 nodes.append(node)
-            queue += [name for name in node.inputs if name]
+            queue += sorted(reads(node))
         return nodes, leaving, accumulators
 
     def _refuse_products(self, head: Iterable[Node], tail: Iterable[Node]) -> None:
@@ -263,7 +276,7 @@ class _Walk:
             seen.add(key)
             if key in self.why:
                 found.append(current)
-            queue += [self.made[name] for name in current.inputs if name in self.on_tail and name in self.made]
+            queue += [self.made[name] for name in reads(current) if name in self.on_tail and name in self.made]
         return found
 
 
@@ -278,40 +291,10 @@ def _needed_nodes(builder: Builder, tensors: Iterable[str]) -> list[HardwareNode
     return kept[::-1]
 
 
-def _ancestors(made: dict[str, Node], names: Iterable[str], among: Sequence[Node]) -> list[Node]:
-    found: list[Node] = []
-    queue = list(names)
-    while queue:
-        node = made.get(queue.pop())
-        if node is not None and node in among and node not in found:
-            found.append(node)
-            queue += [name for name in node.inputs if name]
-    return found
-
-
-def _part(model: Model, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str], what: str) -> Model:
-    """A piece of the model as a model of its own."""
-    graph = model.graph
-    known = {**graph.values, **{value.name: value for value in (*graph.inputs, *graph.outputs)}}
-    read = {name for node in nodes for name in node.inputs}
-    part = Graph(
-        f"{graph.name} ({what})",
-        tuple(nodes),
-        tuple(known[name] for name in inputs if name in read or name in outputs),
-        tuple(known.get(name, Value(name, "undefined", None)) for name in outputs),
-        {name: array for name, array in graph.constants.items() if name in read or name in outputs},
-        graph.values,
-    )
-    return replace(model, graph=part)
-
-
-def _tail_part(model: Model, tail: Sequence[Node], outputs: Sequence[str]) -> Model:
-    inside = {name for node in tail for name in node.outputs}
-    read = {name for node in tail for name in node.inputs if name} - inside - set(model.graph.constants)
-    return _part(model, tail, sorted(read), [name for name in outputs if name in inside], "tail")
-
-
-def _nothing_in_hardware(tail: Sequence[Node], why: dict[str, Obstacle]) -> Problem:
+def _nothing_in_hardware(graph: Graph, tail: Sequence[Node], why: dict[str, Obstacle]) -> Problem:
+    if not graph.inputs:
+        message = "the model must have an input; without one all its values are constant, and no circuit computes them"
+        return Problem("nothing-in-hardware", message, stage="capability")
     cause = next((node for node in tail if (node.where or node.label) in why), None)
     return Problem(
         "nothing-in-hardware",

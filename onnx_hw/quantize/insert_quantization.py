@@ -11,7 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnx_hw.errors import user_error
 from onnx_hw.onnx.model import Model, Node, Value
+from onnx_hw.onnx.operators.registry import place
 from onnx_hw.quantize.calibrate import Range
 from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
 from onnx_hw.quantize.take_apart_integer_operators import INTEGER_OPERATORS
@@ -107,6 +109,14 @@ class _Rewriter:
     def weights(self, nodes: list[Node], node: Node, name: str) -> str:
         """int8 weights, symmetric, with a scale per output channel."""
         weights = self.constants[name]
+        if not np.isfinite(weights).all():
+            raise user_error(
+                "weights-not-finite",
+                f"weights must be finite numbers; those of {node.op_type} hold NaN or infinity",
+                where=place(node),
+                hint="look at the weights, and at the constants and attributes of the nodes around it",
+                stage="quantize",
+            )
         axis = axis_of_outputs(node, weights)
         others = tuple(k for k in range(weights.ndim) if k != axis)
         largest = np.abs(weights).max(axis=others)

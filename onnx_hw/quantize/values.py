@@ -270,7 +270,7 @@ class QuantizedConstant:
         scale = np.array(self.scale, dtype=object)
         if len(self.scale) > 1:
             scale = scale.reshape([-1 if k == self.axis else 1 for k in range(self.integers.ndim)])
-        return self.integers.astype(object) * scale
+        return np.asarray(self.integers.astype(object) * scale, dtype=object).reshape(self.integers.shape)
 
 
 class NotFinite(ValueError):

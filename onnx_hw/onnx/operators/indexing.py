@@ -185,6 +185,8 @@ def Compress(x: Array, condition: Array, *, axis: int | None = None) -> Array:
 @operator(since=(9, 13), dynamic=True)
 def NonZero(x: Array) -> Array:
     """(rank, count) int64: the positions of what is not zero."""
+    if not x.ndim:
+        return np.empty((0, int(bool(x))), np.int64)  # a scalar has one position, of no coordinates
     return np.array(np.nonzero(x), np.int64).reshape(x.ndim, -1)
 
 

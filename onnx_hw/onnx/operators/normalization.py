@@ -143,8 +143,14 @@ def _normalized(x: Array, scale: Array, bias: Array, mean: Array, var: Array, ep
     return (wide * gain.astype(dtype) + offset.astype(dtype)).astype(x.dtype, copy=False)
 
 
-@operator(since=(6, 22), types=like_first)
-@operator(since=1, types=like_first, hints=("consumed_inputs",))
+def _of_channels(x: TensorType, *_: TensorType, **__: float) -> TensorType:
+    if x.ndim < 2:
+        raise ValueError(f"the data must have a second axis, of channels, not the shape {list(x.shape)}")
+    return like_first(x)
+
+
+@operator(since=(6, 22), types=_of_channels)
+@operator(since=1, types=_of_channels, hints=("consumed_inputs",))
 def InstanceNormalization(x: Array, scale: Array, bias: Array, *, epsilon: float = _EPSILON) -> Array:
     """Statistics of each channel of each sample."""
     y = _standardized(widened(x), tuple(range(2, x.ndim)), epsilon)

@@ -158,11 +158,11 @@ def quantize(
     """``x`` as numbers of type ``dtype``; scale and zero point are one for all, or one per ``axis`` entry or block."""
     division = scale.dtype if division is None else division
     scale = per_element(scale, x.shape, axis, block_size).astype(division, copy=False)
-    ratio = np.divide(x.astype(division, copy=False), scale)
+    ratio = np.asarray(np.divide(x.astype(division, copy=False), scale))  # numpy makes a scalar of 0-d arrays
     wide = ratio if ratio.dtype.itemsize >= 4 else ratio.astype(np.float32)
     if not is_integer(dtype):
         if zero_point is not None:
-            wide = wide + per_element(zero_point, x.shape, axis, block_size).astype(wide.dtype)
+            wide = np.asarray(wide + per_element(zero_point, x.shape, axis, block_size).astype(wide.dtype))
         return convert(wide, dtype, saturate=saturate)
     low, high = integer_range(dtype)
     rounded = np.rint(wide, out=wide if wide is not x else None)

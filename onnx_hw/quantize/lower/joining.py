@@ -19,7 +19,8 @@ from onnx_hw.quantize.values import Function, Integers, Joined, Real
 @lowers("Concat", effect=Effect.JOINS)
 def concat(builder: Builder, node: Node) -> None:
     """of tensors in hardware"""
-    parts = [builder.elements(node, k) for k in range(len(node.inputs))]
+    filled = [k for k, name in enumerate(node.inputs) if 0 not in builder.shape(name)]
+    parts = [builder.elements(node, k) for k in filled]
     axis = int(node.attributes.get("axis", 1)) % len(parts[0].shape)
     shape = builder.shape(node.outputs[0])
     if len(parts) == 1:
@@ -27,7 +28,7 @@ def concat(builder: Builder, node: Node) -> None:
     elif all(isinstance(part, Integers) for part in parts) or _alike(parts):
         builder.values[node.outputs[0]] = _joined(builder, node, parts, axis, shape)
     else:
-        reals = [part if isinstance(part, Function) else builder.real(node, k) for k, part in enumerate(parts)]
+        reals = [p if isinstance(p, Function) else builder.real(node, k) for k, p in zip(filled, parts, strict=True)]
         builder.pending[node.outputs[0]] = Joined(tuple(reals), axis, shape)
 
 

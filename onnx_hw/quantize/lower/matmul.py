@@ -12,7 +12,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.convolution import affine, dequantized, quantized_weights
 from onnx_hw.quantize.lower.registry import Effect, lowers
-from onnx_hw.quantize.values import QuantizedConstant, Real
+from onnx_hw.quantize.values import QuantizedConstant, Real, fractions
 
 
 @lowers("MatMul", effect=Effect.SUMS)
@@ -33,7 +33,7 @@ def gemm(builder: Builder, node: Node) -> None:
     weights = quantized_weights(builder, node, 1)
     if not attributes.get("transB", 0):
         weights = _transposed(weights)
-    alpha, beta = (Fraction(float(np.float32(attributes.get(name, 1.0)))) for name in ("alpha", "beta"))
+    (alpha,) = fractions(np.asarray(attributes.get("alpha", 1.0), dtype=np.float32))
     if alpha <= 0:
         raise Obstacle("gemm-alpha", f"alpha must be positive, not {float(alpha)}")
     weights = replace(weights, scale=tuple(alpha * s for s in weights.scale))
@@ -44,7 +44,8 @@ def gemm(builder: Builder, node: Node) -> None:
             raise Obstacle("bias-not-constant", f"the bias `{node.inputs[2]}` must be constant")
         if bias.ndim == 2 and len(bias) > 1:
             raise Obstacle("bias-per-row", f"the bias must be the same for all rows, not {list(bias.shape)}")
-        bias = bias * beta
+        (beta,) = fractions(np.asarray(attributes.get("beta", 1.0), dtype=np.float32))
+        bias = bias.reshape(-1) * beta
     _product(builder, node, weights, bias)
 
 
@@ -54,7 +55,7 @@ def _transposed(weights: QuantizedConstant) -> QuantizedConstant:
 
 
 def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.ndarray | None) -> None:
-    """``data · weightsᵀ + bias`` for weights (outputs, inputs)."""
+    """``data · weightsᵀ + bias`` for weights (outputs, inputs) and a bias (outputs,) or (1,)."""
     real, zero_point = dequantized(builder, node)
     if len(weights.scale) > 1 and weights.axis != 0:
         raise Obstacle("weight-axis", "scales of weights must be per output, not per input")
@@ -67,6 +68,6 @@ def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.
         real = builder.rows(real, inputs, node)
         stream, matrix = real.tensor, weights.integers
     stream = builder.add(node.label, MatMul(builder.tensors[stream], matrix), [stream], node, output=node.outputs[0])
-    flat = np.zeros(outputs, dtype=object) if bias is None else np.broadcast_to(bias.reshape(-1), outputs)
+    flat = np.zeros(outputs, dtype=object) if bias is None else np.broadcast_to(bias, outputs)
     slope, offset = affine(real.slope[0], zero_point, weights, matrix, tuple(Fraction(b) for b in flat))
     builder.values[node.outputs[0]] = Real(stream, shape, np.arange(int(np.prod(shape))), slope, offset)

@@ -1,0 +1,60 @@
+"""Where the host's parts meet the hardware: head and tail get by name every value that they share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onnx
+from drawn_cuts import Cut
+from onnx_hw import flow, golden
+from onnx_hw.errors import UserError
+from onnx_hw.onnx import reference
+from onnx_hw.onnx.model import Model
+from onnx_hw.quantize.import_model import import_model
+from onnx_hw.quantize.quantize_float_model import quantize_float_model
+
+BEFORE_PRODUCTS = {"unsupported", "constant-per-pixel", "not-quantized"}
+"""Why a float model is refused whose host would have to compute in floats before the hardware."""
+
+
+def drawn(cut: Cut, folder: Path) -> tuple[Model, dict[str, np.ndarray]]:
+    onnx.save(cut.model(), folder / "m.onnx")
+    return flow.load(folder / "m.onnx"), cut.frames(2)
+
+
+def by_reference(model: Model, frames: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    each = [reference.run(model, {name: np.asarray(array[k]) for name, array in frames.items()}) for k in range(2)]
+    return {name: np.stack([outputs[name] for outputs in each]) for name in each[0]}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_golden_equals_the_reference(tmp_path: Path, seed: int) -> None:
+    model, frames = drawn(Cut(seed), tmp_path)
+    found, wanted = golden.run(import_model(model), frames), by_reference(model, frames)
+    assert list(found) == list(wanted)
+    for name, array in wanted.items():
+        assert found[name].dtype == array.dtype, (seed, name)
+        np.testing.assert_array_equal(found[name], array, err_msg=f"{seed} {name}")
+
+
+def test_golden_equals_the_reference_of_float_models(tmp_path: Path) -> None:
+    built = 0
+    for seed in range(20):
+        model, frames = drawn(Cut(seed, quantized=False), tmp_path)
+        quantized = quantize_float_model(model, frames)
+        try:
+            network = import_model(quantized)
+        except UserError as error:
+            if not {problem.code for problem in error.problems} <= BEFORE_PRODUCTS:
+                raise
+            continue
+        found, wanted = golden.run(network, frames), by_reference(quantized, frames)
+        assert list(found) == list(wanted)
+        for name, array in wanted.items():
+            span = float(np.ptp(array.astype(np.float64)))  # a value beside a tie may become another step
+            assert np.abs(found[name].astype(np.float64) - array).max(initial=0) <= 0.06 * span, (seed, name)
+        built += 1
+    assert built >= 10
