@@ -63,7 +63,8 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
             node = replace(node, outputs=tuple("" if name in empty else name for name in node.outputs))
             if not any(node.outputs):
                 continue
-        if keep(node) or not hidden.isdisjoint(reads(node)):
+        behind = hidden.intersection(reads(node))
+        if keep(node) or (behind and not _needs_shapes_only(node, behind, types)):
             hidden.update(name for name in node.outputs if name)
             nodes.append(node)
             continue
@@ -74,6 +75,14 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
         for name, value in values.items():
             known[name] = made[name] = value
     return replace(model, graph=_with_constants(with_types(graph, types), nodes, made))
+
+
+def _needs_shapes_only(node: Node, behind: set[str], types: dict[str, TensorType]) -> bool:
+    """Whether inference knows what the node gives, but not what is in the values ``behind`` nodes that are kept."""
+    results = [types.get(name) for name in node.outputs if name]
+    return all(of is not None and of.value is not None for of in results) and all(
+        name in types and types[name].value is None for name in behind
+    )
 
 
 def _folded(node: Node, known: dict[str, Any], types: dict[str, TensorType], budget: Budget) -> dict[str, Any] | None:

@@ -61,6 +61,28 @@ def test_a_shape_chain_becomes_a_constant(load):
     assert folded.notes == ("dimension `N` of input `x` is taken as batch and bound to 1",)
 
 
+@pytest.mark.parametrize("op_type", ["Shape", "Size"])
+def test_shapes_are_known_behind_nodes_that_are_kept(load, op_type):
+    """What is in the values is not: neither for data, nor for a constant that is kept as its integers."""
+    model = load(
+        [
+            helper.make_node("DequantizeLinear", ["x", "scale"], ["data"]),
+            helper.make_node("DequantizeLinear", ["w", "scale"], ["weights"]),
+            helper.make_node(op_type, ["data"], ["length"]),
+            helper.make_node("Cast", ["length"], ["number"], to=FLOAT),
+            helper.make_node("Neg", ["weights"], ["negative"]),
+            helper.make_node("Mul", ["data", "negative"], ["product"]),
+            helper.make_node("Mul", ["product", "number"], ["y"]),
+        ],
+        [tensor("x", ["N"], TensorProto.INT8)],
+        [tensor("y", ["N"])],
+        constants(scale=np.float32(0.5), w=np.array([2], np.int8)),
+    )
+    folded = fold(infer(model), keep=lambda node: node.op_type == "DequantizeLinear")
+    assert operators_of(folded) == ["DequantizeLinear", "DequantizeLinear", "Neg", "Mul", "Mul"]
+    assert folded.graph.constants["number"].reshape(-1).tolist() == [1]
+
+
 def test_keep_leaves_nodes_alone(load):
     model = load(
         [
