@@ -229,10 +229,13 @@ class Export(ABC):
         return self.follow("BatchNormalization", x, *statistics, **self.normalization)
 
     def add(self, x: Map, y: Map) -> Map:
-        return self.follow("Add", x, y.name)
+        return self.of_two("Add", x, y)
 
     def mul(self, x: Map, y: Map) -> Map:
-        return self.follow("Mul", x, y.name)
+        return self.of_two("Mul", x, y)
+
+    def of_two(self, op_type: str, x: Map, y: Map) -> Map:
+        return Map(self.raw(op_type, [x.name, y.name]), np.broadcast_shapes(x.shape, y.shape), x.last)
 
     def excited(self, x: Map, gate: str = "sigmoid") -> Map:
         """Squeeze and excitation."""

@@ -292,7 +292,7 @@ class TensorFlowExport(Export):
             shape = [*[1] * len(x.size), x.channels] if x.last else [x.channels, *[1] * len(x.size)]
             return self.follow("PRelu", x, self.weights(self.random.uniform(0.1, 0.3, shape)))
         if kind == "leakyrelu":
-            if self.yes(0.3):  # as TensorFlow spells it
+            if self.yes(0.05):  # as TensorFlow spells it
                 return self.follow("Max", x, self.follow("Mul", x, self.scalar(0.2, x)).name)
             return self.follow("LeakyRelu", x, alpha=self.pick(0.1, 0.2, 0.3))
         if kind == "elu":
