@@ -9,7 +9,7 @@ from onnx_hw.onnx.validate_functions import check_functions
 from onnx_hw.onnx.validate_graph import check_graph
 from onnx_hw.onnx.validate_names import check_names
 from onnx_hw.onnx.validate_scopes import check_scopes
-from onnx_hw.onnx.validate_shapes import check_shapes, with_output_shapes
+from onnx_hw.onnx.validate_shapes import check_shapes, with_found_shapes
 from onnx_hw.onnx.validate_signatures import check_signatures
 from onnx_hw.onnx.validate_subgraphs import check_subgraphs
 from onnx_hw.onnx.validate_types import check_types
@@ -26,8 +26,8 @@ def check_source(source: SourceModel, findings: Findings) -> None:
 
 
 def check_model(model: Model, findings: Findings) -> Model:
-    """What can only be told of the resolved graph: that types and shapes fit. Fills in outputs' missing shapes."""
+    """What can only be told of the resolved graph: that types and shapes fit. Takes the found shapes."""
     check_types(model, findings)
     if findings.refusals:  # shapes of values whose types do not fit say nothing
         return model
-    return with_output_shapes(model, check_shapes(model, findings))
+    return with_found_shapes(model, check_shapes(model, findings))

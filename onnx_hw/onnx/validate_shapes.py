@@ -14,6 +14,7 @@ from onnx_hw.onnx.dependencies import subgraphs
 from onnx_hw.onnx.dimensions import substituted
 from onnx_hw.onnx.findings import Findings, quote
 from onnx_hw.onnx.infer_shapes import Visible, infer_graph
+from onnx_hw.onnx.left_out_windows import behind_left_out_windows
 from onnx_hw.onnx.model import Graph, Model, Value
 from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.validate_types import place
@@ -45,17 +46,22 @@ def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
         # What fails with trial numbers may succeed with others; "type-declared" is reported below, for all numbers.
         if not opened and problem.stage == "validate" and problem.code != "type-declared":
             findings.must(problem.code, problem.message, problem.where, problem.hint)
-    # Before IR version 4 a name meant one number within a declaration only.
-    contradiction = findings.must if model.ir_version > 3 else findings.should
-    lengths: dict[str, tuple[int, str]] = {}
+    promises = model.ir_version > 3  # before that, a name meant one number within a declaration only
+    lengths: dict[str, tuple[int, str, bool]] = {}
     for graph, one, other in zip(_graphs(model.graph), first, second, strict=True):
         shapes = {
             name: _merged(of.shape, other[name].shape, opened)
             for name, of in one.items()
             if name in other and other[name].ndim == of.ndim
         }
-        for code, message, where in _contradictions(graph, shapes, lengths):
-            (contradiction if code == "dimension-contradicts" else findings.must)(code, message, where)
+        miscounted = behind_left_out_windows(graph, one)
+        for name, code, message, where in _wrong_shapes(graph, shapes):
+            if name in miscounted:
+                findings.should(code, message, where, "older shape inference counts a window that ceil_mode leaves out")
+            else:
+                findings.must(code, message, where)
+        for promised, code, message, where in _wrong_names(graph, shapes, lengths):
+            (findings.must if promised and promises else findings.should)(code, message, where)
         if graph is model.graph:
             found = shapes
     return found
@@ -79,14 +85,37 @@ def _inferred(graph: Graph, outer: Mapping[str, TensorType], problems: list[Prob
     return found
 
 
-def with_output_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:
-    """The model, with found shapes for outputs that were declared without one."""
-    outputs = tuple(
-        replace(value, shape=shapes[value.name]) if value.shape is None and value.name in shapes else value
-        for value in model.graph.outputs
+def with_found_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:
+    """The model with found shapes for outputs that were declared without one, and without declarations found untrue.
+
+    Those are lengths that were warned of, and names within the graph that are not the names of inputs' dimensions.
+    """
+    graph = model.graph
+    border = {value.name for value in (*graph.inputs, *graph.outputs)}
+    outputs = {
+        value.name: replace(value, shape=shapes[value.name])
+        if value.shape is None and value.name in shapes
+        else _without_untrue(value, shapes.get(value.name), names=False)
+        for value in graph.outputs
+    }
+    inner = {
+        name: _without_untrue(value, shapes.get(name), names=name not in border) for name, value in graph.values.items()
+    }
+    changed = replace(graph, outputs=tuple(outputs[value.name] for value in graph.outputs), values={**inner, **outputs})
+    return replace(model, graph=changed)
+
+
+def _without_untrue(value: Value, found: Shape | None, *, names: bool) -> Value:
+    """Without lengths where another one was found, and without ``names`` that were not."""
+    if found is None or value.shape is None:
+        return value
+    if len(found) != len(value.shape):
+        return replace(value, shape=None)
+    shape = tuple(
+        None if said != length and (names if isinstance(said, str) else isinstance(length, int)) else said
+        for length, said in zip(found, value.shape, strict=True)
     )
-    values = {**model.graph.values, **{value.name: value for value in outputs}}
-    return replace(model, graph=replace(model.graph, outputs=outputs, values=values))
+    return value if shape == value.shape else replace(value, shape=shape)
 
 
 def _open_dimensions(graph: Graph) -> list[Open]:
@@ -120,39 +149,57 @@ def _merged(first: tuple[int, ...], second: tuple[int, ...], opened: list[Open])
     return tuple(a if a == b else names.get((a, b)) for a, b in zip(first, second, strict=True))
 
 
-def _contradictions(
-    graph: Graph, shapes: Mapping[str, Shape], lengths: dict[str, tuple[int, str]]
-) -> Iterator[tuple[str, str, str]]:
-    """Code, message and place of every declared shape that is not the computed one, by rank or by a known length.
-
-    ``lengths`` remembers the number a dimension's name was found to stand for, in the whole model, and where.
-    """
-    producers: dict[str, str] = {name: place(node) for node in graph.nodes for name in node.outputs}
-    declarations = {**graph.values, **{value.name: value for value in graph.outputs}}
-    for name, declared in declarations.items():
+def _wrong_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> Iterator[tuple[str, str, str, str]]:
+    """Name, code, message and place of every value that is declared with another rank or length than it has."""
+    producers = _producers(graph)
+    for name, declared in _declarations(graph).items():
         computed = shapes.get(name)
         if computed is None or declared.shape is None:
             continue
-        where = producers.get(name, f"value {quote(name)}")
-        fits = len(computed) == len(declared.shape)
-        for found, said in zip(computed, declared.shape, strict=False):
-            if isinstance(found, int) and isinstance(said, int):
-                fits &= found == said
-            elif isinstance(found, int) and isinstance(said, str):
-                known, at = lengths.setdefault(said, (found, where))
-                if known != found:
-                    message = (
-                        f"dimension {quote(said)} must be one number in the whole model; "
-                        f"it is {known} at {at} and {found} here"
-                    )
-                    yield "dimension-contradicts", message, where
+        fits = len(computed) == len(declared.shape) and all(
+            found == said or not (isinstance(found, int) and isinstance(said, int))
+            for found, said in zip(computed, declared.shape, strict=True)
+        )
         if not fits:
             actual = Value(name, declared.element_type, computed)
-            yield (
-                "declared-shape",
-                f"value {quote(name)} is declared as {_shown(declared)}, but is {_shown(actual)}",
-                where,
-            )
+            message = f"value {quote(name)} is declared as {_shown(declared)}, but is {_shown(actual)}"
+            yield name, "declared-shape", message, producers.get(name, f"value {quote(name)}")
+
+
+def _wrong_names(
+    graph: Graph, shapes: Mapping[str, Shape], lengths: dict[str, tuple[int, str, bool]]
+) -> Iterator[tuple[bool, str, str, str]]:
+    """Whether it was promised, code, message and place of every dimension name that stands for two numbers.
+
+    Outputs make promises; what ``value_info`` says of values within the graph is a description, and exporters give one
+    name to different lengths there.
+
+    Args:
+        lengths: the number each name was found to stand for, where, and whether an output says so; grows.
+    """
+    producers = _producers(graph)
+    outputs = {value.name for value in graph.outputs}
+    for name, declared in sorted(_declarations(graph).items(), key=lambda item: item[0] not in outputs):
+        for found, said in zip(shapes.get(name) or (), declared.shape or (), strict=False):
+            if not isinstance(found, int) or not isinstance(said, str):
+                continue
+            where = producers.get(name, f"value {quote(name)}")
+            known, at, promised = lengths.setdefault(said, (found, where, name in outputs))
+            if known != found:
+                message = (
+                    f"dimension {quote(said)} must be one number in the whole model; "
+                    f"it is {known} at {at} and {found} here"
+                )
+                yield promised and name in outputs, "dimension-contradicts", message, where
+
+
+def _declarations(graph: Graph) -> dict[str, Value]:
+    return {**graph.values, **{value.name: value for value in graph.outputs}}
+
+
+def _producers(graph: Graph) -> dict[str, str]:
+    """Where each value is made."""
+    return {name: place(node) for node in graph.nodes for name in node.outputs}
 
 
 def _shown(value: Value) -> str:

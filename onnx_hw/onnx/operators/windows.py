@@ -24,6 +24,7 @@ class Window:
         kernel, strides, dilations: one entry per spatial axis.
         begin, end: elements of padding before and after each axis, as the model states them.
         output: number of window positions along each axis. The last one may reach beyond the padding (``ceil_mode``).
+        left_out: whether there would be one more, but it would begin in the padding behind the tensor (``ceil_mode``).
     """
 
     kernel: tuple[int, ...]
@@ -32,6 +33,7 @@ class Window:
     begin: tuple[int, ...]
     end: tuple[int, ...]
     output: tuple[int, ...]
+    left_out: bool = False
 
     def padded(self, x: Array, value: Any) -> Array:
         """``x`` with ``value`` around it so far as the windows reach; ``x`` itself where nothing is to be added."""
@@ -118,16 +120,16 @@ def slide(
         raise ValueError(f"auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID, not {auto_pad}")
     pads = _per_axis("pads", pads, 2 * rank, 0)
     begin, end = pads[:rank], pads[rank:]
-    positions = []
+    positions, left_out = [], False
     for length, first, last, far, stride in zip(spatial, begin, end, span, strides, strict=True):
         room = length + first + last - far
         count = (-(-room // stride) if ceil_mode else room // stride) + 1
         if ceil_mode and (count - 1) * stride >= length + first:
-            count -= 1
+            count, left_out = count - 1, True
         if count < 1:
             raise ValueError(f"a window of {far} must fit into {length} + {first} + {last} elements with padding")
         positions.append(count)
-    return Window(tuple(kernel), strides, dilations, begin, end, tuple(positions))
+    return Window(tuple(kernel), strides, dilations, begin, end, tuple(positions), left_out)
 
 
 def same_padding(
