@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,14 +111,23 @@ class Network:
 
     def producer(self, tensor: str) -> tuple[Node, int] | None:
         """The node and output index that make a tensor; None for an input of the network."""
-        for node in self.nodes:
-            if tensor in node.outputs:
-                return node, node.outputs.index(tensor)
-        return None
+        return self._producers.get(tensor)
 
     def consumers(self, tensor: str) -> tuple[tuple[Node, int], ...]:
         """Every (node, input index) that reads a tensor."""
-        return tuple((node, k) for node in self.nodes for k, name in enumerate(node.inputs) if name == tensor)
+        return self._consumers.get(tensor, ())
+
+    @cached_property
+    def _producers(self) -> dict[str, tuple[Node, int]]:
+        return {tensor: (node, k) for node in reversed(self.nodes) for k, tensor in enumerate(node.outputs)}
+
+    @cached_property
+    def _consumers(self) -> dict[str, tuple[tuple[Node, int], ...]]:
+        found: dict[str, tuple[tuple[Node, int], ...]] = {}
+        for node in self.nodes:
+            for k, tensor in enumerate(node.inputs):
+                found[tensor] = (*found.get(tensor, ()), (node, k))
+        return found
 
     def node(self, name: str) -> Node:
         return next(node for node in self.nodes if node.name == name)

@@ -24,6 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
+from onnx_hw.exact.constraint_corners import corners
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.steps import Steps
 
@@ -177,14 +178,15 @@ class _TooWide(Exception):
 
 @dataclass(frozen=True, eq=False)
 class _Constraints:
-    """The linear constraints of one layer: a row per channel, a column per value k.
+    """The linear constraints of one layer: a row per channel, a column per value k that may bind.
 
     Attributes:
         thresholds: T_k.
-        levels: k, a single row.
-        odd: bool, a single row: k has the parity that a tie does not reach.
+        levels: k, ascending.
+        odd: bool: k has the parity that a tie does not reach.
         reached, missed: bool: whether the constraint on T_k and the one on T_k − 1 exist.
         deepest: the greatest shift worth a look.
+        steps_per_level: the steps of x to one of y.
     """
 
     thresholds: np.ndarray
@@ -193,6 +195,7 @@ class _Constraints:
     reached: np.ndarray
     missed: np.ndarray
     deepest: int
+    steps_per_level: int
 
     @classmethod
     def of(cls, exact: Steps) -> _Constraints:
@@ -203,13 +206,18 @@ class _Constraints:
         product = max(abs(low), abs(high) + 1).bit_length() + WIDEST_MULTIPLIER
         target = int(np.abs(levels).max()).bit_length() + deepest
         dtype = np.int64 if max(product, target) < _NARROW else object
+        thresholds = np.clip(exact.thresholds, low, high + 1)
+        odd = levels % 2 == exact.parity
+        columns = corners(thresholds, odd, exact.reached, exact.missed)
+        real = np.where(exact.reached & exact.missed, thresholds, thresholds.min())
         return cls(
-            np.clip(exact.thresholds, low, high + 1).astype(dtype),
-            levels.astype(dtype),
-            levels % 2 == exact.parity,
-            exact.reached,
-            exact.missed,
+            np.take_along_axis(thresholds, columns, axis=1).astype(dtype),
+            levels[columns].astype(dtype),
+            odd[columns],
+            np.take_along_axis(exact.reached, columns, axis=1),
+            np.take_along_axis(exact.missed, columns, axis=1),
             deepest,
+            int((real.max(axis=1) - real.min(axis=1)).max()) // len(levels),
         )
 
     def tie_bits(self) -> Iterator[TieBit]:
@@ -220,9 +228,8 @@ class _Constraints:
         """
         yield lambda shift: None
         yield lambda shift: 0
-        real = np.where(self.reached & self.missed, self.thresholds, self.thresholds.min())
-        steps_per_level = int((real.max(axis=1) - real.min(axis=1)).max()) // len(self.levels)
-        for below in range(steps_per_level.bit_length(), steps_per_level.bit_length() + 3):
+        bits = self.steps_per_level.bit_length()
+        for below in range(bits, bits + 3):
             yield lambda shift, below=below: max(0, shift - below)  # type: ignore[misc]
 
     def least_shift(self, tie_bit: TieBit) -> tuple[int, np.ndarray] | None:

@@ -8,7 +8,8 @@ integers *are* the function: comparing anything monotone with it at every ``T_k`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -125,27 +126,51 @@ def steps(
         _thresholds(slope, shift, range(low + 1 - zero_point, high + 1 - zero_point), first, last)
         for slope, shift in zip(slopes, offsets, strict=True)
     ]
-    thresholds = np.array(rows, dtype=np.int64).reshape(channels, high - low)
+    thresholds = np.stack(rows).reshape(channels, high - low)
     return Steps(first, last, low, high, thresholds, parity=(1 + zero_point) % 2)
 
 
-def _thresholds(slope: Fraction, offset: Fraction, levels: range, first: int, last: int) -> list[int]:
-    """The least x in ``first..last + 1`` with rhe(slope·x + offset) ≥ k, for every k of ``levels``.
+def _thresholds(slope: Fraction, offset: Fraction, levels: range, first: int, last: int) -> np.ndarray:
+    """The least x in ``first..last + 1`` with rhe(slope·x + offset) ≥ k, for every k of ``levels``; int64.
 
     rhe(v) ≥ k exactly if v > k − ½, or v = k − ½ and k is even; so x = (k − ½ − offset)/slope decides, and the least
     integer is its ceiling, or one more where x is an integer (a tie) and k is odd.
     """
     if slope < 0:
         raise ValueError(f"a requantizer's multiplier must not be negative, not {slope}")
+    row = np.full(len(levels), last + 1, dtype=np.int64)
     if slope == 0:
         constant = round_half_even(offset)
-        return [first if constant >= k else last + 1 for k in levels]
-    # x = (2k − 1 − 2·offset) / (2·slope) over one denominator, so that the loop is pure integers
+        row[: max(0, constant - levels.start + 1)] = first
+        return row
+    # x = (2k − 1 − 2·offset) / (2·slope) over one denominator, so that all is pure integers
     numerator, scale = offset.denominator * slope.denominator, 2 * slope.numerator * offset.denominator
     constant = 2 * offset.numerator * slope.denominator
-    row = []
-    for k in levels:
+
+    def exactly(k: int) -> int:
         whole, rest = divmod((2 * k - 1) * numerator - constant, scale)
-        threshold = whole + (1 if rest or k % 2 else 0)
-        row.append(min(max(threshold, first), last + 1))
+        return whole + (1 if rest or k % 2 else 0)
+
+    reach = bisect_right(levels, first, key=exactly)
+    row[:reach] = first
+    inside = levels[reach : bisect_right(levels, last, key=exactly)]
+    if inside:
+        row[reach : reach + len(inside)] = _inside(inside, 2 * numerator, numerator + constant, scale, exactly)
+    return row
+
+
+def _inside(levels: range, numerator: int, constant: int, scale: int, exactly: Callable[[int], int]) -> np.ndarray:
+    """``exactly`` of consecutive levels, ⌊(numerator·k − constant)/scale⌋ and one more, in fixed point where that is
+    certain: the quotient, rounded down, is less than one unit too small at the first level and another at each step.
+    """
+    start, base = numerator * levels.start - constant, exactly(levels.start)
+    count, span = np.arange(len(levels)), exactly(levels[-1]) - base
+    bits = 61 - (span + 2).bit_length()
+    if bits < 1 or len(levels) == 1:
+        return np.array([exactly(k) for k in levels], dtype=np.int64)
+    least = (numerator << bits) // scale * count + ((start - (base - 1) * scale) << bits) // scale
+    rest, unsure = least & ((1 << bits) - 1), count + 2
+    row = (least >> bits) + base
+    for place in np.flatnonzero((rest == 0) | (rest + unsure >= 1 << bits)).tolist():
+        row[place] = exactly(levels[place])
     return row

@@ -70,7 +70,7 @@ class Depthwise(Operator[UnevenFolding]):
         """Results per channel."""
         return len(self.weights) // self.operand.channels
 
-    @property
+    @cached_property
     def weight_type(self) -> Int:
         return Int.holding(min(int(self.weights.min()), 0), max(int(self.weights.max()), 0))
 

@@ -45,7 +45,7 @@ class MatMul(Operator[UnevenFolding]):
                 f"weights must be (outputs, {self.operand.channels}) for {self.operand!r}, not {self.weights.shape}"
             )
 
-    @property
+    @cached_property
     def weight_type(self) -> Int:
         low, high = int(self.weights.min()), int(self.weights.max())
         return Int.holding(min(low, 0), max(high, 0))
