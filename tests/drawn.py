@@ -18,15 +18,16 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import CHANNELS, Concat
 from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import EvenFolding, Folding, UnevenFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, UnevenFolding
 from onnx_hw.ops.fork import Fork
-from onnx_hw.ops.gearbox import Gearbox
-from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.window import Window
@@ -116,6 +117,16 @@ def even_foldings(channels: int) -> st.SearchStrategy[EvenFolding]:
     return lanes(channels).map(EvenFolding)
 
 
+def element_foldings(operand: Tensor) -> st.SearchStrategy[ElementFolding]:
+    """Equally wide streams of one pixel a beat or of several."""
+    return st.builds(ElementFolding, lanes(operand.channels), pixels(operand))
+
+
+def pixels(operand: Tensor) -> st.SearchStrategy[int]:
+    """That lie side by side in a beat: half the time one."""
+    return st.one_of(st.just(1), st.integers(1, operand.shape[1]))
+
+
 @st.composite
 def slidings(draw: st.DrawFn) -> Sliding:
     """A kernel over an image with any strides, dilations and pads, that touches the image somewhere."""
@@ -185,16 +196,28 @@ def matmuls(draw: st.DrawFn) -> tuple[MatMul, Folding]:
     operand, outputs = draw(tensors(12)), draw(st.integers(1, 10))
     low, high = draw(st.sampled_from([(-128, 127), (-7, 7), (-1, 1), (0, 15), (-3, 0), (0, 0)]))
     weights = np.random.default_rng(draw(st.integers(0, 999))).integers(low, high + 1, (outputs, operand.channels))
-    return MatMul(operand, weights), draw(foldings(operand.channels, outputs))
+    folding = MatMulFolding(draw(lanes(operand.channels)), draw(lanes(outputs)), draw(pixels(operand)))
+    return MatMul(operand, weights), folding
 
 
 @st.composite
 def gearboxes(draw: st.DrawFn) -> tuple[Gearbox, Folding]:
     operand = draw(tensors(24))
-    folding = draw(foldings(operand.channels, operand.channels))
+    folding = GearboxFolding(draw(lanes(operand.channels)), draw(lanes(operand.channels)), draw(pixels(operand)))
     live = Gearbox(operand).live_capacity(folding)
     capacity = draw(st.one_of(st.none(), st.just(live), st.integers(live, 3 * live + 3)))
     return Gearbox(operand, capacity), folding
+
+
+@st.composite
+def regroups(draw: st.DrawFn) -> tuple[Regroup, RegroupFolding]:
+    """Groups that fill their row and groups that do not."""
+    operand = Tensor(draw(st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))), draw(types))
+    several = draw(st.integers(1, operand.shape[1]))
+    folding = RegroupFolding(draw(lanes(operand.channels)), *draw(st.sampled_from([(1, several), (several, 1)])))
+    live = Regroup(operand).live_capacity(folding)
+    capacity = draw(st.one_of(st.none(), st.just(live), st.integers(live, 3 * live + 3)))
+    return Regroup(operand, capacity), folding
 
 
 @st.composite
@@ -223,7 +246,7 @@ def requantizers(draw: st.DrawFn) -> tuple[Requantize, Folding]:
         dtype,
     )
     steps = 1 if kind in (ByTable, ByThresholds) else draw(st.integers(1, operator.most_steps))
-    return operator, RequantizeFolding(draw(lanes(operand.channels)), steps)
+    return operator, RequantizeFolding(draw(lanes(operand.channels)), steps, draw(pixels(operand)))
 
 
 class ByArithmetic(Requantize):
@@ -255,14 +278,14 @@ class ByThresholds(Requantize):
 @st.composite
 def forks(draw: st.DrawFn) -> tuple[Fork, Folding]:
     operand = draw(tensors())
-    return Fork(operand, draw(st.integers(2, 4))), draw(even_foldings(operand.channels))
+    return Fork(operand, draw(st.integers(2, 4))), draw(element_foldings(operand))
 
 
 @st.composite
 def sums(draw: st.DrawFn) -> tuple[Add, Folding]:
     a = draw(tensors())
     factors = draw(st.sampled_from([(1, 1), (1, 1), (1, -1), (3, 5), (7, -2), (341, 170)]))
-    return Add(a, Tensor(a.shape, draw(types)), factors), draw(even_foldings(a.channels))
+    return Add(a, Tensor(a.shape, draw(types)), factors), draw(element_foldings(a))
 
 
 @st.composite
@@ -291,7 +314,7 @@ def products(draw: st.DrawFn) -> tuple[Multiply, Folding]:
     b = Tensor(a.shape, draw(st.one_of(types, types, st.builds(Int, st.integers(17, 35), st.booleans()))))
     offset = st.one_of(st.just(0), st.integers(-300, 300))
     operator = Multiply(a, replace(b, high=b.range[1] // 2), (draw(offset), draw(offset)))
-    return operator, draw(even_foldings(a.channels))
+    return operator, draw(element_foldings(a))
 
 
 @st.composite

@@ -16,10 +16,10 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
-from onnx_hw.ops.folding import EvenFolding, Folding, UnevenFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, UnevenFolding
 from onnx_hw.ops.fork import Fork
-from onnx_hw.ops.gearbox import Gearbox
-from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
@@ -67,7 +67,7 @@ class Builder:
     def on_lanes(self, stream: Stream, lanes: int) -> Stream:
         if stream.lanes == lanes:
             return stream
-        return self.append(Gearbox(stream.tensor), UnevenFolding(stream.lanes, lanes), stream)[0]
+        return self.append(Gearbox(stream.tensor), GearboxFolding(stream.lanes, lanes), stream)[0]
 
     def lanes(self, channels: int, least: int = 1) -> int:
         return self.draw(st.integers(min(least, channels), channels))
@@ -83,7 +83,7 @@ class Builder:
         weights = np.random.default_rng(self.draw(st.integers(0, 99))).integers(-2, 3, (outputs, window.elements))
         products = outputs * pixels * -(-window.elements // cut)
         leaves = self.lanes(outputs, least=-(-products // self.operations))
-        return self.append(MatMul(columns.tensor, weights), UnevenFolding(cut, leaves), columns)[0]
+        return self.append(MatMul(columns.tensor, weights), MatMulFolding(cut, leaves), columns)[0]
 
     def requantization(self, x: Stream) -> Stream:
         """Back to three bits, so that another convolution may follow."""
@@ -111,7 +111,7 @@ class Builder:
         operators += [Concat((a.tensor, b.tensor), axis) for axis in range(3)]
         operator = self.draw(st.sampled_from(operators))
         lanes = a.lanes if self.draw(st.booleans()) else self.lanes(a.tensor.channels)
-        folding = EvenFolding(lanes)
+        folding = operator.folding_type(lanes)
         assume(not operator.illegal(folding))
         return self.append(operator, folding, a, b)[0]
 
@@ -151,7 +151,7 @@ def residuals(draw: st.DrawFn, size: int, operations: int) -> Design:
     shape = draw(st.tuples(st.integers(2, size), st.integers(2, size), st.integers(1, size - 1)))
     builder = Builder(draw, shape, operations)
     x = builder.input
-    copies = builder.append(Fork(x.tensor, draw(st.integers(2, 3))), EvenFolding(x.lanes), x)
+    copies = builder.append(Fork(x.tensor, draw(st.integers(2, 3))), ElementFolding(x.lanes), x)
     branch, short = copies[:2]
     for _ in range(draw(st.integers(1, 2))):
         branch = builder.convolution(branch, draw(st.sampled_from([1, 3, 3])), 1, shape[2])

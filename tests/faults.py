@@ -18,13 +18,14 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import EvenFolding, UnevenFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, UnevenFolding
 from onnx_hw.ops.fork import Fork
-from onnx_hw.ops.gearbox import Gearbox
-from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.requantize import RequantizeFolding
 from onnx_hw.ops.window import Window
 from onnx_hw.prove import Run
@@ -46,14 +47,15 @@ CASES = {
         Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8), UnevenFolding(4, 2), depth=2, seed=1
     ),
     "reduce": Case(Reduce(Tensor((1, 2, 6), Int(8)), "sum"), EvenFolding(2), depth=2, seed=3),
-    "matmul": Case(MatMul(IMAGE, WEIGHTS), UnevenFolding(2, 2), depth=2),
-    "gearbox": Case(Gearbox(Tensor((2, 2, 12), Int(8))), UnevenFolding(3, 4), depth=2),
+    "matmul": Case(MatMul(IMAGE, WEIGHTS), MatMulFolding(2, 2), depth=2),
+    "gearbox": Case(Gearbox(Tensor((2, 2, 12), Int(8))), GearboxFolding(3, 4), depth=2),
+    "regroup": Case(Regroup(Tensor((2, 5, 6), Int(8))), RegroupFolding(3, out_pixels=2), depth=2),
     "requantize": Case(
         ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), -8, 7, 0, Int(4)), RequantizeFolding(2), depth=2
     ),
-    "fork": Case(Fork(IMAGE), EvenFolding(2), depth=2),
-    "add": Case(Add(IMAGE, IMAGE, (7, -3)), EvenFolding(2), depth=2),
-    "multiply": Case(Multiply(IMAGE, IMAGE, (7, -128)), EvenFolding(2), depth=2),
+    "fork": Case(Fork(IMAGE), ElementFolding(2), depth=2),
+    "add": Case(Add(IMAGE, IMAGE, (7, -3)), ElementFolding(2), depth=2),
+    "multiply": Case(Multiply(IMAGE, IMAGE, (7, -128)), ElementFolding(2), depth=2),
     "argmax": Case(ArgMax(Tensor((2, 3, 7), Int(4))), ArgMaxFolding(5), depth=2, seed=2),
     "concat": Case(Concat(THREE, 2), EvenFolding(2), depth=2, seed=2),
 }
@@ -63,7 +65,16 @@ CASES |= {  # an operation reads what was written one cycle before and is overwr
     "narrow pool": Case(Pool(COLUMN, "max", (1, 1), capacity=2), UnevenFolding(2, 2), depth=9),
     "narrow depthwise": Case(Depthwise(COLUMN, KERNELS[:2, :1, :1], capacity=2), UnevenFolding(2, 2), depth=9),
 }
-BUFFERS = ("window", "pool", "depthwise", "gearbox")
+CASES |= {
+    "scatter": Case(Regroup(Tensor((2, 5, 6), Int(8))), RegroupFolding(3, in_pixels=2), depth=2),
+    "gearbox of pixels": Case(Gearbox(Tensor((2, 4, 12), Int(8))), GearboxFolding(3, 4, 2), depth=2),
+    "matmul of pixels": Case(MatMul(IMAGE, WEIGHTS), MatMulFolding(2, 2, 2), depth=2),
+    "requantize of pixels": Case(
+        ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), -8, 7, 0, Int(4)), RequantizeFolding(2, pixels=2), depth=2
+    ),
+}
+PIXELS = ("scatter", "gearbox of pixels", "matmul of pixels", "requantize of pixels")
+BUFFERS = ("window", "pool", "depthwise", "gearbox", "regroup")
 SLIDING = ("window", "pool", "depthwise")
 NARROW = ("narrow window", "narrow pool", "narrow depthwise")
 ACCUMULATORS = ("pool", "depthwise", "reduce", "matmul", "argmax")

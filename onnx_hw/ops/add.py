@@ -10,8 +10,8 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.signed_digits import signed_digits
-from onnx_hw.ops.folding import EvenFolding
-from onnx_hw.ops.operator import Operator, Resources, even_foldings
+from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.ops.operator import Operator, Resources, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Add(Operator[EvenFolding]):
+class Add(Operator[ElementFolding]):
     """Weighted sum of two integer tensors of one shape.
 
     Attributes:
@@ -33,7 +33,7 @@ class Add(Operator[EvenFolding]):
     factors: tuple[int, int] = (1, 1)
 
     inputs = ("a", "b")
-    folding_type = EvenFolding
+    folding_type = ElementFolding
 
     def __post_init__(self) -> None:
         if self.a.shape != self.b.shape:
@@ -55,8 +55,8 @@ class Add(Operator[EvenFolding]):
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
-    ) -> Iterator[EvenFolding]:
-        yield from even_foldings(self.a, interval, in_lanes, out_lanes)
+    ) -> Iterator[ElementFolding]:
+        yield from map(ElementFolding, even_lanes(self.a, interval, in_lanes, out_lanes))
 
     @property
     def terms(self) -> int:
@@ -67,14 +67,14 @@ class Add(Operator[EvenFolding]):
         """Levels of the tree of registered adders."""
         return (self.terms - 1).bit_length()
 
-    def schedule(self, folding: EvenFolding) -> Schedule:
+    def schedule(self, folding: ElementFolding) -> Schedule:
         beats = np.arange(self.takes(folding)[0].beats)
         return Schedule((Engine("add", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
-    def resources(self, folding: EvenFolding) -> Resources:
-        return Resources(lut=20 + folding.lanes * (self.terms - 1) * self.results()[0].dtype.bits)
+    def resources(self, folding: ElementFolding) -> Resources:
+        return Resources(lut=20 + folding.width * (self.terms - 1) * self.results()[0].dtype.bits)
 
-    def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.add import Add as Circuit
 
         a, b, result = self.a.dtype, self.b.dtype, self.results()[0].dtype
@@ -84,7 +84,7 @@ class Add(Operator[EvenFolding]):
             (b.bits, b.signed),
             (result.bits, result.signed),
             digits=(signed_digits(j), signed_digits(k)),
-            lanes=folding.lanes,
+            lanes=folding.width,
             depth=depths["o"],
         )
 

@@ -57,9 +57,12 @@ class Folding(ABC):
 
 def spelled(numbers: Mapping[str, int]) -> str:
     """``4×7``, the lanes in and out, or ``4``, those of all streams; what else there is several of behind them."""
-    lanes = "×".join(str(number) for name, number in numbers.items() if name.endswith("lanes"))
-    beside = [f"{number} {name}" for name, number in numbers.items() if not name.endswith("lanes") and number > 1]
-    return ", ".join([lanes, *beside])
+    told = ["×".join(str(number) for name, number in numbers.items() if name.endswith("lanes"))]
+    told += [f"{numbers[name]} {name}" for name in ("pixels", "steps") if numbers.get(name, 1) > 1]
+    in_pixels, out_pixels = (numbers.get(f"{side}_pixels", 1) for side in ("in", "out"))
+    if (in_pixels, out_pixels) != (1, 1):
+        told.append(f"{in_pixels} to {out_pixels} pixels")
+    return ", ".join(told)
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,6 +80,29 @@ class EvenFolding(Folding):
 
     def gives(self, tensor: Tensor) -> Order:
         return Order(tensor, self.lanes)
+
+
+@dataclass(frozen=True, repr=False)
+class ElementFolding(EvenFolding):
+    """Of a core that treats every element alike, wherever it comes.
+
+    Attributes:
+        lanes: channels per beat of every stream.
+        pixels: pixels per beat.
+    """
+
+    pixels: int = 1
+
+    @property
+    def width(self) -> int:
+        """Elements that are treated side by side."""
+        return self.lanes * self.pixels
+
+    def takes(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.lanes, self.pixels)
+
+    def gives(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.lanes, self.pixels)
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.folding import EvenFolding
-from onnx_hw.ops.operator import Operator, Resources, even_foldings
+from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.ops.operator import Operator, Resources, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Fork(Operator[EvenFolding]):
+class Fork(Operator[ElementFolding]):
     """``count`` copies of the operand, on ports o0, o1, ..."""
 
     operand: Tensor
     count: int = 2
 
-    folding_type = EvenFolding
+    folding_type = ElementFolding
     LATENCY = 0
 
     @property
@@ -42,24 +42,24 @@ class Fork(Operator[EvenFolding]):
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
-    ) -> Iterator[EvenFolding]:
-        yield from even_foldings(self.operand, interval, in_lanes, out_lanes)
+    ) -> Iterator[ElementFolding]:
+        yield from map(ElementFolding, even_lanes(self.operand, interval, in_lanes, out_lanes))
 
-    def schedule(self, folding: EvenFolding) -> Schedule:
+    def schedule(self, folding: ElementFolding) -> Schedule:
         beats = np.arange(self.takes(folding)[0].beats)
         engine = Engine("fork", len(beats), self.LATENCY, {"i": beats}, dict.fromkeys(self.outputs, beats))
         return Schedule((engine,))
 
-    def resources(self, folding: EvenFolding) -> Resources:
+    def resources(self, folding: ElementFolding) -> Resources:
         return Resources(lut=10 * self.count)
 
-    def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.fork import Fork as Circuit
 
         return Circuit(
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,
-            lanes=folding.lanes,
+            lanes=folding.width,
             depths={name: depths[name] for name in self.outputs},
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.folding import Folding, UnevenFolding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule, SharedBuffer
 from onnx_hw.order import Order
@@ -20,7 +20,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Gearbox(Operator[UnevenFolding]):
+class GearboxFolding(Folding):
+    """Attributes:
+    in_lanes, out_lanes: channels per beat of the input, of the output.
+    pixels: pixels per beat of both.
+    """
+
+    in_lanes: int
+    out_lanes: int
+    pixels: int = 1
+
+    def takes(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.in_lanes, self.pixels)
+
+    def gives(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.out_lanes, self.pixels)
+
+
+@dataclass(frozen=True, repr=False)
+class Gearbox(Operator[GearboxFolding]):
     """Changes nothing but the number of lanes.
 
     Attributes:
@@ -31,7 +49,7 @@ class Gearbox(Operator[UnevenFolding]):
     operand: Tensor
     capacity: int | None = None
 
-    folding_type = UnevenFolding
+    folding_type = GearboxFolding
     LATENCY = 3
 
     def __post_init__(self) -> None:
@@ -47,12 +65,12 @@ class Gearbox(Operator[UnevenFolding]):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return arrays
 
-    def _beats(self, folding: UnevenFolding) -> tuple[int, int]:
-        """Of a pixel, in and out."""
+    def _beats(self, folding: GearboxFolding) -> tuple[int, int]:
+        """Of a pixel group, in and out."""
         return self.takes(folding)[0].groups, self.gives(folding)[0].groups
 
-    def _needs_and_released(self, folding: UnevenFolding) -> tuple[np.ndarray, np.ndarray]:
-        """Per output beat of a pixel: the input beat it needs, and how many of the pixel are done with after it."""
+    def _needs_and_released(self, folding: GearboxFolding) -> tuple[np.ndarray, np.ndarray]:
+        """Per output beat of a pixel group: the input beat it needs, and how many are done with after it."""
         beats_in, beats_out = self._beats(folding)
         elements = np.minimum((np.arange(beats_out) + 1) * folding.out_lanes, self.operand.channels)
         needs = -(-elements // folding.in_lanes) - 1
@@ -60,27 +78,27 @@ class Gearbox(Operator[UnevenFolding]):
         released[-1] = beats_in
         return needs, released
 
-    def live_capacity(self, folding: UnevenFolding) -> int:
+    def live_capacity(self, folding: GearboxFolding) -> int:
         """Input beats that one output beat spans at most."""
         needs, released = self._needs_and_released(folding)
         return int(np.max(needs + 1 - np.concatenate([[0], released[:-1]])))
 
-    def stored_beats(self, folding: UnevenFolding) -> int:
+    def stored_beats(self, folding: GearboxFolding) -> int:
         """Twice what one output beat spans, and one: the writer then never waits for the reader's last beat."""
         return 2 * self.live_capacity(folding) + 1 if self.capacity is None else self.capacity
 
-    def cycles(self, folding: UnevenFolding) -> int:
-        return self.operand.pixels * max(self._beats(folding))
+    def cycles(self, folding: GearboxFolding) -> int:
+        return self.takes(folding)[0].pixel_groups * max(self._beats(folding))
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
-    ) -> Iterator[UnevenFolding]:
-        if in_lanes and out_lanes and self.cycles(folding := UnevenFolding(in_lanes, out_lanes)) <= interval:
+    ) -> Iterator[GearboxFolding]:
+        if in_lanes and out_lanes and self.cycles(folding := GearboxFolding(in_lanes, out_lanes)) <= interval:
             yield folding
 
-    def schedule(self, folding: UnevenFolding) -> Schedule:
+    def schedule(self, folding: GearboxFolding) -> Schedule:
         beats_in, beats_out = self._beats(folding)
-        pixels = self.operand.pixels
+        pixels = self.takes(folding)[0].pixel_groups
         needs, released = self._needs_and_released(folding)
         nest = Loops(pixel=pixels, beat=beats_out)
         return Schedule(
@@ -97,13 +115,13 @@ class Gearbox(Operator[UnevenFolding]):
             ),
         )
 
-    def resources(self, folding: UnevenFolding) -> Resources:
+    def resources(self, folding: GearboxFolding) -> Resources:
         bits = self.operand.dtype.bits
         group = gcd(folding.in_lanes, folding.out_lanes)
         choices = 2 * folding.in_lanes // group
-        return Resources(lut=60 + folding.out_lanes * bits * choices // 2 + 2 * choices)
+        return Resources(lut=60 + self.gives(folding)[0].width * bits * choices // 2 + 2 * choices)
 
-    def core(self, folding: UnevenFolding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: GearboxFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.gearbox import Gearbox as Circuit
 
         return Circuit(
@@ -112,14 +130,10 @@ class Gearbox(Operator[UnevenFolding]):
             signed=self.operand.dtype.signed,
             in_lanes=folding.in_lanes,
             out_lanes=folding.out_lanes,
+            pixels=folding.pixels,
             capacity=self.stored_beats(folding),
             depth=depths["o"],
         )
 
     def __repr__(self) -> str:
         return "Gearbox"
-
-
-def conversion(given: Order, wanted: Order) -> tuple[Operator, Folding]:
-    """The core that takes a tensor in one order and gives it in another, and its folding."""
-    return Gearbox(given.tensor), UnevenFolding(given.lanes, wanted.lanes)

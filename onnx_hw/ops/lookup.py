@@ -11,8 +11,8 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.requantization import costs
 from onnx_hw.exact.tables import Table
-from onnx_hw.ops.folding import EvenFolding
-from onnx_hw.ops.operator import Operator, Resources, even_foldings
+from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.ops.operator import Operator, Resources, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Lookup(Operator[EvenFolding]):
+class Lookup(Operator[ElementFolding]):
     """``result = values[channel, x − first]`` for x in the operand's range ``first..last``.
 
     Functions that rise are cheaper as a ``Staircase``; this one holds any other.
@@ -36,7 +36,7 @@ class Lookup(Operator[EvenFolding]):
     values: np.ndarray = field(repr=False)
     dtype: Int
 
-    folding_type = EvenFolding
+    folding_type = ElementFolding
     LATENCY = 5
 
     def __post_init__(self) -> None:
@@ -62,11 +62,11 @@ class Lookup(Operator[EvenFolding]):
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
-    ) -> Iterator[EvenFolding]:
+    ) -> Iterator[ElementFolding]:
         """The narrowest that keeps up: a lane costs a table."""
-        yield from even_foldings(self.operand, interval)
+        yield from map(ElementFolding, even_lanes(self.operand, interval))
 
-    def schedule(self, folding: EvenFolding) -> Schedule:
+    def schedule(self, folding: ElementFolding) -> Schedule:
         beats = np.arange(self.takes(folding)[0].beats)
         return Schedule((Engine("requantize", len(beats), self.LATENCY, {"i": beats}, {"o": beats}),))
 
@@ -75,13 +75,13 @@ class Lookup(Operator[EvenFolding]):
         """The type whose integers are all in the table."""
         return Int.holding(*self.operand.range)
 
-    def resources(self, folding: EvenFolding) -> Resources:
-        lanes = folding.lanes
+    def resources(self, folding: ElementFolding) -> Resources:
+        lanes = folding.width
         table = Table(self.index, self.values, int(self.values.min()), int(self.values.max()))
         each = costs(table, self.takes(folding)[0].groups)
         return Resources(lut=80 + lanes * each.lut, bram=lanes * each.bram)
 
-    def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
         from amaranth.hdl import Shape
 
         from onnx_hw_rtl.lookup import Lookup as Circuit
@@ -97,6 +97,7 @@ class Lookup(Operator[EvenFolding]):
             out_bits=self.dtype.bits,
             out_signed=self.dtype.signed,
             lanes=folding.lanes,
+            pixels=folding.pixels,
             depth=depths["o"],
         )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.ops.sliding import ring_blocks
@@ -23,8 +23,26 @@ if TYPE_CHECKING:
 EXACT_IN_FLOAT64 = 1 << 53
 
 
+@dataclass(frozen=True, repr=False)
+class MatMulFolding(Folding):
+    """Attributes:
+    in_lanes, out_lanes: channels per beat of the vectors, of the results.
+    pixels: vectors side by side; each weight that is fetched serves all of them.
+    """
+
+    in_lanes: int
+    out_lanes: int
+    pixels: int = 1
+
+    def takes(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.in_lanes, self.pixels)
+
+    def gives(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.out_lanes, self.pixels)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
-class MatMul(Operator[UnevenFolding]):
+class MatMul(Operator[MatMulFolding]):
     """Constant matrix times the vector of each pixel.
 
     Attributes:
@@ -37,7 +55,7 @@ class MatMul(Operator[UnevenFolding]):
     weights: np.ndarray = field(repr=False)
     groups: int = 1
 
-    folding_type = UnevenFolding
+    folding_type = MatMulFolding
 
     def __post_init__(self) -> None:
         if self.weights.ndim != 2 or self.weights.shape[1] != self.operand.channels:
@@ -80,17 +98,17 @@ class MatMul(Operator[UnevenFolding]):
     def macs(self) -> int:
         return self.operand.pixels * self.weights.size // self.groups
 
-    def turns(self, folding: UnevenFolding) -> tuple[int, int]:
+    def turns(self, folding: MatMulFolding) -> tuple[int, int]:
         """(groups of results, beats of a vector)."""
         return self.gives(folding)[0].groups, self.takes(folding)[0].groups
 
-    def cycles(self, folding: UnevenFolding) -> int:
+    def cycles(self, folding: MatMulFolding) -> int:
         groups, beats = self.turns(folding)
-        return self.operand.pixels * groups * beats
+        return self.takes(folding)[0].pixel_groups * groups * beats
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
-    ) -> Iterator[UnevenFolding]:
+    ) -> Iterator[MatMulFolding]:
         """For every number of result lanes, the fewest input lanes that keep up; wider ones of equal use left out."""
         groups_seen: set[int] = set()
         for lanes in range(1, self._result.channels + 1):
@@ -99,15 +117,15 @@ class MatMul(Operator[UnevenFolding]):
             if groups in groups_seen or least is None:
                 continue
             groups_seen.add(groups)
-            yield UnevenFolding(least, lanes)
+            yield MatMulFolding(least, lanes)
 
-    def latency(self, folding: UnevenFolding) -> int:
+    def latency(self, folding: MatMulFolding) -> int:
         """Ten stages around the multipliers, and one for each level of the adder tree."""
         return 10 + (folding.in_lanes - 1).bit_length()
 
-    def schedule(self, folding: UnevenFolding) -> Schedule:
+    def schedule(self, folding: MatMulFolding) -> Schedule:
         groups, beats = self.turns(folding)
-        nest = Loops(pixel=self.operand.pixels, group=groups, beat=beats)
+        nest = Loops(pixel=self.takes(folding)[0].pixel_groups, group=groups, beat=beats)
         engine = Engine(
             "matmul",
             nest.operations,
@@ -117,20 +135,21 @@ class MatMul(Operator[UnevenFolding]):
         )
         return Schedule((engine,))
 
-    def resources(self, folding: UnevenFolding) -> Resources:
+    def resources(self, folding: MatMulFolding) -> Resources:
         groups, beats = self.turns(folding)
-        lanes = folding.in_lanes * folding.out_lanes
+        weights = folding.in_lanes * folding.out_lanes
+        lanes, results = weights * folding.pixels, folding.out_lanes * folding.pixels
         accumulator, weight = self.results()[0].dtype.bits, self.weight_type.bits
-        adders = folding.out_lanes * (folding.in_lanes - 1) * (weight + self.operand.dtype.bits + 2)
-        vector = ring_blocks(self.operand.dtype.bits * folding.in_lanes, beats, 1) if groups > 1 else 0
+        adders = results * (folding.in_lanes - 1) * (weight + self.operand.dtype.bits + 2)
+        vector = ring_blocks(self.operand.dtype.bits * self.takes(folding)[0].width, beats, 1) if groups > 1 else 0
         return Resources(
             mac_lanes=lanes,
             dsp=lanes,
-            lut=80 + adders + folding.out_lanes * accumulator * 2,
-            bram=ring_blocks(weight * lanes, groups * beats, 1) + vector,
+            lut=80 + adders + results * accumulator * 2,
+            bram=ring_blocks(weight * weights, groups * beats, 1) + vector,
         )
 
-    def core(self, folding: UnevenFolding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: MatMulFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.matmul import MatMul as Circuit
 
         weight, result = self.weight_type, self.results()[0].dtype
@@ -144,6 +163,7 @@ class MatMul(Operator[UnevenFolding]):
             out_signed=result.signed,
             in_lanes=folding.in_lanes,
             out_lanes=folding.out_lanes,
+            pixels=folding.pixels,
             depth=depths["o"],
         )
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import EvenFolding
-from onnx_hw.ops.operator import Operator, Resources, even_foldings
+from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.ops.operator import Operator, Resources, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
 
@@ -23,7 +23,7 @@ LIMB, WIDEST_FACTOR, WIDEST_PRODUCT = 18, 36, 48
 
 
 @dataclass(frozen=True, repr=False)
-class Multiply(Operator[EvenFolding]):
+class Multiply(Operator[ElementFolding]):
     """Product of two integer tensors of one shape.
 
     Attributes:
@@ -36,7 +36,7 @@ class Multiply(Operator[EvenFolding]):
     offsets: tuple[int, int] = (0, 0)
 
     inputs = ("a", "b")
-    folding_type = EvenFolding
+    folding_type = ElementFolding
 
     def __post_init__(self) -> None:
         if self.a.shape != self.b.shape:
@@ -71,10 +71,10 @@ class Multiply(Operator[EvenFolding]):
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
-    ) -> Iterator[EvenFolding]:
+    ) -> Iterator[ElementFolding]:
         """The narrowest that keeps up, since a lane costs multipliers, and those the neighbours ask for."""
-        narrowest = tuple(even_foldings(self.a, interval))
-        wanted = tuple(even_foldings(self.a, interval, in_lanes, out_lanes))
+        narrowest = tuple(map(ElementFolding, even_lanes(self.a, interval)))
+        wanted = tuple(map(ElementFolding, even_lanes(self.a, interval, in_lanes, out_lanes)))
         yield from dict.fromkeys(narrowest + wanted)
 
     @property
@@ -87,17 +87,17 @@ class Multiply(Operator[EvenFolding]):
         """The sums, three stages of the hardware multipliers, and one for every level of additions behind them."""
         return any(self.offsets) + 3 + (self.multipliers.bit_length() - 1)
 
-    def schedule(self, folding: EvenFolding) -> Schedule:
+    def schedule(self, folding: ElementFolding) -> Schedule:
         beats = np.arange(self.takes(folding)[0].beats)
         return Schedule((Engine("multiply", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
-    def resources(self, folding: EvenFolding) -> Resources:
+    def resources(self, folding: ElementFolding) -> Resources:
         factors = zip(self.factors(), self.offsets, strict=True)
         sums = sum(factor.bits for factor, offset in factors if offset)
         additions = (self.multipliers.bit_length() - 1) * max(0, self.results()[0].dtype.bits - LIMB)  # of limbs
-        return Resources(dsp=folding.lanes * self.multipliers, lut=25 + folding.lanes * (sums + additions))
+        return Resources(dsp=folding.width * self.multipliers, lut=25 + folding.width * (sums + additions))
 
-    def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.multiply import Multiply as Circuit
 
         a, b, result = self.a.dtype, self.b.dtype, self.results()[0].dtype
@@ -108,7 +108,7 @@ class Multiply(Operator[EvenFolding]):
             ((p.bits, p.signed), (q.bits, q.signed)),
             (result.bits, result.signed),
             offsets=self.offsets,
-            lanes=folding.lanes,
+            lanes=folding.width,
             depth=depths["o"],
         )
 

@@ -117,8 +117,15 @@ class Operator(ABC, Generic[F]):
     def limits(self) -> dict[str, int]:
         """The most that each field of a folding may be, as far as it does not depend on the others."""
         (given, *_), (made, *_) = self.operands(), self.results()
-        channels = {"lanes": given.channels, "in_lanes": given.channels, "out_lanes": made.channels}
-        return {name: most for name, most in channels.items() if name in self.folding_type.names()}
+        known = {
+            "lanes": given.channels,
+            "in_lanes": given.channels,
+            "out_lanes": made.channels,
+            "pixels": min(given.shape[1], made.shape[1]),
+            "in_pixels": given.shape[1],
+            "out_pixels": made.shape[1],
+        }
+        return {name: most for name, most in known.items() if name in self.folding_type.names()}
 
     @property
     def narrowest(self) -> F:

@@ -21,7 +21,7 @@ from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
 from onnx_hw.exact.requantization import Costs, Requantizer, choose, costs, prove, weigh
 from onnx_hw.exact.steps import Steps, steps
 from onnx_hw.exact.tables import Table, Thresholds
-from onnx_hw.ops.folding import EvenFolding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator, Resources, even_lanes
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.order import Order
@@ -32,13 +32,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class RequantizeFolding(EvenFolding):
+class RequantizeFolding(Folding):
     """Attributes:
-    lanes: integers per beat.
+    lanes: channels per beat.
     steps: cycles spent on a beat.
+    pixels: pixels per beat.
     """
 
+    lanes: int
     steps: int = 1
+    pixels: int = 1
+
+    @property
+    def width(self) -> int:
+        """Elements that are treated side by side."""
+        return self.lanes * self.pixels
+
+    def takes(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.lanes, self.pixels)
+
+    def gives(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.lanes, self.pixels)
 
 
 class Monotone(Operator[RequantizeFolding]):
@@ -134,7 +148,7 @@ class Monotone(Operator[RequantizeFolding]):
         return Schedule((engine,))
 
     def resources(self, folding: RequantizeFolding) -> Resources:
-        lanes, each = folding.lanes, self.costs(folding)
+        lanes, each = folding.width, self.costs(folding)
         return Resources(lut=80 + lanes * each.lut, bram=lanes * each.bram)
 
     def costs(self, folding: RequantizeFolding) -> Costs:
@@ -160,6 +174,7 @@ class Monotone(Operator[RequantizeFolding]):
             out_bits=self.dtype.bits,
             out_signed=self.dtype.signed,
             lanes=folding.lanes,
+            pixels=folding.pixels,
             depth=depths["o"],
         )
 

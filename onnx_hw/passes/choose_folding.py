@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from onnx_hw.design import pins_of
 from onnx_hw.network import Network, Node
+from onnx_hw.ops.conversion import conversion
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.gearbox import conversion
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.order import Order
 
@@ -136,10 +136,7 @@ def _cost(network: Network, node: Node, folding: Folding, interval: int, chosen:
 
 def between(given: Order, wanted: Order) -> Resources:
     """What it costs that neighbours do not agree."""
-    if given.alike(wanted):
-        return Resources()
-    operator, folding = conversion(given, wanted)
-    return operator.resources(folding)
+    return sum((operator.resources(folding) for operator, folding in conversion(given, wanted)), Resources())
 
 
 def _before(producer: tuple[Node, int], wanted: Order, interval: int) -> float:

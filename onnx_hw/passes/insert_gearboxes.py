@@ -1,4 +1,4 @@
-"""Put a Gearbox on every edge whose ends have chosen different orders of beats."""
+"""Put gearboxes, of lanes or of pixels, on every edge whose ends have chosen different orders of beats."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_hw.network import Network, Node
+from onnx_hw.ops.conversion import conversion
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.gearbox import conversion
 from onnx_hw.order import Order
 
 
 def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple[Network, dict[str, Folding]]:
-    """The network with gearboxes, and the foldings of all its nodes. A gearbox's output is called ``{tensor}·{lanes}``.
+    """The network with gearboxes, and the foldings of all its nodes.
+
+    A gearbox's output is called ``{tensor}·{lanes}``, with several pixels in a beat ``{tensor}·{lanes}×{pixels}``.
 
     Inputs of the network have no producer: they come in the order in which their consumer wants them.
     """
@@ -22,18 +24,21 @@ def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple
     for node in network.nodes:
         inputs = []
         for tensor, wanted in zip(node.inputs, node.operator.takes(foldings[node.name]), strict=True):
-            given = sent.get(tensor, wanted)
-            if not given.alike(wanted):
-                converted = f"{tensor}·{wanted.lanes}"
-                operator, folding = conversion(given, wanted)
-                gearbox = Node(f"gearbox {converted}", operator, (tensor,), (converted,))
-                nodes.append(gearbox)
-                tensors[converted] = network.tensors[tensor]
-                if tensor in quantization:
-                    quantization[converted] = quantization[tensor]
-                chosen[gearbox.name] = folding
+            base = tensor
+            for operator, folding in conversion(sent.get(tensor, wanted), wanted):
+                converted = f"{base}·{_spelled(operator.gives(folding)[0])}"
+                core = Node(f"{type(operator).__name__.lower()} {converted}", operator, (tensor,), (converted,))
+                nodes.append(core)
+                tensors[converted] = network.tensors[base]
+                if base in quantization:
+                    quantization[converted] = quantization[base]
+                chosen[core.name] = folding
                 tensor = converted
             inputs.append(tensor)
         nodes.append(replace(node, inputs=tuple(inputs)))
         sent.update(zip(node.outputs, node.operator.gives(foldings[node.name]), strict=True))
     return replace(network, nodes=tuple(nodes), tensors=tensors, quantization=quantization), chosen
+
+
+def _spelled(order: Order) -> str:
+    return f"{order.lanes}×{order.pixels}" if order.pixels > 1 else f"{order.lanes}"

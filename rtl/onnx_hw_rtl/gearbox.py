@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from math import gcd, lcm
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory
 
 from onnx_hw_rtl.core import Core
@@ -28,7 +28,8 @@ class Gearbox(Core):
     Args:
         channels: elements of a pixel.
         bits, signed: of an element.
-        in_lanes, out_lanes: elements per beat.
+        in_lanes, out_lanes: channels per beat.
+        pixels: that lie side by side in a beat, on both sides; they are moved together.
         capacity: beats of ``in_lanes`` that may be stored and not yet given back.
         depth: FIFO depth of the output.
     """
@@ -36,9 +37,18 @@ class Gearbox(Core):
     LATENCY = 3
 
     def __init__(
-        self, *, channels: int, bits: int, signed: bool, in_lanes: int, out_lanes: int, capacity: int, depth: int
+        self,
+        *,
+        channels: int,
+        bits: int,
+        signed: bool,
+        in_lanes: int,
+        out_lanes: int,
+        pixels: int = 1,
+        capacity: int,
+        depth: int,
     ) -> None:
-        self.channels, self.element, self.capacity = channels, Shape(bits, signed), capacity
+        self.channels, self.bits, self.pixels, self.capacity = channels, bits, pixels, capacity
         self.in_lanes, self.out_lanes = in_lanes, out_lanes
         self.in_beats, self.out_beats = -(-channels // in_lanes), -(-channels // out_lanes)
         block = lcm(in_lanes, out_lanes)
@@ -46,7 +56,9 @@ class Gearbox(Core):
         self.out_places = min(self.out_beats, block // out_lanes)
         self.blocks = _blocks_touched(self.in_beats, self.in_places, capacity)
         super().__init__(
-            {"i": beat(in_lanes, bits, signed)}, {"o": (beat(out_lanes, bits, signed), depth)}, ("writer", "reader")
+            {"i": beat(pixels * in_lanes, bits, signed)},
+            {"o": (beat(pixels * out_lanes, bits, signed), depth)},
+            ("writer", "reader"),
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -77,11 +89,11 @@ class Gearbox(Core):
     def _move(self, m: Module, writer: Engine, reader: Engine) -> None:
         """The ring, in groups of elements that are never separated: a small memory for each place of a block."""
         group = gcd(self.in_lanes, self.out_lanes)
-        size = group * self.element.width
+        size = group * self.pixels * self.bits
         in_groups, out_groups = self.in_lanes // group, self.out_lanes // group
 
         write = delayed(m, writer.fire, 1, "write_beat", strobe=True)
-        data = delayed(m, bits_of(self.i.payload), 1, "data")
+        data = delayed(m, self._turned(bits_of(self.i.payload), self.pixels, self.in_lanes), 1, "data")
         write_block, write_place = (delayed(m, at, 1, "write_at") for at in self._position(m, writer, self.in_places))
         read_block, read_place = (delayed(m, at, 1, "read_at") for at in self._position(m, reader, self.out_places))
 
@@ -106,7 +118,14 @@ class Gearbox(Core):
             for place in range(self.out_places):
                 with m.Case(place):
                     m.d.sync += chosen.eq(Cat(*stored[place * out_groups : (place + 1) * out_groups]))
-        m.d.comb += bits_of(self.outboxes["o"].data).eq(chosen)
+        m.d.comb += bits_of(self.outboxes["o"].data).eq(self._turned(chosen, self.out_lanes, self.pixels))
+
+    def _turned(self, elements: Value, rows: int, columns: int) -> Value:
+        """A matrix of elements, row by row, as its columns, one after the other."""
+        if 1 in (rows, columns):
+            return elements
+        places = [row * columns + column for column in range(columns) for row in range(rows)]
+        return Cat(elements[place * self.bits : (place + 1) * self.bits] for place in places)
 
     def _position(self, m: Module, engine: Engine, places: int) -> tuple[Signal, Signal]:
         """(block of the ring, place in the block) of an engine's current beat."""

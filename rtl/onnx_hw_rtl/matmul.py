@@ -37,7 +37,8 @@ class MatMul(Core):
         weight_bits, weight_signed: that hold every weight.
         bits, signed: of an input element.
         out_bits: of a result, signed; wide enough for every final sum.
-        in_lanes, out_lanes: elements per beat; multipliers are their product.
+        in_lanes, out_lanes: channels per beat.
+        pixels: vectors side by side in a beat; multipliers are the product of the three.
         depth: FIFO depth of the output.
     """
 
@@ -53,6 +54,7 @@ class MatMul(Core):
         out_signed: bool,
         in_lanes: int,
         out_lanes: int,
+        pixels: int = 1,
         depth: int,
     ) -> None:
         outputs, inputs = weights.shape
@@ -64,10 +66,12 @@ class MatMul(Core):
             Shape(bits, signed),
             Shape(out_bits, out_signed),
         )
-        self.in_lanes, self.out_lanes = in_lanes, out_lanes
+        self.in_lanes, self.out_lanes, self.pixels = in_lanes, out_lanes, pixels
         self.latency = 10 + (in_lanes - 1).bit_length()
         super().__init__(
-            {"i": beat(in_lanes, bits, signed)}, {"o": (beat(out_lanes, out_bits, out_signed), depth)}, ("matmul",)
+            {"i": beat(pixels * in_lanes, bits, signed)},
+            {"o": (beat(pixels * out_lanes, out_bits, out_signed), depth)},
+            ("matmul",),
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -87,13 +91,16 @@ class MatMul(Core):
         first = delayed(m, engine.decode(lambda turn: turn["beat"] == 0, 1, "first"), sums - 1, "first")
         accumulate = Signal(2)
         m.d.comb += accumulate.eq(there | first << 1)
-        controls = copies(m, accumulate, self.out_lanes, "accumulate")
-        for row in range(self.out_lanes):
-            total = self._dot(m, row, vectors[row // RESULTS_PER_VECTOR_COPY], weights[row])
-            result = Signal(self.result, name=f"result{row}", reset_less=True)
-            with m.If(controls[row][0]):
-                m.d.sync += result.eq(Mux(controls[row][1], 0, result) + total)
-            m.d.comb += outbox.data[row].eq(result)
+        controls = copies(m, accumulate, self.pixels * self.out_lanes, "accumulate")
+        for place, control in enumerate(controls):
+            pixel, row = divmod(place, self.out_lanes)
+            size = self.in_lanes * self.element.width
+            vector = vectors[row // RESULTS_PER_VECTOR_COPY][pixel * size : (pixel + 1) * size]
+            total = self._dot(m, place, vector, weights[row])
+            result = Signal(self.result, name=f"result{place}", reset_less=True)
+            with m.If(control[0]):
+                m.d.sync += result.eq(Mux(control[1], 0, result) + total)
+            m.d.comb += outbox.data[place].eq(result)
         m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.latency, "write", strobe=True))
         self.report(m, engine)
         return m
@@ -129,24 +136,24 @@ class MatMul(Core):
         found = read_weights(m, engine, words, self.weight, waits=5 - WEIGHTS_LATENCY)
         return [found[row * self.in_lanes : (row + 1) * self.in_lanes] for row in range(self.out_lanes)]
 
-    def _dot(self, m: Module, row: int, vector: Value, weights: list[Value]) -> Value:
+    def _dot(self, m: Module, place: int, vector: Value, weights: list[Value]) -> Value:
         """Products and adder tree of one result."""
         terms: list[Value] = []
         width = self.element.width
         for k, weight in enumerate(weights):
             lane = Multiplier(width, self.weight.width, a_signed=self.element.signed, b_signed=self.weight.signed)
-            m.submodules[f"lane{row}_{k}"] = lane
+            m.submodules[f"lane{place}_{k}"] = lane
             m.d.comb += [lane.a.eq(vector[k * width : (k + 1) * width]), lane.b.eq(weight)]
-            terms.append(delayed(m, lane.p, 1, f"product{row}_{k}"))
+            terms.append(delayed(m, lane.p, 1, f"product{place}_{k}"))
         while len(terms) > 1:
             level = []
             for k in range(0, len(terms) - 1, 2):
                 pair = terms[k] + terms[k + 1]
                 width = min(len(pair), self.result.width)
-                total = Signal(Shape(width, pair.shape().signed), name=f"sum{row}", reset_less=True)
+                total = Signal(Shape(width, pair.shape().signed), name=f"sum{place}", reset_less=True)
                 m.d.sync += total.eq(pair)
                 level.append(total)
             if len(terms) % 2:
-                level.append(delayed(m, terms[-1], 1, f"rest{row}"))
+                level.append(delayed(m, terms[-1], 1, f"rest{place}"))
             terms = level
         return terms[0]

@@ -129,7 +129,8 @@ class Requantize(Core):
         channels: of a pixel.
         bits, signed: of an input element.
         out_bits, out_signed: of a result.
-        lanes: elements per beat, in and out.
+        lanes: channels per beat, in and out.
+        pixels: pixels per beat, in and out.
         depth: FIFO depth of the output.
     """
 
@@ -143,13 +144,16 @@ class Requantize(Core):
         out_bits: int,
         out_signed: bool,
         lanes: int,
+        pixels: int = 1,
         depth: int,
     ) -> None:
-        self.arithmetic, self.channels, self.lanes = arithmetic, channels, lanes
+        self.arithmetic, self.channels, self.lanes, self.width = arithmetic, channels, lanes, lanes * pixels
         self.chunks = -(-channels // lanes)
         self.latency = arithmetic.latency
         super().__init__(
-            {"i": beat(lanes, bits, signed)}, {"o": (beat(lanes, out_bits, out_signed), depth)}, ("requantize",)
+            {"i": beat(self.width, bits, signed)},
+            {"o": (beat(self.width, out_bits, out_signed), depth)},
+            ("requantize",),
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -165,7 +169,7 @@ class Requantize(Core):
         )
         for lane, turn in enumerate(self._turns(m, engine)):
             x = delayed(m, self.i.payload[lane], 1, f"lane{lane}")
-            channels = [min(k * self.lanes + lane, self.channels - 1) for k in range(self.chunks)]
+            channels = [min(k * self.lanes + lane % self.lanes, self.channels - 1) for k in range(self.chunks)]
             result = self.arithmetic.lane(m, f"lane{lane}", x, turn, channels)
             m.d.comb += outbox.data[lane].eq(result)
         m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.latency, "write", strobe=True))
@@ -182,4 +186,4 @@ class Requantize(Core):
             m.d.sync += place.eq(Mux(place == places - 1, 0, place + 1))
         turn = Cat(engine.fire, engine.fire & first, step, place)
         split = 2 + len(step)
-        return [Turn(c[0], c[1], c[2:split], c[split:]) for c in copies(m, turn, self.lanes, "turn")]
+        return [Turn(c[0], c[1], c[2:split], c[split:]) for c in copies(m, turn, self.width, "turn")]

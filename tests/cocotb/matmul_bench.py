@@ -13,13 +13,12 @@ from cocotb.utils import get_sim_time
 
 import cocotb
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import UnevenFolding
-from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.tensor import Tensor
 
 WEIGHTS = np.random.default_rng(0).integers(-128, 128, (7, 10))
 MATMUL = MatMul(Tensor((4, 4, 10), Int(8)), WEIGHTS)  # 10 channels of 4 × 4 pixels become 7
-FOLDING = UnevenFolding(in_lanes=3, out_lanes=2)  # six products per cycle; neither 10 nor 7 is a multiple
+FOLDING = MatMulFolding(in_lanes=3, out_lanes=2)  # six products per cycle; neither 10 nor 7 is a multiple
 DEPTH = 8
 PERIOD = 10  # ns
 

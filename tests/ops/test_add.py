@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from drawn import Case, cases, few, many, sums
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add, signed_digits
-from onnx_hw.ops.folding import EvenFolding, Folding
+from onnx_hw.ops.folding import ElementFolding, Folding
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 
@@ -27,7 +27,7 @@ def test_any_sum(case: Case) -> None:
 @pytest.mark.parametrize("lanes", [5, 7])
 def test_ragged_cuts(channels: int, lanes: int) -> None:
     operand = Tensor((3, 2, channels), Int(8))
-    Case(Add(operand, operand), EvenFolding(lanes)).check()
+    Case(Add(operand, operand), ElementFolding(lanes)).check()
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_sums_of_extremes_fit(a: Int, b: Int, result: Int) -> None:
     add = Add(Tensor(SHAPE, a), Tensor(SHAPE, b))
     assert add.results()[0].dtype == result
     for seed in range(3):
-        Case(add, EvenFolding(4), seed=seed).check()
+        Case(add, ElementFolding(4), seed=seed).check()
 
 
 @pytest.mark.parametrize("factors", [(1, -1), (7, -3), (341, 171), (255, 256), (1, -85), (683, 1)])
@@ -52,7 +52,7 @@ def test_sums_of_extremes_fit(a: Int, b: Int, result: Int) -> None:
 def test_weighted_sums_of_extremes_fit(factors: tuple[int, int], a: Int, b: Int) -> None:
     add = Add(Tensor(SHAPE, a), Tensor(SHAPE, b), factors)
     for seed in range(2):
-        Case(add, EvenFolding(4), seed=seed).check()
+        Case(add, ElementFolding(4), seed=seed).check()
 
 
 @many
@@ -75,7 +75,7 @@ def test_golden_is_the_definition() -> None:
 def test_full_rate(factors: tuple[int, int]) -> None:
     operand = Tensor(SHAPE, Int(8))
     add = Add(operand, operand, factors)
-    run = Case(add, EvenFolding(2), depth=2 + add.latency(), stalls=False, frames=4).check()
+    run = Case(add, ElementFolding(2), depth=2 + add.latency(), stalls=False, frames=4).check()
     assert run.interval_cycles == 3 * 2 * 2
 
 

@@ -11,7 +11,20 @@ import pytest
 from amaranth.hdl import Const
 
 from faults import CASES, NARROW, SLIDING, Fault, each_in_its_cores, prove_case
-from onnx_hw_rtl import add, argmax, concat, depthwise, engine, gearbox, matmul, multiply, reduce, requantize, sliding
+from onnx_hw_rtl import (
+    add,
+    argmax,
+    concat,
+    depthwise,
+    engine,
+    gearbox,
+    matmul,
+    multiply,
+    reduce,
+    regroup,
+    requantize,
+    sliding,
+)
 
 # ---- shared buffers -----------------------------------------------------------------------------------------------
 
@@ -64,6 +77,65 @@ def fetches_swapped_lanes(patch: pytest.MonkeyPatch) -> None:
 def ring_of_one_block_less(patch: pytest.MonkeyPatch) -> None:
     original = gearbox._blocks_touched
     patch.setattr(gearbox, "_blocks_touched", lambda *arguments: original(*arguments) - 1)
+
+
+def ring_of_one_group_less(patch: pytest.MonkeyPatch) -> None:
+    original = regroup.Regroup._groups_held
+    patch.setattr(regroup.Regroup, "_groups_held", lambda self: original(self) - 1)
+
+
+def a_group_is_there(by: int) -> Callable[[pytest.MonkeyPatch], None]:
+    """Its first output beat waits for a beat more, or less."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = regroup.Regroup._first_need
+        patch.setattr(regroup.Regroup, "_first_need", lambda self, group: original(self, group) + by)
+
+    return apply
+
+
+def every_row_is_full(patch: pytest.MonkeyPatch) -> None:
+    """The last pixel group of a row is taken for a whole one."""
+    original = regroup.Regroup.__init__
+    patch.setattr(
+        regroup.Regroup,
+        "__init__",
+        lambda self, *, columns, in_pixels, out_pixels, **named: original(
+            self,
+            columns=columns + -columns % max(in_pixels, out_pixels),
+            in_pixels=in_pixels,
+            out_pixels=out_pixels,
+            **named,
+        ),
+    )
+
+
+def pixels_are_not_turned(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gearbox.Gearbox, "_turned", lambda self, elements, *shape: elements)
+
+
+def pixels_have_one_vector(patch: pytest.MonkeyPatch) -> None:
+    """The second pixel's results are those of the first."""
+    original = matmul.MatMul._dot
+    found: dict[int, Any] = {}
+
+    def dot(self: Any, m: Any, place: int, vector: Any, weights: Any) -> Any:
+        if place < self.out_lanes:
+            found[place] = original(self, m, place, vector, weights)
+        return found[place % self.out_lanes]
+
+    patch.setattr(matmul.MatMul, "_dot", dot)
+
+
+def constants_of_the_next_lane(patch: pytest.MonkeyPatch) -> None:
+    """A pixel's first channel is taken for the one after the last of the pixel beside it."""
+    original = requantize.Requantize.__init__
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        self.lanes = self.width
+
+    patch.setattr(requantize.Requantize, "__init__", init)
 
 
 # ---- constants ----------------------------------------------------------------------------------------------------
@@ -249,7 +321,14 @@ FAULTS = [
     Fault("two lanes of the window are swapped", fetches_swapped_lanes, SLIDING),
     Fault("a beat is written after it is read", writes_in_stage(4), NARROW),
     Fault("a beat is overwritten before it is read", writes_in_stage(1), NARROW),
-    Fault("the ring is a block too short", ring_of_one_block_less, ("gearbox",)),
+    Fault("the ring is a block too short", ring_of_one_block_less, ("gearbox", "gearbox of pixels")),
+    Fault("the ring is a group too short", ring_of_one_group_less, ("regroup", "scatter")),
+    Fault("a group waits for a beat too many", a_group_is_there(+1), ("regroup",)),
+    Fault("a group does not wait for its last beat", a_group_is_there(-1), ("regroup", "scatter")),
+    Fault("every row is taken for a full one", every_row_is_full, ("regroup", "scatter")),
+    Fault("pixels are not turned", pixels_are_not_turned, ("gearbox of pixels",)),
+    Fault("two pixels have one vector", pixels_have_one_vector, ("matmul of pixels",)),
+    Fault("a pixel has the constants of the next channels", constants_of_the_next_lane, ("requantize of pixels",)),
     Fault("one weight of one lane is wrong", one_weight_is_wrong, ("matmul",)),
     Fault("one weight of one lane is wrong", one_kernel_weight_is_wrong, ("depthwise",)),
     Fault("two lanes have each other's weights", weights_of_the_neighbour, ("depthwise",)),

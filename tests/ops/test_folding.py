@@ -14,13 +14,10 @@ from onnx_hw.ops.requantize import RequantizeFolding
 def test_what_is_said() -> None:
     assert RequantizeFolding(3).said() == {"lanes": 3}
     assert RequantizeFolding(3, 7).said() == {"lanes": 3, "steps": 7}
-    assert RequantizeFolding(3).numbers() == {"lanes": 3, "steps": 1}
+    assert RequantizeFolding(3).numbers() == {"lanes": 3, "steps": 1, "pixels": 1}
     assert RequantizeFolding.required() == ("lanes",)
-    assert [repr(folding) for folding in (EvenFolding(4), UnevenFolding(4, 7), RequantizeFolding(1, 7))] == [
-        "4",
-        "4×7",
-        "1, 7 steps",
-    ]
+    some = (EvenFolding(4), UnevenFolding(4, 7), RequantizeFolding(1, 7, 2))
+    assert [repr(folding) for folding in some] == ["4", "4×7", "1, 2 pixels, 7 steps"]
     assert spelled({"in_lanes": 2, "out_lanes": 1, "steps": 1}) == "2×1"
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from drawn import Case, cases, few, forks, many
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import EvenFolding, Folding
+from onnx_hw.ops.folding import ElementFolding, Folding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
@@ -21,7 +21,7 @@ def test_any_fork(case: Case) -> None:
 @pytest.mark.parametrize("channels", [3, 16])
 @pytest.mark.parametrize("lanes", [5, 7])
 def test_ragged_cuts(channels: int, lanes: int) -> None:
-    Case(Fork(Tensor((3, 2, channels), Int(8)), 2), EvenFolding(lanes)).check()
+    Case(Fork(Tensor((3, 2, channels), Int(8)), 2), ElementFolding(lanes)).check()
 
 
 def test_every_copy_is_the_operand() -> None:
@@ -31,7 +31,7 @@ def test_every_copy_is_the_operand() -> None:
 
 
 def test_full_rate() -> None:
-    run = Case(Fork(Tensor((3, 4, 6), Int(8)), 2), EvenFolding(3), depth=2, stalls=False, frames=4).check()
+    run = Case(Fork(Tensor((3, 4, 6), Int(8)), 2), ElementFolding(3), depth=2, stalls=False, frames=4).check()
     assert run.interval_cycles == 3 * 4 * 2
 
 

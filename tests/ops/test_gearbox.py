@@ -6,8 +6,8 @@ from hypothesis import given
 from drawn import Case, cases, few, gearboxes, many
 from networks import alone, assert_proven, prove
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import Folding, UnevenFolding
-from onnx_hw.ops.gearbox import Gearbox
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts
 
@@ -21,7 +21,7 @@ def test_any_gearbox(case: Case) -> None:
 @pytest.mark.parametrize("channels", [3, 16])
 @pytest.mark.parametrize("lanes", [(5, 7), (7, 5), (1, 16), (16, 1), (4, 4), (8, 12), (12, 8)])
 def test_ragged_cuts(channels: int, lanes: tuple[int, int]) -> None:
-    Case(Gearbox(Tensor((2, 3, channels), Int(8))), UnevenFolding(*lanes)).check()
+    Case(Gearbox(Tensor((2, 3, channels), Int(8))), GearboxFolding(*lanes)).check()
 
 
 @pytest.mark.parametrize("lanes", [(5, 7), (7, 5), (3, 16), (16, 3)])
@@ -29,14 +29,14 @@ def test_ragged_cuts(channels: int, lanes: tuple[int, int]) -> None:
 def test_any_capacity(lanes: tuple[int, int], more: int) -> None:
     """The ring of blocks is as long as the capacity asks for."""
     operand = Tensor((1, 4, 23), Int(5))
-    capacity = Gearbox(operand).live_capacity(UnevenFolding(*lanes)) + more
-    Case(Gearbox(operand, capacity), UnevenFolding(*lanes)).check()
+    capacity = Gearbox(operand).live_capacity(GearboxFolding(*lanes)) + more
+    Case(Gearbox(operand, capacity), GearboxFolding(*lanes)).check()
 
 
 @pytest.mark.parametrize("lanes", [(2, 5), (5, 7), (1, 12)])
 def test_one_beat_less_than_the_live_capacity_deadlocks(lanes: tuple[int, int]) -> None:
     operand = Tensor((1, 4, 12), Int(8))
-    live = Gearbox(operand).live_capacity(UnevenFolding(*lanes))
+    live = Gearbox(operand).live_capacity(GearboxFolding(*lanes))
     assert_proven(prove(alone(Gearbox(operand, live), lanes, 4)))
     run = prove(alone(Gearbox(operand, live - 1), lanes, 4))
     assert_proven(run, live=False)
@@ -46,7 +46,7 @@ def test_one_beat_less_than_the_live_capacity_deadlocks(lanes: tuple[int, int]) 
 @pytest.mark.parametrize(("lanes", "beats"), [((5, 7), 4), ((7, 5), 4), ((16, 3), 6), ((3, 16), 6)])
 def test_full_rate(lanes: tuple[int, int], beats: int) -> None:
     """One beat per cycle on the busier side, also where a pixel ends."""
-    run = Case(Gearbox(Tensor((2, 3, 16), Int(8))), UnevenFolding(*lanes), depth=6, stalls=False, frames=4).check()
+    run = Case(Gearbox(Tensor((2, 3, 16), Int(8))), GearboxFolding(*lanes), depth=6, stalls=False, frames=4).check()
     assert run.interval_cycles == 6 * beats
 
 
@@ -58,7 +58,7 @@ def test_facts(drawn: tuple[Gearbox, Folding]) -> None:
 
 def test_foldings_are_what_the_neighbours_want() -> None:
     gearbox = Gearbox(Tensor((2, 3, 16), Int(8)))
-    assert list(gearbox.foldings(24, 5, 7)) == [UnevenFolding(5, 7)]
+    assert list(gearbox.foldings(24, 5, 7)) == [GearboxFolding(5, 7)]
     assert list(gearbox.foldings(23, 5, 7)) == []
     assert list(gearbox.foldings(24)) == []
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from drawn import Case, few
 from networks import Bench, alone, assert_proven, no_stall
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import EvenFolding
+from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.tensor import Tensor
 from onnx_hw_rtl import requantize as rtl
@@ -40,8 +40,8 @@ def lookups(draw: st.DrawFn) -> tuple[Lookup, int]:
 @given(lookups())
 def test_any_lookup(drawn: tuple[Lookup, int]) -> None:
     operator, lanes = drawn
-    Case(operator, EvenFolding(lanes)).check()
-    assert_facts(operator, EvenFolding(lanes))
+    Case(operator, ElementFolding(lanes)).check()
+    assert_facts(operator, ElementFolding(lanes))
     assert_foldings_keep_up(operator)
 
 
@@ -58,7 +58,7 @@ def test_every_argument(signed: bool) -> None:
 
 @pytest.mark.parametrize("lanes", [1, 2, 3, 5])
 def test_a_table_per_channel_at_every_cut(lanes: int) -> None:
-    Case(lookup(Tensor((3, 2, 5), Int(4)), 5), EvenFolding(lanes)).check()
+    Case(lookup(Tensor((3, 2, 5), Int(4)), 5), ElementFolding(lanes)).check()
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ LANE = rtl.Table.lane
 def test_faults_are_seen(monkeypatch: pytest.MonkeyPatch, fault: object) -> None:
     monkeypatch.setattr(rtl.Table, "lane", fault)
     with pytest.raises(AssertionError):
-        Case(lookup(Tensor((3, 2, 4), Int(4)), 4), EvenFolding(2)).check()
+        Case(lookup(Tensor((3, 2, 4), Int(4)), 4), ElementFolding(2)).check()

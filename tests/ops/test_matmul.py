@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from drawn import Case, cases, few, many, matmuls
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import Folding, UnevenFolding
-from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul, MatMulFolding
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 
@@ -26,13 +26,13 @@ def test_any_matmul(case: Case) -> None:
 @pytest.mark.parametrize("inputs", [3, 16])
 @pytest.mark.parametrize("lanes", [(5, 7), (7, 5), (5, 1), (1, 7)])
 def test_ragged_cuts(inputs: int, lanes: tuple[int, int]) -> None:
-    Case(MatMul(Tensor((1, 4, inputs), Int(8)), weights(9, inputs)), UnevenFolding(*lanes)).check()
+    Case(MatMul(Tensor((1, 4, inputs), Int(8)), weights(9, inputs)), MatMulFolding(*lanes)).check()
 
 
 def test_unfolded() -> None:
     """One cycle per pixel: nothing is replayed."""
     run = Case(
-        MatMul(Tensor((2, 5, 6), Int(8)), weights(4, 6)), UnevenFolding(6, 4), depth=16, stalls=False, frames=4
+        MatMul(Tensor((2, 5, 6), Int(8)), weights(4, 6)), MatMulFolding(6, 4), depth=16, stalls=False, frames=4
     ).check()
     assert run.interval_cycles == 10
 
@@ -42,12 +42,12 @@ def test_unfolded() -> None:
 def test_extremes_fit_the_accumulator(bits: int, signed: bool, low: int, high: int) -> None:
     """Every operand and every weight at an end of its range."""
     extreme = np.random.default_rng(0).choice([low, high], (3, 5))
-    Case(MatMul(Tensor((1, 2, 5), Int(bits, signed)), extreme), UnevenFolding(3, 2), depth=2, seed=bits).check()
+    Case(MatMul(Tensor((1, 2, 5), Int(bits, signed)), extreme), MatMulFolding(3, 2), depth=2, seed=bits).check()
 
 
 def test_more_weights_than_one_block_ram_holds() -> None:
     """Several ROMs share the address; the vector has several copies."""
-    case = Case(MatMul(Tensor((1, 2, 40), Int(8)), weights(24, 40)), UnevenFolding(7, 12), depth=4, frames=2)
+    case = Case(MatMul(Tensor((1, 2, 40), Int(8)), weights(24, 40)), MatMulFolding(7, 12), depth=4, frames=2)
     case.check()
 
 
@@ -74,8 +74,8 @@ def test_golden_is_the_definition(drawn: tuple[MatMul, Folding], seed: int) -> N
 def test_full_rate() -> None:
     """As many cycles per frame as there are groups of products, whatever the cut."""
     matmul = MatMul(Tensor((2, 3, 10), Int(8)), weights(7, 10))
-    run = Case(matmul, UnevenFolding(3, 2), depth=5, stalls=False, frames=4).check()
-    assert run.interval_cycles == matmul.cycles(UnevenFolding(3, 2)) == 6 * 4 * 4
+    run = Case(matmul, MatMulFolding(3, 2), depth=5, stalls=False, frames=4).check()
+    assert run.interval_cycles == matmul.cycles(MatMulFolding(3, 2)) == 6 * 4 * 4
 
 
 @many

@@ -11,8 +11,9 @@ from networks import Sketch, every_tensor, random_frames
 from onnx_hw.exact.integers import Int
 from onnx_hw.network import Network
 from onnx_hw.ops.add import Add
-from onnx_hw.ops.folding import EvenFolding, UnevenFolding
-from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, UnevenFolding
+from onnx_hw.ops.gearbox import GearboxFolding
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.choose_folding import Budget, choose_folding, fold_for, resources_of
@@ -89,10 +90,10 @@ def test_forks_give_every_tensor_one_consumer() -> None:
 
 def test_gearboxes_stand_where_lanes_differ() -> None:
     network = insert_forks(residual())
-    foldings = {node.name: EvenFolding(2) for node in network.nodes} | {"most": EvenFolding(3)}
+    foldings = {node.name: ElementFolding(2) for node in network.nodes} | {"most": EvenFolding(3)}
     widened, all_foldings = insert_gearboxes(network, foldings)
     new = [node for node in widened.nodes if node.name not in foldings]
-    assert [all_foldings[node.name] for node in new] == [UnevenFolding(2, 3)]
+    assert [all_foldings[node.name] for node in new] == [GearboxFolding(2, 3)]
     assert widened.producer(new[0].inputs[0])[0].name == "double"  # type: ignore[index]
     frames = random_frames(Sketch(inputs=["x"], tensors={"x": Tensor((2, 2, 4), i8)}).design(), 1, 0)
     assert np.array_equal(every_tensor(widened, frames)["most.o"], every_tensor(network, frames)["most.o"])
@@ -100,6 +101,6 @@ def test_gearboxes_stand_where_lanes_differ() -> None:
 
 @pytest.mark.parametrize("what", ["mac_lanes", "dsp", "lut", "bram"])
 def test_excess_is_told(what: str) -> None:
-    used = resources_of(convolutions(8, (3, 16)), {"window0": UnevenFolding(3, 27), "conv0": UnevenFolding(27, 16)})
+    used = resources_of(convolutions(8, (3, 16)), {"window0": UnevenFolding(3, 27), "conv0": MatMulFolding(27, 16)})
     assert Budget(**{what: 10_000_000}).excess(used) == {}
     assert (len(Budget(**{what: 0}).excess(used)) == 1) == (getattr(used, what) > 0)

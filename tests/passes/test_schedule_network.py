@@ -15,8 +15,7 @@ from onnx_hw.design import Design, FifoSize, pins_of
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw.exact.integers import Int
 from onnx_hw.network import Network
-from onnx_hw.ops.folding import UnevenFolding
-from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.window import Window
 from onnx_hw.options import BuildOptions
 from onnx_hw.order import Order
@@ -308,6 +307,6 @@ def test_cheapest_is_none_beyond_reach() -> None:
     assert cheapest_folding(NETWORK, Budget(mac_lanes=1), 10**6) is None
     folding = cheapest_folding(NETWORK, AMPLE, 10**7)
     assert folding is not None and {name: folding[name] for name in ("conv0", "conv1")} == {
-        "conv0": UnevenFolding(1, 1),
-        "conv1": UnevenFolding(1, 1),
+        "conv0": MatMulFolding(1, 1),
+        "conv1": MatMulFolding(1, 1),
     }

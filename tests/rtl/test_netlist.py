@@ -20,15 +20,16 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import EvenFolding, UnevenFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, UnevenFolding
 from onnx_hw.ops.fork import Fork
-from onnx_hw.ops.gearbox import Gearbox
+from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.lookup import Lookup
-from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
@@ -42,18 +43,19 @@ CORES = {
     "pool": (Pool(IMAGE, "max", (2, 2)), UnevenFolding(2, 3)),
     "depthwise": (Depthwise(IMAGE, np.ones((6, 2, 2), dtype=np.int64)), UnevenFolding(2, 3)),
     "reduce": (Reduce(IMAGE, "sum"), EvenFolding(4)),
-    "matmul": (MatMul(IMAGE, WEIGHTS), UnevenFolding(4, 3)),
-    "gearbox": (Gearbox(IMAGE), UnevenFolding(4, 5)),
+    "matmul": (MatMul(IMAGE, WEIGHTS), MatMulFolding(4, 3)),
+    "gearbox": (Gearbox(IMAGE), GearboxFolding(4, 5)),
+    "regroup": (Regroup(IMAGE), RegroupFolding(4, out_pixels=2)),
     "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), -8, 7, 0, Int(4)), RequantizeFolding(4)),
-    "fork": (Fork(IMAGE, 3), EvenFolding(4)),
-    "add": (Add(IMAGE, IMAGE), EvenFolding(4)),
-    "multiply": (Multiply(IMAGE, IMAGE), EvenFolding(4)),
+    "fork": (Fork(IMAGE, 3), ElementFolding(4)),
+    "add": (Add(IMAGE, IMAGE), ElementFolding(4)),
+    "multiply": (Multiply(IMAGE, IMAGE), ElementFolding(4)),
     "argmax": (ArgMax(IMAGE), ArgMaxFolding(4)),
     "rearrange": (
         Rearrange(IMAGE, (4, 5, 6), np.arange(120).reshape(5, 4, 6).swapaxes(0, 1).reshape(-1)),
         UnevenFolding(4, 3),
     ),
-    "lookup": (Lookup(IMAGE, np.arange(256)[None] % 7, Int(4)), EvenFolding(4)),
+    "lookup": (Lookup(IMAGE, np.arange(256)[None] % 7, Int(4)), ElementFolding(4)),
     "concat": (Concat((IMAGE, IMAGE, IMAGE), 2), EvenFolding(3)),
 }
 DEPTHS = {"register": 1, "lutram": 9, "block_ram": 50}

@@ -1,0 +1,171 @@
+"""Several pixels of a row into one beat, or one beat into its pixels. Two engines over a ring; latency 3.
+
+The ring has a memory for each pixel of a group; a word of it is one channel group. Whoever has single pixels fills or
+empties the memories in turn, whoever has groups all of them at once. A pixel group is given back as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import memory
+
+from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
+from onnx_hw_rtl.shared_buffer import SharedBuffer
+from onnx_hw_rtl.stream import beat, bits_of
+
+__all__ = ["Regroup"]
+
+
+class Regroup(Core):
+    """From one pixel a beat to several, or back. A group never crosses a row; the last one of a row may be smaller.
+
+    Args:
+        columns: pixels of a row.
+        channels: of a pixel.
+        bits, signed: of an element.
+        lanes: channels per beat, on both sides.
+        in_pixels, out_pixels: per beat; one of them is 1.
+        capacity: input beats that may be stored and not yet given back.
+        depth: FIFO depth of the output.
+    """
+
+    LATENCY = 3
+
+    def __init__(
+        self,
+        *,
+        columns: int,
+        channels: int,
+        bits: int,
+        signed: bool,
+        lanes: int,
+        in_pixels: int,
+        out_pixels: int,
+        capacity: int,
+        depth: int,
+    ) -> None:
+        self.gathers, self.capacity = in_pixels == 1, capacity
+        self.pixels, self.channel_groups, self.size = max(in_pixels, out_pixels), -(-channels // lanes), lanes * bits
+        row = columns if columns % self.pixels else self.pixels  # what repeats itself
+        self.group_of = [column // self.pixels for column in range(row)]
+        self.lengths = [min(self.pixels, row - first) for first in range(0, row, self.pixels)]
+        super().__init__(
+            {"i": beat(in_pixels * lanes, bits, signed)},
+            {"o": (beat(out_pixels * lanes, bits, signed), depth)},
+            ("writer", "reader"),
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = self.begin()
+        outbox = self.outboxes["o"]
+        by_pixel, by_group = len(self.group_of), len(self.lengths)
+        written, read = (by_pixel, by_group) if self.gathers else (by_group, by_pixel)
+        beats = self.channel_groups * max(self.lengths if self.gathers else [1])
+        span = 2 * beats + self.capacity + 1
+        shared = SharedBuffer(self.capacity, self._first_need(0), span)
+        writer = Engine(
+            m,
+            "writer",
+            {"place": written, "channels": self.channel_groups},
+            pops=[(self.i, lambda turn: 1)],
+            condition=shared.has_room,
+        )
+        reader = Engine(
+            m,
+            "reader",
+            {"place": read, "channels": self.channel_groups},
+            pushes=[(outbox, lambda turn: 1)],
+            condition=shared.has_beat,
+        )
+        asks = reader.decode(lambda turn: self._need_grows_by(reader, turn), range(-span, span), "further")
+        frees = reader.decode(lambda turn: self._releases(reader, turn), range(span), "freed")
+        shared.count(m, writer, reader, further=asks, released=frees)
+        self._move(m, writer, reader)
+        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.report(m, writer, reader)
+        return m
+
+    # ---- what the reader needs and gives back -----------------------------------------------------------------------
+
+    def _first_need(self, group: int) -> int:
+        """Beats of a pixel group that its first output beat waits for."""
+        return (self.lengths[group] - 1) * self.channel_groups + 1 if self.gathers else 1
+
+    def _need_grows_by(self, reader: Engine, turn: Turn) -> Any:
+        """From an operation to the next one. A group that is scattered is there once its first pixel has left."""
+        channels_end = reader.is_last("channels")(turn)
+        if self.gathers:
+            firsts = [self._first_need(group) for group in range(len(self.lengths))]
+            to_next = pick(turn["place"], [*firsts[1:], firsts[0]])
+            return choose(channels_end, to_next, 1)
+        first_pixel = pick(turn["place"], [int(self._slot(k) == 0) for k in range(len(self.group_of))])
+        return choose(channels_end, pick(turn["place"], self._ends()), first_pixel)
+
+    def _releases(self, reader: Engine, turn: Turn) -> Any:
+        if self.gathers:
+            beats = pick(turn["place"], [length * self.channel_groups for length in self.lengths])
+        else:
+            beats = pick(turn["place"], [end * self.channel_groups for end in self._ends()])
+        return choose(reader.is_last("channels")(turn), beats, 0)
+
+    def _slot(self, column: int) -> int:
+        """Which pixel of its group."""
+        return column % self.pixels
+
+    def _ends(self) -> list[int]:
+        """Per pixel, whether it is the last one of its group."""
+        group = self.group_of
+        return [int(k + 1 == len(group) or group[k] != group[k + 1]) for k in range(len(group))]
+
+    # ---- the data path ----------------------------------------------------------------------------------------------
+
+    def _move(self, m: Module, writer: Engine, reader: Engine) -> None:
+        write = delayed(m, writer.fire, 1, "write_beat", strobe=True)
+        data = delayed(m, bits_of(self.i.payload), 1, "data")
+        write_slot, write_address = (delayed(m, at, 1, "write_at") for at in self._position(m, writer, self.gathers))
+        read_slot, read_address = (delayed(m, at, 1, "read_at") for at in self._position(m, reader, not self.gathers))
+        stored: list[Value] = []  # stage 2
+        for k in range(self.pixels):
+            ring = memory.Memory(
+                shape=self.size, depth=1 << len(write_address), init=[], attrs={"ram_style": "distributed"}
+            )
+            m.submodules[f"pixel{k}"] = ring
+            write_port, read_port = ring.write_port(), ring.read_port(domain="comb")
+            m.d.comb += [
+                write_port.addr.eq(write_address),
+                write_port.data.eq(data if self.gathers else data[k * self.size : (k + 1) * self.size]),
+                write_port.en.eq(write & (write_slot == k) if self.gathers else write),
+                read_port.addr.eq(read_address),
+            ]
+            stored.append(delayed(m, read_port.data, 1, f"pixel{k}"))
+        made = Cat(*stored) if self.gathers else Array(stored)[delayed(m, read_slot, 1, "read_slot")]
+        m.d.comb += bits_of(self.outboxes["o"].data).eq(delayed(m, made, 1, "made"))  # stage 3
+
+    def _position(self, m: Module, engine: Engine, pixel_by_pixel: bool) -> tuple[Value, Value]:
+        """(pixel of its group, word of its memory) of an engine's current beat."""
+        group = Signal(range(max(2, self._groups_held())), name=f"{engine.name}_group")
+        channels = engine.decode(lambda turn: turn["channels"], range(max(2, self.channel_groups)), "channels")
+        slots = [self._slot(k) for k in range(len(self.group_of))]
+        slot: Value = Const(0, 1)
+        ends: Value = engine.decode(engine.is_last("channels"), 1, "ends")
+        if pixel_by_pixel:
+            slot = engine.decode(lambda turn: pick(turn["place"], slots), range(max(2, self.pixels)), "slot")
+            ends = ends & engine.decode(lambda turn: pick(turn["place"], self._ends()), 1, "group_ends")
+        with m.If(engine.fire & ends):
+            m.d.sync += group.eq(Mux(group == self._groups_held() - 1, 0, group + 1))
+        return slot, Cat(channels, group)
+
+    def _groups_held(self) -> int:
+        """The most pixel groups that ``capacity`` beats touch: they begin with a group, since groups go as a whole."""
+        beats = [(length if self.gathers else 1) * self.channel_groups for length in self.lengths]
+        most = 0
+        for first in range(len(beats)):
+            left, held = self.capacity, 0
+            while left > 0:
+                left -= beats[(first + held) % len(beats)]
+                held += 1
+            most = max(most, held)
+        return most

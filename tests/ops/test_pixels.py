@@ -1,0 +1,109 @@
+"""Several pixels in a beat: cores that take them, and the cores between neighbours that do not agree."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drawn import ByArithmetic, ByTable, ByThresholds, Case
+from networks import Sketch, assert_proven, prove
+from onnx_hw.design import Design, FifoSize
+from onnx_hw.exact.integers import Int
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.conversion import conversion
+from onnx_hw.ops.folding import ElementFolding, Folding
+from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
+from onnx_hw.ops.lookup import Lookup
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
+from onnx_hw.ops.multiply import Multiply
+from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.requantize import RequantizeFolding
+from onnx_hw.order import Order
+from onnx_hw.passes.insert_gearboxes import insert_gearboxes
+from onnx_hw.tensor import Tensor
+
+SCALES = tuple(Fraction(k, 30) for k in (1, 7, 20, 33, 50))
+WEIGHTS = np.random.default_rng(0).integers(-8, 8, (5, 5))
+TABLES = np.random.default_rng(0).integers(-8, 8, (5, 16))
+
+
+def cores(columns: int, pixels: int) -> list[tuple[Operator, Folding]]:
+    """Each with constants per channel where it has constants; lanes are ragged."""
+    x = Tensor((2, columns, 5), Int(4))
+    lanes = ElementFolding(3, pixels)
+    constants = SCALES, (Fraction(1, 2),), -4, 3, 0, Int(3)
+    return [
+        (Add(x, x, (3, -1)), lanes),
+        (Multiply(x, x, (1, 0)), lanes),
+        (Fork(x), lanes),
+        (Lookup(x, TABLES, Int(4)), lanes),
+        (ByArithmetic(x, *constants), RequantizeFolding(3, pixels=pixels)),
+        (ByArithmetic(x, *constants), RequantizeFolding(2, 2, pixels)),
+        (ByTable(x, *constants), RequantizeFolding(3, pixels=pixels)),
+        (ByThresholds(x, *constants), RequantizeFolding(2, pixels=pixels)),
+        (MatMul(x, WEIGHTS), MatMulFolding(2, 3, pixels)),
+        (MatMul(x, WEIGHTS), MatMulFolding(5, 5, pixels)),
+        (Gearbox(x), GearboxFolding(2, 3, pixels)),
+        (Gearbox(x), GearboxFolding(5, 2, pixels)),
+    ]
+
+
+@pytest.mark.parametrize(("columns", "pixels"), [(4, 2), (5, 2), (8, 4), (6, 4)])
+def test_every_core_that_takes_several(columns: int, pixels: int) -> None:
+    """Also where the last group of a row is smaller; a frame takes as much less as the beats are wider."""
+    for seed, (operator, folding) in enumerate(cores(columns, pixels)):
+        assert operator.illegal(folding) == ""
+        groups = 2 * -(-columns // pixels)
+        single = type(folding)(**{**folding.numbers(), "pixels": 1})
+        assert operator.cycles(folding) * 2 * columns == operator.cycles(single) * groups
+        Case(operator, folding, seed=seed).check()
+
+
+def test_more_pixels_than_a_row_has_are_refused() -> None:
+    for operator, folding in cores(4, 4):
+        wider = type(folding)(**{**folding.numbers(), "pixels": 5})
+        assert operator.illegal(wider) == "pixels must be 1..4 here"
+
+
+@pytest.mark.parametrize("pixels", [2, 4])
+def test_as_many_multipliers_as_pixels(pixels: int) -> None:
+    matmul = MatMul(Tensor((2, 8, 5), Int(4)), WEIGHTS)
+    one, several = (matmul.resources(MatMulFolding(2, 3, p)) for p in (1, pixels))
+    assert (several.mac_lanes, several.dsp) == (pixels * one.mac_lanes, pixels * one.dsp)
+    assert several.bram <= pixels * one.bram
+
+
+@settings(max_examples=12, derandomize=True)
+@given(st.data())
+def test_neighbours_that_do_not_agree(data: st.DataObject) -> None:
+    """In lanes, in pixels, in both: what lies between them is put in and proven with them."""
+    x = Tensor(data.draw(st.tuples(st.integers(1, 2), st.integers(1, 6), st.integers(1, 6))), Int(4))
+    sketch, folding = Sketch(), st.builds(ElementFolding, st.integers(1, x.channels), st.integers(1, x.shape[1]))
+    name = sketch.input("x", x)
+    for k in range(3):
+        (name,) = sketch.add(f"copy{k}", Fork(x, 1), [name], data.draw(folding), 1)
+    drawn = sketch.design()
+    network, foldings = insert_gearboxes(drawn.network, drawn.foldings)
+    design = Design(network, foldings)
+    fifos = {edge.tensor: FifoSize(data.draw(st.integers(1, 5)), 1, 1) for edge in design.edges() if edge.producer}
+    assert_proven(prove(Design(network, foldings, fifos), seed=data.draw(st.integers(0, 99))))
+
+
+def test_what_lies_between() -> None:
+    x = Tensor((2, 8, 6), Int(4))
+
+    def between(given: Order, wanted: Order) -> str:
+        return " ".join(f"{operator!r} {folding!r}" for operator, folding in conversion(given, wanted))
+
+    assert between(Order(x, 2, 2), Order(x, 2, 2)) == ""
+    assert between(Order(x, 2, 2), Order(x, 3, 2)) == "Gearbox 2×3, 2 pixels"
+    assert between(Order(x, 2), Order(x, 2, 4)) == "Regroup 2, 1 to 4 pixels"
+    assert between(Order(x, 2, 4), Order(x, 3)) == "Regroup 2, 4 to 1 pixels Gearbox 2×3"
+    assert between(Order(x, 2, 2), Order(x, 2, 4)) == "Regroup 2, 2 to 1 pixels Regroup 2, 1 to 4 pixels"
+    with pytest.raises(ValueError, match=r"no core makes i4\[2,8,6\] by 2 of i4\[2,8,6\] by 2 in tiles of 4"):
+        list(conversion(Order(x, 2, tile=4), Order(x, 2)))

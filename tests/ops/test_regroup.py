@@ -1,0 +1,69 @@
+"""Regroup: the circuit against golden and against the firing law."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from drawn import Case, cases, few, many, regroups
+from networks import alone, assert_proven, prove
+from onnx_hw.exact.integers import Int
+from onnx_hw.ops.regroup import Regroup, RegroupFolding
+from onnx_hw.tensor import Tensor
+from operator_facts import assert_facts
+
+
+@few
+@given(cases(regroups()))
+def test_any_regrouping(case: Case) -> None:
+    case.check()
+
+
+@pytest.mark.parametrize("columns", [4, 5, 6, 7])
+@pytest.mark.parametrize("pixels", [(1, 2), (2, 1), (1, 4), (4, 1)])
+@pytest.mark.parametrize("lanes", [2, 3])
+def test_groups_that_fill_their_row_and_others(columns: int, pixels: tuple[int, int], lanes: int) -> None:
+    operator = Regroup(Tensor((2, columns, 5), Int(4)))
+    Case(operator, RegroupFolding(lanes, *pixels), seed=columns).check()
+
+
+@pytest.mark.parametrize("pixels", [(1, 3), (3, 1), (1, 4), (4, 1)])
+@pytest.mark.parametrize("columns", [7, 8])
+@pytest.mark.parametrize("lanes", [2, 6])
+def test_full_rate(pixels: tuple[int, int], columns: int, lanes: int) -> None:
+    """A beat a cycle on the side of single pixels, also where a row ends."""
+    operator = Regroup(Tensor((2, columns, 6), Int(4)))
+    run = Case(operator, RegroupFolding(lanes, *pixels), depth=6, stalls=False, frames=4).check()
+    assert run.interval_cycles == 2 * columns * (6 // lanes)
+
+
+@pytest.mark.parametrize("pixels", [(1, 2), (2, 1), (1, 3), (3, 1)])
+def test_one_beat_less_than_the_live_capacity_deadlocks(pixels: tuple[int, int]) -> None:
+    operand, folding = Tensor((1, 5, 4), Int(8)), RegroupFolding(2, *pixels)
+    live = Regroup(operand).live_capacity(folding)
+    assert_proven(prove(alone(Regroup(operand, live), folding, 4)))
+    run = prove(alone(Regroup(operand, live - 1), folding, 4))
+    assert_proven(run, live=False)
+    assert [line.split(" waits")[0] for line in run.deadlock] == ["node.writer", "node.reader"]
+
+
+@many
+@given(regroups())
+def test_facts(drawn: tuple[Regroup, RegroupFolding]) -> None:
+    assert_facts(*drawn)
+
+
+def test_one_of_the_numbers_is_1() -> None:
+    operator = Regroup(Tensor((2, 6, 4), Int(8)))
+    assert operator.illegal(RegroupFolding(2, 1, 6)) == operator.illegal(RegroupFolding(2, 6, 1)) == ""
+    assert operator.illegal(RegroupFolding(2, 2, 2)) == "in_pixels or out_pixels must be 1"
+    assert "out_pixels must be 1..6" in operator.illegal(RegroupFolding(2, 1, 7))
+
+
+def test_it_keeps_the_tensor() -> None:
+    image = np.arange(24).reshape(1, 2, 3, 4)
+    assert np.array_equal(Regroup(Tensor((2, 3, 4), Int(8))).golden(image)[0], image)
+
+
+def test_refuses_an_empty_ring() -> None:
+    with pytest.raises(ValueError, match="at least one beat, not 0"):
+        Regroup(Tensor((2, 3, 4), Int(8)), 0)
