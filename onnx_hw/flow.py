@@ -36,7 +36,8 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Running, Silent
-from onnx_hw.quantize.import_model import import_model
+from onnx_hw.quantize.assumed_ranges import assumed_ranges
+from onnx_hw.quantize.complete_quantization import Ranges, import_completed, seen_in
 from onnx_hw.quantize.insert_quantization import is_quantized
 from onnx_hw.quantize.quantize_float_model import quantize_float_model, quantize_without_data
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
@@ -133,11 +134,11 @@ class Work:
         require_capability(model)
         if not is_quantized(model):
             data = self._calibration_frames()
-            model = quantize_float_model(model, data)
+            network, _, _ = import_completed(quantize_float_model(model, data), seen_in(data))
             running.fact = f"calibrated with {samples.frame_count(data)} samples"
-        elif self.options.calibration is not None:
-            self._warn("the model brings its scales: --calibration has no effect", "leave it out")
-        self.network = replace(import_model(model), name=self.model.name)
+        else:
+            network = self._completed(model)
+        self.network = replace(network, name=self.model.name)
         widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
         told = f"int{widths[0]} data, {len(self.network.nodes)} operators"
         running.fact = f"{told}; {running.fact}" if running.fact else told
@@ -294,6 +295,23 @@ class Work:
         self._warn("the scales come from random numbers in 0..1", "give real samples with --calibration")
         return synthetic_frames(self.model)
 
+    def _completed(self, model: Model) -> Network:
+        """The network of a model that brings its scales, most of them at least."""
+        data, samples_of = self.frames, "--inputs"
+        if self.options.calibration is not None:
+            data = samples.read_samples(self.options.calibration, self.model.graph.inputs).arrays
+            samples_of = "--calibration"
+        network, _, chosen = import_completed(model, None if data is None else seen_in(data))
+        if chosen:
+            few = ", ".join(short(name) for name in chosen[:4]) + (" ..." if len(chosen) > 4 else "")
+            self._warn(
+                f"hardware needs integers for what the model leaves in floats: {few}",
+                f"their scales come from the samples of {samples_of}",
+            )
+        elif self.options.calibration is not None:
+            self._warn("the model brings its scales: --calibration has no effect", "leave it out")
+        return network
+
     def _integers(self) -> Mapping[str, np.ndarray]:
         """What the host streams in: the samples, or random integers."""
         if self.frames is not None:
@@ -384,7 +402,7 @@ def load(path: str | Path, reading: Reading | None = None) -> Model:
 
 
 def quantize(model: Model, calibration: Mapping[str, np.ndarray] | None = None) -> Network:
-    """The integer network of a model; ``calibration`` (frames by graph input) is for models without integers."""
+    """The integer network of a model; ``calibration`` (frames by graph input) is for what has no integers."""
     if not is_quantized(model):
         if calibration is None:
             raise user_error(
@@ -394,7 +412,7 @@ def quantize(model: Model, calibration: Mapping[str, np.ndarray] | None = None) 
                 stage="quantize",
             )
         model = quantize_float_model(model, calibration)
-    return import_model(model)
+    return import_completed(model, None if calibration is None else seen_in(calibration))[0]
 
 
 def schedule(
@@ -433,9 +451,10 @@ def check_hardware(options: BuildOptions) -> UserError | None:
     try:
         model = load(options.model, options.reading)
         require_capability(model)
+        ranges: Ranges | None = None
         if not is_quantized(model):
-            model = quantize_without_data(model)
-        network = import_model(model)
+            model, ranges = quantize_without_data(model), assumed_ranges
+        network, _, _ = import_completed(model, ranges)
         board = find_board(options.board)
         schedule_on(board, network, clock_mhz=options.clock_mhz, multipliers=options.multipliers, fps=options.fps)
     except UserError as error:

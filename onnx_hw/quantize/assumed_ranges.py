@@ -7,7 +7,7 @@ product's as large as independent terms make it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -32,14 +32,18 @@ UNKNOWN = Range(-1.0, 1.0)
 ELEMENTWISE = frozenset((Effect.AFFINE, Effect.BOUNDS, Effect.BENDS))
 
 
-def assumed_ranges(model: Model) -> dict[str, Range]:
-    """A range for every float or integer value of a folded float model; it holds 0 or not, as a real one might."""
+def assumed_ranges(model: Model, names: Collection[str] | None = None) -> dict[str, Range]:
+    """A range for float and integer values of a folded model; it holds 0 or not, as a real one might.
+
+    Args:
+        names: of the values that are asked for; None for all.
+    """
     graph = model.graph
     ranges = {value.name: range_of_input(value.element_type) for value in graph.inputs}
     for node in graph.nodes:
         found = _bounded(_of_node(node, graph, ranges))
         ranges |= {name: found for name in node.outputs if name}
-    return ranges
+    return ranges if names is None else {name: ranges[name] for name in names}
 
 
 def _of_node(node: Node, graph: Graph, ranges: Mapping[str, Range]) -> Range:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,25 +21,27 @@ class Range:
     high: float
 
 
-def calibrate(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, Range]:
-    """Min–max ranges of every float value of the graph.
+def calibrate(model: Model, frames: Mapping[str, np.ndarray], names: Collection[str] | None = None) -> dict[str, Range]:
+    """Min–max ranges of float values of the graph: of all, or of those that are named.
 
     Args:
         frames: by graph input, (frames, *shape); empty for a graph without inputs, which is run once.
 
     Raises:
-        UserError: a value is not finite, with the node it comes from.
+        UserError: one of them is not finite.
     """
     ranges: dict[str, Range] = {}
 
     def observe(name: str, array: object) -> None:
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.size == 0:
             return
+        if names is not None and name not in names:
+            return
         low, high = float(array.min()), float(array.max())
         if not np.isfinite(low) or not np.isfinite(high):
             raise user_error(
                 "calibration-not-finite",
-                f"every value must be finite during calibration; `{name}` holds NaN or infinity",
+                f"what is quantized must be finite during calibration; `{name}` holds NaN or infinity",
                 where=f"sample {frame}",
                 hint="look for NaN in the calibration data, or for a division by 0 in the model",
                 stage="quantize",

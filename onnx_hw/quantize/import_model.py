@@ -42,14 +42,19 @@ def import_model(model: Model) -> Network:
     Raises:
         UserError: every obstacle, with the nodes' own names.
     """
-    model = fold(infer(take_apart_integer_operators(model)), keep=lambda node: node.op_type == "DequantizeLinear")
-    walk = _Walk(model.graph)
+    model = prepared(model)
+    walk = Walk(model.graph)
     for node in model.graph.nodes:
         walk.visit(node)
     return walk.finish(model)
 
 
-class _Walk:
+def prepared(model: Model) -> Model:
+    """The model as the walk takes it: what is constant is folded, but for the weights' own integers."""
+    return fold(infer(take_apart_integer_operators(model)), keep=lambda node: node.op_type == "DequantizeLinear")
+
+
+class Walk:
     """State of the walk.
 
     Attributes:
@@ -249,7 +254,9 @@ class _Walk:
                 told.add(key)
                 obstacle = self.why[key]
                 hint = obstacle.hint
-                if cause is not node:
+                if obstacle.needs:
+                    hint += f"{', ' if hint else ''}or give samples (--calibration, --inputs) to choose a scale from"
+                elif cause is not node:
                     hint = hint or f"`{node.label}` ({node.op_type}) follows it and must be in hardware"
                 self.builder.problems.append(
                     Problem(obstacle.code, obstacle.message, _where(cause), hint, "capability")

@@ -1,12 +1,13 @@
 """A float model becomes a QDQ model: int8 data with one scale, int8 weights with one per output channel.
 
-QuantizeLinear and DequantizeLinear go behind the values of ``choose_quantized_values``. Biases and other constants stay
-float: the requantization takes their exact value. Weights that are quantized already keep their integers.
+QuantizeLinear and DequantizeLinear go behind chosen values, for all who read them but what quantizes them already.
+Biases and other constants stay float: the requantization takes their exact value. Weights that are quantized already
+keep their integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,6 @@ from onnx_hw.errors import user_error
 from onnx_hw.onnx.model import Model, Node, Value
 from onnx_hw.onnx.operators.registry import place
 from onnx_hw.quantize.calibrate import Range
-from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
 from onnx_hw.quantize.take_apart_integer_operators import INTEGER_OPERATORS
 
 PRODUCTS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1, "Gemm": -1}
@@ -42,11 +42,10 @@ def is_quantized(model: Model) -> bool:
     )
 
 
-def insert_quantization(model: Model, ranges: Mapping[str, Range]) -> Model:
-    """The QDQ model of a folded float model; ``ranges`` are those of ``calibrate``."""
+def insert_quantization(model: Model, points: Collection[str], ranges: Mapping[str, Range]) -> Model:
+    """The QDQ model of a folded model of float values; ``ranges`` are those of ``calibrate``."""
     graph = model.graph
     outputs = {value.name for value in graph.outputs}
-    points = choose_quantized_values(model)
     rewriter = _Rewriter(dict(graph.constants), dict(graph.values))
     nodes: list[Node] = []
     renamed: dict[str, str] = {}
@@ -54,7 +53,8 @@ def insert_quantization(model: Model, ranges: Mapping[str, Range]) -> Model:
         if value.name in points:
             renamed[value.name] = rewriter.data(nodes, value.name, value.name, ranges[value.name])
     for node in graph.nodes:
-        inputs = [renamed.get(name, name) for name in node.inputs]
+        quantizes = node.op_type == "QuantizeLinear"
+        inputs = [name if quantizes else renamed.get(name, name) for name in node.inputs]
         if node.op_type in PRODUCTS and inputs[1] in rewriter.constants:
             inputs[1] = rewriter.weights(nodes, node, inputs[1])
         results = list(node.outputs)

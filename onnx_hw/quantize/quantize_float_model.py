@@ -11,6 +11,7 @@ from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Model
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import calibrate
+from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
 from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
@@ -26,13 +27,14 @@ def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray]) -> Mode
         UserError: a value is not finite during calibration.
     """
     prepared = _prepared(model)
-    return insert_quantization(prepared, calibrate(prepared, frames))
+    points = choose_quantized_values(prepared)
+    return insert_quantization(prepared, points, calibrate(prepared, frames, points))
 
 
 def quantize_without_data(model: Model) -> Model:
     """The QDQ model with assumed ranges: one like that of real data in all but its scales. The model is not run."""
     prepared = _prepared(model)
-    return insert_quantization(prepared, assumed_ranges(prepared))
+    return insert_quantization(prepared, choose_quantized_values(prepared), assumed_ranges(prepared))
 
 
 def _prepared(model: Model) -> Model:

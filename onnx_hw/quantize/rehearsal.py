@@ -7,6 +7,7 @@ is only reported; nothing of it is built.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import copy
 
 import numpy as np
@@ -19,7 +20,7 @@ from onnx_hw.quantize.stream_layout import image_layout, layout_of_axes
 from onnx_hw.quantize.values import Integers, NotFinite, Real, tensors_of
 from onnx_hw.tensor import Tensor
 
-OF_THE_STAND_INS = frozenset(("not-quantized", "not-integers", "reorder", "after-clip", "quantize-before"))
+OF_THE_STAND_INS = frozenset(("not-quantized", "not-integers", "reorder", "quantize-before"))
 """Codes of obstacles that may come from a stand-in and not from the node."""
 
 
@@ -43,25 +44,10 @@ class Rehearsal:
 
     def stand_in(self, node: Node) -> None:
         """Give the outputs of a node something to stand for them, where it has not made them itself."""
-        stage = self.stage
         for name in node.outputs:
-            known = self.real.graph.values.get(name)
-            if not name or known is None or name in stage.values or name in stage.pending:
-                continue
-            try:
-                shape = stage.shape(name)
-            except Obstacle:
-                continue
-            size = int(np.prod(shape, dtype=np.int64))
-            if not size:
-                continue
-            if len(shape) in (3, 4) and shape[0] == 1:
-                layout = image_layout(shape)
-            else:
-                layout = layout_of_axes(shape, tuple(range(len(shape))))
-            stage.tensors[name] = Tensor(layout.shape, INTEGER_TYPES.get(known.element_type, Int(8)))
-            stands_for_integers = known.element_type in INTEGER_TYPES
-            stage.values[name] = (Integers if stands_for_integers else Real)(name, shape, layout.where)
+            if name and name not in self.stage.values and name not in self.stage.pending:
+                with suppress(Obstacle):
+                    stand_in(self.stage, name)
 
     def _set_the_scene(self, node: Node) -> None:
         """What the node reads and hardware has, as it is there."""
@@ -79,3 +65,23 @@ class Rehearsal:
             self.stage.tensors[tensor] = self.real.tensors[tensor]
         if tensor in self.real.entries:
             self.stage.entries[tensor] = copy(self.real.entries[tensor])  # its order stays free in reality
+
+
+def stand_in(builder: Builder, name: str) -> None:
+    """Let an int8 tensor stand for an ONNX value (for integers, one of theirs).
+
+    Raises:
+        Obstacle: its shape is not known, or it has no elements.
+    """
+    shape = builder.shape(name)
+    size = int(np.prod(shape, dtype=np.int64))
+    if not size:
+        raise Obstacle("empty", f"`{name}` must have elements")
+    if len(shape) in (3, 4) and shape[0] == 1:
+        layout = image_layout(shape)
+    else:
+        layout = layout_of_axes(shape, tuple(range(len(shape))))
+    element_type = builder.graph.values[name].element_type
+    tensor = f"{name}/stand-in"
+    builder.tensors[tensor] = Tensor(layout.shape, INTEGER_TYPES.get(element_type, Int(8)))
+    builder.values[name] = (Integers if element_type in INTEGER_TYPES else Real)(tensor, shape, layout.where)

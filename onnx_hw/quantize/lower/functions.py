@@ -26,6 +26,9 @@ from onnx_hw.quantize.lower.constants import aligned, per_channel
 from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.values import Function, Integers, Real
 
+FINE_BITS = 20
+"""Of the integers of a function that is summed up: a mean of them is off by at most 2^-19 of the greatest."""
+
 LARGEST_FUNCTION = 1 << 24
 """Arguments, of all channels together, for which a function is computed."""
 
@@ -106,25 +109,47 @@ def quantize_function(
     first, last = operand.range
     count = last - first + 1
     if count > LARGEST_FUNCTION:
-        raise _too_many(node, count)
+        raise too_many(builder, node, value, count)
     values = value.numbers(np.arange(first, last + 1)[None, :])
     if len(values) > 1 and (values == values[0]).all():
         values = values[:1]
     if values.size > LARGEST_FUNCTION:
-        raise _too_many(node, values.size)
+        raise too_many(builder, node, value, values.size)
     if np.isnan(values).any():
         at = first + int(np.argwhere(np.isnan(values))[0][1])
         raise Obstacle("not-a-number", f"`{node.inputs[0]}` must be a number for every integer; it is NaN for {at}")
     with np.errstate(over="ignore"):
         scaled = np.rint(values / float(step)) + zero_point
     integers = np.broadcast_to(np.clip(scaled, *bounds).astype(np.int64), (len(values), count))
-    operator = _operator(node, operand, integers, dtype)
+    operator = _operator(operand, integers, dtype)
+    if operator is None:
+        raise too_many(builder, node, value, integers.size)
     tensor = builder.add(name, operator, [value.tensor], node, output=output)
     return Integers(tensor, value.shape, builder.positions(value))
 
 
-def _operator(node: Node, operand: Any, integers: np.ndarray, dtype: Int) -> Operator:
-    """The cheapest hardware for a function from the operand's range to integers (1 or channels, count)."""
+def finely_tabled(builder: Builder, node: Node, value: Real | Function) -> Real | None:
+    """Multiples of a power of two, ``FINE_BITS`` wide, next to the numbers of a function; None if it has too many."""
+    operand = builder.settled(value)
+    first, last = operand.range
+    if last - first >= LARGEST_TABLE:
+        return None
+    numbers = value.numbers(np.arange(first, last + 1)[None, :])
+    if numbers.size > LARGEST_TABLE:
+        return None
+    if not np.isfinite(numbers).all():
+        raise Obstacle("not-a-number", f"`{node.inputs[0]}` must be finite for every integer")
+    _, exponent = np.frexp(np.abs(numbers).max())
+    exponent = int(exponent) - (FINE_BITS - 1)
+    integers = np.rint(np.ldexp(numbers, -exponent)).astype(np.int64)
+    integers = np.broadcast_to(integers, (len(numbers), last - first + 1))
+    lookup = Lookup(operand, integers, Int.holding(int(integers.min()), int(integers.max())))
+    tensor = builder.add(f"{node.label}/table", lookup, [value.tensor], node)
+    return Real(tensor, value.shape, builder.positions(value), (Fraction(2) ** exponent,))
+
+
+def _operator(operand: Any, integers: np.ndarray, dtype: Int) -> Operator | None:
+    """The cheapest hardware for a function from the operand's range to integers (1 or channels, count), if there is."""
     low, high = int(integers.min()), int(integers.max())
     first, last = operand.range
     if (np.diff(integers, axis=1) >= 0).all() and low < high:
@@ -132,13 +157,19 @@ def _operator(node: Node, operand: Any, integers: np.ndarray, dtype: Int) -> Ope
         thresholds = np.stack([first + np.searchsorted(row, wanted) for row in integers])
         return Staircase(operand, Steps(first, last, low, high, thresholds), dtype)
     if integers.size > LARGEST_TABLE:
-        raise _too_many(node, integers.size)
+        return None
     return Lookup(operand, integers, dtype)
 
 
-def _too_many(node: Node, count: int) -> Obstacle:
+def too_many(builder: Builder, node: Node, value: Function, count: int) -> Obstacle:
+    """Why a function, read by a node, cannot become a table; its data would have to be quantized."""
+    data = next(
+        (n for n, v in builder.values.items() if isinstance(v, Real) and v.tensor == value.tensor),
+        "",
+    )
     return Obstacle(
         "quantize-before",
         f"a function that rises and falls must have few arguments to become a table, not {count} (`{node.inputs[0]}`)",
-        "put QuantizeLinear and DequantizeLinear (8 bits) before the function",
+        f"put QuantizeLinear and DequantizeLinear (8 bits) {f'behind `{data}`' if data else 'before the function'}",
+        data,
     )

@@ -10,8 +10,8 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.steps import round_half_even
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.quantize.builder import Builder, Obstacle
-from onnx_hw.quantize.lower.functions import quantize_function
+from onnx_hw.quantize.builder import Builder
+from onnx_hw.quantize.lower.functions import finely_tabled, quantize_function, too_many
 from onnx_hw.quantize.values import Clipped, Function, Integers, Real
 
 
@@ -106,18 +106,21 @@ def unclipped(builder: Builder, node: Node, real: Real) -> Real:
 
 
 def summed(builder: Builder, node: Node) -> Real:
-    """The data of an average or a sum, which is to be without bounds.
+    """The data of an average or a sum, without bounds; a function of few integers becomes a fine table of them.
 
     Raises:
-        Obstacle: it is not.
+        Obstacle: it must be quantized.
     """
-    real = unclipped(builder, node, builder.real(node))
-    if real.clipped:
-        raise Obstacle(
-            "after-clip",
-            f"between the bounds of `{node.inputs[0]}`, for which no integers stand, and {node.op_type}"
-            " there must be a QuantizeLinear",
-            f"put QuantizeLinear and DequantizeLinear before `{node.label}`",
-            node.inputs[0],
-        )
-    return real
+    value = builder.operand(node)
+    if isinstance(value, Real | Function) and not value.partial:
+        if isinstance(value, Real):
+            value = unclipped(builder, node, value)
+            if not value.clipped:
+                return value
+        fine = finely_tabled(builder, node, value)
+        if fine is not None:
+            return fine
+        if isinstance(value, Function):
+            first, last = builder.settled(value).range
+            raise too_many(builder, node, value, last - first + 1)
+    raise builder.unfit(node)

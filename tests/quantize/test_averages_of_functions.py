@@ -1,0 +1,46 @@
+"""Averages of functions that nothing quantizes in between: against onnxruntime, and in the circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_hw.ops.lookup import Lookup
+from onnx_witness import assert_agrees, assert_circuit_agrees, write
+from qdq_models import Sketch
+from quantize.test_functions import FUNCTIONS, SHAPE
+
+AVERAGES: list[Callable[[Sketch, str], str]] = [
+    lambda s, x: s.node("GlobalAveragePool", x),
+    lambda s, x: s.node("AveragePool", x, kernel_shape=[2, 3], pads=[1, 1, 0, 1], count_include_pad=1),
+    lambda s, x: s.node("AveragePool", x, kernel_shape=[3, 2], strides=[1, 2]),
+    lambda s, x: s.node("ReduceMean", x, s.constant(np.array([1]))),
+    lambda s, x: s.node(
+        "ReduceMean", s.node("Clip", x, "", s.constant(np.float32(0.61))), s.constant(np.array([2, 3]))
+    ),
+]
+
+
+@pytest.mark.parametrize("average", range(len(AVERAGES)))
+def test_average_of_a_function(tmp_path: Path, average: int) -> None:
+    """The scale of the result is fine, so that a coarse function would show."""
+    for name in list(FUNCTIONS)[average :: len(AVERAGES)]:
+        sketch = Sketch(opset=21)
+        y = AVERAGES[average](sketch, FUNCTIONS[name][0](sketch, sketch.through_integers("x", 0.0217, 9)))
+        path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, sketch.through_integers(y, 0.0073, -11, np.int16))
+        network = assert_agrees(path, 0.0073, rarely=0.004)
+        assert sum(isinstance(node.operator, Lookup) for node in network.nodes) == 1
+    if average in (1, 4):
+        assert_circuit_agrees(network)
+
+
+def test_a_bound_between_integers(tmp_path: Path) -> None:
+    """Numbers up to 0.61 of the scale 0.25: no integer stands for the bound."""
+    sketch = Sketch(opset=21)
+    x = sketch.node("Clip", sketch.through_integers("x", 0.25, 3), "", sketch.constant(np.float32(0.61)))
+    y = sketch.node("GlobalAveragePool", x)
+    path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, sketch.through_integers(y, 0.00173, -11, np.int16))
+    assert_circuit_agrees(assert_agrees(path, 0.00173, rarely=0))
