@@ -37,7 +37,7 @@ from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Running, Silent
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
-from onnx_hw.quantize.complete_quantization import Ranges, import_completed, seen_in
+from onnx_hw.quantize.complete_quantization import import_completed, seen_in
 from onnx_hw.quantize.insert_quantization import is_quantized
 from onnx_hw.quantize.quantize_float_model import quantize_float_model, quantize_without_data
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
@@ -132,12 +132,17 @@ class Work:
     def quantize(self, running: Running) -> None:
         model = self.model
         require_capability(model)
-        if not is_quantized(model):
-            data = self._calibration_frames()
-            network, _, _ = import_completed(quantize_float_model(model, data), seen_in(data))
+        lacking = not is_quantized(model)
+        data = self._calibration_frames(lacking)
+        if data is not None and lacking:
+            model = quantize_float_model(model, data)
             running.fact = f"calibrated with {samples.frame_count(data)} samples"
-        else:
-            network = self._completed(model)
+        network, _, chosen = import_completed(model, seen_in(data))
+        if chosen and not lacking:
+            floats = ", ".join(map(short, chosen))
+            self._warn(f"hardware needs integers for {floats}", "their scales come from the samples")
+        elif self.options.calibration is not None and not lacking:
+            self._warn("the model brings its scales: --calibration has no effect", "leave it out")
         self.network = replace(network, name=self.model.name)
         widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
         told = f"int{widths[0]} data, {len(self.network.nodes)} operators"
@@ -286,31 +291,14 @@ class Work:
             return True
         return self.options.clock_mhz is None and (fps is None or made.fmax_mhz * 1e6 >= fps * self.design.interval)
 
-    def _calibration_frames(self) -> Mapping[str, np.ndarray]:
+    def _calibration_frames(self, lacking: bool) -> Mapping[str, np.ndarray] | None:
+        """What there is to learn ranges from; for a model that is lacking them all, at least something."""
         if self.options.calibration is not None:
             return samples.read_samples(self.options.calibration, self.model.graph.inputs).arrays
-        if self.frames is not None:
-            self._warn("the scales come from the samples of --inputs", "give other samples with --calibration")
-            return self.frames
-        self._warn("the scales come from random numbers in 0..1", "give real samples with --calibration")
-        return synthetic_frames(self.model)
-
-    def _completed(self, model: Model) -> Network:
-        """The network of a model that brings its scales, most of them at least."""
-        data, samples_of = self.frames, "--inputs"
-        if self.options.calibration is not None:
-            data = samples.read_samples(self.options.calibration, self.model.graph.inputs).arrays
-            samples_of = "--calibration"
-        network, _, chosen = import_completed(model, None if data is None else seen_in(data))
-        if chosen:
-            few = ", ".join(short(name) for name in chosen[:4]) + (" ..." if len(chosen) > 4 else "")
-            self._warn(
-                f"hardware needs integers for what the model leaves in floats: {few}",
-                f"their scales come from the samples of {samples_of}",
-            )
-        elif self.options.calibration is not None:
-            self._warn("the model brings its scales: --calibration has no effect", "leave it out")
-        return network
+        if lacking:
+            source = "random numbers in 0..1" if self.frames is None else "the samples of --inputs"
+            self._warn(f"the scales come from {source}", "give real samples with --calibration")
+        return synthetic_frames(self.model) if self.frames is None and lacking else self.frames
 
     def _integers(self) -> Mapping[str, np.ndarray]:
         """What the host streams in: the samples, or random integers."""
@@ -412,7 +400,7 @@ def quantize(model: Model, calibration: Mapping[str, np.ndarray] | None = None) 
                 stage="quantize",
             )
         model = quantize_float_model(model, calibration)
-    return import_completed(model, None if calibration is None else seen_in(calibration))[0]
+    return import_completed(model, seen_in(calibration))[0]
 
 
 def schedule(
@@ -451,10 +439,9 @@ def check_hardware(options: BuildOptions) -> UserError | None:
     try:
         model = load(options.model, options.reading)
         require_capability(model)
-        ranges: Ranges | None = None
-        if not is_quantized(model):
-            model, ranges = quantize_without_data(model), assumed_ranges
-        network, _, _ = import_completed(model, ranges)
+        if lacking := not is_quantized(model):
+            model = quantize_without_data(model)
+        network, _, _ = import_completed(model, assumed_ranges if lacking else None)
         board = find_board(options.board)
         schedule_on(board, network, clock_mhz=options.clock_mhz, multipliers=options.multipliers, fps=options.fps)
     except UserError as error:

@@ -24,9 +24,9 @@ Ranges = Callable[[Model, Collection[str]], Mapping[str, Range]]
 """Says, of a model, what range each of the named values takes."""
 
 
-def seen_in(frames: Mapping[str, np.ndarray]) -> Ranges:
-    """The ranges in samples, by graph input, (frames, *shape)."""
-    return lambda model, names: calibrate(model, frames, names)
+def seen_in(frames: Mapping[str, np.ndarray] | None) -> Ranges | None:
+    """The ranges in samples, by graph input, (frames, *shape); None if there are none."""
+    return None if frames is None else lambda model, names: calibrate(model, frames, names)
 
 
 def import_completed(model: Model, ranges: Ranges | None) -> tuple[Network, Model, tuple[str, ...]]:
