@@ -41,6 +41,7 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
     """The circuit of a design, and how its parts are called."""
     from onnx_hw_rtl.assembly import Assembly, Wire
 
+    design.verify()
     depths = {edge.tensor: design.fifos[edge.tensor].depth for edge in design.edges() if edge.producer}
     modules = {node.name: identifier("n", k, node.name) for k, node in enumerate(design.network.nodes)}
     cores, engines = {}, {}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from onnx_hw.broken import refuse
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.outbox import outbox_resources
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
+from onnx_hw.verify_design import faults_of_design
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,20 @@ class Design:
     foldings: Mapping[str, Folding]
     fifos: Mapping[str, FifoSize] = field(default_factory=dict)
     clock_mhz: float = 80.0
+
+    def verify(self, made_by: str = "", *, sized: bool = True) -> Design:
+        """This design; see ``faults_of_design`` for what holds.
+
+        Args:
+            made_by: the pass it comes from; empty where a caller of the library hands it in.
+            sized: its FIFOs must be there.
+
+        Raises:
+            Broken: a pass broke it.
+            UserError: a caller did.
+        """
+        refuse("design", faults_of_design(self, sized=sized), made_by)
+        return self
 
     def folding(self, node: Node) -> Folding:
         return self.foldings[node.name]

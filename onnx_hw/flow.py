@@ -414,7 +414,7 @@ def schedule(
 ) -> Design:
     """The design of a network for a board: foldings and FIFO depths chosen."""
     return schedule_on(
-        find_board(board), network, clock_mhz=clock_mhz, multipliers=multipliers, fps=fps, foldings=foldings
+        find_board(board), network.verify(), clock_mhz=clock_mhz, multipliers=multipliers, fps=fps, foldings=foldings
     )[0]
 
 
@@ -424,7 +424,7 @@ def simulate(design: Design, frames: Mapping[str, np.ndarray] | None = None) -> 
     Args:
         frames: by graph input, (frames, *shape); None for random integers.
     """
-    network = design.network
+    network = design.verify().network
     integers = simulation.random_integers(network) if frames is None else golden.integers_of(network, frames)
     with tempfile.TemporaryDirectory() as place:
         simulator, names = simulation.compile_simulator(design, Path(place))

@@ -76,7 +76,7 @@ def _before_hardware(network: Network, frame: Mapping[str, np.ndarray], names: S
     """Graph inputs and values of the head, by name, for one frame."""
     values = {name: frame[name] for name in names if name in frame}
     made = [name for name in names if name not in frame]
-    if not made:
+    if network.head is None or not made:
         return values
     given = {value.name: frame[value.name] for value in network.head.graph.inputs}
     return values | reference.run(network.head, given, outputs=made)

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onnx_hw.broken import refuse
 from onnx_hw.order import HostOrder
 from onnx_hw.tensor import Tensor
+from onnx_hw.verify_network import faults_of_network
 
 if TYPE_CHECKING:
+    from onnx_hw.onnx.model import Model, Value
     from onnx_hw.ops.operator import Operator
 
 
@@ -89,13 +92,13 @@ class Network:
         tensors: type of every tensor by name.
         inputs, outputs: where the hardware meets the ONNX model.
         quantization: metadata for reports, by tensor name.
-        head, tail: the ONNX model's nodes that run on the host before and after the hardware (``Model`` objects of
-            ``onnx_hw.onnx.model``), or None where there is nothing to do. ``head`` maps the graph's inputs to the ONNX
-            values named by ``inputs`` and ``handed``; ``tail`` maps those of ``outputs`` and ``handed`` to graph
-            outputs.
+        head, tail: the ONNX model's nodes that run on the host before and after the hardware, or None where there is
+            nothing to do. ``head`` maps the graph's inputs to the ONNX values named by ``inputs`` and ``handed``;
+            ``tail`` maps those of ``outputs`` and ``handed`` to graph outputs.
         results: the graph's outputs, by name and in order: each is one of ``outputs``, ``handed`` or made by the tail.
         handed: graph inputs and values of the head that do not pass the hardware, but are read by the tail or are
             graph outputs.
+        arguments: the graph's inputs, in order; none where the network does not come from a model.
     """
 
     name: str
@@ -104,10 +107,24 @@ class Network:
     inputs: tuple[Boundary, ...]
     outputs: tuple[Boundary, ...]
     quantization: Mapping[str, Quantization] = field(default_factory=dict)
-    head: Any = None
-    tail: Any = None
+    head: Model | None = None
+    tail: Model | None = None
     results: tuple[str, ...] = ()
     handed: tuple[str, ...] = ()
+    arguments: tuple[Value, ...] = ()
+
+    def verify(self, made_by: str = "") -> Network:
+        """This network; see ``faults_of_network`` for what holds.
+
+        Args:
+            made_by: the pass it comes from; empty where a caller of the library hands it in.
+
+        Raises:
+            Broken: a pass broke it.
+            UserError: a caller did.
+        """
+        refuse("network", faults_of_network(self), made_by)
+        return self
 
     def producer(self, tensor: str) -> tuple[Node, int] | None:
         """The node and output index that make a tensor; None for an input of the network."""

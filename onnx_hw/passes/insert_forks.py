@@ -46,4 +46,4 @@ def insert_forks(network: Network) -> Network:
         tensors=tensors,
         outputs=tuple(outputs[boundary.tensor] for boundary in network.outputs),
         quantization=quantization,
-    )
+    ).verify("insert_forks")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Protocol
 
+from onnx_hw.broken import refuse
 from onnx_hw.design import Design
 from onnx_hw.errors import user_error
 from onnx_hw.network import Network
@@ -25,6 +26,7 @@ from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.say_what_fits import Place, folding_too_big, folding_too_slow, nothing_fits, too_many_frames
 from onnx_hw.passes.size_fifos import kept_interval, size_fifos
+from onnx_hw.verify_design import faults_of_foldings
 
 DSP_SHARE, LUT_SHARE, BRAM_SHARE = 0.6, 0.7, 0.95
 """How full a chip is planned where that is enough: with 85 of 156 multipliers a network is routed in two minutes, with
@@ -82,12 +84,14 @@ def schedule_network(
         the design, and the foldings that were chosen: those of its nodes but the gearboxes.
 
     Raises:
-        UserError: nothing fits; says by how much, which nodes are largest, and which options would help.
+        UserError: nothing fits; says by how much, which nodes are largest, and which options would help. Foldings that
+            are given and cannot be built.
     """
     network = insert_forks(network)
     most = most or budget
     interval = None if fps is None else interval_of(fps, clock_mhz)
     if foldings is not None:
+        refuse("folding", faults_of_foldings(network, foldings))
         design = size_fifos(_unsized(network, foldings, clock_mhz), depths)
         if fps is not None and interval is not None:
             if design.interval > interval:
@@ -131,7 +135,7 @@ def interval_of(fps: float, clock_mhz: float) -> int:
 def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float) -> Design:
     """Without FIFOs."""
     with_gearboxes, all_foldings = insert_gearboxes(network, foldings)
-    return Design(with_gearboxes, all_foldings, {}, clock_mhz)
+    return Design(with_gearboxes, all_foldings, {}, clock_mhz).verify("insert_gearboxes", sized=False)
 
 
 def _fitting(

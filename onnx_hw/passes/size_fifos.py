@@ -44,7 +44,8 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
             raise UserError(*too_shallow(given, edges, lives, whole.ample, whole.is_live))
         beside = {}
     depths = {**_joint_depths(whole, edges, {t: rate for t, (_, rate) in least.items()}, beside), **given}
-    return replace(design, fifos={t: FifoSize(depths[t], live, rate) for t, (live, rate) in least.items()})
+    fifos = {tensor: FifoSize(depths[tensor], live, rate) for tensor, (live, rate) in least.items()}
+    return replace(design, fifos=fifos).verify("size_fifos")
 
 
 def kept_interval(design: Design) -> int:

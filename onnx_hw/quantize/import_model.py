@@ -205,7 +205,8 @@ class Walk:
             parts.tail,
             tuple(outputs),
             parts.handed,
-        )
+            graph.inputs,
+        ).verify("import_model")
 
     def _tail(self, outputs: Sequence[str]) -> tuple[list[Node], list[str], list[str]]:
         """Nodes of the tail that the outputs need; ONNX values of integers that leave the hardware, and of real numbers

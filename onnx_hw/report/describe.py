@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_hw.design import Design, FifoSize
 from onnx_hw.network import Boundary, Network, Node
+from onnx_hw.onnx.model import Model
 from onnx_hw.ops.operator import Resources
 from onnx_hw.report import report
 
@@ -118,9 +119,8 @@ def _fifo(edge: str, size: FifoSize, cost: Resources, fill: int | None) -> repor
     return report.Fifo(edge, size.depth, size.live_depth, size.rate_depth, cost.lut, cost.bram, fill)
 
 
-def _onnx_nodes(model: object) -> tuple[str, ...]:
-    graph = getattr(model, "graph", None)
-    return () if graph is None else tuple(f"{node.op_type} {node.label}" for node in graph.nodes)
+def _onnx_nodes(model: Model | None) -> tuple[str, ...]:
+    return () if model is None else tuple(f"{node.op_type} {node.label}" for node in model.graph.nodes)
 
 
 def _scaling(network: Network, tensor: str) -> tuple[tuple[float, ...], tuple[int, ...]]:

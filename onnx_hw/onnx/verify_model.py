@@ -1,0 +1,33 @@
+"""What holds for every ``Model``, whatever pass made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnx_hw.broken import Fault
+from onnx_hw.onnx.dependencies import reads
+from onnx_hw.onnx.model import Model
+
+
+def faults_of_model(model: Model) -> Iterator[Fault]:
+    """Names that nothing makes or that are made twice, nodes out of order, constants of another type than they have."""
+    graph = model.graph
+    made = {name: node.label for node in graph.nodes for name in node.outputs if name}
+    known = {value.name: "an input" for value in graph.inputs}
+    known |= dict.fromkeys(graph.constants, "a constant")
+    for node in graph.nodes:
+        for name in sorted(reads(node) - known.keys()):
+            what = f"`{made[name]}`, which makes it, stands later" if name in made else "nothing makes it"
+            yield Fault(f"what a node reads must be there: {what}", node.label, name)
+        for name in node.outputs:
+            if name in known:
+                yield Fault(f"a value must be made once; {known[name]} makes it, too", node.label, name)
+            elif name:
+                known[name] = f"`{node.label}`"
+    for value in graph.outputs:
+        if value.name not in known:
+            yield Fault("what the graph returns must be there: nothing makes it", tensor=value.name)
+    for name, array in graph.constants.items():
+        stored = graph.values.get(name)
+        if stored is None or stored.shape != array.shape:
+            yield Fault(f"a constant of shape {array.shape} must have that type, not {stored!r}", tensor=name)

@@ -1,0 +1,102 @@
+"""What holds for every ``Design``, whatever pass made it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from onnx_hw.broken import Fault
+from onnx_hw.verify_network import faults_of_network
+
+if TYPE_CHECKING:
+    from onnx_hw.design import Design
+    from onnx_hw.network import Network
+    from onnx_hw.ops.folding import Folding
+    from onnx_hw.ops.operator import Operator
+    from onnx_hw.order import Order
+
+
+def faults_of_design(design: Design, *, sized: bool) -> Iterator[Fault]:
+    """Everything that is wrong with a design; streams and FIFOs only where its network and foldings are whole.
+
+    Every tensor has one consumer, every node one legal folding, both ends of a stream the same order, every stream
+    with a producer one FIFO of one token or more.
+
+    Args:
+        sized: the FIFOs must be there; without, there may be none of them yet.
+    """
+    if not (math.isfinite(design.clock_mhz) and design.clock_mhz > 0):
+        yield Fault(f"the clock must be a positive number of MHz, not {design.clock_mhz:g}")
+    found = [*faults_of_network(design.network), *faults_of_foldings(design.network, design.foldings)]
+    yield from found
+    if not found:
+        yield from _consumers(design)
+        yield from _orders(design)
+        if sized or design.fifos:
+            yield from _fifos(design)
+
+
+def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Iterator[Fault]:
+    """Every node has one that can be built, and there is no other."""
+    nodes = {node.name: node for node in network.nodes}
+    for name in foldings:
+        if name not in nodes:
+            yield Fault("a folding must be that of a node, there is no such node", name)
+    for name, node in nodes.items():
+        folding = foldings.get(name)
+        if folding is None:
+            yield Fault("a node must have a folding, it has none", name)
+        elif not isinstance(folding, node.operator.folding_type):
+            wanted = node.operator.folding_type.__name__
+            yield Fault(f"the folding of {node.operator!r} must be a {wanted}, not {type(folding).__name__}", name)
+        elif why := _illegal(node.operator, folding):
+            yield Fault(f"{why}, not {folding!r}", name)
+
+
+def _illegal(operator: Operator, folding: Folding) -> str:
+    """Why it cannot be built. More lanes than channels can: they are waste, that is all."""
+    limits = operator.limits()
+    lanes = {name: min(number, limits[name]) for name, number in folding.numbers().items() if name.endswith("lanes")}
+    return operator.illegal(replace(folding, **lanes))
+
+
+def _consumers(design: Design) -> Iterator[Fault]:
+    """A stream is consumed once: by a node, or by the host."""
+    readers: dict[str, list[str]] = {}
+    for node in design.network.nodes:
+        for tensor in node.inputs:
+            readers.setdefault(tensor, []).append(f"`{node.name}`")
+    for tensor in dict.fromkeys(boundary.tensor for boundary in design.network.outputs):
+        readers.setdefault(tensor, []).append("the host")
+    for tensor, names in readers.items():
+        if len(names) > 1:
+            yield Fault(f"a stream must have one consumer, not {len(names)}: {', '.join(names)}", tensor=tensor)
+
+
+def _orders(design: Design) -> Iterator[Fault]:
+    """Both ends of a stream mean the same beats."""
+    sent: dict[str, Order] = {}
+    for node in design.network.nodes:
+        folding = design.folding(node)
+        for tensor, taken in zip(node.inputs, node.operator.takes(folding), strict=True):
+            given = sent.get(tensor, taken)
+            if not given.alike(taken):
+                yield Fault(f"both ends must have the same order; {given!r} comes, {taken!r} is taken",
+                            node.name, tensor)  # fmt: skip
+        sent.update(zip(node.outputs, node.operator.gives(folding), strict=True))
+
+
+def _fifos(design: Design) -> Iterator[Fault]:
+    makers = {tensor: node.name for node in design.network.nodes for tensor in node.outputs}
+    for tensor in design.fifos:
+        if tensor not in makers:
+            yield Fault("a FIFO must belong to a stream that a node makes, there is no such stream", tensor=tensor)
+    for tensor, node in makers.items():
+        size = design.fifos.get(tensor)
+        if size is None:
+            yield Fault("the stream must have a FIFO, it has none", node, tensor)
+        elif min(size.depth, size.live_depth, size.rate_depth) < 1:
+            depths = f"{size.depth}, {size.live_depth} live, {size.rate_depth} at full rate"
+            yield Fault(f"a FIFO must hold 1 token or more, not {depths}", node, tensor)

@@ -1,0 +1,231 @@
+"""What holds for every ``Network``, whatever pass made it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.broken import Fault
+from onnx_hw.onnx.element_types import BY_NAME
+from onnx_hw.onnx.verify_model import faults_of_model
+
+if TYPE_CHECKING:
+    from onnx_hw.network import Boundary, Network
+    from onnx_hw.onnx.model import Model, Value
+    from onnx_hw.tensor import Tensor
+
+
+def faults_of_network(network: Network) -> Iterator[Fault]:
+    """Everything that is wrong with a network; types, boundaries and host only where the graph is one.
+
+    Names are unique and not dangling, nodes stand in topological order, every tensor is read or leaves; a node's
+    operator has as many ports as it has tensors, and they have its types; a boundary's order is a permutation; what the
+    host does before and after makes exactly what is asked for.
+    """
+    found = [*_names(network), *_graph(network), *_ends(network)]
+    if found:
+        yield from found
+        return
+    yield from _types(network)
+    for boundary in (*network.inputs, *network.outputs):
+        yield from _boundary(boundary, network.tensors[boundary.tensor])
+    yield from _quantization(network)
+    yield from _host(network)
+
+
+def _names(network: Network) -> Iterator[Fault]:
+    if not network.nodes:
+        yield Fault("a network must have a node")
+    for name, count in Counter(node.name for node in network.nodes).items():
+        if count > 1:
+            yield Fault(f"the name of a node must be its own, {count} nodes have it", name)
+    for node in network.nodes:
+        for what, names, ports, types in (
+            ("read", node.inputs, node.operator.inputs, node.operator.operands()),
+            ("make", node.outputs, node.operator.outputs, node.operator.results()),
+        ):
+            if not len(names) == len(ports) == len(types):
+                yield Fault(
+                    f"{type(node.operator).__name__} must {what} {len(ports)} tensors "
+                    f"({', '.join(ports)}) of {len(types)} types, not {len(names)}",
+                    node.name,
+                )
+
+
+def _graph(network: Network) -> Iterator[Fault]:
+    """Every tensor is made once, before it is read."""
+    makers = {tensor: node.name for node in network.nodes for tensor in node.outputs}
+    known: dict[str, str] = {}
+    for boundary in network.inputs:
+        if boundary.tensor in known:
+            yield Fault("a tensor must enter once, not several times", tensor=boundary.tensor)
+        known[boundary.tensor] = ""
+    for node in network.nodes:
+        for tensor in node.inputs:
+            if tensor in known:
+                continue
+            maker = makers.get(tensor)
+            what = "nothing makes it" if maker is None else f"`{maker}`, which makes it, stands later"
+            yield Fault(f"what a node reads must be there: {what}", node.name, tensor)
+        for tensor in node.outputs:
+            if tensor in known:
+                first = f"`{known[tensor]}`" if known[tensor] else "the host"
+                yield Fault(f"a tensor must be made once; {first} makes it, too", node.name, tensor)
+            known.setdefault(tensor, node.name)
+    for tensor in known:
+        if tensor not in network.tensors:
+            yield Fault("every tensor must have a type, it has none", known[tensor], tensor)
+    for tensor in network.tensors:
+        if tensor not in known:
+            yield Fault("there is a type of a tensor that nothing makes", tensor=tensor)
+
+
+def _ends(network: Network) -> Iterator[Fault]:
+    """Every tensor is read or leaves; what leaves was made here, and under a name of its own."""
+    read = {tensor for node in network.nodes for tensor in node.inputs}
+    leaving = {boundary.tensor for boundary in network.outputs}
+    for boundary in network.inputs:
+        if boundary.tensor not in read:
+            yield Fault("what enters must be read by a node", tensor=boundary.tensor)
+    made: set[str] = set()
+    for node in network.nodes:
+        made.update(node.outputs)
+        for tensor in node.outputs:
+            if tensor not in read and tensor not in leaving:
+                yield Fault("what is made must be read, or leave", node.name, tensor)
+    for boundary in network.outputs:
+        if boundary.tensor not in made:
+            yield Fault("what leaves must be made by a node", tensor=boundary.tensor)
+    if not network.outputs:
+        yield Fault("a tensor must leave the network")
+    for ends in (network.inputs, network.outputs):
+        for name, count in Counter(boundary.onnx_name for boundary in ends).items():
+            if count > 1:
+                tensors = [boundary.tensor for boundary in ends if boundary.onnx_name == name]
+                yield Fault(f"one tensor must carry `{name}`, not {count}", tensor=tensors[-1])
+
+
+def _types(network: Network) -> Iterator[Fault]:
+    """The stored types are those that follow from the operators."""
+    for boundary in network.inputs:
+        yield from _type(network.tensors[boundary.tensor], boundary.tensor)
+    for node in network.nodes:
+        for name, operand in zip(node.inputs, node.operator.operands(), strict=True):
+            stored = network.tensors[name]
+            same = (stored.shape, stored.dtype) == (operand.shape, operand.dtype)
+            if not same or not _within(stored, operand.range):
+                yield Fault(f"the operator must take {_told(stored)}, it takes {_told(operand)}", node.name, name)
+        for name, result in zip(node.outputs, node.operator.results(), strict=True):
+            stored = network.tensors[name]
+            if (stored.shape, stored.dtype, stored.range) != (result.shape, result.dtype, result.range):
+                yield Fault(f"the type must be what the operator makes, {_told(result)}, not {_told(stored)}",
+                            node.name, name)  # fmt: skip
+            yield from _type(stored, name, node.name)
+
+
+def _type(tensor: Tensor, name: str, node: str = "") -> Iterator[Fault]:
+    if min(tensor.shape) < 1 or len(tensor.shape) != 3:
+        yield Fault(f"a shape must be (height, width, channels), each at least 1, not {tensor.shape}", node, name)
+    low, high = tensor.range
+    if low > high or not _within(tensor, (tensor.dtype.min, tensor.dtype.max)):
+        yield Fault(f"the range must be one within {tensor.dtype!r}, not {low}..{high}", node, name)
+
+
+def _within(tensor: Tensor, bounds: tuple[int, int]) -> bool:
+    low, high = tensor.range
+    return bounds[0] <= low and high <= bounds[1]
+
+
+def _told(tensor: Tensor) -> str:
+    low, high = tensor.range
+    return f"{tensor!r} in {low}..{high}"
+
+
+def _boundary(boundary: Boundary, tensor: Tensor) -> Iterator[Fault]:
+    order, shape = boundary.order, boundary.onnx_shape
+    size = int(np.prod(shape, dtype=np.int64))
+    if size != tensor.size:
+        yield Fault(f"`{boundary.onnx_name}` must have the stream's {tensor.size} elements, not {size}",
+                    tensor=boundary.tensor)  # fmt: skip
+    elif order.shape != (size,) or order.dtype.kind != "i" or not _is_permutation(order):
+        yield Fault(f"the order must be a permutation of 0..{size - 1}", tensor=boundary.tensor)
+    if boundary.onnx_dtype.kind not in "biu" or not _holds(boundary.onnx_dtype, tensor):
+        yield Fault(f"{boundary.onnx_dtype} must hold {_told(tensor)}", tensor=boundary.tensor)
+
+
+def _is_permutation(order: np.ndarray) -> bool:
+    if order.min() < 0 or order.max() >= order.size:
+        return False
+    seen = np.zeros(order.size, dtype=bool)
+    seen[order] = True
+    return bool(seen.all())
+
+
+def _holds(dtype: np.dtype, tensor: Tensor) -> bool:
+    if dtype.kind == "b":
+        return _within(tensor, (0, 1))
+    return _within(tensor, (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)))
+
+
+def _quantization(network: Network) -> Iterator[Fault]:
+    for name, known in network.quantization.items():
+        if name not in network.tensors:
+            yield Fault("there is a scale of a tensor that nothing makes", tensor=name)
+            continue
+        channels = network.tensors[name].channels
+        for what, numbers in (("scales", known.scale), ("zero points", known.zero_point)):
+            if len(numbers) not in (1, channels):
+                yield Fault(f"there must be 1 or {channels} {what}, not {len(numbers)}", tensor=name)
+
+
+# ---- the host's side ------------------------------------------------------------------------------------------------
+
+
+def _host(network: Network) -> Iterator[Fault]:
+    """The head makes what enters, as it enters, and what is handed over; the tail makes the results of what leaves."""
+    head, tail = network.head, network.tail
+    for what, part in (("head", head), ("tail", tail)):
+        if part is not None:
+            yield from (Fault(f"the {what}: {fault.what}", fault.node, fault.tensor) for fault in faults_of_model(part))
+    arguments = {value.name for value in network.arguments}
+    before = arguments | _made(head)
+    behind = {boundary.onnx_name for boundary in network.outputs} | set(network.handed)
+    if head is not None:
+        for value in head.graph.inputs:
+            if value.name not in arguments:
+                yield Fault("what the head reads must be an input of the graph", tensor=value.name)
+    if head is not None or arguments:
+        for boundary in network.inputs:
+            if boundary.onnx_name not in before:
+                yield Fault(f"the head must make `{boundary.onnx_name}`, or it must be an input of the graph",
+                            tensor=boundary.tensor)  # fmt: skip
+    for boundary in network.inputs:
+        yield from _enters_as_made(boundary, (*network.arguments, *(head.graph.outputs if head is not None else ())))
+    for name in network.handed:
+        if name not in before:
+            yield Fault("the head must make what is handed over, or it must be an input of the graph", tensor=name)
+    for value in tail.graph.inputs if tail is not None else ():
+        if value.name not in behind:
+            yield Fault("what the tail reads must leave the hardware, or be handed over", tensor=value.name)
+    for name in network.results:
+        if name not in behind | _made(tail):
+            yield Fault("an output of the graph must leave the hardware, be handed over or made by the tail",
+                        tensor=name)  # fmt: skip
+
+
+def _made(part: Model | None) -> set[str]:
+    return {value.name for value in part.graph.outputs} if part is not None else set()
+
+
+def _enters_as_made(boundary: Boundary, values: Iterable[Value]) -> Iterator[Fault]:
+    for value in values:
+        if value.name != boundary.onnx_name or value.shape is None:
+            continue
+        if tuple(value.shape) != boundary.onnx_shape or BY_NAME[value.element_type].dtype != boundary.onnx_dtype:
+            yield Fault(
+                f"what enters as {boundary.onnx_dtype}{list(boundary.onnx_shape)} must be made so, not as {value!r}",
+                tensor=boundary.tensor,
+            )
