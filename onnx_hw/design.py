@@ -11,6 +11,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.outbox import outbox_resources
 from onnx_hw.order import Order
+from onnx_hw.spelling import printable
 from onnx_hw.tensor import Tensor
 from onnx_hw.verify_design import faults_of_design
 
@@ -150,7 +151,7 @@ class Design:
         return max(node.operator.cycles(self.folding(node)) for node in self.network.nodes)
 
     def __repr__(self) -> str:
-        lines = [f"Design {self.network.name}, {self.clock_mhz:g} MHz"]
+        lines = [f"Design {printable(self.network.name)}, {self.clock_mhz:g} MHz"]
         for node in self.network.nodes:
             fold = self.folding(node)
             lines.append(f"  {node!r}  fold={fold!r} cycles={node.operator.cycles(fold)}")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from onnx_hw.spelling import abridged, printable
+
 
 class ExitCode(IntEnum):
     """What the process returns to the shell."""
@@ -32,6 +34,8 @@ class Problem:
         where: place in the user's own file, such as ``graph.node[12](Conv "c1").attribute[axis]``.
         hint: how to fix it, or empty.
         stage: ``parse``, ``validate``, ``external``, ``capability``, ``arguments`` ...
+
+    Message, place and hint are each one printable line of bounded length, whatever names stand in them.
     """
 
     code: str
@@ -40,13 +44,35 @@ class Problem:
     hint: str = ""
     stage: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("message", "where", "hint"):
+            object.__setattr__(self, name, abridged(getattr(self, name)))
+
     def __str__(self) -> str:
-        lines = [f"error[{self.code}]: {self.message}"]
+        lines = [f"error[{self.code}]: {self.message}", *self.details()]
         if self.where:
             lines.append(f"  where  {self.where}")
         if self.hint:
             lines.append(f"  hint   {self.hint}")
         return "\n".join(lines)
+
+    def details(self) -> list[str]:
+        """Lines below the message, indented."""
+        return []
+
+
+@dataclass(frozen=True)
+class ToolProblem(Problem):
+    """A tool that failed.
+
+    Attributes:
+        last_words: the end of its log, line by line.
+    """
+
+    last_words: tuple[str, ...] = ()
+
+    def details(self) -> list[str]:
+        return [f"    {printable(line)}" for line in self.last_words]
 
 
 class UserError(Exception):

@@ -15,8 +15,8 @@ from pathlib import Path
 import click
 
 from onnx_hw import __version__
-from onnx_hw.errors import ExitCode, Problem, UserError, user_error
-from onnx_hw.spelling import did_you_mean
+from onnx_hw.errors import ExitCode, Problem, ToolProblem, UserError, user_error
+from onnx_hw.spelling import did_you_mean, legible
 from onnx_hw_sim.tools import ToolFailed, ToolMissing
 
 TRACEBACK_FILE = "traceback.txt"
@@ -65,15 +65,15 @@ def as_user_error(error: BaseException) -> UserError | None:
     if isinstance(error, ToolFailed) and _is_full(error.log):
         return _no_room(f"{error.tool} failed, and no room is left for its files", str(error.log))
     if isinstance(error, ToolFailed):
-        said = "".join(f"\n    {line}" for line in error.last_lines)
-        return user_error(
+        problem = ToolProblem(
             "tool-failed",
-            f"{error.tool} failed: {error.reason}{f'; its last words:{said}' if said else ''}",
-            where=str(error.log),
-            hint="the file holds everything it printed",
-            stage="tools",
-            exit_code=ExitCode.TOOL_FAILED,
+            f"{error.tool} failed: {error.reason}{'; its last words:' if error.last_lines else ''}",
+            str(error.log),
+            "the file holds everything it printed",
+            "tools",
+            error.last_lines,
         )
+        return UserError(problem, exit_code=ExitCode.TOOL_FAILED)
     if isinstance(error, OSError) and error.errno in _DISK:
         return _no_room(f"files must be writable: {error.strerror}", str(error.filename or ""))
     if isinstance(error, MemoryError):
@@ -126,6 +126,7 @@ def _write_traceback(error: BaseException, folder: Path | None) -> Path:
             "".join(traceback.format_exception(error)),
         )
     )
+    text = legible(text)
     if folder is not None and folder.is_dir():
         place = folder / TRACEBACK_FILE
         try:

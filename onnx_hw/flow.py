@@ -44,7 +44,7 @@ from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.report import fill, report
 from onnx_hw.route import BITSTREAM, RouteResult, pack, route
 from onnx_hw.simulate import Proof
-from onnx_hw.spelling import short
+from onnx_hw.spelling import file_name, printable, short
 from onnx_hw.synthesize import SynthesisResult, synthesize
 from onnx_hw_boards.board import Board
 from onnx_hw_sim import tools
@@ -65,7 +65,7 @@ class Build:
     exit_code: ExitCode = ExitCode.OK
 
     def __repr__(self) -> str:
-        return f"Build {self.report.model.name} for {self.report.board.name} in {self.folder}"
+        return printable(f"Build {self.report.model.name} for {self.report.board.name} in {self.folder}")
 
 
 def build(options: BuildOptions | str | Path, progress: Progress | None = None, **choices: Any) -> Build:
@@ -261,7 +261,7 @@ class Work:
             )
 
     def pack(self, running: Running) -> None:
-        place = self.folder.path / f"{self.model.name}.bit"
+        place = self.folder.path / f"{file_name(self.model.name)}.bit"
         made = pack(self.folder, self.routed)
         shutil.copyfile(made.folder / BITSTREAM, place)
         running.cached = made.cached

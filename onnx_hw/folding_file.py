@@ -122,8 +122,9 @@ def _form(kind: type[Folding]) -> str:
 
 
 def _quoted(name: str) -> str:
-    """As a string of TOML: one of JSON, but that TOML wants DEL escaped."""
-    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """As a string of TOML: one of JSON, and what has no shape is escaped."""
+    text = json.dumps(name, ensure_ascii=False)
+    return text if text.isprintable() else "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in text)
 
 
 def _problem(code: str, message: str, where: str, hint: str = "") -> Problem:

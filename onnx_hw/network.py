@@ -16,6 +16,7 @@ import numpy as np
 
 from onnx_hw.broken import refuse
 from onnx_hw.order import HostOrder
+from onnx_hw.spelling import printable
 from onnx_hw.tensor import Tensor
 from onnx_hw.verify_network import faults_of_network
 
@@ -52,7 +53,7 @@ class Node:
     def __repr__(self) -> str:
         typed = zip(self.outputs, self.operator.results(), strict=True)
         results = ", ".join(f"{name}: {type_}" for name, type_ in typed)
-        return f"{self.name}: {results} = {self.operator!r}({', '.join(self.inputs)})"
+        return printable(f"{self.name}: {results} = {self.operator!r}({', '.join(self.inputs)})")
 
 
 @dataclass(frozen=True)
@@ -150,4 +151,4 @@ class Network:
         return next(node for node in self.nodes if node.name == name)
 
     def __repr__(self) -> str:
-        return "\n".join([f"Network {self.name}", *(f"  {node!r}" for node in self.nodes)])
+        return "\n".join([f"Network {printable(self.name)}", *(f"  {node!r}" for node in self.nodes)])

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from onnx_hw.errors import user_error
+from onnx_hw.spelling import file_name
 
 DEFAULT_BOARD = "ecp5"
 
@@ -96,7 +97,7 @@ class BuildOptions:
     @property
     def folder(self) -> Path:
         """Where the build is written."""
-        return self.out if self.out is not None else Path(f"{self.model.stem}-{self.board}")
+        return self.out if self.out is not None else Path(f"{file_name(self.model.stem)}-{file_name(self.board)}")
 
     @property
     def stages(self) -> tuple[Stage, ...]:

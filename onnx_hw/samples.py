@@ -9,6 +9,7 @@ used to state accuracies.
 from __future__ import annotations
 
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from onnx_hw.errors import Problem, UserError
 from onnx_hw.onnx.capability import MAX_AXES
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Value
-from onnx_hw.spelling import did_you_mean
+from onnx_hw.spelling import did_you_mean, printable
 
 LABELS = "labels"
 GIT_LFS = b"version https://git-lfs"
@@ -49,7 +50,7 @@ class Samples:
 
     def __repr__(self) -> str:
         named = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.arrays.items())
-        return f"Samples({self.count}: {named}{', with labels' if self.labels is not None else ''})"
+        return f"Samples({self.count}: {printable(named)}{', with labels' if self.labels is not None else ''})"
 
 
 def frame_count(arrays: Mapping[str, np.ndarray]) -> int:
@@ -154,9 +155,13 @@ def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, array in arrays.items():
                 plain = array.astype(str) if array.dtype == object else array  # strings
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                member_name = name.replace("\0", "\\x00") + ".npy"  # zipfile would cut the name there
+                with archive.open(member_name, "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, plain, allow_pickle=False)
         unfinished.replace(path)
+    except struct.error:
+        message = "the outputs cannot be written: a name is too long for a zip archive"
+        raise UserError(_problem("samples-write", message, str(path))) from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(_problem("samples-write", f"the outputs cannot be written: {reason}", str(path))) from None

@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -19,13 +20,17 @@ from onnx_hw.errors import Problem
 from onnx_hw.follow_log import follow_log
 from onnx_hw.options import Stage
 from onnx_hw.progress import Running
+from onnx_hw.spelling import legible, printable
 
 WIDEST = 110  # characters; a stage line on a wide terminal is still read at one glance
 PLAIN_WIDTH = 160  # of tables that go to a file or a pipe
 
 
 class Stream(Console):
-    """Standard output or standard error, written as it stands, whose reader may go away at any time."""
+    """Standard output or standard error, whose reader may go away at any time.
+
+    Nothing that is printed is taken for markup, and nothing but rich's own styles commands the terminal.
+    """
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
@@ -34,6 +39,10 @@ class Stream(Console):
         reconfigure = getattr(self.file, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")  # an ASCII terminal is no reason to stop a build
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(legible(part.text), part.style)
 
     def on_broken_pipe(self) -> None:
         """Say nothing more; Python's own flush at exit must not find the pipe either."""
@@ -79,18 +88,17 @@ class Terminal:
             self.err.print(self._line(running, ended, "red" if outcome else ""), soft_wrap=not self.err.is_terminal)
 
     def warn(self, message: str, hint: str = "") -> None:
-        self.err.print(_said(Text("warning", "yellow"), message, hint=hint), soft_wrap=True)
+        self.err.print(_said(Text("warning", "yellow"), Problem("", message, hint=hint)), soft_wrap=True)
 
     def problems(self, problems: Iterable[Problem]) -> None:
         """Everything that is wrong, an empty line between two of them."""
         for k, problem in enumerate(problems):
             head = Text(f"error[{problem.code}]", "bold red")
-            self.err.print(*([Text()] if k else []), _said(head, problem.message, problem.where, problem.hint),
-                           sep="\n", soft_wrap=True)  # fmt: skip
+            self.err.print(*([Text()] if k else []), _said(head, problem), sep="\n", soft_wrap=True)
 
     def note(self, text: str) -> None:
         """A line on standard error."""
-        self.err.print(text, soft_wrap=True)
+        self.err.print(printable(text), soft_wrap=True)
 
     def show(self, result: RenderableType, aside: bool = False) -> None:
         """A result on standard output; on standard error (``aside``) where that is for data alone."""
@@ -115,16 +123,16 @@ class Terminal:
         return follow_log(running, lambda line: self.err.print(Text(f"      {line}", "dim"), soft_wrap=True))
 
     def _line(self, running: Running, ended: str, style: str) -> RenderableType:
-        number = self._number(running.stage)
+        number, fact = self._number(running.stage), printable(running.fact)
         if not self.err.is_terminal:
-            return Text(f"{number}{running.stage:<11}{running.fact:<80} {ended:>8}")
+            return Text(f"{number}{running.stage:<11}{fact:<80} {ended:>8}")
         grid = Table.grid(padding=(0, 1), expand=True)
         grid.width = min(self.err.width, WIDEST)
         grid.add_column(width=len(number))
         grid.add_column(width=10)
         grid.add_column(ratio=1, overflow="fold")
         grid.add_column(justify="right", no_wrap=True)
-        grid.add_row(number.rstrip(), Text(running.stage, style or "bold"), Text(running.fact), Text(ended, style))
+        grid.add_row(number.rstrip(), Text(running.stage, style or "bold"), Text(fact), Text(ended, style))
         return grid
 
     def _number(self, stage: Stage) -> str:
@@ -141,10 +149,10 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
-def _said(head: Text, message: str, where: str = "", hint: str = "") -> Text:
+def _said(head: Text, problem: Problem) -> Text:
     """The one shape of every message: what must be and what was, where, how to mend it."""
-    text = Text.assemble(head, ": ", message)
-    for name, said in (("where", where), ("hint", hint)):
+    text = Text.assemble(head, ": ", "\n".join((problem.message, *problem.details())))
+    for name, said in (("where", problem.where), ("hint", problem.hint)):
         if said:
             text.append(f"\n  {name:<6} ", "cyan").append(said)
     return text

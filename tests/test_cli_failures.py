@@ -29,7 +29,9 @@ def test_a_missing_tool():
 def test_a_failed_tool():
     code, problem = only_problem(ToolFailed("nextpnr-ecp5", "exit code 1", Path("r/route.log"), ("one", "two")))
     assert code == ExitCode.TOOL_FAILED
-    assert problem.message == "nextpnr-ecp5 failed: exit code 1; its last words:\n    one\n    two"
+    assert str(problem).startswith(
+        "error[tool-failed]: nextpnr-ecp5 failed: exit code 1; its last words:\n    one\n    two\n  where"
+    )
     assert problem.where == "r/route.log"
 
 

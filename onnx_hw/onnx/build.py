@@ -11,13 +11,14 @@ import numpy as np
 
 from onnx_hw.onnx.dimensions import substituted
 from onnx_hw.onnx.element_types import BY_NAME
-from onnx_hw.onnx.findings import Findings, quote
+from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.inline_functions import Body, Inliner
 from onnx_hw.onnx.model import Graph, Model, Node, Tensor, Value
 from onnx_hw.onnx.opsets import NEWEST
 from onnx_hw.onnx.signatures import standard_domains
 from onnx_hw.onnx.source import SourceGraph, SourceModel, SourceNode, SourceValue, Type
 from onnx_hw.onnx.validate_signatures import check_node
+from onnx_hw.spelling import quote
 
 
 def build_model(source: SourceModel, path: Path | None, findings: Findings) -> Model:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from onnx_hw.errors import Problem, UserError
-from onnx_hw.onnx.findings import quote
 from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.spelling import quote
 
 
 def variables(model: Model) -> tuple[str, ...]:

@@ -5,29 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from onnx_hw.errors import Problem, UserError
+from onnx_hw.spelling import printable
 
 #: The stages of reading, in order. A fault belongs to the first stage that can see it.
 STAGES = ("parse", "validate", "external", "capability")
 
 #: After so many findings of one code, further ones are only counted: a broken file of 10 000 nodes stays readable.
 SHOWN_PER_CODE = 25
-
-
-def quote(text: str, limit: int = 80) -> str:
-    """A name from the file, fit for a terminal: in double quotes, control characters escaped, shortened."""
-    shown = text if len(text) <= limit else f"{text[: limit - 1]}…"
-    return '"' + "".join(_escape(c) for c in shown) + '"'
-
-
-def _escape(character: str) -> str:
-    return "\\" + character if character in '"\\' else printable(character)
-
-
-def printable(text: str) -> str:
-    """Text with control characters escaped: what a file says must not command the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 @dataclass
@@ -82,7 +66,7 @@ class Findings:
         self.refusals += to is self.problems
         count = self._seen[code] = self._seen.get(code, 0) + 1
         if count <= SHOWN_PER_CODE:
-            to.append(Problem(code, printable(message), printable(where), printable(hint), stage))
+            to.append(Problem(code, message, where, hint, stage))
         elif count == SHOWN_PER_CODE + 1:
             to.append(Problem(code, "further findings of this kind are not listed", "", "", stage))
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.spelling import printable
+
 
 @dataclass(frozen=True)
 class Value:
@@ -27,7 +29,7 @@ class Value:
 
     def __repr__(self) -> str:
         dims = "?" if self.shape is None else ",".join("?" if d is None else str(d) for d in self.shape)
-        return f"{self.name}: {self.element_type}[{dims}]"
+        return printable(f"{self.name}: {self.element_type}[{dims}]")
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Node:
 
     def __repr__(self) -> str:
         attributes = "".join(f", {key}={value!r}" for key, value in self.attributes.items())
-        return f"{', '.join(self.outputs)} = {self.op_type}({', '.join(self.inputs)}{attributes})"
+        return printable(f"{', '.join(self.outputs)} = {self.op_type}({', '.join(self.inputs)}{attributes})")
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,10 @@ class Graph:
 
     def __repr__(self) -> str:
         return "\n".join(
-            [f"Graph {self.name}({', '.join(map(repr, self.inputs))})", *(f"  {node!r}" for node in self.nodes)]
+            [
+                printable(f"Graph {self.name}({', '.join(map(repr, self.inputs))})"),
+                *(f"  {node!r}" for node in self.nodes),
+            ]
         )
 
 
@@ -129,4 +134,4 @@ class Model:
     producer: str = ""
 
     def __repr__(self) -> str:
-        return f"Model {self.name}\n{self.graph!r}"
+        return f"Model {printable(self.name)}\n{self.graph!r}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx_hw.onnx.attributes import AttributeReader
 from onnx_hw.onnx.external_data import SideFiles
-from onnx_hw.onnx.findings import Findings, printable, quote
+from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.opsets import domain_of, read_opsets
 from onnx_hw.onnx.source import (
     SourceConstant,
@@ -22,6 +22,7 @@ from onnx_hw.onnx.sparse_tensors import read_sparse_tensor
 from onnx_hw.onnx.tensors import read_tensor
 from onnx_hw.onnx.texts import remark, text
 from onnx_hw.onnx.value_types import read_type, read_value
+from onnx_hw.spelling import printable, quote
 
 
 class Translator:

@@ -29,9 +29,12 @@ def _without_batch_normalization(graph: Graph) -> Graph:
     """Every BatchNormalization (for inference, with constants) as a Mul and an Add."""
     constants, values, nodes = dict(graph.constants), dict(graph.values), []
     for node in graph.nodes:
+        if node.op_type != "BatchNormalization" or is_training(node):
+            nodes.append(node)
+            continue
         data, *names = node.inputs
         known = [constants[name] for name in names if name in constants]
-        if node.op_type != "BatchNormalization" or is_training(node) or len(known) < len(names):
+        if len(known) < len(names):
             nodes.append(node)
             continue
         result = node.outputs[0]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 
 from rich.text import Text
 
 from onnx_hw.errors import Problem
 from onnx_hw.onnx.check import Report
+from onnx_hw.spelling import abridged, to_json
+
+LONGEST_ENTRY = 200  # characters of a value's name and type
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,12 @@ class Checked:
     def to_json(self) -> str:
         """The report's keys, and ``obstacles``."""
         obstacles = None if self.obstacles is None else [asdict(obstacle) for obstacle in self.obstacles]
-        return json.dumps({**self.report.to_json(), "obstacles": obstacles}, indent=2, ensure_ascii=False) + "\n"
+        return to_json({**self.report.to_json(), "obstacles": obstacles})
 
     def text(self) -> Text:
         """The verdict, and what the file holds."""
         report = self.report
-        lines = [f"{report.path}: {self._verdict()}"]
+        lines = [f"{abridged(report.path)}: {self._verdict()}"]
         if report.summary:
             lines.extend(_summary_lines(report))
         lines.extend(f" note       {note}" for note in report.notes)
@@ -53,12 +55,17 @@ class Checked:
 
 def _summary_lines(report: Report) -> list[str]:
     summary = report.summary
-    nodes = ", ".join(f"{count} {name}" if count > 1 else name for name, count in summary["nodes"].items())
-    opsets = ", ".join(f"{domain} {version}" for domain, version in summary["opsets"].items())
+    count_of = summary["nodes"].items()
+    nodes = ", ".join(_named(f"{count} {name}" if count > 1 else name) for name, count in count_of)
+    opsets = ", ".join(_named(f"{domain} {version}") for domain, version in summary["opsets"].items())
     return [
-        f" inputs     {', '.join(summary['inputs']) or 'none'}",
-        f" outputs    {', '.join(summary['outputs']) or 'none'}",
+        f" inputs     {', '.join(map(_named, summary['inputs'])) or 'none'}",
+        f" outputs    {', '.join(map(_named, summary['outputs'])) or 'none'}",
         f" nodes      {sum(summary['nodes'].values())}: {nodes}",
         f" constants  {summary['parameters']:,} elements",
         f" opsets     {opsets}; IR version {summary['ir_version']}",
     ]
+
+
+def _named(entry: str) -> str:
+    return abridged(entry, LONGEST_ENTRY)

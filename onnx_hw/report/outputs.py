@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from rich.text import Text
 
+from onnx_hw.spelling import abridged
+
 SHOWN = 40  # numbers of an output; more are left out in its middle
 
 
@@ -15,5 +17,5 @@ def described(outputs: Mapping[str, np.ndarray]) -> Text:
     lines = []
     for name, array in outputs.items():
         numbers = np.array2string(array, threshold=SHOWN, precision=5, suppress_small=True, max_line_width=100)
-        lines.append(f"{name}: {array.dtype}{list(array.shape)}\n{numbers}")
+        lines.append(f"{abridged(name)}: {array.dtype}{list(array.shape)}\n{numbers}")
     return Text("\n".join(lines))

@@ -7,13 +7,14 @@ are called like the value they describe (Model, Design): refer to them as ``repo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+
+from onnx_hw.spelling import to_json
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ class Report:
 
     def to_json(self) -> str:
         """The text of ``report.json``: keys in the order of this file, NaN and infinities refused."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False, default=_number) + "\n"
+        return to_json(asdict(self), default=_number)
 
     def write(self, path: Path) -> None:
         """Write ``report.json`` (UTF-8)."""

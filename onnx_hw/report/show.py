@@ -14,8 +14,10 @@ from rich.text import Text
 
 from onnx_hw.ops.folding import spelled
 from onnx_hw.report.report import Accuracy, Design, Report, Synthesis
+from onnx_hw.spelling import abridged, printable
 
 BAR = 10  # characters
+LONGEST_CORE = 120  # characters of its name
 
 
 def summary(report: Report, folder: Path) -> Group:
@@ -34,7 +36,7 @@ def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
         facts.append(verdict(report.synthesis))
     if report.design is not None:
         facts.append(speed(report.design))
-    facts.extend(Text(f" {kind:<10} {folder / path}") for kind, path in report.files.items())
+    facts.extend(Text(printable(f" {kind:<10} {folder / path}")) for kind, path in report.files.items())
     if facts:
         yield Group(*facts)
 
@@ -52,7 +54,11 @@ def cores(design: Design) -> Table:
         numbers = (core.cycles, core.lanes, core.dsp, core.lut, core.bram)
         mark = Text("← bottleneck", "yellow") if core is busiest else Text("")
         table.add_row(
-            Text(core.name), Text(core.operator), spelled(core.folding), *(f"{number:,}" for number in numbers), mark
+            Text(abridged(core.name, LONGEST_CORE)),
+            Text(core.operator),
+            spelled(core.folding),
+            *(f"{number:,}" for number in numbers),
+            mark,
         )
     nodes = design.nodes
     totals = (

@@ -85,7 +85,8 @@ def execute(commands: list[Command], *, parallel: int = 1, timeout: float | None
 def _start(command: Command) -> subprocess.Popen[bytes]:
     command.log.parent.mkdir(parents=True, exist_ok=True)
     with command.log.open("wb") as log:
-        log.write(f"$ {shlex.join(command.argv)}\n".encode())
+        called = shlex.join(command.argv)
+        log.write(f"$ {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in called)}\n".encode())
         log.flush()
         return subprocess.Popen(
             command.argv,
