@@ -30,13 +30,14 @@ from onnx_hw.network import Network
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.capability import require_capability
 from onnx_hw.onnx.infer_shapes import infer
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.model import Model, Value
 from onnx_hw.onnx.read import read
 from onnx_hw.ops.folding import Folding
 from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Running, Silent
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
+from onnx_hw.quantize.batch_as_frames import batch_as_frames, batches_of, frames_of
 from onnx_hw.quantize.complete_quantization import import_completed, seen_in
 from onnx_hw.quantize.insert_quantization import is_quantized
 from onnx_hw.quantize.quantize_float_model import quantize_float_model, quantize_without_data
@@ -103,7 +104,9 @@ def build(options: BuildOptions | str | Path, progress: Progress | None = None, 
 class Work:
     """A build under way: the values so far."""
 
-    model: Model
+    inputs: tuple[Value, ...]  # of the model as it was read
+    model: Model  # of one frame
+    batch: int  # frames of a sample
     frames: Mapping[str, np.ndarray] | None = None
     labels: np.ndarray | None = None
     network: Network
@@ -123,10 +126,11 @@ class Work:
     # ---- the stages, in order -----------------------------------------------------------------------------------
 
     def read(self, running: Running) -> None:
-        self.model = load(self.options.model, self.options.reading)
+        model = load(self.options.model, self.options.reading)
+        self.inputs = model.graph.inputs
+        self.model, self.batch = batch_as_frames(model)
         if self.options.inputs is not None:
-            given = samples.read_samples(self.options.inputs, self.model.graph.inputs)
-            self.frames, self.labels = given.arrays, given.labels
+            self.frames, self.labels = self._read_frames(self.options.inputs)
         running.fact = f"{len(self.model.graph.nodes):,} nodes, {fill.parameters(self.model):,} weights"
 
     def quantize(self, running: Running) -> None:
@@ -291,10 +295,15 @@ class Work:
             return True
         return self.options.clock_mhz is None and (fps is None or made.fmax_mhz * 1e6 >= fps * self.design.interval)
 
+    def _read_frames(self, path: Path) -> tuple[Mapping[str, np.ndarray], np.ndarray | None]:
+        """By graph input, (frames, *shape of one frame), and their labels."""
+        given = samples.read_samples(path, self.inputs, frames_of_a_sample=self.batch)
+        return frames_of(given.arrays, self.batch), given.labels
+
     def _calibration_frames(self, lacking: bool) -> Mapping[str, np.ndarray] | None:
         """What there is to learn ranges from; for a model that is lacking them all, at least something."""
         if self.options.calibration is not None:
-            return samples.read_samples(self.options.calibration, self.model.graph.inputs).arrays
+            return self._read_frames(self.options.calibration)[0]
         if lacking:
             source = "random numbers in 0..1" if self.frames is None else "the samples of --inputs"
             self._warn(f"the scales come from {source}", "give real samples with --calibration")
@@ -361,10 +370,11 @@ def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.n
                 getattr(work, stage.value)(running)
         assert work.frames is not None
         if not simulated:
-            return golden.run(work.network, work.frames)
+            return batches_of(golden.run(work.network, work.frames), work.batch)
         with progress.stage(Stage.SIMULATE) as running:
             work.simulate(running)
-        return golden.outputs_of(work.network, fill.leaving(work.network, work.design, work.proof), work.frames)
+        left = fill.leaving(work.network, work.design, work.proof)
+        return batches_of(golden.outputs_of(work.network, left, work.frames), work.batch)
 
 
 def _reference(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -390,7 +400,12 @@ def load(path: str | Path, reading: Reading | None = None) -> Model:
 
 
 def quantize(model: Model, calibration: Mapping[str, np.ndarray] | None = None) -> Network:
-    """The integer network of a model; ``calibration`` (frames by graph input) is for what has no integers."""
+    """The integer network of a model; ``calibration`` (frames by graph input) is for what has no integers.
+
+    The network of a model with a static batch is that of one frame, (1, ...) instead of (N, ...).
+    """
+    model, batch = batch_as_frames(model)
+    calibration = calibration and frames_of(calibration, batch)
     if not is_quantized(model):
         if calibration is None:
             raise user_error(
@@ -437,7 +452,7 @@ def check_hardware(options: BuildOptions) -> UserError | None:
     A float model is tried with assumed scales, and is not run: whether it can be built does not depend on its data.
     """
     try:
-        model = load(options.model, options.reading)
+        model, _ = batch_as_frames(load(options.model, options.reading))
         require_capability(model)
         if lacking := not is_quantized(model):
             model = quantize_without_data(model)

@@ -92,13 +92,14 @@ def stack_outputs(results: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]
     return arrays
 
 
-def read_samples(path: Path, inputs: Sequence[Value], *, finite: bool = True) -> Samples:
+def read_samples(path: Path, inputs: Sequence[Value], *, finite: bool = True, frames_of_a_sample: int = 1) -> Samples:
     """Read and check a file against the inputs of a graph.
 
     Args:
         path: the npz file.
         inputs: the graph's inputs; unknown dimensions (None, or a name) fit any number.
         finite: refuse NaN and infinities, which no integer stands for and which would spoil every range.
+        frames_of_a_sample: how many labels there are for each sample.
 
     Raises:
         UserError: stage ``samples``, with everything that is wrong in the file.
@@ -137,7 +138,7 @@ def read_samples(path: Path, inputs: Sequence[Value], *, finite: bool = True) ->
     count = frame_count(arrays)
     labels = stored.get(LABELS) if LABELS not in names else None
     if labels is not None and (counts or not inputs):
-        problems.extend(_wrong_labels(labels, count, path))
+        problems.extend(_wrong_labels(labels, count * frames_of_a_sample, path))
     if problems:
         raise UserError(*problems)
     return Samples(arrays, count, None if labels is None else labels.reshape(-1))

@@ -121,11 +121,11 @@ class _Checker:
             if name in seen:
                 self.findings.must("defined-twice", f"initializer {quote(name)} must be given once", constant.where)
             elif main and old and name not in listed:
-                self.findings.must(
+                self.findings.habit(
                     "initializer-not-input",
                     f"up to IR version 3 every initializer must also be an input of the graph; {quote(name)} is not",
                     constant.where,
-                    "set ir_version to 4 or greater",
+                    "set ir_version to 4 or greater; --lenient takes it as a constant",
                 )
             elif not main and not old and name in listed:
                 self.findings.must(

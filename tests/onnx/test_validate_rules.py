@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from onnx import AttributeProto, helper
@@ -17,7 +18,11 @@ from onnx_files import (
     relu,
     tensor,
     value,
+    warned,
+    write,
 )
+from onnx_hw.onnx import reference
+from onnx_hw.onnx.read import read
 from onnx_hw.onnx.schema import ModelProto
 
 
@@ -285,6 +290,11 @@ def test_initializers_must_be_inputs_up_to_ir_3(tmp_path):
     listed = {**alone, "inputs": [value("x"), value("w")]}
     assert codes(checked(tmp_path, model(**alone, ir=3))) == ["validate:initializer-not-input"]
     assert checked(tmp_path, model(**alone, ir=4)).valid
+    lenient = checked(tmp_path, model(**alone, ir=3), lenient=True)
+    assert lenient.valid and "initializer-not-input" in warned(lenient)
+    assert reference.run(read(write(tmp_path, model(**alone, ir=3)), lenient=True), {"x": np.float32([3, 4])})[
+        "y"
+    ].tolist() == [4, 6]
     assert not checked(tmp_path, model(**listed, ir=3)).notes
     assert "frozen" in checked(tmp_path, model(**listed, ir=4)).notes[0]
 
