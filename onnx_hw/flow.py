@@ -26,8 +26,8 @@ from onnx_hw.build_folder import BuildFolder, digest, opened
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, UserError, user_error
 from onnx_hw.folding_file import read_foldings, to_text
+from onnx_hw.frames import by_reference, read_frames, streamed_in
 from onnx_hw.network import Network
-from onnx_hw.onnx import reference
 from onnx_hw.onnx.capability import require_capability
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Model, Value
@@ -130,7 +130,7 @@ class Work:
         self.inputs = model.graph.inputs
         self.model, self.batch = batch_as_frames(model)
         if self.options.inputs is not None:
-            self.frames, self.labels = self._read_frames(self.options.inputs)
+            self.frames, self.labels = read_frames(self.options.inputs, self.inputs, self.batch)
         running.fact = f"{len(self.model.graph.nodes):,} nodes, {fill.parameters(self.model):,} weights"
 
     def quantize(self, running: Running) -> None:
@@ -206,7 +206,7 @@ class Work:
         simulator, names = simulation.compile_simulator(
             self.design, self.folder.path / "simulation", warn=self._warn, on_first_run=self._say_first_run
         )
-        integers = self._integers()
+        integers = streamed_in(self.network, self.frames)
         count = simulation.frames_to_simulate(self.design, len(next(iter(integers.values()))), simulator.name)
         values = golden.trace(self.design.network, {tensor: array[:count] for tensor, array in integers.items()})
 
@@ -295,32 +295,19 @@ class Work:
             return True
         return self.options.clock_mhz is None and (fps is None or made.fmax_mhz * 1e6 >= fps * self.design.interval)
 
-    def _read_frames(self, path: Path) -> tuple[Mapping[str, np.ndarray], np.ndarray | None]:
-        """By graph input, (frames, *shape of one frame), and their labels."""
-        given = samples.read_samples(path, self.inputs, frames_of_a_sample=self.batch)
-        return frames_of(given.arrays, self.batch), given.labels
-
     def _calibration_frames(self, lacking: bool) -> Mapping[str, np.ndarray] | None:
         """What there is to learn ranges from; for a model that is lacking them all, at least something."""
         if self.options.calibration is not None:
-            return self._read_frames(self.options.calibration)[0]
+            return read_frames(self.options.calibration, self.inputs, self.batch)[0]
         if lacking:
             source = "random numbers in 0..1" if self.frames is None else "the samples of --inputs"
             self._warn(f"the scales come from {source}", "give real samples with --calibration")
         return synthetic_frames(self.model) if self.frames is None and lacking else self.frames
 
-    def _integers(self) -> Mapping[str, np.ndarray]:
-        """What the host streams in: the samples, or random integers."""
-        if self.frames is not None:
-            integers = golden.integers_of(self.network, self.frames)
-            few = max(0, 2 - len(next(iter(integers.values()))))  # two frames at least: state must not leak
-            return {tensor: np.concatenate([array] + [array[:1]] * few) for tensor, array in integers.items()}
-        return simulation.random_integers(self.network)
-
     def _accuracy(self) -> report.Accuracy | None:
         if self.labels is None or self.frames is None:
             return None
-        model_outputs = _reference(self.model, self.frames)
+        model_outputs = by_reference(self.model, self.frames)
         golden_outputs = golden.run(self.network, self.frames)
         circuit = golden.outputs_of(self.network, fill.leaving(self.network, self.design, self.proof), self.frames)
         return fill.describe_accuracy(self.labels, model_outputs, golden_outputs, circuit)
@@ -349,7 +336,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.n
     progress, board = progress or Silent(), find_board(options.board)
     if options.engine is Engine.REFERENCE:
         model = load(options.model, options.reading)
-        return _reference(model, samples.read_samples(options.inputs, model.graph.inputs).arrays)
+        return by_reference(model, samples.read_samples(options.inputs, model.graph.inputs).arrays)
     made = BuildOptions(
         options.model,
         options.board,
@@ -375,12 +362,6 @@ def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.n
             work.simulate(running)
         left = fill.leaving(work.network, work.design, work.proof)
         return batches_of(golden.outputs_of(work.network, left, work.frames), work.batch)
-
-
-def _reference(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    count = samples.frame_count(frames)
-    each = [reference.run(model, samples.one_frame(frames, k)) for k in range(count)]
-    return samples.stack_outputs(each)
 
 
 # ---- the same as a library ------------------------------------------------------------------------------------------
