@@ -38,7 +38,8 @@ from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Running, Silent
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, batches_of, frames_of
-from onnx_hw.quantize.complete_quantization import import_completed, seen_in
+from onnx_hw.quantize.calibrate import seen_in
+from onnx_hw.quantize.complete_quantization import import_completed
 from onnx_hw.quantize.insert_quantization import is_quantized
 from onnx_hw.quantize.quantize_float_model import quantize_float_model, quantize_without_data
 from onnx_hw.quantize.synthetic_frames import synthetic_frames

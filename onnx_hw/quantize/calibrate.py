@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -55,3 +56,18 @@ def calibrate(model: Model, frames: Mapping[str, np.ndarray], names: Collection[
             observe(name, array)
         reference.run(model, given, observe=observe)
     return ranges
+
+
+Ranges = Callable[[Model, Collection[str]], Mapping[str, Range]]
+"""Says, of a model, what range each of the named values takes."""
+
+
+@overload
+def seen_in(frames: Mapping[str, np.ndarray]) -> Ranges: ...
+@overload
+def seen_in(frames: None) -> None: ...
+@overload
+def seen_in(frames: Mapping[str, np.ndarray] | None) -> Ranges | None: ...
+def seen_in(frames: Mapping[str, np.ndarray] | None) -> Ranges | None:
+    """The ranges in samples, by graph input, (frames, *shape); None where there are none."""
+    return None if frames is None else lambda model, names: calibrate(model, frames, names)

@@ -1,7 +1,7 @@
 """Which values of a float model get integers of their own.
 
 * Every graph input that hardware reads; small integers are streamed as they are, of other types what the host makes of
-  them.
+  them. What the host must compute before (``host_head.py``) is quantized where hardware reads it.
 * Every result of a product or an average, but behind what only changes its meaning: an addition or a multiplication
   with a constant, Relu, Clip. Those are absorbed by the requantization.
 * Every sum or product of two tensors, and every Concat that leads to a product, but behind a Relu or Clip.
@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -56,9 +56,13 @@ def _is_elementwise(node: Node) -> bool:
     return _effect(node) in (Effect.AFFINE, Effect.BOUNDS, Effect.BENDS)
 
 
-def choose_quantized_values(model: Model) -> set[str]:
-    """Their names; the model is folded, its weights are constants."""
-    return _Choice(model).points
+def choose_quantized_values(model: Model, head: Collection[str] = ()) -> set[str]:
+    """Their names; the model is folded, its weights are constants.
+
+    Args:
+        head: values that the host computes.
+    """
+    return _Choice(model, head).points
 
 
 class _Choice:
@@ -67,26 +71,27 @@ class _Choice:
     Attributes:
         points: the chosen values.
         integers: those, what has the same integers, and parts of a Concat that get integers there.
-        from_host: values that the host computes from inputs that are no floats.
+        from_host: values that the host computes.
         root_of: values that are functions of the integers of one value, and that value.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, head: Collection[str]) -> None:
         graph = model.graph
+        nodes = [node for node in graph.nodes if not any(name in head for name in node.outputs)]
         stored = [node for node in graph.nodes if _is_stored_constant(node, graph.constants)]
         self.constants = {**graph.constants, **evaluate(graph, {}, [node.outputs[0] for node in stored])}
         self.outputs = {value.name for value in graph.outputs}
-        self.readers = readers_of(graph.nodes)
+        self.readers = readers_of(nodes)
         self.values = graph.values
-        self.before_products = self._before(graph.nodes, self._sums)
-        entering = self._before(graph.nodes, lambda node: self._sums(node) or self._adds_tensors(node))
+        self.before_products = self._before(nodes, self._sums)
+        entering = self._before(nodes, lambda node: self._sums(node) or self._adds_tensors(node))
         floats = {v.name for v in graph.inputs if v.element_type == "float"} | _float_inputs_cast(graph)
         self.points = floats & entering
         small = {v.name for v in graph.inputs if v.element_type in INTEGER_TYPES and v.name in entering}
         self.integers = self.points | small
-        self.from_host = {v.name for v in graph.inputs if v.name not in self.integers}
+        self.from_host = {v.name for v in graph.inputs if v.name not in self.integers} | set(head)
         self.root_of: dict[str, str] = {}
-        for node in graph.nodes:
+        for node in nodes:
             self._visit(node)
 
     @staticmethod

@@ -6,27 +6,18 @@ integers only once they have a scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from onnx_hw.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.quantize.builder import Obstacle
-from onnx_hw.quantize.calibrate import Range, calibrate
-from onnx_hw.quantize.import_model import MULTIPLIES, Walk, import_model, prepared
+from onnx_hw.quantize.calibrate import Ranges
+from onnx_hw.quantize.host_head import MULTIPLIES
+from onnx_hw.quantize.import_model import Walk, import_model, prepared
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
 from onnx_hw.quantize.rehearsal import stand_in
-
-Ranges = Callable[[Model, Collection[str]], Mapping[str, Range]]
-"""Says, of a model, what range each of the named values takes."""
-
-
-def seen_in(frames: Mapping[str, np.ndarray] | None) -> Ranges | None:
-    """The ranges in samples, by graph input, (frames, *shape); None if there are none."""
-    return None if frames is None else lambda model, names: calibrate(model, frames, names)
 
 
 def import_completed(model: Model, ranges: Ranges | None) -> tuple[Network, Model, tuple[str, ...]]:

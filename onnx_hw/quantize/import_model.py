@@ -8,6 +8,7 @@ that multiplies must not be in head or tail: that, and everything else that stan
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
+from onnx_hw.quantize.host_head import MULTIPLIES, left_in_floats, values_of_head
 from onnx_hw.quantize.host_parts import head_nodes, host_parts
 from onnx_hw.quantize.lower import LOWERINGS
 from onnx_hw.quantize.lower.registry import Lowering
@@ -28,12 +30,6 @@ from onnx_hw.quantize.rehearsal import Rehearsal
 from onnx_hw.quantize.scale_on_host import ScaleOnHost
 from onnx_hw.quantize.take_apart_integer_operators import take_apart_integer_operators
 from onnx_hw.quantize.values import Integers, NotFinite, Real
-
-MULTIPLIES = frozenset(
-    ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul")
-    + ("Einsum", "LSTM", "GRU", "RNN", "Attention", "DeformConv")
-)
-"""Operators that must not be left to the host."""
 
 
 def import_model(model: Model) -> Network:
@@ -64,6 +60,7 @@ class Walk:
         tail: nodes that cannot be lowered, and those that depend on them.
         why: what kept a node of the tail out of hardware.
         told: keys of ``why`` that are among the problems.
+        of_host: values that lead to hardware by way of a node that stays on the host.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -78,6 +75,8 @@ class Walk:
         self.why: dict[str, Obstacle] = {}
         self.on_tail: set[str] = set()
         self.told: set[str] = set()
+        left = left_in_floats(graph)
+        self.of_host = values_of_head(graph, lambda node: not left.isdisjoint(node.outputs))
         for value in graph.inputs:
             if value.element_type in INTEGER_TYPES and value.shape is not None:
                 self._enter(value.name, value.element_type)
@@ -89,7 +88,10 @@ class Walk:
 
     def visit(self, node: Node) -> None:
         builder, inputs = self.builder, reads(node)
-        if any(name in self.on_tail for name in inputs):
+        if not self.of_host.isdisjoint(node.outputs):
+            self.head.append(node)
+            self._perhaps_also_in_hardware(node)
+        elif any(name in self.on_tail for name in inputs):
             lowering = self._lowering(node)
             self._to_tail(node, self.rehearsal.obstacle(node, lowering) if lowering else _not_built(node))
         elif any(name in builder.values or name in builder.pending for name in inputs) or self._is_constant(node):
@@ -99,6 +101,14 @@ class Walk:
             self._enter(node.outputs[0], self.graph.values[node.outputs[0]].element_type)
         else:
             self.head.append(node)
+
+    def _perhaps_also_in_hardware(self, node: Node) -> None:
+        """Other nodes may read there what the host computes for its own."""
+        if node.op_type == "QuantizeLinear" and node.inputs[0] not in self.builder.values and self._can_enter(node):
+            self._enter(node.outputs[0], self.graph.values[node.outputs[0]].element_type)
+        elif (lowering := self._lowering(node)) and any(name in self.builder.values for name in reads(node)):
+            with suppress(Obstacle, NotFinite):
+                lowering(self.builder, node)
 
     def _is_constant(self, node: Node) -> bool:
         """A node that only makes quantized constants."""

@@ -42,8 +42,15 @@ def is_quantized(model: Model) -> bool:
     )
 
 
-def insert_quantization(model: Model, points: Collection[str], ranges: Mapping[str, Range]) -> Model:
-    """The QDQ model of a folded model of float values; ``ranges`` are those of ``calibrate``."""
+def insert_quantization(
+    model: Model, points: Collection[str], ranges: Mapping[str, Range], head: Collection[str] = ()
+) -> Model:
+    """The QDQ model of a folded model of float values; ``ranges`` are those of ``calibrate``.
+
+    Args:
+        points: the values to quantize.
+        head: values that the host computes, from floats.
+    """
     graph = model.graph
     outputs = {value.name for value in graph.outputs}
     rewriter = _Rewriter(dict(graph.constants), dict(graph.values))
@@ -53,8 +60,8 @@ def insert_quantization(model: Model, points: Collection[str], ranges: Mapping[s
         if value.name in points:
             renamed[value.name] = rewriter.data(nodes, value.name, value.name, ranges[value.name])
     for node in graph.nodes:
-        quantizes = node.op_type == "QuantizeLinear"
-        inputs = [name if quantizes else renamed.get(name, name) for name in node.inputs]
+        plain = node.op_type == "QuantizeLinear" or any(name in head for name in node.outputs)
+        inputs = [name if plain else renamed.get(name, name) for name in node.inputs]
         if node.op_type in PRODUCTS and inputs[1] in rewriter.constants:
             inputs[1] = rewriter.weights(nodes, node, inputs[1])
         results = list(node.outputs)

@@ -10,9 +10,10 @@ from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Model
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
-from onnx_hw.quantize.calibrate import calibrate
+from onnx_hw.quantize.calibrate import Ranges, seen_in
 from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
 from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
+from onnx_hw.quantize.host_head import is_obstacle, values_of_head
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
 
@@ -26,17 +27,17 @@ def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray]) -> Mode
     Raises:
         UserError: a value is not finite during calibration.
     """
-    prepared = _prepared(model)
-    points = choose_quantized_values(prepared)
-    return insert_quantization(prepared, points, calibrate(prepared, frames, points))
+    return _quantized(model, seen_in(frames))
 
 
 def quantize_without_data(model: Model) -> Model:
     """The QDQ model with assumed ranges: one like that of real data in all but its scales. The model is not run."""
-    prepared = _prepared(model)
-    return insert_quantization(prepared, choose_quantized_values(prepared), assumed_ranges(prepared))
+    return _quantized(model, assumed_ranges)
 
 
-def _prepared(model: Model) -> Model:
+def _quantized(model: Model, ranges: Ranges) -> Model:
     folded = fold(infer(model), keep=lambda node: node.op_type == "DequantizeLinear")
-    return fold_factors_into_weights(in_float32(folded))
+    plain = fold_factors_into_weights(in_float32(folded))
+    head = values_of_head(plain.graph, lambda node: is_obstacle(node, plain.graph))
+    points = choose_quantized_values(plain, head)
+    return insert_quantization(plain, points, ranges(plain, points), head)

@@ -96,7 +96,11 @@ def STFT(
     *,
     onesided: int = 1,
 ) -> Array:
-    """(batch, frames, bins, 2): the transforms of windowed frames of a signal (batch, length, 1 or 2)."""
+    """(batch, frames, bins, 2): the transforms of windowed frames of a signal (batch, length, 1 or 2).
+
+    A real one may lack the last axis, as PyTorch writes it and onnxruntime takes it.
+    """
+    signal = signal[:, :, None] if signal.ndim == 2 else signal
     step = int(frame_step.reshape(()))
     if frame_length is not None:
         length = int(frame_length.reshape(()))

@@ -1,0 +1,91 @@
+"""What the host must compute before the hardware's first product: spectra, say, and what those are made of.
+
+A value that such an operator reads is not quantized for it, even where hardware reads it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onnx_hw.onnx.dependencies import reads
+from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.lower import EFFECTS, LOWERINGS, Effect
+from onnx_hw.quantize.rehearsal import OF_THE_STAND_INS, stand_in
+from onnx_hw.quantize.values import NotFinite
+
+MULTIPLIES = frozenset(
+    ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul")
+    + ("Einsum", "LSTM", "GRU", "RNN", "Attention", "DeformConv")
+)
+"""Operators that must not be left to the host."""
+
+
+def has_no_lowering(node: Node) -> bool:
+    """Whether a node is never in hardware."""
+    return node.domain != "" or node.op_type not in LOWERINGS
+
+
+def is_obstacle(node: Node, graph: Graph) -> bool:
+    """Whether a node would not be in hardware either if its data were quantized, because of its attributes, say."""
+    if has_no_lowering(node):
+        return True
+    if EFFECTS.get(node.op_type, Effect.SUMS) is Effect.SUMS:
+        return False
+    stage = Builder(graph)
+    try:
+        for name in reads(node) - set(graph.constants):
+            stand_in(stage, name)
+        LOWERINGS[node.op_type](stage, node)
+    except Obstacle as obstacle:
+        return obstacle.code not in OF_THE_STAND_INS
+    except NotFinite:
+        return False
+    return False
+
+
+def left_in_floats(graph: Graph) -> frozenset[str]:
+    """Results of the nodes that are never in hardware, and of those before any quantization that cannot be in it, or
+    read what is not.
+    """
+    found: set[str] = set()
+    raw = {value.name for value in graph.inputs}
+    for node in graph.nodes:
+        data = reads(node) - set(graph.constants)
+        before = bool(data) and data <= raw and node.op_type not in (*MULTIPLIES, "QuantizeLinear", "DequantizeLinear")
+        if has_no_lowering(node) or (before and (not found.isdisjoint(data) or is_obstacle(node, graph))):
+            found.update(node.outputs)
+        if before:
+            raw.update(node.outputs)
+    return frozenset(found)
+
+
+def values_of_head(graph: Graph, stays: Callable[[Node], bool]) -> frozenset[str]:
+    """The values that the host computes: of nodes that stay with it, before all and leading to some product, and what
+    those are made of.
+
+    Args:
+        stays: whether a node cannot be in hardware.
+    """
+    behind: set[str] = set()  # values that some product is before
+    early = []
+    for node in graph.nodes:
+        if node.op_type in MULTIPLIES or not behind.isdisjoint(reads(node)):
+            behind.update(node.outputs)
+        elif not reads(node) <= set(graph.constants):
+            early.append(node)
+    leading: set[str] = set()
+    for node in reversed(graph.nodes):
+        if (
+            EFFECTS.get(node.op_type) is Effect.SUMS
+            or node.op_type in MULTIPLIES
+            or not leading.isdisjoint(node.outputs)
+        ):
+            leading.update(reads(node))
+    head: set[str] = set()
+    read: set[str] = set()
+    for node in reversed(early):
+        if not leading.isdisjoint(node.outputs) and (not read.isdisjoint(node.outputs) or stays(node)):
+            head.update(name for name in node.outputs if name)
+            read.update(reads(node))
+    return frozenset(head)
