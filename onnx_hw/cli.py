@@ -82,9 +82,9 @@ def main(context: click.Context) -> int:
     """An ONNX model in, a proven FPGA bitstream out.
 
     \b
-    onnx-hw build digits.onnx                           model to bitstream
-    onnx-hw check model.onnx                            can it be built, and if not, why
-    onnx-hw run model.onnx --inputs x.npz --engine golden
+    onnx-hw check model.onnx               can it be built?
+    onnx-hw build model.onnx               a proven bitstream
+    onnx-hw run model.onnx --inputs X.npz  its outputs
     """
     if context.invoked_subcommand is not None:
         return ExitCode.OK
@@ -186,8 +186,9 @@ def build(
 @MODEL
 @click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array per graph input.")
 @click.option(
-    "--engine", type=click.Choice([e.value for e in Engine]), required=True,
-    help="The ONNX operators, the integer network, or the circuit.",
+    "--engine", type=click.Choice([e.value for e in Engine]), default=Engine.GOLDEN.value, show_default=True,
+    metavar="ENGINE",
+    help="reference: the ONNX operators; golden: the integer network; simulation: the circuit.",
 )  # fmt: skip
 @click.option("--out", type=FILE, metavar="Y.npz", help="Write the outputs, one array per graph output.")
 @BOARD
@@ -274,10 +275,10 @@ def check(
     if as_json:
         terminal.data(checked.to_json())
     else:
-        for warning in report.warnings:
+        for warning in report.remarks:
             terminal.warn(f"{warning.message} ({warning.where})" if warning.where else warning.message, warning.hint)
         terminal.problems(checked.problems)
-        terminal.show(checked.text())
+        terminal.show(checked.shown())
     if obstacle is not None:
         return obstacle.exit_code
     return ExitCode.USAGE if checked.problems else ExitCode.OK
@@ -287,9 +288,9 @@ def check(
 @click.pass_obj
 def boards(session: Session) -> None:
     """List the boards there are."""
-    from onnx_hw.report.boards import table
+    from onnx_hw.report.boards import listed
 
-    session.terminal.show(table())
+    session.terminal.show(listed())
 
 
 @main.command(short_help="Say which programs are found where.")

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
+from onnx_hw.report.fact import Fact
 from onnx_hw_sim import tools
 
 PURPOSES = {
@@ -65,20 +65,21 @@ def _examined(name: str, purpose: str) -> Finding:
 
 
 def shown(findings: tuple[Finding, ...]) -> Group:
-    """The findings as a table, what to do about them, and a verdict."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 1), header_style="bold")
-    for heading in ("program", "version", "found", "for"):
-        table.add_column(heading)
-    for finding in findings:
-        if finding.found:
-            version = Text(finding.version)
-        else:
-            version = Text("missing", "bold red" if finding.stands_in_the_way else "yellow")
-        table.add_row(finding.name, version, finding.found, finding.purpose)
-    advice = [Text(f" {finding.name}: {finding.advice}") for finding in findings if finding.advice]
+    """What was found, what to do about it, and a verdict."""
+    width = max(len(finding.name) for finding in findings) + 1
+    facts = [Fact(finding.name, _said(finding), width) for finding in findings]
     absent = [finding.name for finding in findings if finding.stands_in_the_way]
     if absent:
         verdict = Text(f" a build cannot be finished without {', '.join(absent)}", "bold red")
     else:
         verdict = Text(" everything a build needs is there", "bold green")
-    return Group(table, Text(""), *advice, verdict)
+    return Group(*facts, Text(""), verdict)
+
+
+def _said(finding: Finding) -> Text:
+    if finding.found:
+        text = Text(f"{finding.version}, {finding.found}")
+    else:
+        text = Text("missing", "bold red" if finding.stands_in_the_way else "yellow")
+    text.append(f": {finding.purpose}", "")
+    return text.append(f"\n{finding.advice}", "") if finding.advice else text

@@ -110,7 +110,7 @@ class RunOptions:
 
     model: Path
     inputs: Path
-    engine: Engine
+    engine: Engine = Engine.GOLDEN
     board: str = DEFAULT_BOARD
     calibration: Path | None = None
     multipliers: int | None = None

@@ -102,7 +102,8 @@ class Terminal:
 
     def show(self, result: RenderableType, aside: bool = False) -> None:
         """A result on standard output; on standard error (``aside``) where that is for data alone."""
-        (self.err if aside else self.out).print(result, soft_wrap=isinstance(result, Text))
+        stream = self.err if aside else self.out
+        stream.print(result, soft_wrap=isinstance(result, Text) or not stream.is_terminal)
 
     def data(self, text: str) -> None:
         """Text for another program, to standard output, unchanged."""

@@ -249,6 +249,9 @@ def test_check_a_model_that_can_be_built(hardware):
     assert done.exit_code == 0
     assert done.stdout.startswith(f"{DIGITS}: can be built\n inputs     image: float[1,1,8,8]\n")
     assert "2 Conv" in done.stdout
+    assert done.stderr == ""  # our own example does not earn a warning
+    assert {warning["code"] for warning in json.loads(call("check", DIGITS, "--json").stdout)["warnings"]}
+    assert "error[name-not-identifier]" in call("check", DIGITS, "--strict").stderr
 
 
 def test_check_names_the_obstacles_to_a_circuit(hardware):
@@ -315,6 +318,15 @@ def test_no_command_shows_the_help():
         assert f"\n  {name} " in done.output
 
 
+@pytest.mark.parametrize("command", [[], *([name] for name in sorted(main.commands))], ids=" ".join)
+@pytest.mark.parametrize("width", [60, 80])
+def test_help_fits(command, width):
+    shown = CliRunner().invoke(main, [*command, "--help"], terminal_width=width).stdout.splitlines()
+    assert max(map(len, shown)) <= width
+    options = [line for line in shown if line.startswith("  --")]
+    assert all(len(line.split()[0] + " " + line.split()[1]) < 25 for line in options), "one column of options"
+
+
 def test_boards():
     done = call("boards")
     assert done.exit_code == 0
@@ -339,7 +351,8 @@ def test_doctor_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(tools, "find", find)
     done = call("doctor")
     assert done.exit_code == 3
-    assert 'yosys: pip install "onnx-hw[tools]", or set YOSYS\n' in done.stdout
+    assert " yosys         missing: synthesis, and the circuit as Verilog\n" in done.stdout
+    assert ' pip install "onnx-hw[tools]", or set YOSYS\n' in done.stdout
     assert "a build cannot be finished without yosys\n" in done.stdout
-    assert "c++: " in done.stdout
+    assert " c++           missing: " in done.stdout
     assert "slow simulator" in done.stdout

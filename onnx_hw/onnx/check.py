@@ -15,6 +15,9 @@ from onnx_hw.onnx.findings import STAGES, Findings
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import examine
 
+MATTERS_OF_FORM = frozenset(("model-domain", "name-not-identifier", "dimension-not-identifier"))
+"""Warnings that nearly every exporter earns and that harm no reader."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -45,6 +48,11 @@ class Report:
         if not self.valid:
             return "refused"
         return "unsupported" if self.problems else "accepted"
+
+    @property
+    def remarks(self) -> tuple[Problem, ...]:
+        """The warnings that somebody should act upon."""
+        return tuple(warning for warning in self.warnings if warning.code not in MATTERS_OF_FORM)
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain lists and dictionaries."""

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from rich.table import Table
+from rich.console import Group
 from rich.text import Text
 
 import onnx_hw_boards
+from onnx_hw.report.fact import Fact
 
 
-def table() -> Table:
-    """One row a board: what it is, what its chip holds."""
-    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 1), header_style="bold")
-    rows.add_column("board")
-    rows.add_column("", overflow="fold")
-    for heading in ("LUT4", "FF", "DSP", "BRAM", "pins", "clock"):
-        rows.add_column(heading, justify="right", no_wrap=True)
-    for name in onnx_hw_boards.names():
-        board = onnx_hw_boards.board(name)
-        budget = board.budget
-        numbers = (budget.lut, budget.ff, budget.dsp, budget.bram, len(board.pins))
-        clock = f"{board.default_clock_mhz:g} MHz"
-        rows.add_row(Text(name, "bold"), Text(board.title), *(f"{number:,}" for number in numbers), clock)
-    return rows
+def listed() -> Group:
+    """Of each board what it is, and what its chip holds."""
+    names = onnx_hw_boards.names()
+    return Group(*(Fact(name, _said(name), max(map(len, names)) + 1) for name in names))
+
+
+def _said(name: str) -> Text:
+    board = onnx_hw_boards.board(name)
+    budget = board.budget
+    amounts = {"LUT4": budget.lut, "FF": budget.ff, "DSP": budget.dsp, "BRAM": budget.bram, "pins": len(board.pins)}
+    held = ", ".join(f"{amount:,} {what}" for what, amount in amounts.items())
+    return Text(f"{board.title}\n{held}; {board.default_clock_mhz:g} MHz")

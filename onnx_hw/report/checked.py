@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from rich.console import Group
 from rich.text import Text
 
 from onnx_hw.errors import Problem
 from onnx_hw.onnx.check import Report
+from onnx_hw.report.fact import Fact
 from onnx_hw.spelling import abridged, to_json
 
 LONGEST_ENTRY = 200  # characters of a value's name and type
@@ -34,14 +36,13 @@ class Checked:
         obstacles = None if self.obstacles is None else [asdict(obstacle) for obstacle in self.obstacles]
         return to_json({**self.report.to_json(), "obstacles": obstacles})
 
-    def text(self) -> Text:
+    def shown(self) -> Group:
         """The verdict, and what the file holds."""
         report = self.report
-        lines = [f"{abridged(report.path)}: {self._verdict()}"]
-        if report.summary:
-            lines.extend(_summary_lines(report))
-        lines.extend(f" note       {note}" for note in report.notes)
-        return Text("\n".join(lines))
+        verdict = Text(f"{abridged(report.path)}: {self._verdict()}")
+        facts = _summary(report) if report.summary else {}
+        notes = [Fact("note", Text(note)) for note in report.notes]
+        return Group(verdict, *(Fact(name, Text(said)) for name, said in facts.items()), *notes)
 
     def _verdict(self) -> str:
         number = len(self.problems)
@@ -53,18 +54,18 @@ class Checked:
         return "valid ONNX" if self.obstacles is None else "can be built"
 
 
-def _summary_lines(report: Report) -> list[str]:
+def _summary(report: Report) -> dict[str, str]:
     summary = report.summary
     count_of = summary["nodes"].items()
     nodes = ", ".join(_named(f"{count} {name}" if count > 1 else name) for name, count in count_of)
     opsets = ", ".join(_named(f"{domain} {version}") for domain, version in summary["opsets"].items())
-    return [
-        f" inputs     {', '.join(map(_named, summary['inputs'])) or 'none'}",
-        f" outputs    {', '.join(map(_named, summary['outputs'])) or 'none'}",
-        f" nodes      {sum(summary['nodes'].values())}: {nodes}",
-        f" constants  {summary['parameters']:,} elements",
-        f" opsets     {opsets}; IR version {summary['ir_version']}",
-    ]
+    return {
+        "inputs": ", ".join(map(_named, summary["inputs"])) or "none",
+        "outputs": ", ".join(map(_named, summary["outputs"])) or "none",
+        "nodes": f"{sum(summary['nodes'].values())}: {nodes}",
+        "constants": f"{summary['parameters']:,} elements",
+        "opsets": f"{opsets}; IR version {summary['ir_version']}",
+    }
 
 
 def _named(entry: str) -> str:

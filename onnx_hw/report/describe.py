@@ -71,17 +71,19 @@ def describe_design(
     network, fills = design.network, max_fill or {}
     costs = design.resources()
     work = costs.mac_lanes * interval_cycles
+    cores = tuple(_core(design, node) for node in network.nodes)
+    dsp = sum(core.dsp for core in cores if core.lanes)  # what multiplies, but accumulates nothing, has some, too
     return report.Design(
         clock_mhz=design.clock_mhz,
         macs=design.macs,
         lanes=costs.mac_lanes,
-        multipliers=report.Multipliers(costs.dsp, max(0, costs.mac_lanes - costs.dsp)),
+        multipliers=report.Multipliers(dsp, max(0, costs.mac_lanes - dsp)),
         mac_efficiency=design.macs / work if work else 0.0,
         interval_cycles=interval_cycles,
         latency_cycles=latency_cycles,
         frames_per_second=design.clock_mhz * 1e6 / interval_cycles,
         frames_per_second_asked=fps,
-        nodes=tuple(_core(design, node) for node in network.nodes),
+        nodes=cores,
         fifos=tuple(
             _fifo(edge, design.fifos[edge], cost, fills.get(edge)) for edge, cost in design.fifo_costs().items()
         ),

@@ -6,18 +6,41 @@ Everything is understandable without colour.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from rich.console import Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from onnx_hw.ops.folding import spelled
+from onnx_hw.report.fact import Fact
 from onnx_hw.report.report import Accuracy, Design, Report, Synthesis
 from onnx_hw.spelling import abridged, printable
 
 BAR = 10  # characters
 LONGEST_CORE = 120  # characters of its name
+NAME = 22  # characters that the name of a core gets, if there are so many and any form of the table leaves them
+
+
+class Form(NamedTuple):
+    """How much of the table of cores there is.
+
+    Attributes:
+        gap: characters between columns.
+        operator: whether it has a column; most names tell it, too.
+        mark: of the busiest core.
+    """
+
+    gap: int
+    operator: bool
+    mark: str
+
+
+FORMS = (Form(3, True, "← bottleneck"), Form(2, True, "←"), Form(1, True, "←"), Form(1, False, "←"))
+"""From wide to narrow."""
 
 
 def summary(report: Report, folder: Path) -> Group:
@@ -27,49 +50,65 @@ def summary(report: Report, folder: Path) -> Group:
 
 def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
     if report.design is not None:
-        yield cores(report.design)
+        yield Cores(report.design)
         yield resources(report)
-    facts = []
+    facts: list[Fact] = []
     if report.accuracy is not None:
         facts.append(accuracy(report.accuracy))
     if report.synthesis is not None and report.synthesis.fmax_mhz is not None:
         facts.append(verdict(report.synthesis))
     if report.design is not None:
         facts.append(speed(report.design))
-    facts.extend(Text(printable(f" {kind:<10} {folder / path}")) for kind, path in report.files.items())
+    facts.extend(Fact(kind, Text(printable(str(folder / path)))) for kind, path in report.files.items())
     if facts:
-        yield Group(*facts)
+        yield Group(*facts, Fact("next", Text(next_step(report))))
 
 
-def cores(design: Design) -> Table:
-    """One row a core, the busiest one marked, and a total."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 1), header_style="bold")
-    table.add_column("node", overflow="fold")
-    table.add_column("operator", no_wrap=True)
-    for name in ("fold", "cycles", "lanes", "DSP", "LUT", "BRAM"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    busiest = design.bottleneck
-    for core in design.nodes:
-        numbers = (core.cycles, core.lanes, core.dsp, core.lut, core.bram)
-        mark = Text("← bottleneck", "yellow") if core is busiest else Text("")
-        table.add_row(
-            Text(abridged(core.name, LONGEST_CORE)),
-            Text(core.operator),
-            spelled(core.folding),
-            *(f"{number:,}" for number in numbers),
-            mark,
-        )
-    nodes = design.nodes
-    totals = (
-        design.interval_cycles,
-        design.lanes,
-        sum(core.dsp for core in nodes),
-        sum(core.lut for core in nodes),
-        sum(core.bram for core in nodes),
-    )
-    table.add_row("total", "", "", *(f"{number:,}" for number in totals), "", style="bold")
-    return table
+@dataclass(frozen=True)
+class Cores:
+    """One line a core, the busiest one marked, and a total; names are shortened where there is no room for them."""
+
+    design: Design
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self.table(options.max_width)
+
+    def table(self, width: int) -> Table:
+        """For a terminal of so many characters: the widest form that leaves the names their room."""
+        longest = max(len("node"), *(cell_len(printable(core.name)) for core in self.design.nodes))
+        for form in FORMS:
+            rows = self._rows(form)
+            others = sum(max(len(row[k]) for row in rows) for k in range(1, len(rows[0])))
+            room = width - others - form.gap * (len(rows[0]) - 1)
+            if room >= min(longest, NAME):
+                break
+        table = Table(box=None, pad_edge=False, padding=(0, form.gap - 1, 0, 1), header_style="bold")
+        for heading in rows[0]:
+            words = heading in ("node", "operator", "")
+            style = "yellow" if not heading else None
+            table.add_column(heading, justify="left" if words else "right", no_wrap=True, style=style)
+        for name, *cells in rows[1:]:
+            table.add_row(Text(_fitted(name, min(room, LONGEST_CORE))), *map(Text, cells))
+        table.rows[-1].style = "bold"
+        return table
+
+    def _rows(self, form: Form) -> list[tuple[str, ...]]:
+        nodes, busiest = self.design.nodes, self.design.bottleneck
+        rows: list[tuple[str, ...]] = [("node", "operator", "fold", "cycles", "lanes", "DSP", "LUT", "BRAM", "")]
+        for core in nodes:
+            numbers = (core.cycles, core.lanes, core.dsp, core.lut, core.bram)
+            mark = form.mark if core is busiest else ""
+            rows.append((core.name, core.operator, spelled(core.folding), *(f"{n:,}" for n in numbers), mark))
+        sums = (sum(core.dsp for core in nodes), sum(core.lut for core in nodes), sum(core.bram for core in nodes))
+        totals = (self.design.interval_cycles, self.design.lanes, *sums)
+        rows.append(("total", "", "", *(f"{n:,}" for n in totals), ""))
+        return rows if form.operator else [(row[0], *row[2:]) for row in rows]
+
+
+def _fitted(name: str, room: int) -> str:
+    """A name in so many cells of a terminal, of which a character may take two."""
+    shown = abridged(name, max(2, room - 3))
+    return shown if cell_len(shown) <= room else abridged(name, max(2, (room - 3) // 2))
 
 
 def resources(report: Report) -> Group:
@@ -100,31 +139,41 @@ def bar(name: str, used: int, available: int, remark: str = "") -> Text:
     return line.append(f"{' ' * (BAR - filled)}] {share:>4.0%}  {used:>7,} of {available:,}{remark}")
 
 
-def verdict(made: Synthesis) -> Text:
+def next_step(report: Report) -> str:
+    """What somebody with such a build does now."""
+    if "bitstream" not in report.files:
+        return "leave out --stop-after for a bitstream"
+    if report.synthesis is not None and not report.synthesis.timing_met:
+        return "run it at a slower clock, or build it with fewer lanes: --multipliers, --fps"
+    return "load the bitstream; `io` in the report says what its streams carry, and how integers stand for numbers"
+
+
+def verdict(made: Synthesis) -> Fact:
     """The clock that was reached, against the one that was wanted; only for a routed circuit."""
     passed = bool(made.timing_met)
-    line = Text(f" clock      {made.fmax_mhz:.1f} MHz, ")
+    line = Text(f"{made.fmax_mhz:.1f} MHz, ")
     line.append("PASS" if passed else "FAIL", "bold green" if passed else "bold red")
-    return line.append(f" at {made.target_mhz:g} MHz")
+    return Fact("clock", line.append(f" at {made.target_mhz:g} MHz"))
 
 
-def speed(design: Design) -> Text:
+def speed(design: Design) -> Fact:
     """Frames per second and time to the first result at the clock the build aims at."""
     hertz = design.clock_mhz * 1e6
     asked = f" ({design.frames_per_second_asked:,g} asked)" if design.frames_per_second_asked is not None else ""
-    return Text(
-        f" speed      {design.frames_per_second:,.0f} frames/s{asked}, first result after "
+    said = (
+        f"{design.frames_per_second:,.0f} frames/s{asked}, first result after "
         f"{_duration(design.latency_cycles / hertz)}, at {design.clock_mhz:g} MHz; "
         f"multipliers busy {design.mac_efficiency:.0%}"
     )
+    return Fact("speed", Text(said))
 
 
-def accuracy(measured: Accuracy) -> Text:
+def accuracy(measured: Accuracy) -> Fact:
     """Right answers of the model, of the integer network and of the circuit."""
-    line = f" accuracy   model {measured.reference:.2%}, golden {measured.golden:.2%} of {measured.samples:,} samples"
+    line = f"model {measured.reference:.2%}, golden {measured.golden:.2%} of {measured.samples:,} samples"
     if measured.circuit is not None:
         line += f"; circuit {measured.circuit:.2%} of {measured.circuit_samples:,}"
-    return Text(line)
+    return Fact("accuracy", Text(line))
 
 
 def _duration(seconds: float) -> str:

