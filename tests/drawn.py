@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
+from typing import Any
 
 import numpy as np
 from hypothesis import assume, settings
@@ -18,7 +20,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import CHANNELS, Concat
 from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, UnevenFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, SlidingFolding, UnevenFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
@@ -153,20 +155,31 @@ def touches_the_image(sliding: Sliding) -> bool:
 
 
 @st.composite
-def windows(draw: st.DrawFn, sliding: st.SearchStrategy[Sliding] = slidings()) -> tuple[Window, UnevenFolding]:  # noqa: B008
+def sliding_foldings(draw: st.DrawFn, sliding: Sliding, elements: int) -> SlidingFolding:
+    return SlidingFolding(draw(lanes(sliding.shape[2])), draw(lanes(elements)), *draw(sliding_pixels(sliding)))
+
+
+def sliding_pixels(sliding: Sliding) -> st.SearchStrategy[tuple[int, int]]:
+    """Half of them one pixel a beat, the others any legal numbers of them, in and out."""
+    sides = product(range(1, sliding.shape[1] + 1), range(1, sliding.output[1] + 1))
+    return st.one_of(st.just((1, 1)), st.sampled_from([pair for pair in sides if not sliding.illegal(*pair)]))
+
+
+@st.composite
+def windows(draw: st.DrawFn, sliding: st.SearchStrategy[Sliding] = slidings()) -> tuple[Window, SlidingFolding]:  # noqa: B008
     s, dtype = draw(sliding), draw(types)
     pad_value = draw(st.integers(dtype.min, dtype.max))
     window = Window(Tensor(s.shape, dtype), s.kernel, s.strides, s.pads, s.dilations, pad_value)
-    folding = draw(foldings(s.shape[2], window.elements))
+    folding = draw(sliding_foldings(s, window.elements))
     return replace(window, capacity=draw(_capacities(window, folding))), folding
 
 
 @st.composite
-def pools(draw: st.DrawFn) -> tuple[Pool, UnevenFolding]:
+def pools(draw: st.DrawFn) -> tuple[Pool, SlidingFolding]:
     s, dtype = draw(slidings()), draw(types)
     kind, pad_value = draw(st.sampled_from(["max", "sum"])), draw(st.integers(dtype.min, dtype.max))
     pool = Pool(Tensor(s.shape, dtype), kind, s.kernel, s.strides, s.pads, pad_value, s.dilations)
-    folding = draw(foldings(s.shape[2], s.shape[2]))
+    folding = draw(sliding_foldings(s, s.shape[2]))
     return replace(pool, capacity=draw(_capacities(pool, folding))), folding
 
 
@@ -184,10 +197,11 @@ def depthwise(draw: st.DrawFn) -> tuple[Depthwise, UnevenFolding]:
     return replace(operator, capacity=draw(_capacities(operator, folding))), folding
 
 
-def _capacities(operator: Window | Pool | Depthwise, folding: UnevenFolding) -> st.SearchStrategy[int | None]:
+def _capacities(operator: Window | Pool | Depthwise, folding: Any) -> st.SearchStrategy[int | None]:
     """From what barely runs to more than full rate needs."""
     beats = operator.beats_per_pixel(folding)
-    live, ample = operator.sliding.live_capacity(beats), 2 * operator.sliding.rate_capacity(beats)
+    sliding = operator.sliding if isinstance(operator, Depthwise) else operator.grouped(folding)
+    live, ample = sliding.live_capacity(beats), 2 * sliding.rate_capacity(beats)
     return st.one_of(st.none(), st.just(live), st.integers(live, ample))
 
 

@@ -9,16 +9,16 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from drawn import depths, touches_the_image
+from drawn import depths, pixels, sliding_pixels, touches_the_image
 from networks import Sketch
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
-from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, UnevenFolding
+from onnx_hw.ops.conversion import conversion
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, SlidingFolding
 from onnx_hw.ops.fork import Fork
-from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Operator
@@ -27,16 +27,28 @@ from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.window import Window
+from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A tensor of the sketch on so many lanes."""
+    """A tensor of the sketch in an order."""
 
     name: str
-    tensor: Tensor
-    lanes: int
+    order: Order
+
+    @property
+    def tensor(self) -> Tensor:
+        return self.order.tensor
+
+    @property
+    def lanes(self) -> int:
+        return self.order.lanes
+
+    @property
+    def pixels(self) -> int:
+        return self.order.pixels
 
 
 class Builder:
@@ -50,24 +62,27 @@ class Builder:
     def __init__(self, draw: st.DrawFn, shape: tuple[int, int, int], operations: int) -> None:
         self.draw, self.sketch, self.operations = draw, Sketch(), operations
         tensor = Tensor(shape, Int(draw(st.integers(1, 4)), draw(st.booleans())))
-        self.input = Stream(self.sketch.input("x", tensor), tensor, self.lanes(shape[2]))
+        self.input = Stream(self.sketch.input("x", tensor), self.order(tensor))
 
     def append(self, operator: Operator, folding: Folding, *inputs: Stream) -> list[Stream]:
-        """A node; gearboxes before it where the lanes differ."""
+        """A node; gearboxes before it where the orders differ."""
         assume(operator.cycles(folding) <= self.operations)
         names = [
-            self.on_lanes(stream, order.lanes).name
-            for stream, order in zip(inputs, operator.takes(folding), strict=True)
+            self.in_order(stream, order).name for stream, order in zip(inputs, operator.takes(folding), strict=True)
         ]
         name = f"{type(operator).__name__.lower()}{len(self.sketch.nodes)}"
         drawn = [self.draw(depths) for _ in operator.outputs]
         outputs = self.sketch.add(name, operator, names, folding, *drawn)
-        return [Stream(o, t.tensor, t.lanes) for o, t in zip(outputs, operator.gives(folding), strict=True)]
+        return [Stream(o, order) for o, order in zip(outputs, operator.gives(folding), strict=True)]
 
-    def on_lanes(self, stream: Stream, lanes: int) -> Stream:
-        if stream.lanes == lanes:
-            return stream
-        return self.append(Gearbox(stream.tensor), GearboxFolding(stream.lanes, lanes), stream)[0]
+    def in_order(self, stream: Stream, order: Order) -> Stream:
+        for operator, folding in conversion(stream.order, order):
+            (stream,) = self.append(operator, folding, stream)
+        return stream
+
+    def order(self, tensor: Tensor) -> Order:
+        """On any lanes; half of them with one pixel a beat, others with any number."""
+        return Order(tensor, self.lanes(tensor.channels), self.draw(pixels(tensor)))
 
     def lanes(self, channels: int, least: int = 1) -> int:
         return self.draw(st.integers(min(least, channels), channels))
@@ -79,24 +94,26 @@ class Builder:
         pixels = window.results()[0].pixels
         cut = self.lanes(window.elements, least=-(-window.elements * pixels // self.operations))
         enters = x.lanes if self.draw(st.booleans()) else self.lanes(x.tensor.channels)
-        (columns,) = self.append(window, UnevenFolding(enters, cut), x)
+        beside = self.draw(sliding_pixels(window.sliding))
+        (columns,) = self.append(window, SlidingFolding(enters, cut, *beside), x)
         weights = np.random.default_rng(self.draw(st.integers(0, 99))).integers(-2, 3, (outputs, window.elements))
         products = outputs * pixels * -(-window.elements // cut)
         leaves = self.lanes(outputs, least=-(-products // self.operations))
-        return self.append(MatMul(columns.tensor, weights), MatMulFolding(cut, leaves), columns)[0]
+        return self.append(MatMul(columns.tensor, weights), MatMulFolding(cut, leaves, columns.pixels), columns)[0]
 
     def requantization(self, x: Stream) -> Stream:
         """Back to three bits, so that another convolution may follow."""
         scale = Fraction(1, self.draw(st.integers(1, 2 ** max(1, x.tensor.dtype.bits - 2))))
         operator = Requantize(x.tensor, (scale,), (Fraction(0),), -4, 3, self.draw(st.integers(-4, 3)), Int(3))
-        return self.append(operator, RequantizeFolding(x.lanes), x)[0]
+        return self.append(operator, RequantizeFolding(x.lanes, pixels=x.pixels), x)[0]
 
     def pool(self, x: Stream) -> Stream:
         strides = self.draw(st.sampled_from([(1, 1), (2, 2)]))
         pads = self.draw(st.sampled_from([(0, 0, 0, 0), (1, 0, 0, 1)]))
         assume(touches_the_image(Sliding(x.tensor.shape, (2, 2), strides, pads)))
         pool = Pool(x.tensor, self.draw(st.sampled_from(["max", "sum"])), (2, 2), strides, pads)
-        return self.append(pool, UnevenFolding(x.lanes, self.lanes(x.tensor.channels)), x)[0]
+        beside = self.draw(sliding_pixels(pool.sliding))
+        return self.append(pool, SlidingFolding(x.lanes, self.lanes(x.tensor.channels), *beside), x)[0]
 
     def reduction(self, x: Stream) -> Stream:
         """To a vector, or to one channel."""
@@ -111,7 +128,7 @@ class Builder:
         operators += [Concat((a.tensor, b.tensor), axis) for axis in range(3)]
         operator = self.draw(st.sampled_from(operators))
         lanes = a.lanes if self.draw(st.booleans()) else self.lanes(a.tensor.channels)
-        folding = operator.folding_type(lanes)
+        folding = EvenFolding(lanes) if isinstance(operator, Concat) else ElementFolding(lanes, a.pixels)
         assume(not operator.illegal(folding))
         return self.append(operator, folding, a, b)[0]
 
@@ -123,7 +140,7 @@ class Builder:
             return self.requantization(y) if self.draw(st.booleans()) else y
         if kind == "pool":
             return self.pool(x)
-        return self.on_lanes(x, self.lanes(x.tensor.channels))
+        return self.in_order(x, self.order(x.tensor))
 
 
 @st.composite
@@ -151,7 +168,7 @@ def residuals(draw: st.DrawFn, size: int, operations: int) -> Design:
     shape = draw(st.tuples(st.integers(2, size), st.integers(2, size), st.integers(1, size - 1)))
     builder = Builder(draw, shape, operations)
     x = builder.input
-    copies = builder.append(Fork(x.tensor, draw(st.integers(2, 3))), ElementFolding(x.lanes), x)
+    copies = builder.append(Fork(x.tensor, draw(st.integers(2, 3))), ElementFolding(x.lanes, x.pixels), x)
     branch, short = copies[:2]
     for _ in range(draw(st.integers(1, 2))):
         branch = builder.convolution(branch, draw(st.sampled_from([1, 3, 3])), 1, shape[2])

@@ -18,7 +18,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import ElementFolding, EvenFolding, UnevenFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding, UnevenFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
@@ -41,8 +41,8 @@ WEIGHTS = np.random.default_rng(0).integers(-128, 128, (5, 4))
 KERNELS = np.random.default_rng(0).integers(-128, 128, (4, 2, 2))
 
 CASES = {
-    "window": Case(Window(IMAGE, (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=16), UnevenFolding(4, 4), depth=2),
-    "pool": Case(Pool(TALL, "sum", (2, 2), (2, 2), (0, 0, 1, 1), capacity=8), UnevenFolding(4, 2), depth=2, seed=1),
+    "window": Case(Window(IMAGE, (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=16), SlidingFolding(4, 4), depth=2),
+    "pool": Case(Pool(TALL, "sum", (2, 2), (2, 2), (0, 0, 1, 1), capacity=8), SlidingFolding(4, 2), depth=2, seed=1),
     "depthwise": Case(
         Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8), UnevenFolding(4, 2), depth=2, seed=1
     ),
@@ -61,8 +61,8 @@ CASES = {
 }
 EVERY = tuple(CASES)
 CASES |= {  # an operation reads what was written one cycle before and is overwritten one cycle later
-    "narrow window": Case(Window(COLUMN, (3, 1), capacity=4), UnevenFolding(2, 6), depth=9),
-    "narrow pool": Case(Pool(COLUMN, "max", (1, 1), capacity=2), UnevenFolding(2, 2), depth=9),
+    "narrow window": Case(Window(COLUMN, (3, 1), capacity=4), SlidingFolding(2, 6), depth=9),
+    "narrow pool": Case(Pool(COLUMN, "max", (1, 1), capacity=2), SlidingFolding(2, 2), depth=9),
     "narrow depthwise": Case(Depthwise(COLUMN, KERNELS[:2, :1, :1], capacity=2), UnevenFolding(2, 2), depth=9),
 }
 CASES |= {
@@ -73,9 +73,16 @@ CASES |= {
         ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), -8, 7, 0, Int(4)), RequantizeFolding(2, pixels=2), depth=2
     ),
 }
-PIXELS = ("scatter", "gearbox of pixels", "matmul of pixels", "requantize of pixels")
+CASES |= {
+    "window of pixels": Case(
+        Window(IMAGE, (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=16), SlidingFolding(2, 4, 2, 2), depth=2
+    ),
+    "pool of pixels": Case(
+        Pool(TALL, "sum", (2, 2), (2, 2), (0, 0, 1, 1), capacity=8), SlidingFolding(4, 2, 4, 2), depth=2, seed=1
+    ),
+}
 BUFFERS = ("window", "pool", "depthwise", "gearbox", "regroup")
-SLIDING = ("window", "pool", "depthwise")
+SLIDING = ("window", "pool", "depthwise", "window of pixels", "pool of pixels")
 NARROW = ("narrow window", "narrow pool", "narrow depthwise")
 ACCUMULATORS = ("pool", "depthwise", "reduce", "matmul", "argmax")
 ONE_LANE = ("argmax",)

@@ -211,7 +211,7 @@ def test_the_live_capacity_is_the_least_that_does_not_deadlock(drawn: tuple[Oper
         live = operator.live_capacity(folding)
     else:
         assert isinstance(operator, Window | Pool)
-        live = operator.sliding.live_capacity(operator.beats_per_pixel(folding))
+        live = operator.grouped(folding).live_capacity(operator.beats_per_pixel(folding))
     assert not solve(alone(replace(operator, capacity=live), folding, 4), 3).waits
     if live > 1:
         deadlock = solve(alone(replace(operator, capacity=live - 1), folding, 4), 3)

@@ -121,3 +121,24 @@ class UnevenFolding(Folding):
 
     def gives(self, tensor: Tensor) -> Order:
         return Order(tensor, self.out_lanes)
+
+
+@dataclass(frozen=True, repr=False)
+class SlidingFolding(Folding):
+    """Of a core in which a window slides over an image.
+
+    Attributes:
+        in_lanes, out_lanes: channels per beat of the image, of the result.
+        in_pixels, out_pixels: pixels per beat of the image, of the result: windows side by side.
+    """
+
+    in_lanes: int
+    out_lanes: int
+    in_pixels: int = 1
+    out_pixels: int = 1
+
+    def takes(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.in_lanes, self.in_pixels)
+
+    def gives(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.out_lanes, self.out_pixels)

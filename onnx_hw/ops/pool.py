@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Pool(Operator[UnevenFolding]):
+class Pool(Operator[SlidingFolding]):
     """Windowed maximum, or sum (an average is a sum and a requantization).
 
     Attributes:
@@ -43,7 +43,7 @@ class Pool(Operator[UnevenFolding]):
     dilations: tuple[int, int] = (1, 1)
     capacity: int | None = None
 
-    folding_type = UnevenFolding
+    folding_type = SlidingFolding
     LATENCY = 7
 
     def __post_init__(self) -> None:
@@ -74,21 +74,29 @@ class Pool(Operator[UnevenFolding]):
         windows = self.sliding.windows(arrays[0], self.pad_value)
         return (windows.max(axis=(3, 4)) if self.kind == "max" else windows.sum(axis=(3, 4)),)
 
-    def beats_per_pixel(self, folding: UnevenFolding) -> int:
+    def beats_per_pixel(self, folding: SlidingFolding) -> int:
+        """Of the pixels that come side by side."""
         return self.takes(folding)[0].groups
 
-    def stored_beats(self, folding: UnevenFolding) -> int:
+    def grouped(self, folding: SlidingFolding) -> Sliding:
+        """How the windows of a beat slide over the pixels of a beat."""
+        return self.sliding.grouped(folding.in_pixels, folding.out_pixels)
+
+    def illegal(self, folding: SlidingFolding) -> str:
+        return super().illegal(folding) or self.sliding.illegal(folding.in_pixels, folding.out_pixels)
+
+    def stored_beats(self, folding: SlidingFolding) -> int:
         """Capacity of the line buffer."""
         if self.capacity is not None:
             return self.capacity
-        return self.sliding.rate_capacity(self.beats_per_pixel(folding))
+        return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))
 
-    def cycles(self, folding: UnevenFolding) -> int:
+    def cycles(self, folding: SlidingFolding) -> int:
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats * self.sliding.taps)
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
-    ) -> Iterator[UnevenFolding]:
+    ) -> Iterator[SlidingFolding]:
         channels = self.operand.channels
         least_in = fewest_lanes(self.operand, interval)
         least_out = fewest_lanes(self.results()[0], interval // self.sliding.taps)
@@ -97,10 +105,10 @@ class Pool(Operator[UnevenFolding]):
         entry = in_lanes if in_lanes and least_in <= in_lanes <= channels else least_in
         exits = {least_out, entry} | ({out_lanes} if out_lanes else set())
         for lanes in sorted(lanes for lanes in exits if least_out <= lanes <= channels):
-            yield UnevenFolding(entry, lanes)
+            yield SlidingFolding(entry, lanes)
 
-    def schedule(self, folding: UnevenFolding) -> Schedule:
-        rows, columns = self.sliding.output
+    def schedule(self, folding: SlidingFolding) -> Schedule:
+        rows, columns = self.grouped(folding).output
         nest = Loops(row=rows, column=columns, chunk=self.gives(folding)[0].groups, tap=self.sliding.taps)
         beats = self.takes(folding)[0].beats
         return Schedule(
@@ -108,21 +116,24 @@ class Pool(Operator[UnevenFolding]):
                 Engine("writer", beats, 0, pops={"i": np.arange(beats)}),
                 Engine("reader", nest.operations, self.LATENCY, pushes={"o": nest.where(nest.last("tap"))}),
             ),
-            self.sliding.buffer(nest, ("chunk", "tap"), self.beats_per_pixel(folding), self.stored_beats(folding)),
+            self.grouped(folding).buffer(
+                nest, ("chunk", "tap"), self.beats_per_pixel(folding), self.stored_beats(folding)
+            ),
         )
 
-    def resources(self, folding: UnevenFolding) -> Resources:
+    def resources(self, folding: SlidingFolding) -> Resources:
         bits = self.operand.dtype.bits
         group = gcd(self.operand.channels, folding.in_lanes, folding.out_lanes)
-        copies = folding.out_lanes // group
-        blocks = ring_blocks(bits * folding.in_lanes, self.stored_beats(folding), copies)
-        lut = 150 + copies * 25 + folding.out_lanes * self.results()[0].dtype.bits * 2
-        lut += folding.out_lanes * bits * (folding.in_lanes // group - 1) // 2
+        taken, given = self.takes(folding)[0].width, self.gives(folding)[0].width
+        copies = given // group
+        blocks = ring_blocks(bits * taken, self.stored_beats(folding), copies)
+        lut = 150 + copies * 25 + given * self.results()[0].dtype.bits * 2
+        lut += given * bits * (taken // group - 1) // 2
         if not blocks:
-            lut += copies * folding.in_lanes * bits * self.stored_beats(folding) // 16
+            lut += copies * taken * bits * self.stored_beats(folding) // 16
         return Resources(lut=lut, bram=blocks)
 
-    def core(self, folding: UnevenFolding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.pool import Pool as Circuit
         from onnx_hw_rtl.sliding import Geometry
 
@@ -136,6 +147,8 @@ class Pool(Operator[UnevenFolding]):
             out_signed=result.signed,
             in_lanes=folding.in_lanes,
             out_lanes=folding.out_lanes,
+            in_pixels=folding.in_pixels,
+            out_pixels=folding.out_pixels,
             capacity=self.stored_beats(folding),
             pad_value=self.pad_value,
             depth=depths["o"],

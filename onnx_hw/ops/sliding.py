@@ -52,6 +52,41 @@ class Sliding:
             if not np.any((reached >= 0) & (reached < self.shape[axis])):
                 raise ValueError(f"no window of {self} touches the image")
 
+    def illegal(self, in_pixels: int, out_pixels: int) -> str:
+        """Why so many pixels a beat cannot be, or an empty text.
+
+        The places of a window's elements in the beats of the image must be the same wherever it lies.
+        """
+        width, step = self.shape[1], self.strides[1]
+        if width % in_pixels:
+            return f"in_pixels must divide {width}, the columns of the image"
+        if out_pixels * step % in_pixels:
+            return f"in_pixels must divide out_pixels · {step}, the columns from a beat's windows to the next ones"
+        return ""
+
+    def grouped(self, in_pixels: int, out_pixels: int) -> Sliding:
+        """How ``out_pixels`` windows side by side slide, as one, over the groups of ``in_pixels`` of the image.
+
+        It says in which group the first and the last pixel in their reach lie; where in it is no matter of time.
+        """
+        if (in_pixels, out_pixels) == (1, 1):
+            return self
+        height, width, channels = self.shape
+        top, left, bottom, _ = self.pads
+        groups, columns, step = width // in_pixels, -(-self.output[1] // out_pixels), out_pixels * self.strides[1]
+        reach = self.extent[1] + (out_pixels - 1) * self.strides[1]
+        before = -(-left // in_pixels)
+        kernel = before + (reach - 1 - left) // in_pixels + 1
+        step //= in_pixels
+        after = (columns - 1) * step + kernel - groups - before  # negative where a window never gets to the last ones
+        return Sliding(
+            (height, groups, channels),
+            (self.kernel[0], kernel),
+            (self.strides[0], step),
+            (top, before, bottom, after),
+            (self.dilations[0], 1),
+        )
+
     def windows(self, image: np.ndarray, pad_value: int) -> np.ndarray:
         """(frames, height, width, channels) to a view (frames, out height, out width, rows, columns, channels)."""
         top, left, bottom, right = self.pads

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Loops, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Window(Operator[UnevenFolding]):
+class Window(Operator[SlidingFolding]):
     """Elements of a window leave in (kernel row, kernel column, channel) order, as channels of the result.
 
     Attributes:
@@ -40,7 +40,7 @@ class Window(Operator[UnevenFolding]):
     pad_value: int = 0
     capacity: int | None = None
 
-    folding_type = UnevenFolding
+    folding_type = SlidingFolding
     LATENCY = 6
 
     def __post_init__(self) -> None:
@@ -71,35 +71,43 @@ class Window(Operator[UnevenFolding]):
         windows = self.sliding.windows(image, self.pad_value)
         return (windows.reshape(*windows.shape[:3], self.elements),)
 
-    def beats_per_pixel(self, folding: UnevenFolding) -> int:
+    def beats_per_pixel(self, folding: SlidingFolding) -> int:
+        """Of the pixels that come side by side."""
         return self.takes(folding)[0].groups
 
-    def beats_per_window(self, folding: UnevenFolding) -> int:
+    def grouped(self, folding: SlidingFolding) -> Sliding:
+        """How the windows of a beat slide over the pixels of a beat."""
+        return self.sliding.grouped(folding.in_pixels, folding.out_pixels)
+
+    def illegal(self, folding: SlidingFolding) -> str:
+        return super().illegal(folding) or self.sliding.illegal(folding.in_pixels, folding.out_pixels)
+
+    def beats_per_window(self, folding: SlidingFolding) -> int:
         return self.gives(folding)[0].groups
 
-    def stored_beats(self, folding: UnevenFolding) -> int:
+    def stored_beats(self, folding: SlidingFolding) -> int:
         """Capacity of the line buffer."""
         if self.capacity is not None:
             return self.capacity
-        return self.sliding.rate_capacity(self.beats_per_pixel(folding))
+        return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))
 
-    def cycles(self, folding: UnevenFolding) -> int:
+    def cycles(self, folding: SlidingFolding) -> int:
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
-    ) -> Iterator[UnevenFolding]:
+    ) -> Iterator[SlidingFolding]:
         least_in, least_out = fewest_lanes(self.operand, interval), fewest_lanes(self.results()[0], interval)
         if least_in is None or least_out is None:
             return
         entry = in_lanes if in_lanes and least_in <= in_lanes <= self.operand.channels else least_in
         if out_lanes and least_out <= out_lanes <= self.elements:
-            yield UnevenFolding(entry, out_lanes)
+            yield SlidingFolding(entry, out_lanes)
         else:
-            yield UnevenFolding(entry, least_out)
+            yield SlidingFolding(entry, least_out)
 
-    def schedule(self, folding: UnevenFolding) -> Schedule:
-        rows, columns = self.sliding.output
+    def schedule(self, folding: SlidingFolding) -> Schedule:
+        rows, columns = self.grouped(folding).output
         nest = Loops(row=rows, column=columns, beat=self.beats_per_window(folding))
         beats = self.takes(folding)[0].beats
         return Schedule(
@@ -107,21 +115,22 @@ class Window(Operator[UnevenFolding]):
                 Engine("writer", beats, 0, pops={"i": np.arange(beats)}),
                 Engine("reader", nest.operations, self.LATENCY, pushes={"o": nest.all()}),
             ),
-            self.sliding.buffer(nest, ("beat",), self.beats_per_pixel(folding), self.stored_beats(folding)),
+            self.grouped(folding).buffer(nest, ("beat",), self.beats_per_pixel(folding), self.stored_beats(folding)),
         )
 
-    def resources(self, folding: UnevenFolding) -> Resources:
+    def resources(self, folding: SlidingFolding) -> Resources:
         bits = self.operand.dtype.bits
         group = gcd(self.operand.channels, folding.in_lanes, folding.out_lanes)
-        copies = folding.out_lanes // group
-        slices = folding.in_lanes // group
-        blocks = ring_blocks(bits * folding.in_lanes, self.stored_beats(folding), copies)
+        taken, given = self.takes(folding)[0].width, self.gives(folding)[0].width
+        copies = given // group
+        slices = taken // group
+        blocks = ring_blocks(bits * taken, self.stored_beats(folding), copies)
         lut = 150 + copies * (25 + group * bits * (slices + 1) // 2)
         if not blocks:
-            lut += copies * folding.in_lanes * bits * self.stored_beats(folding) // 16
+            lut += copies * taken * bits * self.stored_beats(folding) // 16
         return Resources(lut=lut, bram=blocks)
 
-    def core(self, folding: UnevenFolding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.sliding import Geometry
         from onnx_hw_rtl.window import Window as Circuit
 
@@ -131,6 +140,8 @@ class Window(Operator[UnevenFolding]):
             signed=self.operand.dtype.signed,
             in_lanes=folding.in_lanes,
             out_lanes=folding.out_lanes,
+            in_pixels=folding.in_pixels,
+            out_pixels=folding.out_pixels,
             capacity=self.stored_beats(folding),
             pad_value=self.pad_value,
             depth=depths["o"],

@@ -12,7 +12,7 @@ from amaranth.hdl import Module, Mux, Shape, Signal
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import delayed
-from onnx_hw_rtl.sliding import Geometry, Place, SlidingBuffer
+from onnx_hw_rtl.sliding import Geometry, PixelGroups, Place, SlidingBuffer, group_lanes, side_by_side
 from onnx_hw_rtl.stream import beat
 
 __all__ = ["Pool", "fold_into"]
@@ -33,7 +33,8 @@ class Pool(Core):
         geometry: image and kernel.
         bits, signed: of an input element.
         out_bits, out_signed: of a result.
-        in_lanes, out_lanes: elements per beat.
+        in_lanes, out_lanes: channels per beat.
+        in_pixels, out_pixels: pixels per beat.
         capacity: beats the buffer holds.
         pad_value: what elements outside the image read as.
         depth: FIFO depth of the output.
@@ -52,6 +53,8 @@ class Pool(Core):
         out_signed: bool,
         in_lanes: int,
         out_lanes: int,
+        in_pixels: int = 1,
+        out_pixels: int = 1,
         capacity: int,
         pad_value: int,
         depth: int,
@@ -59,9 +62,10 @@ class Pool(Core):
         self.kind, self.geometry, self.capacity, self.pad_value = kind, geometry, capacity, pad_value
         self.element, self.result = Shape(bits, signed), Shape(out_bits, out_signed)
         self.in_lanes, self.out_lanes = in_lanes, out_lanes
+        self.pixels = PixelGroups(geometry, in_lanes, in_pixels, out_pixels)
         super().__init__(
-            {"i": beat(in_lanes, bits, signed)},
-            {"o": (beat(out_lanes, out_bits, out_signed), depth)},
+            {"i": beat(in_pixels * in_lanes, bits, signed)},
+            {"o": (beat(out_pixels * out_lanes, out_bits, out_signed), depth)},
             ("writer", "reader"),
         )
 
@@ -71,12 +75,13 @@ class Pool(Core):
         taps = self.geometry.kernel[0] * self.geometry.kernel[1]
         buffer = SlidingBuffer(
             m,
-            self.geometry,
+            self.pixels.wide,
             source=self.i,
             outbox=outbox,
             bits=self.element.width,
-            in_lanes=self.in_lanes,
-            out_lanes=self.out_lanes,
+            in_lanes=self.pixels.in_pixels * self.in_lanes,
+            out_lanes=self.pixels.out_pixels * self.out_lanes,
+            group=group_lanes(self.geometry.shape[2], self.in_lanes, self.out_lanes),
             capacity=self.capacity,
             pad_value=self.pad_value,
             inner={"chunk": -(-self.geometry.shape[2] // self.out_lanes), "tap": taps},
@@ -100,4 +105,8 @@ class Pool(Core):
     def _places(self, turn: Mapping[str, int]) -> list[Place]:
         row, column = divmod(turn["tap"], self.geometry.kernel[1])
         first = turn["chunk"] * self.out_lanes
-        return [(row, column, c) for c in range(first, min(first + self.out_lanes, self.geometry.shape[2]))]
+        return side_by_side(
+            self.pixels.place(window, row, column, c) if c < self.geometry.shape[2] else None
+            for window in range(self.pixels.out_pixels)
+            for c in range(first, first + self.out_lanes)
+        )

@@ -12,7 +12,7 @@ window into lanes is legal, and a cut that is aligned needs one copy and no mult
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import gcd
@@ -28,7 +28,7 @@ from onnx_hw_rtl.shared_buffer import SharedBuffer
 from onnx_hw_rtl.stream import bits_of
 from onnx_hw_rtl.table import Table
 
-__all__ = ["Geometry", "Place", "SlidingBuffer", "group_lanes"]
+__all__ = ["Geometry", "PixelGroups", "Place", "SlidingBuffer", "group_lanes", "side_by_side"]
 
 Place = tuple[int, int, int]
 """(row of the kernel, column of the kernel, channel) of an element of a window."""
@@ -74,12 +74,75 @@ def group_lanes(channels: int, in_lanes: int, out_lanes: int) -> int:
     return gcd(channels, in_lanes, out_lanes)
 
 
+@dataclass(frozen=True)
+class PixelGroups:
+    """Windows side by side as one wide window, over an image whose pixels come side by side as one wide pixel.
+
+    A wide pixel's channels are its beats one after the other. The image's columns are a multiple of ``in_pixels``, and
+    the windows' steps, all together, too: so an element lies at the same place of a wide pixel in every wide window.
+
+    Attributes:
+        geometry: of the single windows and pixels.
+        in_lanes: channels per beat of the image.
+        in_pixels, out_pixels: pixels per beat of the image, windows per beat of the result.
+    """
+
+    geometry: Geometry
+    in_lanes: int
+    in_pixels: int
+    out_pixels: int
+
+    def _columns(self) -> list[int]:
+        """The column, from the first image column of the first window in the row on, of each window's elements."""
+        steps, taps = self.geometry.strides[1], range(self.geometry.kernel[1])
+        at = [p * steps + tap * self.geometry.dilations[1] for p in range(self.out_pixels) for tap in taps]
+        return [column - self.geometry.pads[1] for column in at]
+
+    @property
+    def wide(self) -> Geometry:
+        """The same geometry where all numbers are 1."""
+        one = self.geometry
+        if self.in_pixels == self.out_pixels == 1:
+            return one
+        reached = [column // self.in_pixels for column in self._columns()]
+        first, columns = min(reached), max(reached) - min(reached) + 1
+        step = self.out_pixels * one.strides[1] // self.in_pixels
+        width, turns = one.shape[1] // self.in_pixels, -(-one.output[1] // self.out_pixels)
+        channels = -(-one.shape[2] // self.in_lanes) * self.in_lanes * self.in_pixels
+        return Geometry(
+            (one.shape[0], width, channels),
+            (one.kernel[0], columns),
+            (one.strides[0], step),
+            (one.pads[0], -first, one.pads[2], (turns - 1) * step + columns - width + first),
+            (one.dilations[0], 1),
+        )
+
+    def place(self, window: int, row: int, column: int, channel: int) -> Place:
+        """Where in the wide window an element of one of its windows lies."""
+        if self.in_pixels == self.out_pixels == 1:
+            return row, column, channel
+        columns = self._columns()
+        group, pixel = divmod(columns[window * self.geometry.kernel[1] + column], self.in_pixels)
+        beat, lane = divmod(channel, self.in_lanes)
+        first = min(columns) // self.in_pixels
+        return row, group - first, (beat * self.in_pixels + pixel) * self.in_lanes + lane
+
+
+def side_by_side(places: Iterable[Place | None]) -> list[Place]:
+    """Those of a beat: any for an unused lane between others, none for the unused lanes at its end."""
+    found = list(places)
+    while found and found[-1] is None:
+        found.pop()
+    return [place or (0, 0, 0) for place in found]
+
+
 class SlidingBuffer:
     """Writer, reader and ring, built into the module of a core.
 
     Args:
         places: for each turn of the inner loops (outermost first), the places of the lanes of that beat; unused lanes
             of a ragged beat are missing at the end.
+        group: lanes that lie side by side in one stored beat, if it is not the greatest number that always do.
         inner: count of the loops over the beats of one window.
         pushes_at: which reader operations push a token.
 
@@ -102,6 +165,7 @@ class SlidingBuffer:
         bits: int,
         in_lanes: int,
         out_lanes: int,
+        group: int | None = None,
         capacity: int,
         pad_value: int,
         inner: Mapping[str, int],
@@ -110,7 +174,7 @@ class SlidingBuffer:
     ) -> None:
         self.m, self.geometry, self.inner, self.places = m, geometry, dict(inner), places
         self.bits, self.in_lanes, self.out_lanes, self.pad_value = bits, in_lanes, out_lanes, pad_value
-        self.group = group_lanes(geometry.shape[2], in_lanes, out_lanes)
+        self.group = group or group_lanes(geometry.shape[2], in_lanes, out_lanes)
         self.per_pixel = -(-geometry.shape[2] // in_lanes)
         self.beats = geometry.shape[0] * geometry.shape[1] * self.per_pixel
         self.ring = max(2, 1 << (capacity - 1).bit_length())
@@ -308,7 +372,7 @@ class SlidingBuffer:
             places = self.places(turn) if reached else []
             words.append(0)
             if first_lane < len(places):
-                words[number] = _side_by_side(self._group_fields(*places[first_lane]), widths)
+                words[number] = _word_of(self._group_fields(*places[first_lane]), widths)
                 used = number + 1
         self.m.submodules[f"table{first_lane}"] = table = Table(sum(widths), words[:used])
         self.m.d.comb += table.index.eq(index)
@@ -324,7 +388,7 @@ class SlidingBuffer:
         return offset % self.ring, row, column, channel % self.in_lanes // self.group
 
 
-def _side_by_side(fields: Sequence[int], widths: Sequence[int]) -> int:
+def _word_of(fields: Sequence[int], widths: Sequence[int]) -> int:
     """One word, the first field in the lowest bits."""
     word, at = 0, 0
     for field, width in zip(fields, widths, strict=True):

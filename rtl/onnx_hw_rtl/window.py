@@ -12,7 +12,7 @@ from amaranth.hdl import Cat, Module
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import delayed
-from onnx_hw_rtl.sliding import Geometry, Place, SlidingBuffer
+from onnx_hw_rtl.sliding import Geometry, PixelGroups, Place, SlidingBuffer, group_lanes, side_by_side
 from onnx_hw_rtl.stream import beat, bits_of
 
 __all__ = ["Window"]
@@ -24,7 +24,8 @@ class Window(Core):
     Args:
         geometry: image and kernel.
         bits, signed: of an element.
-        in_lanes, out_lanes: elements per beat.
+        in_lanes, out_lanes: channels per beat, those of the result being the elements of a window.
+        in_pixels, out_pixels: pixels per beat, windows per beat.
         capacity: beats the buffer holds; at least those under one window's rows.
         pad_value: what elements outside the image read as.
         depth: FIFO depth of the output.
@@ -40,14 +41,19 @@ class Window(Core):
         signed: bool,
         in_lanes: int,
         out_lanes: int,
+        in_pixels: int = 1,
+        out_pixels: int = 1,
         capacity: int,
         pad_value: int = 0,
         depth: int,
     ) -> None:
         self.geometry, self.bits, self.capacity, self.pad_value = geometry, bits, capacity, pad_value
         self.in_lanes, self.out_lanes = in_lanes, out_lanes
+        self.pixels = PixelGroups(geometry, in_lanes, in_pixels, out_pixels)
         super().__init__(
-            {"i": beat(in_lanes, bits, signed)}, {"o": (beat(out_lanes, bits, signed), depth)}, ("writer", "reader")
+            {"i": beat(in_pixels * in_lanes, bits, signed)},
+            {"o": (beat(out_pixels * out_lanes, bits, signed), depth)},
+            ("writer", "reader"),
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -57,12 +63,13 @@ class Window(Core):
         elements = rows * columns * self.geometry.shape[2]
         buffer = SlidingBuffer(
             m,
-            self.geometry,
+            self.pixels.wide,
             source=self.i,
             outbox=outbox,
             bits=self.bits,
-            in_lanes=self.in_lanes,
-            out_lanes=self.out_lanes,
+            in_lanes=self.pixels.in_pixels * self.in_lanes,
+            out_lanes=self.pixels.out_pixels * self.out_lanes,
+            group=group_lanes(self.geometry.shape[2], self.in_lanes, self.out_lanes),
             capacity=self.capacity,
             pad_value=self.pad_value,
             inner={"beat": -(-elements // self.out_lanes)},
@@ -80,5 +87,11 @@ class Window(Core):
         rows, columns = self.geometry.kernel
         channels = self.geometry.shape[2]
         first = turn["beat"] * self.out_lanes
-        elements = range(first, min(first + self.out_lanes, rows * columns * channels))
-        return [(e // (columns * channels), e // channels % columns, e % channels) for e in elements]
+        elements = range(first, first + self.out_lanes)
+        return side_by_side(
+            self.pixels.place(window, e // (columns * channels), e // channels % columns, e % channels)
+            if e < rows * columns * channels
+            else None
+            for window in range(self.pixels.out_pixels)
+            for e in elements
+        )

@@ -10,7 +10,7 @@ from hypothesis import given
 from drawn import Case, cases, few, many, pools
 from networks import alone, assert_proven, prove
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import Folding, UnevenFolding
+from onnx_hw.ops.folding import Folding, SlidingFolding
 from onnx_hw.ops.pool import Pool
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
@@ -28,14 +28,14 @@ def test_any_pool(case: Case) -> None:
 @pytest.mark.parametrize(("channels", "lanes"), [(3, (5, 7)), (3, (2, 2)), (16, (5, 7)), (16, (7, 5)), (16, (4, 8))])
 def test_ragged_cuts(kind: str, channels: int, lanes: tuple[int, int]) -> None:
     pool = Pool(Tensor((4, 3, channels), Int(8)), kind, (2, 2), (2, 1), (1, 0, 0, 1), pad_value=-128)
-    Case(pool, UnevenFolding(*lanes)).check()
+    Case(pool, SlidingFolding(*lanes)).check()
 
 
 @pytest.mark.parametrize("dtype", [Int(8), Int(8, False), Int(1), Int(16)])
 def test_sums_of_extremes_fit(dtype: Int) -> None:
     pool = Pool(Tensor((3, 3, 2), dtype), "sum", (3, 3), pads=(1, 1, 1, 1), pad_value=dtype.min)
     for seed in range(3):
-        Case(pool, UnevenFolding(2, 2), seed=seed).check()
+        Case(pool, SlidingFolding(2, 2), seed=seed).check()
 
 
 @many
@@ -67,9 +67,9 @@ def test_one_beat_less_than_the_live_capacity_deadlocks(strides: tuple[int, int]
 
 def test_full_rate() -> None:
     """No bubble at steady state: the interval is the number of operations of the busier engine."""
-    reads = Case(Pool(IMAGE, "sum", (3, 3), pads=(1, 1, 1, 1)), UnevenFolding(3, 3), stalls=False, frames=4).check()
+    reads = Case(Pool(IMAGE, "sum", (3, 3), pads=(1, 1, 1, 1)), SlidingFolding(3, 3), stalls=False, frames=4).check()
     assert reads.interval_cycles == 5 * 4 * 9
-    writes = Case(Pool(IMAGE, "max", (2, 2), (2, 2)), UnevenFolding(1, 3), depth=2, stalls=False, frames=4).check()
+    writes = Case(Pool(IMAGE, "max", (2, 2), (2, 2)), SlidingFolding(1, 3), depth=2, stalls=False, frames=4).check()
     assert writes.interval_cycles == 5 * 4 * 3
 
 

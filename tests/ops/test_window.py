@@ -10,7 +10,7 @@ from hypothesis import given
 from drawn import Case, cases, few, many, windows
 from networks import alone, assert_proven, prove
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import Folding, UnevenFolding
+from onnx_hw.ops.folding import Folding, SlidingFolding
 from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
@@ -29,24 +29,24 @@ def test_any_window(case: Case) -> None:
 def test_ragged_cuts(channels: int, lanes: tuple[int, int]) -> None:
     """Neither side divides the channels, nor the other."""
     Case(
-        Window(Tensor((3, 4, channels), Int(8)), (3, 3), pads=(1, 1, 1, 1), pad_value=-7), UnevenFolding(*lanes)
+        Window(Tensor((3, 4, channels), Int(8)), (3, 3), pads=(1, 1, 1, 1), pad_value=-7), SlidingFolding(*lanes)
     ).check()
 
 
 @pytest.mark.parametrize("pads", [(1, 1, 1, 1), (0, 0, 1, 1), (2, 0, 0, 1)])
 @pytest.mark.parametrize("strides", [(1, 1), (2, 2), (3, 1)])
 def test_pads_and_strides(pads: tuple[int, int, int, int], strides: tuple[int, int]) -> None:
-    Case(Window(IMAGE, (3, 3), strides, pads, pad_value=5), UnevenFolding(3, 9), depth=3).check()
+    Case(Window(IMAGE, (3, 3), strides, pads, pad_value=5), SlidingFolding(3, 9), depth=3).check()
 
 
 def test_a_stride_beyond_the_kernel_skips_beats_that_nobody_reads() -> None:
-    Case(Window(Tensor((7, 7, 2), Int(4, False)), (2, 1), strides=(3, 3)), UnevenFolding(2, 2)).check()
+    Case(Window(Tensor((7, 7, 2), Int(4, False)), (2, 1), strides=(3, 3)), SlidingFolding(2, 2)).check()
 
 
 def test_windows_in_the_padding_alone_do_not_wait_for_the_frame() -> None:
     """They leave even for a frame that never comes."""
     window = Window(Tensor((2, 2, 1), Int(8)), (1, 1), pads=(2, 1, 1, 1), pad_value=9)
-    run = Case(window, UnevenFolding(1, 1), depth=40, stalls=False).check()
+    run = Case(window, SlidingFolding(1, 1), depth=40, stalls=False).check()
     assert run.values_compared > 3 * (4 + 5 * 4), "the first rows of the fourth frame"
 
 
@@ -83,9 +83,11 @@ def test_one_beat_less_than_the_live_capacity_deadlocks(
 
 def test_full_rate() -> None:
     """No bubble at steady state: the interval is the number of operations of the busier engine."""
-    reads = Case(Window(IMAGE, (3, 3), pads=(1, 1, 1, 1)), UnevenFolding(3, 7), depth=8, stalls=False, frames=4).check()
+    reads = Case(
+        Window(IMAGE, (3, 3), pads=(1, 1, 1, 1)), SlidingFolding(3, 7), depth=8, stalls=False, frames=4
+    ).check()
     assert reads.interval_cycles == 5 * 4 * 4
-    writes = Case(Window(IMAGE, (3, 3), strides=(3, 3)), UnevenFolding(1, 9), depth=8, stalls=False, frames=4).check()
+    writes = Case(Window(IMAGE, (3, 3), strides=(3, 3)), SlidingFolding(1, 9), depth=8, stalls=False, frames=4).check()
     assert writes.interval_cycles == 5 * 4 * 3
 
 

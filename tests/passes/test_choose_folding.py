@@ -11,7 +11,7 @@ from networks import Sketch, every_tensor, random_frames
 from onnx_hw.exact.integers import Int
 from onnx_hw.network import Network
 from onnx_hw.ops.add import Add
-from onnx_hw.ops.folding import ElementFolding, EvenFolding, UnevenFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding
 from onnx_hw.ops.gearbox import GearboxFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.reduce import Reduce
@@ -101,6 +101,6 @@ def test_gearboxes_stand_where_lanes_differ() -> None:
 
 @pytest.mark.parametrize("what", ["mac_lanes", "dsp", "lut", "bram"])
 def test_excess_is_told(what: str) -> None:
-    used = resources_of(convolutions(8, (3, 16)), {"window0": UnevenFolding(3, 27), "conv0": MatMulFolding(27, 16)})
+    used = resources_of(convolutions(8, (3, 16)), {"window0": SlidingFolding(3, 27), "conv0": MatMulFolding(27, 16)})
     assert Budget(**{what: 10_000_000}).excess(used) == {}
     assert (len(Budget(**{what: 0}).excess(used)) == 1) == (getattr(used, what) > 0)
