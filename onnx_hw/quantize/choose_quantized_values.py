@@ -146,6 +146,7 @@ class _Choice:
 
     def _end_of_chain(self, name: str, absorbed: frozenset[Effect]) -> None:
         """Choose a value, or one that is made of it by nodes that are absorbed."""
+        bounded = False
         while name not in self.outputs:
             following = self.readers.get(name, [])
             if len(following) != 1:
@@ -158,6 +159,9 @@ class _Choice:
             constant = all(other == name or not other or other in self.constants for other in node.inputs)
             if _effect(node) not in absorbed or not constant or self._turns(node, name):
                 break
+            if bounded and _effect(node) is Effect.AFFINE and not self._is_scalar(node):
+                break  # each channel would have bounds of its own
+            bounded = bounded or _effect(node) is Effect.BOUNDS
             name = node.outputs[0]
         self._add(name)
 
@@ -179,6 +183,10 @@ class _Choice:
             factor = self.constants.get(node.inputs[1])
             return factor is not None and factor.size == 1 and bool(factor > 0)
         return _effect(node) is Effect.KEEPS
+
+    def _is_scalar(self, node: Node) -> bool:
+        """Whether all channels have one constant."""
+        return all(self.constants[name].size == 1 for name in node.inputs if name in self.constants)
 
     def _turns(self, node: Node, data: str) -> bool:
         """Whether an absorbed node has a negative slope, or is a division by the data."""

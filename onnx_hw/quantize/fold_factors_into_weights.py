@@ -100,7 +100,7 @@ class _Folding:
             node = self.made.get(self._final(name))
             if node is None:
                 return []
-            if node.op_type in ("Conv", "MatMul", "Gemm"):
+            if node.op_type in ("Conv", "ConvTranspose", "MatMul", "Gemm"):
                 return [node, *additions[::-1]] if self._is_plain(node) else []
             data, constant = self._operands(node)
             if not constant or self._per_channel(self.constants[constant], data) is None:
@@ -119,7 +119,7 @@ class _Folding:
 
     def _is_plain(self, node: Node) -> bool:
         """Constant weights and bias; a MatMul with a matrix of them."""
-        rank = {"Conv": None, "MatMul": 2, "Gemm": 2}[node.op_type]
+        rank = {"MatMul": 2, "Gemm": 2}.get(node.op_type)
         weights = self.constants.get(node.inputs[1])
         if weights is None or (rank is not None and weights.ndim != rank):
             return False
@@ -143,14 +143,12 @@ class _Folding:
         node = self.made.get(self._final(data))
         while node is not None and self._operands(node)[0]:
             node = self.made.get(self._final(self._operands(node)[0]))
-        return 1 if node is not None and node.op_type == "Conv" else rank - 1
+        return 1 if node is not None and node.op_type in ("Conv", "ConvTranspose") else rank - 1
 
     def _scaled_product(self, node: Node, column: np.ndarray) -> Node:
         weights = self.constants[node.inputs[1]]
-        rows = node.op_type == "Conv" or bool(node.attributes.get("transB", 0))
-        shape = (-1,) + (1,) * (weights.ndim - 1) if rows else (1, -1)
         inputs = list(node.inputs)
-        inputs[1] = self._store(node, "weights", weights * column.reshape(shape), weights.dtype)
+        inputs[1] = self._store(node, "weights", weights * _beside_weights(node, weights, column), weights.dtype)
         if len(inputs) > 2 and inputs[2]:
             bias = self.constants[inputs[2]]
             inputs[2] = self._store(node, "bias", bias * column, bias.dtype)
@@ -177,3 +175,16 @@ class _Folding:
         self.nodes[self.nodes.index(old)] = new
         for name in new.outputs:
             self.made[name] = new
+
+
+def _beside_weights(node: Node, weights: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """One number, or one per output, to be broadcast to the weights of a product."""
+    if column.size == 1:
+        return column.reshape(())
+    if node.op_type == "ConvTranspose":  # (in, out / group, ...): a group's inputs meet its own outputs
+        inputs, outputs, *size = weights.shape
+        group = int(node.attributes.get("group", 1))
+        spread = np.repeat(column.reshape(group, outputs), inputs // group, axis=0)
+        return spread.reshape(inputs, outputs, *[1] * len(size))
+    rows = node.op_type == "Conv" or bool(node.attributes.get("transB", 0))
+    return column.reshape((-1,) + (1,) * (weights.ndim - 1) if rows else (1, -1))

@@ -1,6 +1,7 @@
 """Add, Sub, Mul, Div and BatchNormalization with constants: they change what the integers stand for, not the integers.
 
-Where that is not possible (a factor turns the sign) the node is a function of its data (``functions.py``). Add, Sub and
+A factor that turns the sign of a product's sums turns that of its weights. Where that is not possible, the node is a
+function of its data (``functions.py``). Add, Sub and
 Mul of two tensors are in ``two_tensors.py``.
 """
 
@@ -12,6 +13,8 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.onnx.model import Node
+from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.matmul import MatMul
 from onnx_hw.quantize.batch_normalization import factor_and_term, is_training
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import aligned, is_constant, per_channel
@@ -33,15 +36,9 @@ def add(builder: Builder, node: Node) -> None:
         builder.pending[node.outputs[0]] = sum_of(builder, node)
         return
     real, constant, second = _operands(builder, node)
-    if node.op_type == "Sub":
-        if not second:
-            builder.values[node.outputs[0]] = function_of(builder, node)
-            return
-        constant = -constant
-    terms = per_channel(builder, real, constant)
-    size = max(len(terms), len(real.offset))
-    offset = tuple(a + b for a, b in zip(_wide(real.offset, size), _wide(terms, size), strict=True))
-    builder.values[node.outputs[0]] = _changed(real, real.slope, offset, builder.shape(node.outputs[0]))
+    sign = Fraction(-1 if node.op_type == "Sub" else 1)
+    terms = per_channel(builder, real, sign * constant if second else constant)
+    _affine(builder, node, real, (Fraction(1) if second else sign,), terms)
 
 
 @lowers("Mul", "Div", effect=Effect.AFFINE)
@@ -59,10 +56,10 @@ def multiply(builder: Builder, node: Node) -> None:
         if any(factor == 0 for factor in factors):
             raise Obstacle("division", "data must be divided by a constant other than 0")
         factors = tuple(1 / factor for factor in factors)
-    if any(factor <= 0 for factor in factors) or (node.op_type == "Div" and not second):
+    if node.op_type == "Div" and not second:
         builder.values[node.outputs[0]] = function_of(builder, node)
         return
-    builder.values[node.outputs[0]] = _scaled(real, factors, (Fraction(0),), builder.shape(node.outputs[0]))
+    _affine(builder, node, real, factors, (Fraction(0),))
 
 
 @lowers("BatchNormalization", effect=Effect.AFFINE)
@@ -82,8 +79,9 @@ def batch_normalization(builder: Builder, node: Node) -> None:
     numbers = factor_and_term(node, [array for array in known if array is not None], len(data.shape))
     exact = (np.array(fractions(array), dtype=object).reshape(array.shape) for array in numbers)
     factors, terms = (per_channel(builder, data, array) for array in exact)
-    if isinstance(data, Real) and not data.clipped and all(f > 0 for f in factors):
-        builder.values[node.outputs[0]] = _scaled(data, factors, terms, data.shape)
+    scaled = _scaled(builder, node, data, factors, terms) if isinstance(data, Real) else None
+    if scaled is not None:
+        builder.values[node.outputs[0]] = scaled
         return
     columns = [np.array([[float(v)] for v in channels]) for channels in (factors, terms)]
     before = data.numbers
@@ -95,7 +93,8 @@ def batch_normalization(builder: Builder, node: Node) -> None:
 def _is_function(builder: Builder, node: Node) -> bool:
     """Whether a node combines several functions of the same integers, or something that only a table can hold."""
     read = [builder.values[name] for name in node.inputs if name in builder.values]
-    if any(isinstance(value, Function) or (isinstance(value, Real) and value.clipped) for value in read):
+    alone = len(read) == 1 and isinstance(read[0], Real)
+    if not alone and any(isinstance(value, Function) or (isinstance(value, Real) and value.clipped) for value in read):
         return len({value.tensor for value in read}) == 1 and not any(n in builder.pending for n in node.inputs)
     return len(read) == 2 and read[0].tensor == read[1].tensor and np.array_equal(read[0].where, read[1].where)
 
@@ -110,18 +109,53 @@ def _operands(builder: Builder, node: Node) -> tuple[Real, np.ndarray, bool]:
     raise Obstacle("two-tensors", f"{node.op_type} of two tensors is not built: one operand must be constant")
 
 
-def _scaled(real: Real, factors: tuple[Fraction, ...], terms: tuple[Fraction, ...], shape: tuple[int, ...]) -> Real:
+def _affine(
+    builder: Builder, node: Node, real: Real, factors: tuple[Fraction, ...], terms: tuple[Fraction, ...]
+) -> None:
+    """The result of a node: ``factors · real + terms``, or where that is no such value, a function."""
+    scaled = _scaled(builder, node, real, factors, terms)
+    if scaled is None:
+        builder.values[node.outputs[0]] = function_of(builder, node)
+    else:
+        builder.values[node.outputs[0]] = replace(scaled, shape=builder.shape(node.outputs[0]))
+
+
+def _scaled(
+    builder: Builder, node: Node, real: Real, factors: tuple[Fraction, ...], terms: tuple[Fraction, ...]
+) -> Real | None:
+    """``factors · real + terms``; None where factors are not positive and cannot become so, or bounds would differ."""
+    if any(factor <= 0 for factor in factors):
+        turned = None if real.clipped else _turned(builder, node, real, factors)
+        if turned is None:
+            return None
+        real = turned
+    elif real.clipped and (len(factors) > 1 or len(terms) > 1):
+        return None
+    bounds = (None if bound is None else bound * factors[0] + terms[0] for bound in (real.low, real.high))
+    low, high = bounds
     size = max(len(factors), len(terms), len(real.slope), len(real.offset))
-    slope = tuple(a * f for a, f in zip(_wide(real.slope, size), _wide(factors, size), strict=True))
-    offset = tuple(
-        a * f + t for a, f, t in zip(_wide(real.offset, size), _wide(factors, size), _wide(terms, size), strict=True)
+    slope, offset, factors, terms = (_wide(v, size) for v in (real.slope, real.offset, factors, terms))
+    return replace(
+        real,
+        slope=tuple(abs(a * f) for a, f in zip(slope, factors, strict=True)),
+        offset=tuple(o * f + t for o, f, t in zip(offset, factors, terms, strict=True)),
+        low=low,
+        high=high,
     )
-    return _changed(real, slope, offset, shape)
 
 
-def _changed(real: Real, slope: tuple[Fraction, ...], offset: tuple[Fraction, ...], shape: tuple[int, ...]) -> Real:
-    size = max(len(slope), len(offset))
-    return replace(real, slope=_wide(slope, size), offset=_wide(offset, size), shape=shape)
+def _turned(builder: Builder, node: Node, real: Real, factors: tuple[Fraction, ...]) -> Real | None:
+    """The sums of a product with the other sign where a factor is negative; None where these are no such sums.
+
+    The weights have that sign. The product as it was is not built, if nobody else needs it.
+    """
+    made = next((m for m in builder.nodes if m.outputs == (real.tensor,)), None)
+    if made is None or not isinstance(made.operator, MatMul | Depthwise):
+        return None
+    weights = made.operator.weights
+    signs = np.array([-1 if factor < 0 else 1 for factor in _wide(factors, len(weights))])
+    opposite = replace(made.operator, weights=weights * signs.reshape(-1, *[1] * (weights.ndim - 1)))
+    return replace(real, tensor=builder.add(f"{made.name}/turned", opposite, made.inputs, node))
 
 
 def _wide(values: tuple[Fraction, ...], size: int) -> tuple[Fraction, ...]:

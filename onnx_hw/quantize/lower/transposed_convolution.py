@@ -80,7 +80,7 @@ def conv_transpose(builder: Builder, node: Node) -> None:
     real, zero_point = dequantized(builder, node)
     weights = quantized_weights(builder, node, 1)
     group = int(node.attributes.get("group", 1))
-    if len(weights.scale) > 1 and (weights.axis != 1 or group > 1):
+    if len(weights.scale) > 1 and weights.axis != 1:
         raise Obstacle("weight-axis", "scales of a ConvTranspose's weights must be one, or per output channel")
     if any(d != 1 for d in node.attributes.get("dilations", ())):
         raise Obstacle("dilations", f"the dilations of a ConvTranspose must be 1, not {node.attributes['dilations']}")
@@ -105,7 +105,7 @@ def conv_transpose(builder: Builder, node: Node) -> None:
         stream = builder.add(f"{node.label}/window", window, [stream], node)
     stream = builder.add(node.label, MatMul(builder.tensors[stream], matrix), [stream], node)
     repeats = rows.stride * columns.stride
-    scale = weights.scale * repeats if len(weights.scale) > 1 else weights.scale
+    scale = weights.scale * group * repeats if len(weights.scale) > 1 else weights.scale
     bias = bias_of(builder, node, outputs) * repeats
     slope, offset = affine(real.slope[0], zero_point, QuantizedConstant(matrix, scale), matrix, bias)
     between = (1, len(matrix), rows.windows, columns.windows)
