@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
     USAGE = 1  # the model or the arguments
     DOES_NOT_FIT = 2  # resources, or an asked-for clock
     TOOL_FAILED = 3  # yosys, nextpnr, a compiler ...
-    MISMATCH = 4  # the circuit differs from the golden model
+    MISMATCH = 4  # golden differs from the model, or the circuit from golden
     BUG = 70  # of onnx-hw itself; EX_SOFTWARE of sysexits.h
     INTERRUPTED = 130
 

@@ -36,13 +36,14 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Running, Silent
+from onnx_hw.proof.compare import compare
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, batches_of, frames_of
-from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.complete_quantization import import_completed
 from onnx_hw.quantize.insert_quantization import is_quantized
-from onnx_hw.quantize.quantize_float_model import quantize_float_model, quantize_without_data
+from onnx_hw.quantize.quantize_float_model import quantize_without_data
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
+from onnx_hw.quantize.to_integers import to_integers
 from onnx_hw.report import fill, report
 from onnx_hw.route import BITSTREAM, RouteResult, pack, route
 from onnx_hw.simulate import Proof
@@ -135,25 +136,27 @@ class Work:
         running.fact = f"{len(self.model.graph.nodes):,} nodes, {fill.parameters(self.model):,} weights"
 
     def quantize(self, running: Running) -> None:
-        model = self.model
-        require_capability(model)
-        lacking = not is_quantized(model)
+        require_capability(self.model)
+        lacking = not is_quantized(self.model)
         data = self._calibration_frames(lacking)
-        if data is not None and lacking:
-            model = quantize_float_model(model, data)
-            running.fact = f"calibrated with {samples.frame_count(data)} samples"
-        network, _, chosen = import_completed(model, seen_in(data))
-        if chosen and not lacking:
-            floats = ", ".join(map(short, chosen))
-            self._warn(f"hardware needs integers for {floats}", "their scales come from the samples")
+        made = to_integers(self.model, data)
+        if made.chosen and not lacking:
+            missed = f"hardware needs integers for {', '.join(map(short, made.chosen))}"
+            self._warn(missed, "their scales come from the samples")
         elif self.options.calibration is not None and not lacking:
             self._warn("the model brings its scales: --calibration has no effect", "leave it out")
-        self.network = replace(network, name=self.model.name)
+        self.network = replace(made.network, name=self.model.name)
         widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
-        told = f"int{widths[0]} data, {len(self.network.nodes)} operators"
-        running.fact = f"{told}; {running.fact}" if running.fact else told
+        running.fact = f"int{widths[0]} data, {len(self.network.nodes)} operators"
+        if lacking:
+            running.fact += f"; calibrated with {samples.frame_count(data or {})} samples"
         self.folder.write("network.txt", f"{self.network!r}\n")
         self.facts = replace(self.facts, model=fill.describe_model(self.model, self.network))
+        compared = compare(made.model, self.network, self.frames or data, made.floats)
+        if not compared.agreement.frames:
+            self._warn("golden was not compared with the model: no frame could be drawn", "give samples with --inputs")
+        self.facts = replace(self.facts, reference=fill.describe_reference(compared))
+        running.fact += f"; {compared.agreement}"
 
     def schedule(self, running: Running) -> None:
         asked, foldings, depths = self.options, None, None
@@ -386,18 +389,15 @@ def quantize(model: Model, calibration: Mapping[str, np.ndarray] | None = None) 
 
     The network of a model with a static batch is that of one frame, (1, ...) instead of (N, ...).
     """
+    if calibration is None and not is_quantized(model):
+        raise user_error(
+            "calibration-missing",
+            f"the float model `{model.name}` must come with calibration frames",
+            hint="quantize(model, calibration={input: array of frames})",
+            stage="quantize",
+        )
     model, batch = batch_as_frames(model)
-    calibration = calibration and frames_of(calibration, batch)
-    if not is_quantized(model):
-        if calibration is None:
-            raise user_error(
-                "calibration-missing",
-                f"the float model `{model.name}` must come with calibration frames",
-                hint="quantize(model, calibration={input: array of frames})",
-                stage="quantize",
-            )
-        model = quantize_float_model(model, calibration)
-    return import_completed(model, seen_in(calibration))[0]
+    return to_integers(model, calibration and frames_of(calibration, batch)).network
 
 
 def schedule(

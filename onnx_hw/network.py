@@ -100,6 +100,8 @@ class Network:
         handed: graph inputs and values of the head that do not pass the hardware, but are read by the tail or are
             graph outputs.
         arguments: the graph's inputs, in order; none where the network does not come from a model.
+        held: every ONNX value whose integers a tensor of the network holds, the model's own at ``inputs`` and
+            ``outputs`` included: what golden and the model have in common.
     """
 
     name: str
@@ -113,6 +115,7 @@ class Network:
     results: tuple[str, ...] = ()
     handed: tuple[str, ...] = ()
     arguments: tuple[Value, ...] = ()
+    held: tuple[Boundary, ...] = ()
 
     def verify(self, made_by: str = "") -> Network:
         """This network; see ``faults_of_network`` for what holds.

@@ -10,6 +10,19 @@ FULL = report.Report(
         report.Port("scores_int8", "output", (1, 10), "i8", "0,1", (0.2,), (3,), 2, 5),
     ),
     quantization=report.Quantization((report.QuantizedTensor("image_int8", 8, True, (0.0039,), (-128,)),)),
+    reference=report.Reference(
+        frames=4,
+        tensors_compared=9,
+        values_compared=8_000,
+        equal=7_998,
+        one_step=2,
+        worst=1,
+        outputs=(report.OutputLikeness("probabilities", 40, 38, 0.004, 51.5),),
+        float_model=report.FloatModel(
+            (report.OutputLikeness("probabilities", 40, 0, 0.08, 31.2),),
+            (report.TensorLikeness("conv2", 28.4), report.TensorLikeness("image", None)),
+        ),
+    ),
     accuracy=report.Accuracy(360, reference=0.9806, golden=0.9778, circuit=0.9778, circuit_samples=300),
     design=report.Design(
         clock_mhz=80.0,

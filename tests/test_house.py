@@ -81,6 +81,11 @@ RULES = (
         "a pass turns one value into the next",
     ),
     Rule(
+        ("onnx_hw.proof",),
+        ("onnx_hw.quantize", "onnx_hw.timing", *DECISIONS, *STAGES, *REPORT, *FRONT),
+        "who checks the importer must not lean on it",
+    ),
+    Rule(
         ("onnx_hw.golden", "onnx_hw.timing", "onnx_hw.assemble", "onnx_hw.prove"),
         (*STAGES, *REPORT, *FRONT),
         "meaning, timing and circuit are views of a value",

@@ -8,7 +8,7 @@ from typing import Any
 from onnx_hw.errors import Problem, UserError
 from onnx_hw.onnx.feeds import checked_feeds
 from onnx_hw.onnx.model import Graph, Model
-from onnx_hw.onnx.operators.dtypes import held
+from onnx_hw.onnx.operators.dtypes import held, tagged
 from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.spelling import did_you_mean
 
@@ -19,6 +19,7 @@ def run(
     *,
     outputs: Sequence[str] | None = None,
     observe: Callable[[str, Any], None] | None = None,
+    instead: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Compute values of a model for one frame.
 
@@ -33,6 +34,8 @@ def run(
             on is not computed.
         observe: called with name and array of every value as soon as it is known: feeds, inner values, outputs; not for
             constants, nor inside subgraphs.
+        instead: by name, in the element type that the model states, what the nodes behind a value are given in its
+            place; ``observe`` is shown what was computed.
 
     Returns:
         The values by name. They may share memory with feeds and constants.
@@ -46,7 +49,9 @@ def run(
     wanted = [value.name for value in graph.outputs] if outputs is None else list(outputs)
     _check_names(graph, wanted)
     watch = None if observe is None else lambda name, value: observe(name, held(value))
-    return {name: held(value) for name, value in evaluate(graph, given, wanted, observe=watch).items()}
+    replaced = {name: tagged(array, graph.values[name].element_type) for name, array in (instead or {}).items()}
+    found = evaluate(graph, given, wanted, observe=watch, instead=replaced)
+    return {name: held(value) for name, value in found.items()}
 
 
 def _check_names(graph: Graph, wanted: Sequence[str]) -> None:

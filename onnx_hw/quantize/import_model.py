@@ -22,6 +22,7 @@ from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
+from onnx_hw.quantize.held_values import held_values
 from onnx_hw.quantize.host_head import MULTIPLIES, left_in_floats, values_of_head
 from onnx_hw.quantize.host_parts import head_nodes, host_parts
 from onnx_hw.quantize.lower import LOWERINGS
@@ -216,6 +217,7 @@ class Walk:
             tuple(outputs),
             parts.handed,
             graph.inputs,
+            held_values(builder, kept),
         ).verify("import_model")
 
     def _tail(self, outputs: Sequence[str]) -> tuple[list[Node], list[str], list[str]]:

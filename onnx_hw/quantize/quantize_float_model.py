@@ -18,6 +18,12 @@ from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
 
 
+def prepared(model: Model) -> Model:
+    """The same function in float32, constants folded and factors in the weights."""
+    folded = fold(infer(model), keep=lambda node: node.op_type == "DequantizeLinear")
+    return fold_factors_into_weights(in_float32(folded))
+
+
 def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray]) -> Model:
     """The QDQ model.
 
@@ -27,17 +33,16 @@ def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray]) -> Mode
     Raises:
         UserError: a value is not finite during calibration.
     """
-    return _quantized(model, seen_in(frames))
+    return quantize_prepared(prepared(model), seen_in(frames))
 
 
 def quantize_without_data(model: Model) -> Model:
     """The QDQ model with assumed ranges: one like that of real data in all but its scales. The model is not run."""
-    return _quantized(model, assumed_ranges)
+    return quantize_prepared(prepared(model), assumed_ranges)
 
 
-def _quantized(model: Model, ranges: Ranges) -> Model:
-    folded = fold(infer(model), keep=lambda node: node.op_type == "DequantizeLinear")
-    plain = fold_factors_into_weights(in_float32(folded))
-    head = values_of_head(plain.graph, lambda node: is_obstacle(node, plain.graph))
-    points = choose_quantized_values(plain, head)
-    return insert_quantization(plain, points, ranges(plain, points), head)
+def quantize_prepared(model: Model, ranges: Ranges) -> Model:
+    """The QDQ model of a ``prepared`` one."""
+    head = values_of_head(model.graph, lambda node: is_obstacle(node, model.graph))
+    points = choose_quantized_values(model, head)
+    return insert_quantization(model, points, ranges(model, points), head)

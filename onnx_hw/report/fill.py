@@ -15,6 +15,7 @@ from onnx_hw.onnx.model import Model
 from onnx_hw.options import Stage
 from onnx_hw.report import report
 from onnx_hw.report.describe import describe_design, describe_ports, describe_quantization
+from onnx_hw.report.describe_reference import describe_reference
 from onnx_hw.route import RouteResult
 from onnx_hw.simulate import Proof, full_rate
 from onnx_hw.synthesize import SynthesisResult
@@ -31,6 +32,7 @@ __all__ = [
     "describe_ports",
     "describe_proof",
     "describe_quantization",
+    "describe_reference",
     "describe_synthesis",
     "describe_tools",
     "empty_model",

@@ -90,6 +90,47 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
+class OutputLikeness:
+    """A graph output of golden beside the model's, both computed from the same samples."""
+
+    name: Annotated[str, "name of the output"]
+    values: Annotated[int, "numbers compared"]
+    equal: Annotated[int, "how many of them are the same"]
+    worst: Annotated[float, "the largest difference, in the output's own numbers"]
+    sqnr_db: Annotated[float | None, "signal to noise, dB; null where nothing differs"]
+
+
+@dataclass(frozen=True)
+class TensorLikeness:
+    """The numbers that a tensor's integers stand for beside those of the float model."""
+
+    name: Annotated[str, "the value's name in the model"]
+    sqnr_db: Annotated[float | None, "signal to noise, dB; null where nothing differs"]
+
+
+@dataclass(frozen=True)
+class FloatModel:
+    """Golden beside the float model that was quantized: what quantization costs."""
+
+    outputs: Annotated[tuple[OutputLikeness, ...], "every graph output of numbers"]
+    tensors: Annotated[tuple[TensorLikeness, ...], "the ten least alike, the worst first"]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Golden beside the reference of the (quantized) model, tensor by tensor from the same integers."""
+
+    frames: Annotated[int, "frames compared: given samples or drawn; 0 where none could be drawn"]
+    tensors_compared: Annotated[int, "values of the model that golden knows, too"]
+    values_compared: Annotated[int, "their numbers, in all frames"]
+    equal: Annotated[int, "numbers that are the same; the last bits of floats do not count"]
+    one_step: Annotated[int, "integers 1 apart, the real value being within 1/1000 step of a tie"]
+    worst: Annotated[int, "the largest difference of two integers"]
+    outputs: Annotated[tuple[OutputLikeness, ...], "golden and the model, each run freely from the samples"]
+    float_model: Annotated[FloatModel | None, "only where the model had floats"] = None
+
+
+@dataclass(frozen=True)
 class Multipliers:
     """How the products are made."""
 
@@ -193,6 +234,7 @@ class Report:
     board: Annotated[Board, "the board"]
     io: Annotated[tuple[Port, ...], "streams into the circuit, then those out of it"] = ()
     quantization: Annotated[Quantization | None, "the integers"] = None
+    reference: Annotated[Reference | None, "golden and the model"] = None
     accuracy: Annotated[Accuracy | None, "only where labels were given"] = None
     design: Annotated[Design | None, "the plan"] = None
     simulation: Annotated[Simulation | None, "the proof"] = None

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from onnx_hw.ops.folding import spelled
 from onnx_hw.report.fact import Fact
-from onnx_hw.report.report import Accuracy, Design, Report, Synthesis
-from onnx_hw.spelling import abridged, printable
+from onnx_hw.report.report import Accuracy, Design, FloatModel, Report, Synthesis
+from onnx_hw.spelling import abridged, printable, short
 
 BAR = 10  # characters
 LONGEST_CORE = 120  # characters of its name
@@ -55,6 +55,8 @@ def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
     facts: list[Fact] = []
     if report.accuracy is not None:
         facts.append(accuracy(report.accuracy))
+    if report.reference is not None and report.reference.float_model is not None:
+        facts.append(fidelity(report.reference.float_model))
     if report.synthesis is not None and report.synthesis.fmax_mhz is not None:
         facts.append(verdict(report.synthesis))
     if report.design is not None:
@@ -174,6 +176,16 @@ def accuracy(measured: Accuracy) -> Fact:
     if measured.circuit is not None:
         line += f"; circuit {measured.circuit:.2%} of {measured.circuit_samples:,}"
     return Fact("accuracy", Text(line))
+
+
+def fidelity(measured: FloatModel) -> Fact:
+    """What quantization costs: the worst output and the worst tensor."""
+    noisy = [output.sqnr_db for output in measured.outputs if output.sqnr_db is not None]
+    line = f"{f'{min(noisy):.1f} dB' if noisy else 'no difference'} to the float model's outputs"
+    for tensor in measured.tensors[:1]:
+        if tensor.sqnr_db is not None:
+            line += f"; of all tensors {short(tensor.name)} is worst, {tensor.sqnr_db:.1f} dB"
+    return Fact("fidelity", Text(line))
 
 
 def _duration(seconds: float) -> str:

@@ -38,6 +38,7 @@ def evaluate(
     outer: Mapping[str, Any] | None = None,
     observe: Observer | None = None,
     budget: Budget | None = None,
+    instead: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The wanted values of a graph; what they do not depend on is not computed.
 
@@ -48,6 +49,7 @@ def evaluate(
         outer: the values of the scopes around a subgraph.
         observe: is shown every fed or computed value.
         budget: of the graph around a subgraph.
+        instead: by name, what takes the place of a value after it was computed and observed.
 
     Raises:
         UserError: an operator is not known, cannot compute what it is given, or would need too much room or time.
@@ -55,6 +57,7 @@ def evaluate(
     """
     nodes = needed_nodes(graph, wanted)
     budget = budget or Budget()
+    replaced = instead or {}
     values: dict[str, Any] = {**(outer or {}), **tagged_constants(graph), **feeds}
     if observe is not None:
         for name, value in feeds.items():
@@ -79,8 +82,8 @@ def evaluate(
                 if observe is not None:
                     observe(name, value)
                 if name in last:
-                    values[name] = value
-                    held[name] = bytes_of(value)
+                    values[name] = replaced.get(name, value)
+                    held[name] = bytes_of(values[name])
         del results
         for name in read_by[number]:
             if last[name] == number:

@@ -166,10 +166,14 @@ def centred(x: Array, zero_point: Array | None, axis: int = 0) -> Array:
 
 
 def requantized(sums: Array, ratio: Array, zero_point: Array) -> Array:
-    """``saturate(round_half_even(sums * ratio) + zero_point)``, multiplied in float32 as onnxruntime does."""
+    """``saturate(round_half_even(sums * ratio) + zero_point)``, multiplied in float32 as onnxruntime does.
+
+    Scales in double precision, which no model has, are multiplied in it: that tells how near to a tie a value was.
+    """
     low, high = integer_range(zero_point.dtype)
-    scaled = np.rint(sums.astype(np.float32) * ratio.astype(np.float32))
-    return np.clip(scaled + zero_point.astype(np.float32), low, high).astype(zero_point.dtype)
+    dtype = np.dtype(np.float64 if ratio.dtype == np.float64 else np.float32)
+    scaled = np.rint(sums.astype(dtype) * ratio.astype(dtype))
+    return np.clip(scaled + zero_point.astype(dtype), low, high).astype(zero_point.dtype)
 
 
 def _per_row(parameter: Array) -> Array:

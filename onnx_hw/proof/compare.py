@@ -1,0 +1,60 @@
+"""What every build asks once it has a network: is golden the model, and how good is it where the model had floats?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_hw.network import Network
+from onnx_hw.onnx.model import Model
+from onnx_hw.proof.compare_with_float import Fidelity, check_preparation
+from onnx_hw.proof.compare_with_reference import Agreement, Comparison
+from onnx_hw.proof.frames import frames_to_compare
+from onnx_hw.proof.known_values import known_values
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What was found.
+
+    Attributes:
+        agreement: of golden with the quantized model.
+        fidelity: of golden with the model that had floats; None where there was none.
+    """
+
+    agreement: Agreement
+    fidelity: Fidelity | None = None
+
+    def __repr__(self) -> str:
+        return str(self.agreement)
+
+
+def compare(
+    quantized: Model,
+    network: Network,
+    given: Mapping[str, np.ndarray] | None,
+    floats: tuple[Model, Model] | None = None,
+) -> Compared:
+    """Golden against the model on four frames; on none where none are given and none can be drawn.
+
+    Args:
+        quantized: the model that the network was made of.
+        given: frames by graph input, (frames, *shape).
+        floats: the model with floats that it was made of, as given and as prepared for quantization.
+
+    Raises:
+        UserError: with exit code 4: they differ, and rounding does not explain it.
+    """
+    comparison = Comparison(quantized, network)
+    fidelity = None if floats is None else Fidelity(*floats, quantized)
+    frames, from_user = frames_to_compare(quantized, network, given)
+    if floats is not None and frames:
+        check_preparation(*floats, frames[0])
+    for number, frame in enumerate(frames):
+        known = known_values(network, frame)
+        comparison.add(frame, known)
+        if fidelity is not None and number < from_user:  # what is drawn may lie outside of the ranges
+            fidelity.add(frame, known)
+    return Compared(comparison.agreement, fidelity)

@@ -1,0 +1,86 @@
+"""How well integers stand for a model that had floats where hardware needs integers.
+
+Two questions: whether the model that was prepared for quantization, factors folded into weights, still computes the
+same, which is judged; and what quantization costs, which is only told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.errors import ExitCode, user_error
+from onnx_hw.onnx import reference
+from onnx_hw.onnx.model import Model
+from onnx_hw.proof.known_values import Known
+from onnx_hw.proof.likeness import Likeness
+from onnx_hw.proof.segments import RESULT_SCALE, run_in_double
+
+SAME_DB = 60.0
+"""Folding rounds weights to float32, some 140 dB below them; what is less alike has another meaning."""
+
+ROUNDED_DB = 30.0
+"""The same where the model rounds to integers, a few of which may fall the other way."""
+
+
+@dataclass
+class Fidelity:
+    """Compares one frame after the other.
+
+    Attributes:
+        model: as it was given.
+        prepared: the same function, ready for quantization.
+        quantized: the model that was made of it.
+        outputs: golden against the given model; by graph output.
+        tensors: the numbers that golden's integers stand for against the prepared model; by its names.
+    """
+
+    model: Model
+    prepared: Model
+    quantized: Model
+    outputs: dict[str, Likeness] = field(default_factory=dict)
+    tensors: dict[str, Likeness] = field(default_factory=dict)
+
+    def add(self, frame: Mapping[str, np.ndarray], known: Known) -> None:
+        """Compare what is known of a frame."""
+        constants, wanted = self.quantized.graph.constants, {}
+        for node in self.quantized.graph.nodes:
+            if node.op_type == "QuantizeLinear" and node.outputs[0] in known.held:
+                scale, zero = (constants.get(name) for name in node.inputs[1:3])
+                name = node.outputs[0].removesuffix("/int8")
+                if scale is not None and zero is not None and name in self.prepared.graph.values:
+                    wanted[name] = (known.held[node.outputs[0]] - zero.astype(np.int64)) * scale.astype(np.float64)
+
+        def observe(name: str, value: Any) -> None:
+            if name in wanted:
+                self.tensors[name] = self.tensors.get(name, Likeness()).with_values(wanted[name], value)
+
+        reference.run(self.prepared, frame, observe=observe)
+        for name, truth in reference.run(self.model, frame).items():
+            if name in known.outputs and isinstance(truth, np.ndarray) and truth.dtype.kind in "fiub":
+                self.outputs[name] = self.outputs.get(name, Likeness()).with_values(known.outputs[name], truth)
+
+
+def check_preparation(model: Model, prepared: Model, frame: Mapping[str, np.ndarray]) -> None:
+    """Raise UserError, with exit code 4, unless the prepared model computes the same as the given one.
+
+    In double precision, in which nothing but the folded weights is rounded.
+    """
+    rounds = any((node.domain, node.op_type) in RESULT_SCALE for node in model.graph.nodes)
+    found = run_in_double(prepared, frame)
+    for name, wanted in run_in_double(model, frame).items():
+        if not isinstance(wanted, np.ndarray) or wanted.dtype != np.float64:
+            continue
+        likeness = Likeness().with_values(found[name], wanted)
+        if likeness.sqnr_db is not None and likeness.sqnr_db < (ROUNDED_DB if rounds else SAME_DB):
+            raise user_error(
+                "preparation-differs",
+                f"the output `{name}` must be the same before and after the model is prepared for quantization; "
+                f"it differs by up to {likeness.worst:g} ({likeness.sqnr_db:.1f} dB)",
+                hint="this is a bug of onnx-hw: please report it with the model",
+                stage="quantize",
+                exit_code=ExitCode.MISMATCH,
+            )

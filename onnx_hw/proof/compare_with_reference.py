@@ -1,0 +1,170 @@
+"""Golden against the reference of the model that was quantized: every value that both know, frame after frame.
+
+The model is the one that the user gave, or the one that quantization made of it; none of the importer's rewriting has
+touched it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.errors import ExitCode, Problem, UserError
+from onnx_hw.network import Network
+from onnx_hw.onnx import reference
+from onnx_hw.onnx.element_types import BY_NAME
+from onnx_hw.onnx.model import Model, Node
+from onnx_hw.onnx.operators.registry import place
+from onnx_hw.proof.explained import unexplained
+from onnx_hw.proof.known_values import Known, misplaced
+from onnx_hw.proof.likeness import Likeness
+from onnx_hw.proof.segments import in_pieces
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What was compared, and found to agree.
+
+    Attributes:
+        frames, tensors_compared: how many.
+        values_compared: numbers, in all frames together.
+        equal: of them, those without any difference; of floats the last bits do not count.
+        one_step: integers that differ by 1, where the real value lies next to a tie.
+        worst: the largest difference of two integers.
+        outputs: of the graph, by name: golden against a run of the model that is fed with the samples alone.
+    """
+
+    frames: int = 0
+    tensors_compared: int = 0
+    values_compared: int = 0
+    equal: int = 0
+    one_step: int = 0
+    worst: int = 0
+    outputs: Mapping[str, Likeness] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if not self.frames:
+            return "not compared with the model"
+        apart = self.values_compared - self.equal
+        said = f"golden = model on {self.tensors_compared} tensors, {self.frames} frames"
+        return f"{said} ({apart:,} of {self.values_compared:,} values rounded the other way)" if apart else said
+
+
+class Comparison:
+    """Compares one frame after the other.
+
+    Attributes:
+        agreement: so far.
+    """
+
+    def __init__(self, model: Model, network: Network) -> None:
+        self.model = model
+        self.made = {name: node for node in model.graph.nodes for name in node.outputs if name}
+        self.types = {value.name for value in model.graph.values.values() if value.element_type in BY_NAME}
+        self.inputs = [value.name for value in model.graph.inputs]
+        self.agreement = Agreement()
+        if name := misplaced(network):
+            raise self._error(name, f"the elements of {self._spelled(name)} must each have one place on its stream")
+
+    def add(self, frame: Mapping[str, np.ndarray], known: Known) -> None:
+        """Compare what is known of a frame.
+
+        Raises:
+            UserError: with exit code 4: the first value, in the order of the model's nodes, that differs, and where.
+        """
+        values = self._comparable(known)
+        pieces = in_pieces(self.model, frame, values)
+        self._check_outputs(known, pieces.outputs)
+        names = [name for name in (*self.inputs, *self.made) if name in pieces.computed]
+        found = replace(self.agreement, frames=self.agreement.frames + 1, tensors_compared=len(names))
+        free: Mapping[str, Any] | None = pieces.outputs
+        for name in names:
+            golden, computed = values[name], pieces.computed[name]
+            if golden.shape != computed.shape:
+                shapes = f"{list(computed.shape)}, not {list(golden.shape)}"
+                raise self._error(name, f"{self._spelled(name)} must have the shape {shapes}")
+            node = self.made.get(name)
+            wrong = golden != computed if node is None else unexplained(pieces, name, node, golden)
+            if wrong.any():
+                raise self._difference(name, wrong, golden, computed)
+            found = _counted(found, golden, computed)
+            if not np.array_equal(golden, computed, equal_nan=golden.dtype.kind == "f"):
+                free = None  # a difference may grow on its way to the outputs
+        free = reference.run(self.model, frame) if free is None else free
+        self.agreement = replace(found, outputs=_likened(found.outputs, known.outputs, free))
+
+    def _comparable(self, known: Known) -> dict[str, np.ndarray]:
+        """By name, what golden knows of values that the model has, too: integers of the hardware as int64."""
+        both = {**known.host, **known.held}
+        return {
+            name: value
+            for name, value in both.items()
+            if isinstance(value, np.ndarray)
+            and name in self.types
+            and (name in self.made or (name in self.inputs and name in known.held))
+        }
+
+    def _check_outputs(self, known: Known, outputs: Mapping[str, Any]) -> None:
+        """That the host gives the user what golden and the tail computed."""
+        for name, given in known.outputs.items():
+            wanted = outputs[name]
+            if isinstance(wanted, np.ndarray) and wanted.dtype != object:
+                nan = wanted.dtype.kind == "f"
+                if given.shape != wanted.shape or not np.array_equal(given, wanted, equal_nan=nan):
+                    wrong = given != wanted if given.shape == wanted.shape else np.ones(1, dtype=bool)
+                    raise self._difference(name, wrong, given, wanted)
+
+    # ---- what is said of a difference -------------------------------------------------------------------------------
+
+    def _difference(self, name: str, wrong: np.ndarray, golden: np.ndarray, computed: np.ndarray) -> UserError:
+        at = tuple(int(k) for k in np.argwhere(wrong)[0])
+        element = f"{self._spelled(name)}[{', '.join(map(str, at))}]"
+        many = f"; {int(wrong.sum()):,} of its {wrong.size:,} values differ" if wrong.size > 1 else ""
+        told = f"{element} must be {computed[at]}, as the model says, not {golden[at]}, as golden says"
+        return self._error(name, f"{told} (frame {self.agreement.frames}{many})")
+
+    def _error(self, name: str, message: str) -> UserError:
+        node = self.made.get(name)
+        where = place(node) if node is not None and node.where else ""
+        hint = "this is a bug of onnx-hw: please report it with the model"
+        problem = Problem("golden-differs", message, where, hint, "quantize")
+        return UserError(problem, exit_code=ExitCode.MISMATCH)
+
+    def _spelled(self, name: str) -> str:
+        """A value in the words of the user's model: what quantization inserted is called like what it quantizes."""
+        node = self.made.get(name)
+        if node is None or node.where or not _is_rounding(node):
+            return f"`{name}`"
+        return f"`{node.inputs[0].removesuffix('/float')}` in {self.model.graph.values[name].element_type}"
+
+
+def _is_rounding(node: Node) -> bool:
+    return node.op_type == "QuantizeLinear"
+
+
+def _counted(found: Agreement, golden: np.ndarray, computed: np.ndarray) -> Agreement:
+    """With the values of one tensor, whose differences are explained."""
+    if golden.dtype.kind not in "iu":
+        return replace(found, values_compared=found.values_compared + golden.size, equal=found.equal + golden.size)
+    apart = np.abs(golden.astype(np.int64) - computed.astype(np.int64))
+    return replace(
+        found,
+        values_compared=found.values_compared + golden.size,
+        equal=found.equal + int((apart == 0).sum()),
+        one_step=found.one_step + int((apart == 1).sum()),
+        worst=max(found.worst, int(apart.max(initial=0))),
+    )
+
+
+def _likened(
+    before: Mapping[str, Likeness], golden: Mapping[str, Any], model: Mapping[str, Any]
+) -> dict[str, Likeness]:
+    """Of every output that is numbers."""
+    return {
+        name: before.get(name, Likeness()).with_values(golden[name], wanted)
+        for name, wanted in model.items()
+        if name in golden and isinstance(wanted, np.ndarray) and wanted.dtype.kind in "fiub"
+    }

@@ -1,0 +1,91 @@
+"""Which differences between golden and the model are none of the lowering: those that rounding alone explains.
+
+The reference computes in the model's own floats, golden exactly. So where the exact value lies next to a tie, the one
+may round up and the other down, and floats narrower than float32 err by more. Both are judged by double precision: a
+golden integer must be one of those that the real value, within ``TIE`` of a step, rounds to.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from onnx_hw.exact.integers import Int
+from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.operators.dtypes import dtype_of_name
+from onnx_hw.proof.segments import RESULT_SCALE, Pieces
+
+TIE = 1e-3
+"""Of a step: nearer to the middle between two integers either of them is right."""
+
+LAST_BITS = 4
+"""Units in the last place: how far a float may be from the number that it was rounded from, more than once."""
+
+
+def unexplained(pieces: Pieces, name: str, node: Node, golden: np.ndarray) -> np.ndarray:
+    """Where golden differs from what the model makes of the same integers, and rounding does not explain it.
+
+    Args:
+        name: of the value, which the node makes.
+        golden: int64, or as the model holds it.
+
+    Returns:
+        bool, in the shape of the value.
+    """
+    differs = _differs(golden, pieces.computed[name])
+    if not differs.any():
+        return differs
+    if (node.domain, node.op_type) in RESULT_SCALE and golden.dtype.kind in "iu":
+        return differs & ~_rounded(pieces, name, golden)
+    if node.op_type in ("ArgMax", "ArgMin"):
+        return differs & ~_as_extreme(pieces, node, golden)
+    if golden.dtype.kind == "f":
+        return differs & ~_near(pieces, name, golden)
+    return differs
+
+
+def _differs(golden: np.ndarray, computed: np.ndarray) -> np.ndarray:
+    if golden.dtype.kind == "f":
+        return (golden != computed) & ~(np.isnan(golden) & np.isnan(computed))
+    return np.asarray(golden != computed)
+
+
+def _rounded(pieces: Pieces, name: str, golden: np.ndarray) -> np.ndarray:
+    """Where an integer is what the real value rounds to; beside a jump of a function, on either side of it."""
+    limits = _limits(pieces, name)
+    real = np.clip(pieces.in_double([name])[name], *limits)
+    right = np.abs(golden - real) <= 0.5 + TIE
+    if right.all() or not pieces.jumps:
+        return right
+    sides = [np.clip(pieces.in_double([name], nudge)[name], *limits) for nudge in (-1.0, 1.0)]
+    low, high = np.minimum(*sides), np.maximum(*sides)
+    return right | ((golden >= low - 0.5 - TIE) & (golden <= high + 0.5 + TIE))
+
+
+def _limits(pieces: Pieces, name: str) -> tuple[int, int]:
+    """Of the integers of a value."""
+    element_type = pieces.graph.values[name].element_type
+    dtype = Int(int(element_type.removeprefix("u").removeprefix("int")), signed=not element_type.startswith("u"))
+    return dtype.min, dtype.max
+
+
+def _as_extreme(pieces: Pieces, node: Node, golden: np.ndarray) -> np.ndarray:
+    """Where the index of an extreme is that of another element just as extreme."""
+    if pieces.is_exact(node.inputs[0]):
+        return np.zeros(golden.shape, dtype=bool)
+    data = pieces.in_double([node.inputs[0]])[node.inputs[0]]
+    axis = int(node.attributes.get("axis", 0)) % data.ndim
+    index = golden if node.attributes.get("keepdims", 1) else np.expand_dims(golden, axis)
+    chosen = np.take_along_axis(data, np.clip(index, 0, data.shape[axis] - 1), axis)
+    best = (data.max if node.op_type == "ArgMax" else data.min)(axis=axis, keepdims=True)
+    right = (np.abs(best - chosen) <= 2 * pieces.noise(node.inputs[0])) & (index >= 0) & (index < data.shape[axis])
+    return right.reshape(golden.shape)
+
+
+def _near(pieces: Pieces, name: str, golden: np.ndarray) -> np.ndarray:
+    """Where a float is the real value but for rounding: its own, and as much as the model's own floats err by."""
+    real = pieces.in_double([name])[name]
+    dtype = dtype_of_name(pieces.graph.values[name].element_type)
+    last_bits = LAST_BITS * float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(golden - real) <= pieces.noise(name) + last_bits * np.abs(real))

@@ -1,0 +1,117 @@
+"""Frames to compare golden with the model on: those that were given, and drawn ones where they are too few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from onnx_hw import golden
+from onnx_hw.errors import UserError
+from onnx_hw.network import Network
+from onnx_hw.onnx.element_types import BY_NAME
+from onnx_hw.onnx.model import Graph, Model, Value
+from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, integer_range, is_integer
+
+AT_LEAST = 4
+"""Frames on which every build compares."""
+
+SEED = 8
+
+RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0), (-128.0, 127.0), (0.0, 9.0), (0.0, 0.0))
+"""What models take for images and the like, whatever they do before they quantize; and for indices."""
+
+ONLY_PLACES = frozenset(("Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast"))
+"""Operators that leave numbers as they are."""
+
+NUMBERS = frozenset(name for name, of in BY_NAME.items() if of.dtype.kind in "fiub")
+"""Element types that can be drawn."""
+
+Frames = Mapping[str, np.ndarray]
+
+
+def frames_to_compare(model: Model, network: Network, given: Frames | None) -> tuple[list[dict[str, np.ndarray]], int]:
+    """Frames by graph input: the first of those given, then drawn ones if they can be; and how many were given.
+
+    Args:
+        given: samples, or calibration data.
+    """
+    first = [] if given is None else _one_by_one(given)[:AT_LEAST]
+    drawn = drawn_frames(model, network, AT_LEAST - len(first)) if len(first) < AT_LEAST else None
+    return [*first, *(_one_by_one(drawn) if drawn is not None else ())], len(first)
+
+
+def _one_by_one(frames: Frames) -> list[dict[str, np.ndarray]]:
+    count = min((len(array) for array in frames.values()), default=0)
+    return [{name: array[k] for name, array in frames.items()} for k in range(count)]
+
+
+def drawn_frames(model: Model, network: Network, count: int) -> Frames | None:
+    """Seeded random frames, of the range that makes most different integers.
+
+    None where no such frame can be run: an input that is no tensor of numbers, or numbers that the model cannot take.
+    """
+    if any(value.element_type not in NUMBERS for value in model.graph.inputs):
+        return None
+    best: tuple[int, Frames] | None = None
+    for ranges in _ranges(model.graph):
+        generator = np.random.Generator(np.random.PCG64(SEED))
+        try:
+            pairs = zip(model.graph.inputs, ranges, strict=True)
+            frames = {value.name: _drawn(value, span, count, generator) for value, span in pairs}
+            integers = golden.integers_of(network, frames)
+        except UserError:
+            continue
+        different = sum(len(np.unique(array)) for array in integers.values())
+        if best is None or different > best[0]:
+            best = different, frames
+    return None if best is None else best[1]
+
+
+def _ranges(graph: Graph) -> Iterator[Sequence[tuple[float, float]]]:
+    """A range for every input: first what its integers stand for, where the model says so."""
+    said = [_said(graph, value) for value in graph.inputs]
+    for other in RANGES:
+        yield [other if span is None else span for span in said]
+    for other in RANGES:
+        yield [other] * len(said)
+
+
+def _said(graph: Graph, value: Value) -> tuple[float, float] | None:
+    """The real numbers that the QuantizeLinear behind an input has integers for; all numbers of a small integer."""
+    of = BY_NAME.get(value.element_type)
+    if of is not None and of.is_integer and of.bits < 32:
+        return _ends(value)
+    same = {value.name}
+    for node in graph.nodes:
+        if not node.inputs or node.inputs[0] not in same:
+            continue
+        if node.op_type in ONLY_PLACES:
+            same.update(node.outputs)
+        elif node.op_type == "QuantizeLinear":
+            scale, zero = (graph.constants.get(name) for name in (*node.inputs[1:], "")[:2])
+            known = graph.values.get(node.outputs[0])
+            if scale is None or scale.size != 1 or known is None or not is_integer(dtype_of_name(known.element_type)):
+                return None
+            middle = 0.0 if zero is None else float(zero.reshape(-1)[0])
+            low, high = ((end - middle) * float(scale.reshape(-1)[0]) for end in _ends(known))
+            return low, high
+    return None
+
+
+def _ends(value: Value) -> tuple[float, float]:
+    low, high = integer_range(dtype_of_name(value.element_type))
+    return float(low), float(high)
+
+
+def _drawn(value: Value, span: tuple[float, float], count: int, generator: np.random.Generator) -> np.ndarray:
+    """(count, *shape) numbers of an input's type, evenly from a range."""
+    shape = (count, *(d if isinstance(d, int) else 1 for d in value.shape or ()))
+    numbers = generator.uniform(*span, shape)
+    if value.element_type == "bool":
+        return numbers > sum(span) / 2
+    dtype = dtype_of_name(value.element_type)
+    if is_integer(dtype):
+        low, high = integer_range(dtype)
+        return np.asarray(held(np.clip(np.rint(numbers), low, high).astype(dtype)))
+    return np.asarray(held(numbers.astype(dtype)))

@@ -1,0 +1,81 @@
+"""What golden and the host know of one frame, by the names of the model and in its layout.
+
+The layouts are taken from ``Network.held``, which the importer wrote down: as mere names. A wrong one cannot hide. Each
+is a permutation, and every value is compared with what the model makes of the values before it, which were compared
+before; the first of them are what the host read from the samples. So if a value's layout is wrong, the value differs
+where it is made, whatever reads it later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnx_hw import golden
+from onnx_hw.errors import UserError
+from onnx_hw.network import Boundary, Network
+from onnx_hw.onnx import reference
+from onnx_hw.onnx.model import Model
+
+
+@dataclass(frozen=True)
+class Known:
+    """One frame.
+
+    Attributes:
+        held: of the hardware's tensors: int64, in the shape of the ONNX value; by name.
+        host: what head and tail computed, in the model's dtypes; by name.
+        outputs: the graph's outputs as a user gets them; none where they are no tensors.
+    """
+
+    held: Mapping[str, np.ndarray]
+    host: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+
+
+def known_values(network: Network, frame: Mapping[str, np.ndarray]) -> Known:
+    """Head, golden and tail for one frame.
+
+    Args:
+        frame: by graph input, in the model's dtypes.
+    """
+    stacked = {name: array[np.newaxis] for name, array in frame.items()}
+    tensors = golden.trace(network, golden.integers_of(network, stacked))
+    held = {boundary.onnx_name: _in_the_model(boundary, tensors[boundary.tensor]) for boundary in network.held}
+    host: dict[str, Any] = {}
+    if network.head is not None:
+        _run(network.head, frame, host)
+    if network.tail is not None:
+        leaving = {b.onnx_name: _in_the_model(b, tensors[b.tensor]).astype(b.onnx_dtype) for b in network.outputs}
+        _run(network.tail, {**frame, **host, **leaving}, host)
+    out = {boundary.tensor: tensors[boundary.tensor] for boundary in network.outputs}
+    try:
+        outputs = {name: array[0] for name, array in golden.outputs_of(network, out, stacked).items()}
+    except UserError:  # sequences: they have no place in a file, but a circuit can be built
+        outputs = {}
+    return Known(held, host, outputs)
+
+
+def misplaced(network: Network) -> str:
+    """The name of a value whose recorded layout is no permutation of its elements; empty if there is none."""
+    for boundary in (*network.held, *network.inputs, *network.outputs):
+        places = np.arange(network.tensors[boundary.tensor].size)
+        if not np.array_equal(np.sort(boundary.order), places) or np.prod(boundary.onnx_shape) != places.size:
+            return boundary.onnx_name
+    return ""
+
+
+def _in_the_model(boundary: Boundary, streamed: np.ndarray) -> np.ndarray:
+    """The integers of one frame of a tensor, (1, height, width, channels), as the ONNX value: int64."""
+    array = np.empty(boundary.order.size, dtype=np.int64)
+    array[boundary.order] = streamed.reshape(-1)
+    return array.reshape(boundary.onnx_shape)
+
+
+def _run(part: Model, values: Mapping[str, Any], found: dict[str, Any]) -> None:
+    """Head or tail; puts everything it computes into ``found``."""
+    given = {value.name: values[value.name] for value in part.graph.inputs}
+    reference.run(part, given, observe=found.__setitem__)

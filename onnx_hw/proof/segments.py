@@ -1,0 +1,234 @@
+"""A model computed piece by piece: from values that golden knows to the next ones, so that no difference propagates.
+
+First as ONNX says, in the model's own types. Where golden differs from that, once more in double precision: what every
+number of the model exactly denotes, the integers being those of the first run, and how far between two integers a value
+was before it was rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from onnx_hw.onnx import reference
+from onnx_hw.onnx.dependencies import reads
+from onnx_hw.onnx.element_types import BY_NAME
+from onnx_hw.onnx.feeds import checked_feeds
+from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.operators.dtypes import held, tagged
+from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants
+
+MICROSOFT = "com.microsoft"
+RESULT_SCALE = {
+    ("", "QuantizeLinear"): 1,
+    ("", "QLinearConv"): 6,
+    ("", "QLinearMatMul"): 6,
+    (MICROSOFT, "QuantizeLinear"): 1,
+    (MICROSOFT, "QLinearConv"): 6,
+    (MICROSOFT, "QLinearAdd"): 6,
+    (MICROSOFT, "QLinearMul"): 6,
+    (MICROSOFT, "QLinearWhere"): 7,
+    (MICROSOFT, "QLinearConcat"): 0,
+    (MICROSOFT, "QLinearSigmoid"): 3,
+    (MICROSOFT, "QLinearLeakyRelu"): 3,
+    (MICROSOFT, "QLinearSoftmax"): 3,
+    (MICROSOFT, "QLinearAveragePool"): 3,
+    (MICROSOFT, "QLinearGlobalAveragePool"): 3,
+    (MICROSOFT, "QLinearReduceMean"): 3,
+    (MICROSOFT, "QGemm"): 7,
+}
+"""Operators that round to integers: the input with the scale of the result, behind which its zero point is."""
+
+FINER = 1 << 14
+"""With a scale so many times finer the same operator says what a value was before it was rounded; 17 bits of integers
+remain within int32."""
+
+JUMPS = frozenset(("Ceil", "Floor", "Mod", "Reciprocal", "Round", "Shrink", "Sign", "Tan", "ThresholdedRelu"))
+"""Functions with jumps: on one, the last bit of an argument decides."""
+
+LEAST_NOISE = 1e-9
+"""Of the largest value: far more than double precision errs, and less than a model means."""
+
+DOUBLE = 11
+"""TensorProto.DataType."""
+
+NARROW = tuple(np.dtype(t) for t in (np.float16, np.float32, ml_dtypes.bfloat16))
+"""Floats that double precision holds exactly."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What a model computes of one frame, each piece from what golden knows before it.
+
+    Attributes:
+        graph: of the model.
+        frame: the graph's inputs.
+        known: what golden knows, in the model's dtypes; by name.
+        computed: the same as the model makes it, as far as an output depends on it.
+        inner: integers that the model makes and golden does not know.
+        outputs: of the graph.
+    """
+
+    graph: Graph
+    frame: Mapping[str, Any]
+    known: Mapping[str, np.ndarray]
+    computed: Mapping[str, np.ndarray]
+    inner: Mapping[str, np.ndarray]
+    outputs: Mapping[str, Any]
+
+    @property
+    def jumps(self) -> bool:
+        """Whether the model has functions with jumps."""
+        return any(node.op_type in JUMPS for node in self.graph.nodes)
+
+    def in_double(self, names: Collection[str], nudge: float = 0.0) -> dict[str, np.ndarray]:
+        """Values in double precision; those that a node rounds to integers, before it does (within 1 / 2 ``FINER``).
+
+        Args:
+            names: of values that a node makes.
+            nudge: times ``noise``, added to the arguments of functions with jumps.
+        """
+        made = {name: node for node in self.graph.nodes for name in node.outputs if name in names}
+        rounded = {name: node for name, node in made.items() if (node.domain, node.op_type) in RESULT_SCALE}
+        wanted = {name for node in rounded.values() for name in node.inputs if name} | (made.keys() - rounded.keys())
+        piece, given = self._piece(wanted)
+        if nudge:
+            jumping = [node.inputs[0] for node in piece.nodes if node.op_type in JUMPS and node.inputs[0] not in given]
+            noise = {name: nudge * self.noise(name) for name in jumping}
+            piece = _nudged(piece, noise)
+        values, found = _observed(_widened(piece), _all_wide(given), wanted)
+        return {
+            name: _before_rounding(rounded[name], values) if name in rounded else held(found[name]) for name in made
+        }
+
+    def noise(self, name: str) -> float:
+        """How far the model's own floats may be off in a value: as they are somewhere in it, and a little at least."""
+        piece, given = self._piece([name])
+        own = _observed(piece, given, [name])[1][name].astype(np.float64)
+        real = _observed(_widened(piece), _all_wide(given), [name])[1][name]
+        finite = np.isfinite(own) & np.isfinite(real)
+        sizes, errors = np.abs(real[finite]), np.abs((own - real)[finite])
+        return float(errors.max(initial=0.0) + LEAST_NOISE * sizes.max(initial=0.0))
+
+    def _piece(self, wanted: Collection[str]) -> tuple[Graph, dict[str, Any]]:
+        """The nodes between what is known and what is wanted, and the values that are known around them."""
+        known = {**self.frame, **self.inner, **self.known}
+        piece = _piece(self.graph, wanted, known)
+        near = {*wanted, *(name for node in piece.nodes for name in reads(node))}
+        return piece, {name: self._tagged(name, known[name]) for name in known.keys() & near}
+
+    def is_exact(self, name: str) -> bool:
+        """Whether a value is integers, or what integers stand for: nothing was added up in floats."""
+        made = next((node for node in self.graph.nodes if name in node.outputs), None)
+        return name in self.known or (made is not None and made.op_type == "DequantizeLinear")
+
+    def _tagged(self, name: str, value: Any) -> Any:
+        return tagged(value, self.graph.values[name].element_type) if isinstance(value, np.ndarray) else value
+
+
+def in_pieces(model: Model, frame: Mapping[str, Any], known: Mapping[str, np.ndarray]) -> Pieces:
+    """Run a model in its own types.
+
+    Args:
+        frame: the graph's inputs.
+        known: what golden knows of values that nodes of the model make.
+    """
+    computed: dict[str, np.ndarray] = {}
+    inner: dict[str, np.ndarray] = {}
+
+    def observe(name: str, value: Any) -> None:
+        if name in known:
+            computed[name] = value
+        elif isinstance(value, np.ndarray) and value.dtype.kind in "iub" and name not in frame:
+            inner[name] = value
+
+    graph = model.graph
+    types = {name: BY_NAME[graph.values[name].element_type].dtype for name in known}
+    cast = {name: array.astype(types[name], copy=False) for name, array in known.items()}
+    return Pieces(graph, frame, cast, computed, inner, reference.run(model, frame, observe=observe, instead=cast))
+
+
+def run_in_double(model: Model, frame: Mapping[str, Any]) -> dict[str, Any]:
+    """The graph's outputs in double precision.
+
+    Args:
+        frame: the graph's inputs.
+    """
+    given = {name: _wide(value) for name, value in checked_feeds(model.graph, frame).items()}
+    return evaluate(_widened(model.graph), given, [value.name for value in model.graph.outputs])
+
+
+def _piece(graph: Graph, wanted: Collection[str], known: Collection[str]) -> Graph:
+    """The nodes between what is known and what is wanted, those that make it included."""
+    names, nodes = set(wanted), []
+    for node in reversed(graph.nodes):
+        if not names.isdisjoint(node.outputs):
+            nodes.append(node)
+            names |= {name for name in reads(node) if name not in known}
+    read = names.union(*(reads(node) for node in nodes))
+    constants = {name: array for name, array in graph.constants.items() if name in read}
+    return replace(graph, nodes=tuple(nodes[::-1]), constants=constants)
+
+
+def _wide(value: Any) -> Any:
+    return value.astype(np.float64) if isinstance(value, np.ndarray) and value.dtype in NARROW else value
+
+
+def _widened(graph: Graph) -> Graph:
+    """The same formulas in double precision."""
+    constants = {name: _wide(array) for name, array in tagged_constants(graph).items()}
+    kept = {name: value for name, value in graph.values.items() if name not in constants}  # no types: as they are
+    return replace(graph, nodes=tuple(_in_double(node) for node in graph.nodes), constants=constants, values=kept)
+
+
+def _in_double(node: Node) -> Node:
+    """A node that gives real numbers in double precision."""
+    narrow = {key: node.attributes.get(key) for key in ("to", "output_dtype")}
+    wider = {key: DOUBLE for key, code in narrow.items() if code in (1, 10, 16)}  # float, float16, bfloat16
+    return replace(node, attributes={**node.attributes, **wider}) if wider else node
+
+
+def _before_rounding(node: Node, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """What a node that rounds would have rounded, zero point included."""
+    at = RESULT_SCALE[node.domain, node.op_type]
+    inputs: list[Any] = [values[name] if name else None for name in node.inputs]
+    inputs += [None] * (at + 2 - len(inputs))
+    scale, zero = inputs[at], inputs[at + 1]
+    inputs[at] = scale / FINER
+    inputs[at + 1] = (np.zeros(scale.shape) if zero is None else zero).astype(np.int32) * FINER
+    attributes = {key: value for key, value in node.attributes.items() if key not in ("output_dtype", "precision")}
+    (result, *_) = compute(replace(node, attributes=attributes), inputs)
+    return result / FINER
+
+
+def _nudged(graph: Graph, terms: Mapping[str, float]) -> Graph:
+    """With a term added to the argument of every function with jumps; by the arguments' names."""
+    nodes: list[Node] = []
+    constants = dict(graph.constants)
+    for node in graph.nodes:
+        if node.op_type in JUMPS and node.inputs[0] in terms:
+            moved, term = f"{node.outputs[0]}/nudged", f"{node.outputs[0]}/nudge"
+            constants[term] = np.array(terms[node.inputs[0]])
+            nodes.append(Node("", "Add", "", 13, (node.inputs[0], term), (moved,)))
+            node = replace(node, inputs=(moved, *node.inputs[1:]))
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes), constants=constants)
+
+
+def _observed(graph: Graph, given: Mapping[str, Any], wanted: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The wanted values as others are given them, and as they were computed."""
+    found: dict[str, Any] = {}
+
+    def observe(name: str, value: Any) -> None:
+        if name in wanted:
+            found[name] = value
+
+    return evaluate(graph, given, sorted(wanted), observe=observe, instead=given), found
+
+
+def _all_wide(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _wide(value) for name, value in values.items()}

@@ -1,0 +1,38 @@
+"""The section of the report about golden and the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx_hw.proof.compare import Compared
+from onnx_hw.proof.likeness import Likeness
+from onnx_hw.report import report
+
+WORST_TENSORS = 10
+
+
+def describe_reference(compared: Compared) -> report.Reference:
+    found, fidelity = compared.agreement, compared.fidelity
+    float_model = None
+    if fidelity is not None:
+        worst = sorted(
+            (report.TensorLikeness(name, likeness.sqnr_db) for name, likeness in fidelity.tensors.items()),
+            key=lambda tensor: (tensor.sqnr_db is None, tensor.sqnr_db or 0.0),
+        )
+        float_model = report.FloatModel(_outputs(fidelity.outputs), tuple(worst[:WORST_TENSORS]))
+    return report.Reference(
+        found.frames,
+        found.tensors_compared,
+        found.values_compared,
+        found.equal,
+        found.one_step,
+        found.worst,
+        _outputs(found.outputs),
+        float_model,
+    )
+
+
+def _outputs(likeness: Mapping[str, Likeness]) -> tuple[report.OutputLikeness, ...]:
+    return tuple(
+        report.OutputLikeness(name, of.values, of.equal, of.worst, of.sqnr_db) for name, of in likeness.items()
+    )
