@@ -275,15 +275,23 @@ class Walk:
                     Problem(obstacle.code, obstacle.message, _where(cause), hint, "capability")
                 )
             if not self._causes(node):
+                obstacle = self._not_quantized(node)
                 self.builder.problems.append(
-                    Problem(
-                        "not-quantized",
-                        f"the data of {_operator(node)} must be quantized by QuantizeLinear and DequantizeLinear",
-                        _where(node),
-                        "quantize the model, or give calibration data with --calibration",
-                        "capability",
-                    )
+                    Problem(obstacle.code, obstacle.message, _where(node), obstacle.hint, "capability")
                 )
+
+    def _not_quantized(self, node: Node) -> Obstacle:
+        """Why the data of a product is on the host though nothing kept it out of hardware."""
+        try:
+            for name in node.inputs[:2]:
+                self.builder.shape(name)
+        except Obstacle as unknown:
+            return unknown
+        return Obstacle(
+            "not-quantized",
+            f"the data of {_operator(node)} must be quantized by QuantizeLinear and DequantizeLinear",
+            "quantize the model, or give calibration data with --calibration",
+        )
 
     def _causes(self, node: Node) -> list[Node]:
         """The nodes that could not be lowered, at or before a node of the tail."""

@@ -200,3 +200,26 @@ def test_more_axes_than_samples_can_have(tmp_path: Path, axes: int) -> None:
     loaded(tmp_path, sketch, y, {"x": [*(1,) * (axes - 1), 4]})
     found = flow.check_hardware(BuildOptions(tmp_path / "m.onnx"))
     assert found is None if axes < 64 else "at most 63 axes, not 64" in str(found)
+
+
+@pytest.mark.parametrize("product", ["MatMul", "ReduceSum", "Conv"])
+def test_what_has_no_known_shape_is_told(tmp_path: Path, product: str) -> None:
+    """A product cannot stay on the host; a sum can."""
+    sketch = Sketch(opset=13)
+    weights = sketch.constant(GENERATOR.normal(0, 1, (2, 2, 1, 1)).astype(np.float32))
+    y = sketch.node("Conv", "x", weights)
+    places = sketch.node("Transpose", sketch.node("NonZero", sketch.node("Abs", "x")))
+    some = sketch.node("GatherND", y, places)  # as many as the model finds when it runs
+    if product == "ReduceSum":
+        y = sketch.node(product, some, keepdims=0)
+    elif product == "MatMul":
+        y = sketch.node(product, some, some)
+    else:
+        image = sketch.node("Reshape", some, sketch.constant(np.array([1, 2, -1, 1])))
+        y = sketch.node(product, image, weights)
+    loaded(tmp_path, sketch, y, {"x": [1, 2, 3, 3]})
+    found = flow.check_hardware(BuildOptions(tmp_path / "m.onnx"))
+    if product == "ReduceSum":
+        assert found is None
+    else:
+        assert found is not None and "the shape of" in str(found), found
