@@ -123,13 +123,18 @@ def _bytes(of: TensorType | None) -> int:
 
 
 def _with_constants(graph: Graph, nodes: Sequence[Node], made: dict[str, Any]) -> Graph:
-    """The graph of these nodes and new constants, without nodes and constants that no output needs."""
+    """The graph of these nodes and new constants, without nodes and constants that no output needs.
+
+    Every value is among its ``values``, also where its type is not known.
+    """
     nodes = needed_nodes(replace(graph, nodes=tuple(nodes)), [value.name for value in graph.outputs])
     read = {value.name for value in graph.outputs}.union(*(reads(node) for node in nodes))
     constants = {**graph.constants, **{name: held(value) for name, value in made.items()}}
     values = dict(graph.values)
     for name, value in made.items():
         values[name] = Value(name, name_of_dtype(value.dtype), value.shape)
+    for name in (name for node in nodes for name in node.outputs if name and name not in values):
+        values[name] = Value(name, "", None)
     alive = read.union(*(node.outputs for node in nodes), (value.name for value in graph.inputs))
     return replace(
         graph,

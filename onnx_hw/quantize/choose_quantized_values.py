@@ -196,9 +196,8 @@ class _Choice:
         return node.op_type in ("Mul", "Div") and any(bool((array <= 0).any()) for array in others)
 
     def _sums(self, node: Node) -> bool:
-        """Whether a node is a product or an average of real numbers, of known shape; sums of indices stay on the host."""
-        of = self.values.get(node.outputs[0])
-        return _effect(node) is Effect.SUMS and of is not None and of.element_type == "float"
+        """Whether a node is a product or an average of real numbers; sums of indices, say, stay on the host."""
+        return _effect(node) is Effect.SUMS and self.values[node.outputs[0]].element_type == "float"
 
     def _joins(self, node: Node) -> bool:
         """Whether hardware makes one tensor of several."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from onnx_hw.onnx.dependencies import needed_nodes, reads
-from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.model import Graph, Model, Node
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _part(model: Model, nodes: Sequence[Node], inputs: Sequence[str], outputs: S
         f"{graph.name} ({what})",
         tuple(nodes),
         tuple(known[name] for name in inputs if name in read),
-        tuple(known.get(name, Value(name, "undefined", None)) for name in outputs),
+        tuple(known[name] for name in outputs),
         {name: array for name, array in graph.constants.items() if name in read or name in outputs},
         graph.values,
     )

@@ -244,7 +244,7 @@ class Walk:
                 if name in builder.entries:
                     continue  # untouched by the hardware: the host has it
             node = self.made.get(name)
-            if node is None or (name in on_head and name in self.graph.values):
+            if node is None or (name in on_head and self.graph.values[name].element_type):
                 continue  # what the head makes is handed over, if its type can be said
             if isinstance(value, Real) and name not in self.restated:
                 accumulators.append(name)
