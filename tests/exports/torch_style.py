@@ -123,6 +123,8 @@ class TorchExport(Export):
     def pool(self, x: Map, kind: str) -> Map:
         rank = len(x.size)
         kernel, pad, ceil = self.pick((2, 0, 0), (2, 0, 0), (2, 0, 1), (3, 1, 0), (3, 1, 1), (3, 0, 1))
+        if kind == "Average" and self.yes(0.7):
+            ceil = 0
         if min(x.size) < 3:
             kernel, pad, ceil = 2, 0, 0
         how: dict[str, Any] = {"ceil_mode": ceil} if ceil or self.yes() else {}

@@ -69,3 +69,17 @@ def test_a_build_says_what_it_chose(tmp_path: Path) -> None:
         flow.build(BuildOptions(path, out=tmp_path / "out", stop_after=Stage.QUANTIZE, **given), progress)
         (warning,) = progress.warnings
         assert "conv" in warning and "sigmoid" in warning and "samples" in warning
+
+
+@pytest.mark.parametrize("wide", [0, 1])
+def test_integers_of_the_model_are_not_replaced_by_fewer(tmp_path: Path, wide: int) -> None:
+    """A sum of 16-bit data stays refused, whatever samples there are."""
+    sketch = Sketch(opset=21)
+    kinds = [np.int8, np.int16] if wide else [np.int16, np.int8]
+    parts = [sketch.through_integers("x", 0.02 if kind is np.int8 else 0.001, 3, kind) for kind in kinds]
+    total = sketch.through_integers(sketch.node("Add", *parts), 0.002, 0, np.int16)
+    path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, products(sketch, total, 0, 1))
+    model = flow.load(path)
+    for frames in None, random_frames(model, 2):
+        with pytest.raises(UserError, match="at most 8 bits"):
+            flow.quantize(model, frames)

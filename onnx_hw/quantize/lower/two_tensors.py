@@ -35,7 +35,7 @@ def sum_of(builder: Builder, node: Node) -> Sum:
     for k, real in enumerate((a, b)):
         first, last = builder.tensors[real.tensor].range
         if last - first >= LARGEST:
-            raise _not_quantized(node, k, f"has the integers {first}..{last}")
+            raise _not_quantized(node, k, f"has the integers {first}..{last}", _is_data(builder, real.tensor))
     return Sum(a, b, -1 if node.op_type == "Sub" else 1)
 
 
@@ -95,14 +95,20 @@ def _operand(builder: Builder, node: Node, k: int) -> Real:
     return replace(real, slope=real.slope[:1], offset=real.offset[:1])
 
 
-def _not_quantized(node: Node, k: int, what: str) -> Obstacle:
+def _is_data(builder: Builder, tensor: str) -> bool:
+    """Whether a tensor has the integers that the model says, rather than sums."""
+    return any(isinstance(value, Integers) and value.tensor == tensor for value in builder.values.values())
+
+
+def _not_quantized(node: Node, k: int, what: str, quantized: bool = False) -> Obstacle:
+    """``quantized`` says that the operand has integers, which nobody but the model's author replaces by fewer."""
     bits = WIDEST_FACTOR if node.op_type == "Mul" else 8
     return Obstacle(
         "operand-not-quantized",
         f"both operands of {node.op_type} must be quantized to at most {bits} bits with one scale;"
         f" `{node.inputs[k]}` {what}",
         f"put QuantizeLinear and DequantizeLinear between `{node.inputs[k]}` and `{node.label}`",
-        node.inputs[k],
+        "" if quantized else node.inputs[k],
     )
 
 
