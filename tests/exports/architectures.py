@@ -21,7 +21,7 @@ def image(e: Export, least: int = 6, most: int = 16) -> Map:
     e.activations = e.pick((e.pick(*ACTIVATIONS),), (e.pick(*ACTIVATIONS), e.pick(*ACTIVATIONS)))
     e.open_size = e.yes(0.06)
     side = e.number(least, most)
-    return e.input(e.pick(1, 3, 3, 4), (side, side if e.yes(0.7) else e.number(least, most)))
+    return e.prepared(e.input(e.pick(1, 3, 3, 4), (side, side if e.yes(0.7) else e.number(least, most))))
 
 
 def kind(e: Export) -> str:
@@ -204,6 +204,36 @@ def detector(e: Export) -> None:
         e.output(e.act(y, e.pick("none", "sigmoid")))
 
 
+def activated_first(e: Export) -> None:
+    """Residual blocks that begin with normalization and activation; layers that are scaled."""
+    x = e.conv(image(e, most=12), e.number(3, 6), 3)
+    for _ in range(e.number(1, 3)):
+        y = x if x.last else e.normalized(x)
+        y = e.conv(e.act(y), x.channels, 3, activation=kind(e))
+        y = e.conv(y, x.channels, e.pick(1, 3))
+        if e.yes(0.4):
+            y = e.follow("Mul", y, e.per_channel(y, 0.2, 1.0))
+        x = e.add(x, y)
+    classes(e, e.act(x if x.last else e.normalized(x)))
+
+
+def gated(e: Export) -> None:
+    """Gates: of half the channels for the other half, of places, of channels."""
+    x = e.conv(image(e, most=10), 2 * e.number(2, 4), 3, stride=e.pick(1, 2), activation=kind(e))
+    for _ in range(e.number(1, 3)):
+        way = e.pick("halves", "places", "channels", "difference")
+        if way == "halves":
+            first, second = e.split(e.conv(x, x.channels, 1))
+            x = e.conv(e.mul(first, e.act(second, "sigmoid")), x.channels, 1, activation=kind(e))
+        elif way == "places":
+            x = e.attended(x)
+        elif way == "channels":
+            x = e.excited(x)
+        else:
+            x = e.of_two("Sub", x, e.conv(x, x.channels, 3, activation=kind(e)))
+    classes(e, x)
+
+
 def vector(e: Export) -> None:
     """Dense layers only: a classifier, or an autoencoder."""
     e.activations = (e.pick(*ACTIVATIONS[:-3]),)
@@ -247,6 +277,8 @@ ARCHITECTURES: tuple[Callable[[Export], None], ...] = (
     image_to_image,
     larger,
     detector,
+    activated_first,
+    gated,
     vector,
     sequence,
 )

@@ -244,6 +244,30 @@ class Export(ABC):
         scale = self.conv(y, x.channels, 1, activation=gate)
         return self.mul(x, scale) if self.yes(0.8) else self.mul(scale, x)
 
+    def per_channel(self, x: Map, low: float, high: float, what: str = "scale") -> str:
+        """A constant operand with a number for each channel."""
+        axis = len(x.shape) - 1 if x.last else 1
+        shape = [x.channels if k == axis else 1 for k in range(len(x.shape))]
+        return self.weights(self.random.uniform(low, high, shape), what)
+
+    def prepared(self, x: Map) -> Map:
+        """What preprocessing there is in a network: (x - mean) / deviation, or x · scale + offset."""
+        way = self.pick("none", "none", "none", "none", "mean", "scale", "node")
+        if way == "mean":
+            x = self.follow("Sub", x, self.per_channel(x, 0.3, 0.6, "mean"))
+            return self.follow("Div", x, self.per_channel(x, 0.5, 1.5, "std"))
+        if way == "scale":
+            return self.follow("Add", self.follow("Mul", x, self.scalar(0.5, x)), self.scalar(-0.25, x))
+        return self.normalized(x) if way == "node" and not x.last else x
+
+    def attended(self, x: Map) -> Map:
+        """Means and maxima over the channels say where to look."""
+        axis = len(x.shape) - 1 if x.last else 1
+        mean = Map(self.with_axes("ReduceMean", x.name, [axis], since=18, keepdims=1), x.shape, x.last)
+        most = Map(self.with_axes("ReduceMax", x.name, [axis], since=18, keepdims=1), x.shape, x.last)
+        both = self.concat([mean.like(mean.name, 1), most.like(most.name, 1)])
+        return self.mul(x, self.conv(both, 1, 3, activation="sigmoid"))
+
     def shuffled(self, x: Map, groups: int = 2) -> Map:
         """Channels of each group in turn."""
         c, size = x.channels, x.size
