@@ -34,6 +34,7 @@ from onnx_hw.onnx.model import Model, Value
 from onnx_hw.onnx.read import read
 from onnx_hw.ops.folding import Folding
 from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions, Stage
+from onnx_hw.outputs import Outputs
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Running, Silent
 from onnx_hw.proof.compare import compare
@@ -85,17 +86,16 @@ def build(options: BuildOptions | str | Path, progress: Progress | None = None, 
     progress = progress or Silent()
     board = find_board(options.board)
     if not options.model.is_file():
-        read(options.model)  # says what is wrong, before a folder is made
+        read(options.model)  # says what is wrong
     for name in fill.tools_of(options.stages):
         if name not in simulation.REPLACEABLE:
             tools.find(name)  # what is missing is missed at once, not after all the stages before
-    with opened(options.folder) as folder:
-        work = Work(options, board, progress, folder)
+    work = Work(options, board, progress)
+    work.take(Stage.READ)  # what is refused leaves no folder
+    with opened(options.folder) as work.folder:
         try:
-            for stage in options.stages:
-                with progress.stage(stage) as running:
-                    getattr(work, stage.value)(running)
-                work.ended(running)
+            for stage in options.stages[1:]:
+                work.take(stage)
         except BaseException:
             with suppress(UserError):  # what went wrong first is worth more than a report of it
                 work.finish()
@@ -106,6 +106,7 @@ def build(options: BuildOptions | str | Path, progress: Progress | None = None, 
 class Work:
     """A build under way: the values so far."""
 
+    folder: BuildFolder
     inputs: tuple[Value, ...]  # of the model as it was read
     model: Model  # of one frame
     batch: int  # frames of a sample
@@ -120,10 +121,16 @@ class Work:
     synthesis: SynthesisResult
     routed: RouteResult
 
-    def __init__(self, options: BuildOptions, board: Board, progress: Progress, folder: BuildFolder) -> None:
-        self.options, self.board, self.progress, self.folder = options, board, progress, folder
+    def __init__(self, options: BuildOptions, board: Board, progress: Progress) -> None:
+        self.options, self.board, self.progress = options, board, progress
         self.clock_mhz = options.clock_mhz or board.default_clock_mhz
         self.facts = report.Report(fill.empty_model(options.model), fill.describe_board(board))
+
+    def take(self, stage: Stage) -> None:
+        """The next stage; all but the first write into ``folder``."""
+        with self.progress.stage(stage) as running:
+            getattr(self, stage.value)(running)
+        self.ended(running)
 
     # ---- the stages, in order -----------------------------------------------------------------------------------
 
@@ -331,8 +338,8 @@ class Work:
         return note
 
 
-def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.ndarray]:
-    """The model's outputs for samples, by graph output, stacked on a first axis.
+def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
+    """The model's outputs for samples.
 
     Raises:
         UserError, ToolMissing, ToolFailed: as ``build``.
@@ -340,32 +347,21 @@ def run(options: RunOptions, progress: Progress | None = None) -> dict[str, np.n
     progress, board = progress or Silent(), find_board(options.board)
     if options.engine is Engine.REFERENCE:
         model = load(options.model, options.reading)
-        return by_reference(model, samples.read_samples(options.inputs, model.graph.inputs).arrays)
-    made = BuildOptions(
-        options.model,
-        options.board,
-        inputs=options.inputs,
-        calibration=options.calibration,
-        multipliers=options.multipliers,
-        folding=options.folding,
-        clock_mhz=options.clock_mhz,
-        reading=options.reading,
-        fps=options.fps,
-    )
-    with tempfile.TemporaryDirectory() as place, opened(Path(place)) as folder:
-        work = Work(made, board, progress, folder)
+        batch = batch_as_frames(model)[1]
+        given = samples.read_samples(options.inputs, model.graph.inputs, frames_of_a_sample=batch)
+        return Outputs(by_reference(model, given.arrays), given.labels)
+    work = Work(options.build(), board, progress)
+    with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
         simulated = options.engine is Engine.SIMULATION
-        stages = (Stage.READ, Stage.QUANTIZE, *((Stage.SCHEDULE,) if simulated else ()))
-        for stage in stages:
-            with progress.stage(stage) as running:
-                getattr(work, stage.value)(running)
+        for stage in (Stage.READ, Stage.QUANTIZE, *((Stage.SCHEDULE, Stage.SIMULATE) if simulated else ())):
+            work.take(stage)
         assert work.frames is not None
-        if not simulated:
-            return batches_of(golden.run(work.network, work.frames), work.batch)
-        with progress.stage(Stage.SIMULATE) as running:
-            work.simulate(running)
-        left = fill.leaving(work.network, work.design, work.proof)
-        return batches_of(golden.outputs_of(work.network, left, work.frames), work.batch)
+        if simulated:
+            left = fill.leaving(work.network, work.design, work.proof)
+            outputs = golden.outputs_of(work.network, left, work.frames)
+        else:
+            outputs = golden.run(work.network, work.frames)
+        return Outputs(batches_of(outputs, work.batch), work.labels)
 
 
 # ---- the same as a library ------------------------------------------------------------------------------------------

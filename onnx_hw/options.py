@@ -119,6 +119,20 @@ class RunOptions:
     clock_mhz: float | None = None
     fps: float | None = None
 
+    def build(self) -> BuildOptions:
+        """The build whose network or circuit computes the outputs."""
+        return BuildOptions(
+            self.model,
+            self.board,
+            inputs=self.inputs,
+            calibration=self.calibration,
+            multipliers=self.multipliers,
+            folding=self.folding,
+            clock_mhz=self.clock_mhz,
+            reading=self.reading,
+            fps=self.fps,
+        )
+
 
 def _require_positive(given: float | None, what: str, where: str) -> None:
     if given is not None and not (math.isfinite(given) and given > 0):

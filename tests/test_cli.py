@@ -1,6 +1,7 @@
 """Every command, with a flow that only notes what it was asked: arguments, output streams, exit codes."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +10,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import onnx
 from material import EXAMPLES
+from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import __version__, flow
 from onnx_hw.build_folder import Made
 from onnx_hw.cli import main
 from onnx_hw.errors import ExitCode, Problem, UserError
 from onnx_hw.flow import Build
 from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
+from onnx_hw.outputs import Outputs
 from onnx_hw.report.schema import json_schema
 from onnx_hw.route import BITSTREAM, RouteResult
 from onnx_hw.synthesize import SynthesisResult
@@ -207,12 +211,15 @@ def test_a_build_keeps_its_word_or_says_so(monkeypatch, options, fmax, code, rat
 # ---- run ------------------------------------------------------------------------------------------------------------
 
 
-def test_run(monkeypatch):
+@pytest.mark.parametrize(
+    ("labels", "told"), [(None, ""), ([2, 2], "accuracy: 100.00% of 2 samples\n"), ([2, 0], "50.00% of 2 samples\n")]
+)
+def test_run(monkeypatch, labels, told):
     asked = []
 
     def fake_run(options, progress):
         asked.append(options)
-        return {"y": np.arange(6, dtype=np.int8).reshape(2, 3)}
+        return Outputs({"y": np.arange(6, dtype=np.int8).reshape(2, 3)}, labels and np.array(labels))
 
     monkeypatch.setattr(flow, "run", fake_run)
     wanted = ("--multipliers", "4", "--fps", "25", "--clock", "50")
@@ -221,13 +228,30 @@ def test_run(monkeypatch):
     assert asked == [
         RunOptions(Path("m.onnx"), Path("x.npz"), Engine.SIMULATION, multipliers=4, fps=25.0, clock_mhz=50.0)
     ]
-    assert done.stdout == "y: int8[2, 3]\n[[0 1 2]\n [3 4 5]]\n"
+    assert done.stdout.startswith("y: int8[2, 3]\n[[0 1 2]\n [3 4 5]]\n") and done.stdout.endswith(f"{told}")
+    assert ("accuracy" in done.stdout) == bool(told)
     with np.load("y.npz") as written:
         np.testing.assert_array_equal(written["y"], [[0, 1, 2], [3, 4, 5]])
 
 
+def test_run_computes_golden_unless_told_otherwise(monkeypatch):
+    asked = []
+    monkeypatch.setattr(flow, "run", lambda options, progress: asked.append(options.engine) or Outputs({}))
+    assert call("run", "m.onnx", "--inputs", "x.npz").exit_code == 0
+    assert asked == [Engine.GOLDEN]
+
+
+@pytest.mark.parametrize("engine", ["reference", "golden"])
+def test_run_states_the_accuracy(engine):
+    """As it is said beside the example."""
+    done = call("run", DIGITS, "--inputs", EXAMPLES / "digits" / "digits_test.npz", "--engine", engine)
+    assert done.exit_code == 0
+    share, samples = re.search(r"accuracy: ([\d.]+)% of (\d+) samples", done.stdout).groups()
+    assert int(samples) == 360 and 97.5 < float(share) < 98.5
+
+
 def test_run_without_a_place_for_its_outputs(monkeypatch):
-    monkeypatch.setattr(flow, "run", lambda options, progress: {"y": np.zeros(1)})
+    monkeypatch.setattr(flow, "run", lambda options, progress: Outputs({"y": np.zeros(1)}))
     done = call("run", "m.onnx", "--inputs", "x.npz", "--engine", "golden", "--out", "no/such/folder/y.npz")
     assert done.exit_code == 1
     assert "error[samples-write]" in done.stderr
@@ -296,6 +320,35 @@ def test_check_a_file_that_is_no_model(hardware):
     assert done.stderr.startswith("error[")
     found = json.loads(call("check", "page.onnx", "--json").stdout)
     assert (found["verdict"], found["stage"], found["obstacles"]) == ("refused", "parse", None)
+
+
+def test_check_suggests_no_option_that_it_does_not_have():
+    """What a build alone takes is told as that: of a model that is quantized in part, and of one without a circuit."""
+    save_partly_quantized("partly.onnx", ["Conv", "Softmax", "QuantizeLinear"])
+    save_partly_quantized("nothing.onnx", ["Softmax", "QuantizeLinear"])
+    known = {name for option in main.commands["check"].params for name in option.opts}
+    for model in ("partly.onnx", "nothing.onnx"):
+        done = call("check", model)
+        assert done.exit_code == 1
+        hints = re.findall(r"^  hint   (.*)$", done.stderr, re.MULTILINE)
+        assert hints
+        for hint in hints:
+            assert "a build" in hint or set(re.findall(r"--[a-z-]+", hint)) <= known
+
+
+def save_partly_quantized(path: str, operators: list[str]) -> None:
+    """Operators one after the other on an image [1,2,3,3] of floats."""
+    nodes, name = [], "x"
+    for k, operator in enumerate(operators):
+        more = {"Conv": ["w"], "QuantizeLinear": ["s", "z"]}.get(operator, [])
+        nodes.append(helper.make_node(operator, [name, *more], [f"y{k}"], name=f"{operator.lower()}{k}"))
+        name = f"y{k}"
+    constants = {"w": np.ones((2, 2, 1, 1), np.float32), "s": np.float32(0.1), "z": np.int8(0)}
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 3, 3])
+    result = helper.make_tensor_value_info(name, TensorProto.INT8, [1, 2, 3, 3])
+    stored = [numpy_helper.from_array(np.asarray(array), key) for key, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", [image], [result], stored)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
 
 def test_check_binds_dimensions_of_the_model_only(hardware):

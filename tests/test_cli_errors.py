@@ -72,6 +72,7 @@ def test_what_is_no_model(command: str, content: str | None, code: str, says: st
         Path("model.onnx").write_text(content)
     said = told(call(command, "model.onnx", *COMMANDS[command]), 1, code)
     assert says in said and "where  model.onnx" in said
+    assert not Path("model-ecp5").exists()  # a file that is refused leaves no folder
 
 
 # ---- samples --------------------------------------------------------------------------------------------------------
@@ -101,6 +102,7 @@ def test_samples_that_do_not_fit(command: tuple[object, ...], wrong: str) -> Non
     np.savez("samples.npz", image=array)
     said = told(call(*command, "samples.npz"), 1, code)
     assert says in said and 'where  samples.npz["image"]' in said
+    assert "--inputs" not in command or not Path("out").exists()  # a build reads those first
 
 
 def test_calibration_without_effect_is_told() -> None:
@@ -233,8 +235,7 @@ def test_the_first_failure_is_told_even_if_no_report_can_be_written(monkeypatch:
         return write(Path("/dev/full") if "report" in self.name else self, *arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Path, "write_text", full)
-    Path("model.onnx").write_text(PAGE)
-    told(call("build", "model.onnx", "--out", "out"), 1, "html-page")
+    told(call("build", DIGITS, "--folding", "nowhere.toml", "--out", "out"), 1, "folding-file")
 
 
 # ---- tools ----------------------------------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ def test_a_tool_that_is_not_there(variable: str, tool: str, monkeypatch: pytest.
     assert "`onnx-hw doctor` shows all" in said
     doctor = call("doctor")
     assert doctor.exit_code == 3
-    assert re.search(rf"^{re.escape(tool)} +missing ", doctor.stdout, re.MULTILINE)
+    assert re.search(rf"^ {re.escape(tool)} +missing: ", doctor.stdout, re.MULTILINE)
     assert f"a build cannot be finished without {tool}\n" in doctor.stdout
 
 

@@ -268,7 +268,9 @@ class Walk:
                 obstacle = self.why[key]
                 hint = obstacle.hint
                 if obstacle.needs:
-                    hint += f"{', ' if hint else ''}or give samples (--calibration, --inputs) to choose a scale from"
+                    hint += (
+                        f"{', ' if hint else ''}or let a build choose a scale from samples (--calibration, --inputs)"
+                    )
                 elif cause is not node:
                     hint = hint or f"`{node.label}` ({node.op_type}) follows it and must be in hardware"
                 self.builder.problems.append(
@@ -290,7 +292,7 @@ class Walk:
         return Obstacle(
             "not-quantized",
             f"the data of {_operator(node)} must be quantized by QuantizeLinear and DequantizeLinear",
-            "quantize the model, or give calibration data with --calibration",
+            "quantize all of the model, or none of it: a build chooses the scales of a float one",
         )
 
     def _causes(self, node: Node) -> list[Node]:
@@ -329,7 +331,7 @@ def _nothing_in_hardware(graph: Graph, tail: Sequence[Node], why: dict[str, Obst
         "the model must have an operator that becomes hardware"
         + (f": {why[cause.where or cause.label].message}" if cause else ""),
         _where(cause) if cause else "",
-        "quantize the model (QuantizeLinear, DequantizeLinear), or give calibration data with --calibration",
+        "quantize all of the model, or none of it: a build chooses the scales of a float one",
         "capability",
     )
 

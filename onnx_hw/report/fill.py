@@ -13,6 +13,7 @@ from onnx_hw.design import Design
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.options import Stage
+from onnx_hw.outputs import share_right
 from onnx_hw.report import report
 from onnx_hw.report.describe import describe_design, describe_ports, describe_quantization
 from onnx_hw.report.describe_reference import describe_reference
@@ -141,15 +142,10 @@ def describe_accuracy(
     golden: Mapping[str, np.ndarray],
     circuit: Mapping[str, np.ndarray],
 ) -> report.Accuracy:
-    """The share of samples whose largest output is the label; circuits may have seen fewer samples."""
-
-    def share(outputs: Mapping[str, np.ndarray]) -> tuple[float, int]:
-        scores = next(iter(outputs.values()))[: len(labels)]
-        guesses = scores.reshape(len(scores), -1).argmax(axis=1)
-        return float((guesses == labels[: len(scores)]).mean()), len(scores)
-
-    circuit_share, circuit_samples = share(circuit)
-    return report.Accuracy(len(labels), share(reference)[0], share(golden)[0], circuit_share, circuit_samples)
+    """See ``share_right``; circuits may have seen fewer samples."""
+    seen = len(next(iter(circuit.values())))
+    shares = share_right(reference, labels), share_right(golden, labels), share_right(circuit, labels[:seen])
+    return report.Accuracy(len(labels), *shares, seen)
 
 
 USES = {

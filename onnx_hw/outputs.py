@@ -1,0 +1,37 @@
+"""What a run gives: a model's outputs, and how many of them are right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+
+class Outputs(dict[str, np.ndarray]):
+    """The outputs of a model by graph output, samples on the first axis.
+
+    Attributes:
+        labels: (frames,) integers, the right classes, where they came with the samples; else None.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], labels: np.ndarray | None = None) -> None:
+        super().__init__(arrays)
+        self.labels = labels
+
+    def __repr__(self) -> str:
+        named = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.items())
+        return f"Outputs({named}{', with labels' if self.labels is not None else ''})"
+
+
+def share_right(outputs: Mapping[str, np.ndarray], labels: np.ndarray) -> float:
+    """The share of frames whose answer is the label: the place of the largest number of the first output.
+
+    An output of one whole number is the answer itself, as behind an ArgMax.
+
+    Args:
+        labels: (frames,); an output may have several frames of a batch behind its first axis.
+    """
+    scores = next(iter(outputs.values()))
+    scores = scores.reshape(len(labels), -1)
+    answers = scores[:, 0] if scores.shape[1] == 1 and scores.dtype.kind in "iu" else scores.argmax(axis=1)
+    return float((answers == labels).mean())
