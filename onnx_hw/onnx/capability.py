@@ -19,7 +19,7 @@ from onnx_hw.onnx.validate_types import place
 from onnx_hw.spelling import quote
 
 #: No network for a chip has tensors of more elements; a file may claim any size.
-MAX_ELEMENTS: Final = 1 << 28
+MAX_ELEMENTS: Final = 1 << 24
 
 MAX_AXES: Final = 63
 """numpy's 64 without the one on which samples are stacked."""

@@ -52,7 +52,8 @@ def _content(path: Path) -> bytes:
     try:
         _refuse_other_than_file(os.fstat(handle), path)
         with os.fdopen(handle, "rb", closefd=False) as file:
-            return file.read(MAX_BYTES + 1)
+            size = os.fstat(handle).st_size  # read(n) takes n bytes at once, however short the file is
+            return file.read(min(size, MAX_BYTES) + 1)
     finally:
         os.close(handle)
 

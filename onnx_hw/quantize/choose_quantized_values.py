@@ -45,7 +45,8 @@ def _float_inputs_cast(graph: Graph) -> set[str]:
     """Graph inputs of another float type, as float32."""
     inputs = {v.name for v in graph.inputs if v.element_type in OTHERS}
     casts = [node for node in graph.nodes if node.op_type == "Cast" and not node.domain and node.inputs[0] in inputs]
-    return {node.outputs[0] for node in casts if graph.values[node.outputs[0]].element_type == "float"}
+    results = (graph.values.get(node.outputs[0]) for node in casts)
+    return {value.name for value in results if value is not None and value.element_type == "float"}
 
 
 def _effect(node: Node) -> Effect | None:
@@ -196,8 +197,11 @@ class _Choice:
         return node.op_type in ("Mul", "Div") and any(bool((array <= 0).any()) for array in others)
 
     def _sums(self, node: Node) -> bool:
-        """Whether a node is a product or an average of real numbers; sums of indices, say, stay on the host."""
-        return _effect(node) is Effect.SUMS and self.values[node.outputs[0]].element_type == "float"
+        """Whether a node is a product or an average of real numbers; sums of indices, or of a shape that depends on
+        data, stay on the host.
+        """
+        result = self.values.get(node.outputs[0])
+        return _effect(node) is Effect.SUMS and result is not None and result.element_type == "float"
 
     def _joins(self, node: Node) -> bool:
         """Whether hardware makes one tensor of several."""

@@ -30,6 +30,7 @@ from onnx_hw.quantize.lower.registry import Lowering
 from onnx_hw.quantize.rehearsal import Rehearsal
 from onnx_hw.quantize.scale_on_host import ScaleOnHost
 from onnx_hw.quantize.take_apart_integer_operators import take_apart_integer_operators
+from onnx_hw.quantize.tensor_sizes import check_sizes
 from onnx_hw.quantize.values import Integers, NotFinite, Real
 
 
@@ -47,8 +48,14 @@ def import_model(model: Model) -> Network:
 
 
 def prepared(model: Model) -> Model:
-    """The model as the walk takes it: what is constant is folded, but for the weights' own integers."""
-    return fold(infer(take_apart_integer_operators(model)), keep=lambda node: node.op_type == "DequantizeLinear")
+    """The model as the walk takes it: what is constant is folded, but for the weights' own integers.
+
+    Raises:
+        UserError: a tensor is too large.
+    """
+    model = fold(infer(take_apart_integer_operators(model)), keep=lambda node: node.op_type == "DequantizeLinear")
+    check_sizes(model.graph)
+    return model
 
 
 class Walk:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -19,19 +20,22 @@ class Layout:
     shape: tuple[int, int, int]
     order: np.ndarray = field(repr=False)
 
-    @property
+    @cached_property
     def where(self) -> np.ndarray:
         """(size,) int64: flat index in the value -> stream position."""
         where = np.empty_like(self.order)
         where[self.order] = np.arange(self.order.size)
+        where.flags.writeable = False
         return where
 
 
+@lru_cache(maxsize=8)
 def image_layout(shape: tuple[int, ...]) -> Layout:
     """(1, channels, height, width) or (1, channels, width) pixel by pixel, the channels of a pixel side by side."""
     channels, space = shape[1], tuple(shape[2:])
     height, width = (1, *space) if len(space) == 1 else space
     order = np.arange(channels * height * width).reshape(channels, height * width).T.reshape(-1)
+    order.flags.writeable = False  # it is shared
     return Layout((height, width, channels), order)
 
 

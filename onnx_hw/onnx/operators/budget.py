@@ -28,7 +28,7 @@ STEPS = 1 << 32
 PRODUCTS_IN_A_STEP = 16
 """Of a matrix product: BLAS is so much faster than numpy is with single elements."""
 
-CALL = 1 << 15
+CALL = 1 << 16
 """Steps that any operator takes, however small its tensors."""
 
 
@@ -48,9 +48,12 @@ class Budget:
     steps: int = STEPS
     held: int = 0
 
-    def spend(self, steps: int) -> None:
+    def afford(self, steps: int) -> None:
         if steps > self.steps:
             raise TooMuch(f"a run must take at most {STEPS:,} steps (elements, or {PRODUCTS_IN_A_STEP} products)")
+
+    def spend(self, steps: int) -> None:
+        self.afford(steps)
         self.steps -= steps
 
     def take(self, size: int) -> None:
@@ -81,6 +84,15 @@ def spend(steps: int, *, calls: int = 0, products: int = 0) -> None:
     """
     budget = _CURRENT.get() or Budget()
     budget.spend(steps + calls * (CALL >> 3) + products // PRODUCTS_IN_A_STEP)
+
+
+def afford(steps: int) -> None:
+    """That so many steps are left, which will be spent one after the other.
+
+    Raises:
+        TooMuch: they are not.
+    """
+    (_CURRENT.get() or Budget()).afford(steps)
 
 
 def hold(shape: tuple[int, ...] | list[int], dtype: Any = np.float64) -> None:

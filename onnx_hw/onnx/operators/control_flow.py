@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.model import Graph
-from onnx_hw.onnx.operators.budget import CALL, hold, spend
+from onnx_hw.onnx.operators.budget import CALL, afford, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_name
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, TypeCall, normal_axis
@@ -72,6 +72,8 @@ def Loop(
     going = True if condition is None else bool(condition.reshape(()))
     values = list(carried)
     scans: list[list[Array]] = [[] for _ in range(len(body.outputs) - 1 - len(values))]
+    if trips is not None and going and _goes_on(body):
+        afford(max(most, 0) * (1 + len(body.nodes)) * CALL)
     iteration = room = 0
     while going and iteration < most:
         spend(CALL)
@@ -87,6 +89,15 @@ def Loop(
         raise ValueError(f"a loop without trip count must end within {LOOP_LIMIT} iterations")
     stacked = [_stacked(scan, body, 1 + len(values) + k) for k, scan in enumerate(scans)]
     return (*values, *stacked)
+
+
+def _goes_on(body: Graph) -> bool:
+    """Whether a body hands on the condition under which it runs, which is true."""
+    name = body.outputs[0].name
+    copied = {node.outputs[0]: node.inputs[0] for node in body.nodes if node.op_type == "Identity" and not node.domain}
+    while name in copied:
+        name = copied[name]
+    return name == body.inputs[1].name or bool(np.all(body.constants.get(name, False)))
 
 
 def scan_type(

@@ -179,5 +179,8 @@ def Einsum(*inputs: Array, equation: str) -> Array:
 def _contraction(equation: str, inputs: list[Array]) -> tuple[Any, int]:
     """An order of products without large results in between, and at most how many multiplications it takes."""
     path, told = np.einsum_path(equation, *inputs, optimize=("greedy", VALUE_BYTES // 8))
-    (line,) = (line for line in told.splitlines() if "Optimized FLOP count" in line)
-    return path, int(float(line.split(":")[1]))
+    steps, largest = (
+        float(told.split(f"{what}:")[1].split()[0]) for what in ("Optimized FLOP count", "Largest intermediate")
+    )
+    hold((int(largest),))
+    return path, int(steps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from math import prod
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from onnx_hw.quantize.values import QuantizedConstant, Real
 
 WIDEST_DATA = 18
 """Bits of an operand of a hardware multiplier."""
+
+MOST_WEIGHTS = 1 << 24
+"""Of one product, zeros between groups and phases included."""
 
 
 @lowers("Conv", effect=Effect.SUMS)
@@ -86,10 +90,18 @@ def ungrouped(weights: np.ndarray, group: int) -> np.ndarray:
     Exact, but of the products of such a matrix only one in ``group`` is of use.
     """
     outputs, inputs, *size = weights.shape
+    check_count(outputs, group, inputs, *size)
     full = np.zeros((outputs, group, inputs, *size), dtype=np.int64)
     results = np.arange(outputs)
     full[results, results * group // outputs] = weights
     return full.reshape(outputs, group * inputs, *size)
+
+
+def check_count(*lengths: int) -> None:
+    """That a matrix of weights, with the zeros that hardware stores, is not too large."""
+    count = prod(lengths)
+    if count > MOST_WEIGHTS:
+        raise Obstacle("too-many-weights", f"a product must have at most {MOST_WEIGHTS:,} weights, not {count:,}")
 
 
 def dequantized(builder: Builder, node: Node, k: int = 0) -> tuple[Real, int]:

@@ -23,11 +23,14 @@ from onnx_hw.onnx.operators.transposed_convolution import transposed_window
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
-from onnx_hw.quantize.lower.convolution import affine, bias_of, dequantized, quantized_weights
+from onnx_hw.quantize.lower.convolution import affine, bias_of, check_count, dequantized, quantized_weights
 from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.lower.windows import Kernel
 from onnx_hw.quantize.stream_layout import image_layout
 from onnx_hw.quantize.values import QuantizedConstant, Real
+
+MOST_CHANNELS = 1 << 16
+"""Of the convolution with all phases side by side."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,10 @@ def conv_transpose(builder: Builder, node: Node) -> None:
     rows, columns = _axes(builder, node, real, weights)
     full = _ungrouped(weights.integers, group)
     outputs = full.shape[1]
+    if (count := rows.stride * columns.stride * outputs) > MOST_CHANNELS:
+        raise Obstacle("too-many-phases", f"outputs times strides must be at most {MOST_CHANNELS:,}, not {count:,}")
+    check_count(*full.shape[:2], *(axis.taps * axis.stride for axis in (rows, columns)))
+    check_count(outputs, *(axis.stride * axis.windows for axis in (rows, columns)))
     kernels = full.reshape(*full.shape[:2], rows.kernel, columns.kernel)
     # (in, out, rows, columns) -> (row phases, column phases, out, row taps, column taps, in)
     phases = rows.weights(np.moveaxis(columns.weights(kernels), -2, -1))
@@ -132,6 +139,7 @@ def _axes(builder: Builder, node: Node, real: Real, weights: QuantizedConstant) 
 def _ungrouped(weights: np.ndarray, group: int) -> np.ndarray:
     """Weights (in, out / group, ...) as (in, out, ...): zero where a group does not write."""
     inputs, outputs, *size = weights.shape
+    check_count(outputs, group, inputs, *size)
     full = np.zeros((inputs, group, outputs, *size), dtype=np.int64)
     full[np.arange(inputs), np.arange(inputs) * group // inputs] = weights
     return full.reshape(inputs, group * outputs, *size)
