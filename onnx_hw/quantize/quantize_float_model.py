@@ -16,11 +16,17 @@ from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
 from onnx_hw.quantize.host_head import is_obstacle, values_of_head
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
+from onnx_hw.quantize.tensor_sizes import check_sizes
 
 
 def prepared(model: Model) -> Model:
-    """The same function in float32, constants folded and factors in the weights."""
+    """The same function in float32, constants folded and factors in the weights.
+
+    Raises:
+        UserError: a tensor is too large.
+    """
     folded = fold(infer(model), keep=lambda node: node.op_type == "DequantizeLinear")
+    check_sizes(folded.graph)
     return fold_factors_into_weights(in_float32(folded))
 
 
