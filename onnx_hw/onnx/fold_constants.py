@@ -14,7 +14,7 @@ from onnx_hw.onnx.infer_shapes import infer_graph, with_types
 from onnx_hw.onnx.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators.budget import HELD_BYTES, Budget, TooMuch, bytes_of
 from onnx_hw.onnx.operators.dtypes import held, name_of_dtype
-from onnx_hw.onnx.operators.evaluate import TOO_MUCH, compute, tagged_constants
+from onnx_hw.onnx.operators.evaluate import compute, is_too_much, tagged_constants
 from onnx_hw.onnx.operators.registry import lookup
 from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.unroll_control_flow import unroll
@@ -106,7 +106,7 @@ def _folded(node: Node, known: dict[str, Any], types: dict[str, TensorType], bud
     except TooMuch:
         return None
     except UserError as error:
-        if any(problem.code == TOO_MUCH for problem in error.problems):
+        if is_too_much(error):
             return None
         raise
     if not all(isinstance(value, np.ndarray) for value in results):

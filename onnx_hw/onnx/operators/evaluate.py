@@ -176,6 +176,11 @@ def too_much(node: Node, reason: TooMuch) -> UserError:
     )
 
 
+def is_too_much(error: UserError) -> bool:
+    """Whether a node could not be computed for what it costs."""
+    return any(problem.code == TOO_MUCH for problem in error.problems)
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{list(value.shape)}"

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.errors import user_error
+from onnx_hw.errors import UserError, user_error
 from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.onnx.operators.dtypes import Array
-from onnx_hw.onnx.operators.evaluate import compute
+from onnx_hw.onnx.operators.evaluate import compute, is_too_much
 from onnx_hw.onnx.operators.registry import Operator, operator_of, place
 from onnx_hw.onnx.operators.tensor_type import GraphTypes, TensorType, TypeCall, Types
 
@@ -53,6 +53,10 @@ def result_types(node: Node, inputs: Types, graph_types: GraphTypes) -> list[Ten
         results = compute(node, values, _no_subgraph)
     except _NoSubgraph:
         return found
+    except UserError as error:
+        if is_too_much(error):
+            return found
+        raise
     return [_computed(x, constant) for x in results]
 
 
