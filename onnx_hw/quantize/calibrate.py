@@ -36,13 +36,17 @@ def calibrate(model: Model, frames: Mapping[str, np.ndarray], names: Collection[
     def observe(name: str, array: object) -> None:
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.size == 0:
             return
+        low, high = float(array.min()), float(array.max())
+        finite = np.isfinite(low) and np.isfinite(high)
+        if not finite:
+            seen.append(name)
         if names is not None and name not in names:
             return
-        low, high = float(array.min()), float(array.max())
-        if not np.isfinite(low) or not np.isfinite(high):
+        if not finite:
+            since = "" if seen[0] == name else f"; the first to do so is `{seen[0]}`"
             raise user_error(
                 "calibration-not-finite",
-                f"what is quantized must be finite during calibration; `{name}` holds NaN or infinity",
+                f"what is quantized must be finite during calibration; `{name}` holds NaN or infinity{since}",
                 where=f"sample {frame}",
                 hint="look for NaN in the calibration data, or for a division by 0 in the model",
                 stage="quantize",
@@ -52,6 +56,7 @@ def calibrate(model: Model, frames: Mapping[str, np.ndarray], names: Collection[
 
     for frame in range(frame_count(frames)):
         given = one_frame(frames, frame)
+        seen: list[str] = []  # values that are not finite
         for name, array in given.items():
             observe(name, array)
         reference.run(model, given, observe=observe)

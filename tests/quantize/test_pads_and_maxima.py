@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 
 import onnx
 from drawn_qdq import ELEMENTS, Drawing
+from onnx_hw import flow
+from onnx_hw.errors import UserError
 from onnx_hw.ops.pool import Pool
-from onnx_witness import assert_agrees, assert_circuit_agrees, write
+from onnx_hw.ops.rearrange import Rearrange
+from onnx_witness import assert_agrees, assert_circuit_agrees, random_frames, write
 from qdq_models import Sketch
+from quantize.test_float_models import Floats, quantized
 from quantize.test_import_exactness import check, fresh_file_each_time
 
 SHAPE = [1, 3, 5, 6]
@@ -144,3 +148,30 @@ def test_nothing_is_added_where_a_maximum_does_not_notice(tmp_path: Path, fill: 
     network = assert_agrees(path, 0.03125, rarely=0)
     assert [type(node.operator) for node in network.nodes] == [Pool]
     assert_circuit_agrees(network)
+
+
+@pytest.mark.parametrize("fill", [-np.inf, np.finfo(np.float32).min, -1.5, 0.37])
+@pytest.mark.parametrize("activation", ["Relu", "LeakyRelu", ""])
+def test_float_models_pad_before_a_maximum(tmp_path: Path, fill: float, activation: str) -> None:
+    """Neither the calibration data nor a weight is to blame for an infinity."""
+    s = Floats()
+    y = s.conv("x", 4, 3)
+    y = s.node(activation, y) if activation else y
+    y = s.node("Pad", y, s.constant(np.array([0, 0, 1, 1, 0, 0, 1, 0])), s.constant(np.float32(fill)))
+    y = s.conv(s.node("MaxPool", y, kernel_shape=[3, 2], strides=[2, 1]), 2, 4)
+    network = quantized(s, tmp_path, y, x=SHAPE)
+    if fill < -2:
+        assert not any(isinstance(node.operator, Rearrange) for node in network.nodes)
+
+
+def test_what_can_only_be_told_of_an_infinity(tmp_path: Path) -> None:
+    """Where something else reads the pads, they are named."""
+    s = Floats()
+    y = s.node(
+        "Pad", s.conv("x", 4, 3), s.constant(np.array([0, 0, 1, 1, 0, 0, 1, 0])), s.constant(np.float32(-np.inf))
+    )
+    path = write(s, tmp_path / "m.onnx", {"x": SHAPE}, s.conv(y, 2, 4))
+    model = flow.load(path)
+    with pytest.raises(UserError) as caught:
+        flow.quantize(model, random_frames(model))
+    assert f"`{y}`" in str(caught.value)
