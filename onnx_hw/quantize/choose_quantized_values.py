@@ -73,6 +73,7 @@ class _Choice:
         points: the chosen values.
         integers: those, what has the same integers, and parts of a Concat that get integers there.
         from_host: values that the host computes.
+        without_products: whether there is neither a product nor a sum: then everything that can be is in hardware.
         root_of: values that are functions of the integers of one value, and that value.
     """
 
@@ -84,8 +85,11 @@ class _Choice:
         self.outputs = {value.name for value in graph.outputs}
         self.readers = readers_of(nodes)
         self.values = graph.values
-        self.before_products = self._before(nodes, self._sums)
         entering = self._before(nodes, lambda node: self._sums(node) or self._adds_tensors(node))
+        self.before_products = self._before(nodes, self._sums)
+        self.without_products = not entering
+        if self.without_products:
+            entering = self.before_products = self._before(nodes, lambda node: _effect(node) is not None)
         floats = {v.name for v in graph.inputs if v.element_type == "float"} | _float_inputs_cast(graph)
         self.points = floats & entering
         small = {v.name for v in graph.inputs if v.element_type in INTEGER_TYPES and v.name in entering}
@@ -117,7 +121,8 @@ class _Choice:
             self._end_of_chain(result, ABSORBED)
         elif root := self._root(node, data):
             self.root_of[result] = root
-            if result in self.before_products and not self._goes_on(result, root):
+            wanted = result in self.before_products or (self.without_products and result in self.outputs)
+            if wanted and not self._goes_on(result, root):
                 self._add(result)
         elif self.from_host.issuperset(data):
             self.from_host.update(node.outputs)

@@ -177,6 +177,8 @@ class Walk:
     def finish(self, model: Model) -> Network:
         builder, graph = self.builder, self.graph
         outputs = [value.name for value in graph.outputs]
+        if not builder.nodes:
+            self._carry_through(outputs)
         tail, boundary_values, accumulators = self._tail(outputs)
         used = _needed_nodes(builder, [builder.values[name].tensor for name in (*boundary_values, *accumulators)])
         entries = {
@@ -226,6 +228,15 @@ class Walk:
             graph.inputs,
             held_values(builder, kept),
         ).verify("import_model")
+
+    def _carry_through(self, outputs: Sequence[str]) -> None:
+        """Let a model that does nothing but exchange places do that in hardware."""
+        for name in outputs:
+            value, node = self.builder.values.get(name), self.made.get(name)
+            if node is not None and isinstance(value, Integers | Real) and value.tensor in self.builder.entries:
+                places = np.arange(value.where.size)
+                self.builder.values[name] = self.builder.moved(value, places, value.shape, node)
+                self.restated.discard(name)
 
     def _tail(self, outputs: Sequence[str]) -> tuple[list[Node], list[str], list[str]]:
         """Nodes of the tail that the outputs need; ONNX values of integers that leave the hardware, and of real numbers
