@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.convolution import affine, dequantized, quantized_weights
 from onnx_hw.quantize.lower.registry import Effect, lowers
@@ -42,10 +43,8 @@ def gemm(builder: Builder, node: Node) -> None:
         bias = builder.exact_constant(node.inputs[2])
         if bias is None:
             raise Obstacle("bias-not-constant", f"the bias `{node.inputs[2]}` must be constant")
-        if bias.ndim == 2 and len(bias) > 1:
-            raise Obstacle("bias-per-row", f"the bias must be the same for all rows, not {list(bias.shape)}")
         (beta,) = fractions(np.asarray(attributes.get("beta", 1.0), dtype=np.float32))
-        bias = bias.reshape(-1) * beta
+        bias = np.asarray(bias * beta, dtype=object)
     _product(builder, node, weights, bias)
 
 
@@ -55,7 +54,7 @@ def _transposed(weights: QuantizedConstant) -> QuantizedConstant:
 
 
 def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.ndarray | None) -> None:
-    """``data · weightsᵀ + bias`` for weights (outputs, inputs) and a bias (outputs,) or (1,)."""
+    """``data · weightsᵀ + bias`` for weights (outputs, inputs) and a bias that is broadcast to the result."""
     real, zero_point = dequantized(builder, node)
     if len(weights.scale) > 1 and weights.axis != 0:
         raise Obstacle("weight-axis", "scales of weights must be per output, not per input")
@@ -68,6 +67,13 @@ def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.
         real = builder.rows(real, inputs, node)
         stream, matrix = real.tensor, weights.integers
     stream = builder.add(node.label, MatMul(builder.tensors[stream], matrix), [stream], node, output=node.outputs[0])
-    flat = np.zeros(outputs, dtype=object) if bias is None else np.broadcast_to(bias, outputs)
-    slope, offset = affine(real.slope[0], zero_point, weights, matrix, tuple(Fraction(b) for b in flat))
+    slope, offset = affine(real.slope[0], zero_point, weights, matrix, (Fraction(0),) * outputs)
+    if bias is not None:
+        rows = np.broadcast_to(bias, (len(bias) if bias.ndim == 2 else 1, outputs))
+        if len(rows) > 1:  # each result has a bias of its own: it becomes a channel
+            whole = builder.tensors[stream]
+            flat = Window(whole, kernel=whole.shape[:2])
+            stream = builder.add(f"{node.label}/flatten", flat, [stream], node)
+            slope, offset = slope * len(rows), offset * len(rows)
+        offset = tuple(o + b for o, b in zip(offset, rows.reshape(-1), strict=True))
     builder.values[node.outputs[0]] = Real(stream, shape, np.arange(int(np.prod(shape))), slope, offset)
