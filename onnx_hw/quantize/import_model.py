@@ -29,6 +29,7 @@ from onnx_hw.quantize.lower import LOWERINGS
 from onnx_hw.quantize.lower.registry import Lowering
 from onnx_hw.quantize.rehearsal import Rehearsal
 from onnx_hw.quantize.scale_on_host import ScaleOnHost
+from onnx_hw.quantize.stream_layout import MOST_ELEMENTS, elements_of
 from onnx_hw.quantize.take_apart_integer_operators import take_apart_integer_operators
 from onnx_hw.quantize.tensor_sizes import check_sizes
 from onnx_hw.quantize.values import Integers, NotFinite, Real
@@ -86,7 +87,7 @@ class Walk:
         left = left_in_floats(graph)
         self.of_host = values_of_head(graph, lambda node: not left.isdisjoint(node.outputs))
         for value in graph.inputs:
-            if value.element_type in INTEGER_TYPES and value.shape is not None:
+            if value.element_type in INTEGER_TYPES and value.shape is not None and elements_of(value) <= MOST_ELEMENTS:
                 self._enter(value.name, value.element_type)
 
     def _enter(self, name: str, element_type: str) -> None:
@@ -95,14 +96,18 @@ class Walk:
         self.builder.values[name] = self.builder.enter(name, shape, element_type, dtype)
 
     def visit(self, node: Node) -> None:
-        builder, inputs = self.builder, reads(node)
+        inputs = reads(node)
+        large = self._too_large(node)
         if not self.of_host.isdisjoint(node.outputs):
             self.head.append(node)
-            self._perhaps_also_in_hardware(node)
+            if large is None:
+                self._perhaps_also_in_hardware(node)
+        elif large is not None and self._is_streamed(node):
+            self._to_tail(node, large)
         elif any(name in self.on_tail for name in inputs):
             lowering = self._lowering(node)
             self._to_tail(node, self.rehearsal.obstacle(node, lowering) if lowering else _not_built(node))
-        elif any(name in builder.values or name in builder.pending for name in inputs) or self._is_constant(node):
+        elif self._reads_stream(node) or self._is_constant(node):
             self._lower(node)
         elif node.op_type == "QuantizeLinear" and self._can_enter(node):
             self.head.append(node)
@@ -117,6 +122,32 @@ class Walk:
         elif (lowering := self._lowering(node)) and any(name in self.builder.values for name in reads(node)):
             with suppress(Obstacle, NotFinite):
                 lowering(self.builder, node)
+
+    def _reads_stream(self, node: Node) -> bool:
+        return any(name in self.builder.values or name in self.builder.pending for name in reads(node))
+
+    def _is_streamed(self, node: Node) -> bool:
+        """Whether hardware would have to do with what a node reads or makes."""
+        entered = {value.name for value in self.graph.inputs if value.element_type in INTEGER_TYPES}
+        return (
+            self._reads_stream(node)
+            or any(name in self.on_tail or name in entered for name in node.inputs)
+            or (node.op_type == "QuantizeLinear" and self._can_enter(node))
+        )
+
+    def _too_large(self, node: Node) -> Obstacle | None:
+        """Of what a node reads and makes, constants apart, the first tensor that is too large for a stream."""
+        for name in (*node.inputs, *node.outputs):
+            value = self.graph.values.get(name)
+            if value is None or name in self.graph.constants or name in self.builder.constants:
+                continue
+            if elements_of(value) > MOST_ELEMENTS:
+                return Obstacle(
+                    "too-many-elements",
+                    f"a tensor in hardware must have at most {MOST_ELEMENTS:,} elements; `{name}` has"
+                    f" {elements_of(value):,}, {list(value.shape or ())}",
+                )
+        return None
 
     def _is_constant(self, node: Node) -> bool:
         """A node that only makes quantized constants."""

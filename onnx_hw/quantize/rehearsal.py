@@ -16,7 +16,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.registry import Lowering
-from onnx_hw.quantize.stream_layout import image_layout, layout_of_axes
+from onnx_hw.quantize.stream_layout import MOST_ELEMENTS, image_layout, layout_of_axes
 from onnx_hw.quantize.values import Integers, NotFinite, Real, tensors_of
 from onnx_hw.tensor import Tensor
 
@@ -71,12 +71,14 @@ def stand_in(builder: Builder, name: str) -> None:
     """Let an int8 tensor stand for an ONNX value (for integers, one of theirs).
 
     Raises:
-        Obstacle: its shape is not known, or it has no elements.
+        Obstacle: its shape is not known, or it has no elements or too many.
     """
     shape = builder.shape(name)
     size = int(np.prod(shape, dtype=np.int64))
     if not size:
         raise Obstacle("empty", f"`{name}` must have elements")
+    if size > MOST_ELEMENTS:
+        raise Obstacle("too-many-elements", f"`{name}` must have at most {MOST_ELEMENTS:,} elements, not {size:,}")
     if len(shape) in (3, 4) and shape[0] == 1:
         layout = image_layout(shape)
     else:

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from math import prod
 
 import numpy as np
+
+from onnx_hw.onnx.model import Value
+
+MOST_ELEMENTS = 1 << 23
+"""Of a tensor on a stream: the place of each of them is written down. At one a cycle it takes a tenth of a second."""
+
+
+def elements_of(value: Value) -> int:
+    """Of a value, as far as its shape is known; 0 otherwise."""
+    return 0 if value.shape is None else prod(length for length in value.shape if isinstance(length, int))
 
 
 @dataclass(frozen=True)
