@@ -6,9 +6,6 @@ Compiled once per machine with whatever compiler there is; without one, the defi
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.law import Times, Track, stops_of
+from onnx_hw.native_code import compiled
 
 SOURCE = Path(__file__).with_name("law.c")
 
@@ -130,28 +128,9 @@ class Solver:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """The compiled solver, from the user's cache; None without a compiler."""
-    from onnx_hw_sim import tools
-    from onnx_hw_sim.process import ToolFailed
-    from onnx_hw_sim.user_cache import user_cache
-
-    try:
-        compiler = tools.find("c++")
-    except tools.ToolMissing:
-        return None
-    name = hashlib.sha256(SOURCE.read_bytes() + compiler.version.encode()).hexdigest()[:20]
-    place = user_cache() / f"law-{name}.so"
-    if not place.exists():
-        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-            made = Path(folder) / "law.so"
-            arguments = ["-x", "c++", "-O2", "-fPIC", "-shared", "-o", str(made), str(SOURCE)]
-            try:
-                tools.run(compiler, arguments, cwd=Path(folder), log=Path(folder) / "law.log")
-            except ToolFailed:
-                return None
-            os.replace(made, place)
-    library = ctypes.CDLL(str(place))
-    library.law_start.argtypes = [ctypes.c_void_p, ctypes.c_int64]
-    library.law_advance.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
-    library.law_start.restype = library.law_advance.restype = None
+    library = compiled(SOURCE)
+    if library is not None:
+        library.law_start.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+        library.law_advance.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+        library.law_start.restype = library.law_advance.restype = None
     return library

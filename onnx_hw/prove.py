@@ -239,7 +239,7 @@ def _max_fill(design: Design, edge: Edge, names: Names, recording: Recording) ->
     schedule = design.network.node(node).operator.schedule(design.foldings[node])
     engine = next(e for e in schedule.engines if port in e.pushes)
     fires = recording.fires[names.engines[node, engine.name]]
-    pushes = engine.pushes[port]
+    pushes = np.asarray(engine.pushes[port])
     frames = -(-len(fires) // engine.operations)
     numbers = (np.arange(frames)[:, None] * engine.operations + pushes[None, :]).reshape(-1)
     pushed = fires[numbers[numbers < len(fires)]]

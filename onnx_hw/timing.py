@@ -23,22 +23,13 @@ from functools import partial
 import numpy as np
 
 from onnx_hw import native_law
-from onnx_hw.design import Design, Edge
+from onnx_hw.design import Design
 from onnx_hw.law import Bound, Times, Track, solutions
+from onnx_hw.links import Links
+from onnx_hw.links import visible_after as visible_after
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM as DEEPEST_IN_LUTRAM
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.steady_state import sustains
-
-CREDIT_RETURN = 1
-"""Cycles from a pop until its place may be reserved again."""
-
-BUFFER_DELAY = 1
-"""Cycles from a write into a shared buffer until an operation that reads it, and from a release until a write."""
-
-
-def visible_after(depth: int) -> int:
-    """V: cycles from a token's arrival in the FIFO until its consumer sees it."""
-    return 1 if depth <= DEEPEST_IN_LUTRAM else 3
 
 
 @dataclass(frozen=True)
@@ -148,24 +139,21 @@ class Events:
     """The tracks of a design, which may be solved for several depths and stalls."""
 
     def __init__(self, design: Design, schedules: Mapping[str, Schedule] | None = None) -> None:
-        self.design = design
-        self.edges = design.edges()
-        self.schedules = schedules or {
-            node.name: node.operator.schedule(design.folding(node)) for node in design.network.nodes
+        self._links = links = Links(design, schedules)
+        self.edges = links.edges
+        named = {
+            name: Track(name, operations)
+            for name, operations in (*links.engines.items(), *links.sinks.items(), *links.sources.items())
         }
-        self._engines = {
-            (node, engine.name): Track((node, engine.name), engine.operations)
-            for node, schedule in self.schedules.items()
-            for engine in schedule.engines
-        }
-        self._sources = {e.tensor: Track(("source", e.tensor), e.beats) for e in self.edges if e.producer is None}
-        self._sinks = {e.tensor: Track(("sink", e.tensor), e.beats) for e in self.edges if e.consumer is None}
-        self._buffers()
-        self._tokens: dict[str, tuple[Bound, int]] = {}
-        self._credits: dict[str, Bound] = {}
-        for edge in self.edges:
-            self._connect(edge)
-        self._tracks = [*self._engines.values(), *self._sinks.values(), *self._sources.values()]
+        self._engines = {name: named[name] for name in links.engines}
+        self._sinks = {tensor: named["sink", tensor] for _, tensor in links.sinks}
+        self._sources = {tensor: named["source", tensor] for _, tensor in links.sources}
+        self._bounds = []
+        for link in links.all:
+            bound = Bound(np.asarray(link.at), named[link.there], np.asarray(link.after), link.what)
+            named[link.here].bounds.append(bound)
+            self._bounds.append((link, bound))
+        self._tracks = list(named.values())
         solver = native_law.Solver(self._tracks).solutions if native_law.available() else None
         self._solve = solver or partial(solutions, self._tracks)
 
@@ -227,58 +215,12 @@ class Events:
 
         To be read to its end, or left, before the next one begins: they share their tracks.
         """
-        if depths is None:
-            depths = {tensor: size.depth for tensor, size in self.design.fifos.items()}
-        for tensor, (tokens, latency) in self._tokens.items():
-            tokens.delay = latency + visible_after(depths[tensor])
-            self._credits[tensor].lag = depths[tensor]
+        self._links.set_depths(depths)
+        for link, bound in self._bounds:
+            bound.delay, bound.lag = link.delay, link.lag
         known = {track: np.asarray(offers[tensor], dtype=np.int64) for tensor, track in self._sources.items()}
         traces = {self._sinks[tensor]: np.asarray(trace, dtype=bool) for tensor, trace in (ready or {}).items()}
         return self._solve(frames, known, traces)
-
-    def _buffers(self) -> None:
-        """Rule 4."""
-        for node, schedule in self.schedules.items():
-            buffer = schedule.buffer
-            if buffer is None:
-                continue
-            writer, reader = self._engines[node, buffer.writer], self._engines[node, buffer.reader]
-            # who needs no later beat than an operation before has waited already
-            latest = np.maximum.accumulate(np.concatenate([[-1], buffer.needs[:-1]]))
-            at = np.flatnonzero(buffer.needs > latest)
-            if len(at):
-                what = f"{node}.{buffer.writer} to write into the buffer"
-                reader.bounds.append(Bound(at, writer, buffer.needs[at], what, BUFFER_DELAY))
-            beats = np.arange(writer.operations)
-            release = np.searchsorted(buffer.released, beats, side="right")
-            what = f"{node}.{buffer.reader} to free the buffer"
-            writer.bounds.append(Bound(beats, reader, release, what, BUFFER_DELAY, lag=buffer.capacity))
-
-    def _connect(self, edge: Edge) -> None:
-        """Rules 2 and 3 for one edge; only the first one at a source, which holds what it offers."""
-        consumer, pops = self._pops(edge)
-        if edge.producer is None:
-            source = self._sources[edge.tensor]
-            consumer.bounds.append(Bound(pops, source, np.arange(edge.beats), f"input {edge.tensor}"))
-            return
-        node, port = edge.producer
-        engine = next(engine for engine in self.schedules[node].engines if port in engine.pushes)
-        producer, pushes = self._engines[node, engine.name], engine.pushes[port]
-        if len(pushes) != len(pops):
-            raise ValueError(f"edge {edge.tensor}: {len(pushes)} tokens are pushed and {len(pops)} popped")
-        tokens = Bound(pops, producer, pushes, f"a token on {edge.tensor}")
-        credits = Bound(pushes, consumer, pops, f"room on {edge.tensor}", CREDIT_RETURN)
-        consumer.bounds.append(tokens)
-        producer.bounds.append(credits)
-        self._tokens[edge.tensor], self._credits[edge.tensor] = (tokens, engine.latency), credits
-
-    def _pops(self, edge: Edge) -> tuple[Track, np.ndarray]:
-        """The engine that takes an edge's tokens, or the sink, and its operations that do."""
-        if edge.consumer is None:
-            return self._sinks[edge.tensor], np.arange(edge.beats)
-        node, port = edge.consumer
-        engine = next(engine for engine in self.schedules[node].engines if port in engine.pops)
-        return self._engines[node, engine.name], engine.pops[port]
 
 
 def _explain(track: Track, times: Mapping[Track, Times]) -> Wait:

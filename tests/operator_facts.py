@@ -22,7 +22,7 @@ def assert_facts(operator: Operator, folding: Folding) -> None:
         port: order.beats for port, order in zip(operator.outputs, operator.gives(folding), strict=True)
     }
     for engine in schedule.engines:
-        for events in (*engine.pops.values(), *engine.pushes.values()):
+        for events in map(np.asarray, (*engine.pops.values(), *engine.pushes.values())):
             assert np.all(np.diff(events) > 0) and events[0] >= 0 and events[-1] < engine.operations
     if schedule.buffer is not None:
         _assert_buffer(schedule.buffer, *(engine.operations for engine in schedule.engines))
@@ -32,9 +32,11 @@ def assert_facts(operator: Operator, folding: Folding) -> None:
 
 def _assert_buffer(buffer: SharedBuffer, beats: int, operations: int) -> None:
     """Beats are given back in order, and all of them by the end of the frame."""
-    assert len(buffer.needs) == len(buffer.released) == operations
-    assert np.all(np.diff(buffer.released) >= 0) and buffer.released[-1] == beats
-    assert np.all(buffer.needs < beats) and np.all(buffer.needs >= -1)
+    waits, needs, releases = map(np.asarray, (buffer.waits, buffer.needs, buffer.releases))
+    assert len(waits) == len(needs) > 0 and len(releases) == beats
+    assert np.all(np.diff(waits) > 0) and waits[0] >= 0 and waits[-1] < operations
+    assert np.all(np.diff(needs) > 0) and needs[0] >= 0 and needs[-1] < beats
+    assert np.all(np.diff(releases) >= 0) and releases[0] >= 0 and releases[-1] < operations
 
 
 def assert_foldings_keep_up(operator: Operator) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.signed_digits import signed_digits
 from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
@@ -68,7 +69,7 @@ class Add(Operator[ElementFolding]):
         return (self.terms - 1).bit_length()
 
     def schedule(self, folding: ElementFolding) -> Schedule:
-        beats = np.arange(self.takes(folding)[0].beats)
+        beats = Numbers.every(self.takes(folding)[0].beats)
         return Schedule((Engine("add", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
     def resources(self, folding: ElementFolding) -> Resources:

@@ -10,8 +10,9 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_lanes
-from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
 
@@ -78,9 +79,11 @@ class ArgMax(Operator[ArgMaxFolding]):
         return (folding.in_lanes - 1).bit_length() + 2
 
     def schedule(self, folding: ArgMaxFolding) -> Schedule:
-        nest = Loops(pixel=self.operand.pixels, chunk=self.takes(folding)[0].groups)
-        pushes = {"o": nest.where(nest.last("chunk"))}
-        return Schedule((Engine("argmax", nest.operations, self.latency(folding), {"i": nest.all()}, pushes),))
+        pixels, chunks = self.operand.pixels, self.takes(folding)[0].groups
+        operations = pixels * chunks
+        pushes = {"o": Numbers.every(pixels, chunks, chunks - 1)}
+        pops = {"i": Numbers.every(operations)}
+        return Schedule((Engine("argmax", operations, self.latency(folding), pops, pushes),))
 
     def resources(self, folding: ArgMaxFolding) -> Resources:
         """A lane compares and selects once, in the tree or with the best of the pixel; fitted to what yosys makes."""

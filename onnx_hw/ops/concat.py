@@ -10,8 +10,9 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import EvenFolding
+from onnx_hw.ops.numbers import Numbers, Turns
 from onnx_hw.ops.operator import Operator, Resources
-from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -112,10 +113,14 @@ class Concat(Operator[EvenFolding]):
 
     def schedule(self, folding: EvenFolding) -> Schedule:
         turns, beats = self.turns(folding)
-        nest = Loops(turn=turns, beat=sum(beats))
-        part = np.searchsorted(np.cumsum(beats), nest.beat, side="right")
-        pops = {port: nest.where(part == k) for k, port in enumerate(self.inputs)}
-        return Schedule((Engine("concat", nest.operations, self.LATENCY, pops, {"o": nest.all()}),))
+        of_a_turn = sum(beats)
+        pops, first = {}, 0
+        for port, count in zip(self.inputs, beats, strict=True):
+            part = Turns(first, turns, of_a_turn, np.arange(count, dtype=np.int64))
+            pops[port] = Numbers((part,)) if turns > 1 else Numbers.every(count, first=first)
+            first += count
+        pushes = {"o": Numbers.every(turns * of_a_turn)}
+        return Schedule((Engine("concat", turns * of_a_turn, self.LATENCY, pops, pushes),))
 
     def resources(self, folding: EvenFolding) -> Resources:
         inputs, (_, beats) = len(self.operands_), self.turns(folding)

@@ -12,8 +12,9 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources
-from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
 from onnx_hw.order import fewest_lanes
 from onnx_hw.tensor import Tensor
@@ -145,14 +146,14 @@ class Depthwise(Operator[UnevenFolding]):
 
     def schedule(self, folding: UnevenFolding) -> Schedule:
         rows, columns = self.sliding.output
-        nest = Loops(row=rows, column=columns, chunk=self.chunks(folding), tap=self.sliding.taps)
-        beats = self.takes(folding)[0].beats
+        chunks, taps = self.chunks(folding), self.sliding.taps
+        beats, results = self.takes(folding)[0].beats, rows * columns * chunks
         return Schedule(
             (
-                Engine("writer", beats, 0, pops={"i": np.arange(beats)}),
-                Engine("reader", nest.operations, self.LATENCY, pushes={"o": nest.where(nest.last("tap"))}),
+                Engine("writer", beats, 0, pops={"i": Numbers.every(beats)}),
+                Engine("reader", results * taps, self.LATENCY, pushes={"o": Numbers.every(results, taps, taps - 1)}),
             ),
-            self.sliding.buffer(nest, ("chunk", "tap"), self.beats_per_pixel(folding), self.stored_beats(folding)),
+            self.sliding.buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),
         )
 
     def resources(self, folding: UnevenFolding) -> Resources:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
@@ -46,7 +47,7 @@ class Fork(Operator[ElementFolding]):
         yield from map(ElementFolding, even_lanes(self.operand, interval, in_lanes, out_lanes))
 
     def schedule(self, folding: ElementFolding) -> Schedule:
-        beats = np.arange(self.takes(folding)[0].beats)
+        beats = Numbers.every(self.takes(folding)[0].beats)
         engine = Engine("fork", len(beats), self.LATENCY, {"i": beats}, dict.fromkeys(self.outputs, beats))
         return Schedule((engine,))
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.numbers import Numbers, Turns
 from onnx_hw.ops.operator import Operator, Resources
-from onnx_hw.ops.schedule import Engine, Loops, Schedule, SharedBuffer
+from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
 
@@ -100,18 +101,24 @@ class Gearbox(Operator[GearboxFolding]):
         beats_in, beats_out = self._beats(folding)
         pixels = self.takes(folding)[0].pixel_groups
         needs, released = self._needs_and_released(folding)
-        nest = Loops(pixel=pixels, beat=beats_out)
+        later = np.flatnonzero(np.diff(needs, prepend=-1))
+        given_back = np.searchsorted(released, np.arange(beats_in), side="right")
+
+        def of_every_pixel(step: int, pattern: np.ndarray) -> Numbers:
+            return Numbers((Turns(0, pixels, step, pattern.astype(np.int64)),))
+
         return Schedule(
             (
-                Engine("writer", pixels * beats_in, 0, pops={"i": np.arange(pixels * beats_in)}),
-                Engine("reader", nest.operations, self.LATENCY, pushes={"o": nest.all()}),
+                Engine("writer", pixels * beats_in, 0, pops={"i": Numbers.every(pixels * beats_in)}),
+                Engine("reader", pixels * beats_out, self.LATENCY, pushes={"o": Numbers.every(pixels * beats_out)}),
             ),
             SharedBuffer(
                 "writer",
                 "reader",
                 self.stored_beats(folding),
-                nest.pixel * beats_in + needs[nest.beat],
-                nest.pixel * beats_in + released[nest.beat],
+                of_every_pixel(beats_out, later),
+                of_every_pixel(beats_in, needs[later]),
+                of_every_pixel(beats_out, given_back),
             ),
         )
 

@@ -12,6 +12,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.requantization import costs
 from onnx_hw.exact.tables import Table
 from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
@@ -67,7 +68,7 @@ class Lookup(Operator[ElementFolding]):
         yield from map(ElementFolding, even_lanes(self.operand, interval))
 
     def schedule(self, folding: ElementFolding) -> Schedule:
-        beats = np.arange(self.takes(folding)[0].beats)
+        beats = Numbers.every(self.takes(folding)[0].beats)
         return Schedule((Engine("requantize", len(beats), self.LATENCY, {"i": beats}, {"o": beats}),))
 
     @property

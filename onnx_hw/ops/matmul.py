@@ -11,8 +11,9 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.numbers import Numbers, Turns
 from onnx_hw.ops.operator import Operator, Resources
-from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import ring_blocks
 from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.tensor import Tensor
@@ -125,13 +126,14 @@ class MatMul(Operator[MatMulFolding]):
 
     def schedule(self, folding: MatMulFolding) -> Schedule:
         groups, beats = self.turns(folding)
-        nest = Loops(pixel=self.takes(folding)[0].pixel_groups, group=groups, beat=beats)
+        pixels = self.takes(folding)[0].pixel_groups
+        first_group = Turns(0, pixels, groups * beats, np.arange(beats, dtype=np.int64))
         engine = Engine(
             "matmul",
-            nest.operations,
+            pixels * groups * beats,
             self.latency(folding),
-            pops={"i": nest.where(nest.group == 0)},
-            pushes={"o": nest.where(nest.last("beat"))},
+            pops={"i": Numbers((first_group,)) if groups > 1 and pixels > 1 else Numbers.every(pixels * beats)},
+            pushes={"o": Numbers.every(pixels * groups, beats, beats - 1)},
         )
         return Schedule((engine,))
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import SlidingFolding
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources
-from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
 from onnx_hw.order import fewest_lanes
 from onnx_hw.tensor import Tensor
@@ -109,16 +110,14 @@ class Pool(Operator[SlidingFolding]):
 
     def schedule(self, folding: SlidingFolding) -> Schedule:
         rows, columns = self.grouped(folding).output
-        nest = Loops(row=rows, column=columns, chunk=self.gives(folding)[0].groups, tap=self.sliding.taps)
-        beats = self.takes(folding)[0].beats
+        chunks, taps = self.gives(folding)[0].groups, self.sliding.taps
+        beats, results = self.takes(folding)[0].beats, rows * columns * chunks
         return Schedule(
             (
-                Engine("writer", beats, 0, pops={"i": np.arange(beats)}),
-                Engine("reader", nest.operations, self.LATENCY, pushes={"o": nest.where(nest.last("tap"))}),
+                Engine("writer", beats, 0, pops={"i": Numbers.every(beats)}),
+                Engine("reader", results * taps, self.LATENCY, pushes={"o": Numbers.every(results, taps, taps - 1)}),
             ),
-            self.grouped(folding).buffer(
-                nest, ("chunk", "tap"), self.beats_per_pixel(folding), self.stored_beats(folding)
-            ),
+            self.grouped(folding).buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),
         )
 
     def resources(self, folding: SlidingFolding) -> Resources:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.rearrange_plan import Plan, Walk, places, plan
-from onnx_hw.ops.schedule import Engine, Loops, Schedule, SharedBuffer
+from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.order import fewest_lanes
 from onnx_hw.tensor import Tensor
 
@@ -123,21 +124,13 @@ class Rearrange(Operator[UnevenFolding]):
 
     def schedule(self, folding: UnevenFolding) -> Schedule:
         one = self.plan(folding)
-        nest = Loops(outer=one.loops[0], middle=one.loops[1], inner=one.loops[2])
-        beats = self.takes(folding)[0].beats
-        released = np.concatenate([[0], one.turns.released])
+        beats, operations = self.takes(folding)[0].beats, one.loops[0] * one.turns.operations
         return Schedule(
             (
-                Engine("writer", beats, 0, pops={"i": np.arange(beats)}),
-                Engine("reader", nest.operations, self.LATENCY, pushes={"o": nest.all()}),
+                Engine("writer", beats, 0, pops={"i": Numbers.every(beats)}),
+                Engine("reader", operations, self.LATENCY, pushes={"o": Numbers.every(operations)}),
             ),
-            SharedBuffer(
-                "writer",
-                "reader",
-                self.stored_beats(folding),
-                one.turns.needs[nest.outer],
-                released[nest.outer + nest.last("middle", "inner")],
-            ),
+            SharedBuffer("writer", "reader", self.stored_beats(folding), *one.turns.numbers()),
         )
 
     def resources(self, folding: UnevenFolding) -> Resources:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.sliding import ring_blocks
 from onnx_hw.order import Order
@@ -150,6 +151,21 @@ class Turns:
     def kept_from(self) -> np.ndarray:
         """The first beat that is still held during each turn."""
         return np.concatenate([[0], self.released[:-1]])
+
+    def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Operations that wait for a later beat, these beats, and for each beat the operation that gives it back."""
+        waiting = np.flatnonzero(np.diff(self.needs, prepend=-1) > 0)
+        starts, beats = waiting * self.operations, self.needs[waiting]
+        releases = Numbers(())
+        counts = np.diff(self.released, prepend=0)
+        freeing = np.flatnonzero(counts)
+        ends = (freeing + 1) * self.operations - 1
+        changes = np.flatnonzero(np.diff(counts[freeing])) + 1
+        for turns in np.split(np.arange(len(freeing)), changes):
+            if len(turns):
+                pattern = np.zeros(counts[freeing[turns[0]]], dtype=np.int64)
+                releases += Numbers.rows(ends[turns], pattern)
+        return Numbers.rows(starts, [0]), Numbers.rows(beats, [0]), releases
 
     @property
     def live_capacity(self) -> int:

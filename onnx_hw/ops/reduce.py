@@ -10,8 +10,9 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import EvenFolding
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_foldings
-from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -59,11 +60,10 @@ class Reduce(Operator[EvenFolding]):
         yield from even_foldings(self.operand, interval, in_lanes, out_lanes)
 
     def schedule(self, folding: EvenFolding) -> Schedule:
-        nest = Loops(pixel=self.operand.pixels, chunk=self.takes(folding)[0].groups)
-        engine = Engine(
-            "reduce", nest.operations, self.LATENCY, {"i": nest.all()}, {"o": nest.where(nest.last("pixel"))}
-        )
-        return Schedule((engine,))
+        chunks = self.takes(folding)[0].groups
+        operations = self.operand.pixels * chunks
+        pushes = {"o": Numbers.every(chunks, first=operations - chunks)}
+        return Schedule((Engine("reduce", operations, self.LATENCY, {"i": Numbers.every(operations)}, pushes),))
 
     def cycles(self, folding: EvenFolding) -> int:
         return self.takes(folding)[0].beats

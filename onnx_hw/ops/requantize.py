@@ -22,8 +22,9 @@ from onnx_hw.exact.requantization import Costs, Requantizer, choose, costs, prov
 from onnx_hw.exact.steps import Steps, steps
 from onnx_hw.exact.tables import Table, Thresholds
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_lanes
-from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
 
@@ -137,13 +138,13 @@ class Monotone(Operator[RequantizeFolding]):
                 return 3 + 3 * circuit.depth
 
     def schedule(self, folding: RequantizeFolding) -> Schedule:
-        nest = Loops(beat=self.takes(folding)[0].beats, step=folding.steps)
+        beats, steps = self.takes(folding)[0].beats, folding.steps
         engine = Engine(
             "requantize",
-            nest.operations,
+            beats * steps,
             self.latency(folding),
-            pops={"i": nest.where(nest.step == 0)},
-            pushes={"o": nest.where(nest.last("step"))},
+            pops={"i": Numbers.every(beats, steps)},
+            pushes={"o": Numbers.every(beats, steps, steps - 1)},
         )
         return Schedule((engine,))
 

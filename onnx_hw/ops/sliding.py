@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from onnx_hw.ops.schedule import Loops, SharedBuffer
+from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.schedule import SharedBuffer
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,6 @@ class Sliding:
         reach = k * self.strides[axis] - self.pads[axis] + self.extent[axis] - 1
         return np.clip(reach, -1, self.shape[axis] - 1)
 
-    def needs(self, nest: Loops, beats_per_pixel: int) -> np.ndarray:
-        """The beat each reader operation waits for: the last one its window can touch, or -1."""
-        y, x = self.last_touched(0)[nest.row], self.last_touched(1)[nest.column]
-        last = (y * self.shape[1] + x + 1) * beats_per_pixel - 1
-        return np.where((y < 0) | (x < 0), -1, last)
-
     def kept_from(self) -> np.ndarray:
         """Per output row, the first image row that later windows of the frame still touch."""
         rows = (np.arange(self.output[0]) + 1) * self.strides[0] - self.pads[0]
@@ -115,51 +111,74 @@ class Sliding:
         kept[-1] = self.shape[0]
         return kept
 
-    def released(self, nest: Loops, inner: tuple[str, ...], beats_per_pixel: int) -> np.ndarray:
-        """Beats given back once each operation has fired: whole rows, when the last window of an output row is done."""
-        kept = np.concatenate([[0], self.kept_from()]) * self.shape[1] * beats_per_pixel
-        return kept[nest.row + nest.last("column", *inner)]
+    def _rows_that_need(self) -> tuple[np.ndarray, np.ndarray]:
+        """The output rows whose windows touch a later image row than all before them, and that image row."""
+        last = self.last_touched(0)
+        rows = np.flatnonzero(np.diff(last, prepend=-1) > 0)
+        return rows, last[rows]
+
+    def _columns_that_need(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same of columns, within a row."""
+        last = self.last_touched(1)
+        columns = np.flatnonzero(np.diff(last, prepend=-1) > 0)
+        return columns, last[columns]
 
     def live_capacity(self, beats_per_pixel: int) -> int:
         """The least number of beats with which the reader never waits for one that has no room."""
-        nest = Loops(row=self.output[0], column=self.output[1])
-        kept = np.concatenate([[0], self.kept_from()[:-1]]) * self.shape[1] * beats_per_pixel
-        return max(1, int(np.max(self.needs(nest, beats_per_pixel) + 1 - kept[nest.row])))
+        last, kept = self.last_touched(0), np.concatenate([[0], self.kept_from()[:-1]])
+        rows = last >= 0
+        held = (last - kept)[rows] * self.shape[1] + int(self.last_touched(1).max()) + 1
+        return max(1, int(held.max()) * beats_per_pixel)
 
     def rate_capacity(self, beats_per_pixel: int) -> int:
-        """Beats with which neither engine ever waits for long, whichever is the busier.
+        """Beats with which neither engine ever waits for long, whichever is the busier; see ``_rate_capacity``."""
+        return _rate_capacity(self, beats_per_pixel)
 
-        The larger of two figures, rounded up to a power of two, which is what the memory is made of:
+    def buffer(self, of_a_window: int, beats_per_pixel: int, capacity: int) -> SharedBuffer:
+        """Of a reader with so many operations a window.
 
-        * the rows of one output row's windows and those that the next one's add, so that bursts find room;
-        * what lies between the engines when both go evenly through the frame. The reader begins window k of n after
-          k/n of the frame, the writer is ahead by as much as the neediest window asks (``lead``), and nothing of the
-          rows in use has been given back (``span``). Two beats make up for rounding to whole cycles.
+        It waits for the last beat its window can touch, and gives back whole rows, when the last window of an output
+        row is done.
         """
-        row = self.shape[1] * beats_per_pixel
-        frame = self.shape[0] * row
-        needed = (self.last_touched(0) + 1) * row
-        following = np.concatenate([needed[1:], [frame + max(needed[0], 0)]])
-        kept = np.concatenate([[0], self.kept_from()[:-1]]) * row
-        for_bursts = int(np.max(following - kept))
+        (y, down), (x, across) = self._rows_that_need(), self._columns_that_need()
+        row, image_row = self.output[1] * of_a_window, self.shape[1] * beats_per_pixel
+        x, across = x * of_a_window, (across + 1) * beats_per_pixel - 1
+        if len(y) == 1:  # the columns are the rows
+            waits, needs = Numbers.rows(y[0] * row + x, [0]), Numbers.rows(down[0] * image_row + across, [0])
+        else:
+            waits, needs = Numbers.rows(y * row, x), Numbers.rows(down * image_row, across)
+        given_back = np.searchsorted(self.kept_from(), np.arange(self.shape[0]), side="right")
+        releases = Numbers.rows((given_back + 1) * row - 1, np.zeros(image_row))
+        return SharedBuffer("writer", "reader", capacity, waits, needs, releases)
 
-        rows, columns = self.output
-        n = rows * columns
-        needs = self.needs(Loops(row=rows, column=columns), beats_per_pixel) + 1
-        lead = np.max(np.where(needs > 0, needs * n - frame * np.arange(n), 0))
-        span = np.max((np.arange(rows) + 1) * columns * frame - kept * n)
-        evenly = -(-int(lead + span) // n) + 2
 
-        return 1 << (max(for_bursts, evenly, 2) - 1).bit_length()
+@lru_cache(maxsize=4096)
+def _rate_capacity(sliding: Sliding, beats_per_pixel: int) -> int:
+    """Beats with which neither engine ever waits for long, whichever is the busier.
 
-    def buffer(self, nest: Loops, inner: tuple[str, ...], beats_per_pixel: int, capacity: int) -> SharedBuffer:
-        return SharedBuffer(
-            "writer",
-            "reader",
-            capacity,
-            self.needs(nest, beats_per_pixel),
-            self.released(nest, inner, beats_per_pixel),
-        )
+    The larger of two figures, rounded up to a power of two, which is what the memory is made of:
+
+    * the rows of one output row's windows and those that the next one's add, so that bursts find room;
+    * what lies between the engines when both go evenly through the frame. The reader begins window k of n after
+      k/n of the frame, the writer is ahead by as much as the neediest window asks (``lead``), and nothing of the
+      rows in use has been given back (``span``). Two beats make up for rounding to whole cycles.
+    """
+    row = sliding.shape[1] * beats_per_pixel
+    frame = sliding.shape[0] * row
+    needed = (sliding.last_touched(0) + 1) * row
+    following = np.concatenate([needed[1:], [frame + max(needed[0], 0)]])
+    kept = np.concatenate([[0], sliding.kept_from()[:-1]]) * row
+    for_bursts = int(np.max(following - kept))
+
+    rows, columns = sliding.output
+    n = rows * columns
+    (y, down), (x, across) = sliding._rows_that_need(), sliding._columns_that_need()
+    by_rows = int(np.max(down * row * n - frame * columns * y))
+    lead = max(0, by_rows + int(np.max((across + 1) * beats_per_pixel * n - frame * x)))
+    span = np.max((np.arange(rows) + 1) * columns * frame - kept * n)
+    evenly = -(-int(lead + span) // n) + 2
+
+    return 1 << (max(for_bursts, evenly, 2) - 1).bit_length()
 
 
 def ring_blocks(width: int, depth: int, copies: int) -> int:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ops.folding import SlidingFolding
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources
-from onnx_hw.ops.schedule import Engine, Loops, Schedule
+from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
 from onnx_hw.order import fewest_lanes
 from onnx_hw.tensor import Tensor
@@ -108,14 +109,14 @@ class Window(Operator[SlidingFolding]):
 
     def schedule(self, folding: SlidingFolding) -> Schedule:
         rows, columns = self.grouped(folding).output
-        nest = Loops(row=rows, column=columns, beat=self.beats_per_window(folding))
-        beats = self.takes(folding)[0].beats
+        of_a_window, beats = self.beats_per_window(folding), self.takes(folding)[0].beats
+        results = rows * columns * of_a_window
         return Schedule(
             (
-                Engine("writer", beats, 0, pops={"i": np.arange(beats)}),
-                Engine("reader", nest.operations, self.LATENCY, pushes={"o": nest.all()}),
+                Engine("writer", beats, 0, pops={"i": Numbers.every(beats)}),
+                Engine("reader", results, self.LATENCY, pushes={"o": Numbers.every(results)}),
             ),
-            self.grouped(folding).buffer(nest, ("beat",), self.beats_per_pixel(folding), self.stored_beats(folding)),
+            self.grouped(folding).buffer(of_a_window, self.beats_per_pixel(folding), self.stored_beats(folding)),
         )
 
     def resources(self, folding: SlidingFolding) -> Resources:

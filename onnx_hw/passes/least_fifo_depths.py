@@ -18,9 +18,9 @@ from functools import cache
 import numpy as np
 
 from onnx_hw.design import Design, Edge
+from onnx_hw.frame_times import Frames
 from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.timing import Events
 
 SETTLED, FRAMES = 4, 8
 """The first frames fill the buffers; the mean interval of the others counts, since single ones may swing around it."""
@@ -29,16 +29,14 @@ SETTLED, FRAMES = 4, 8
 def least_fifo_depths(design: Design, edge: Edge, interval: int, schedules: Mapping[str, Schedule]) -> tuple[int, int]:
     """(live_depth, rate_depth) of one edge for a wanted interval."""
     part = _between(design, edge)
-    events = Events(part, {node.name: schedules[node.name] for node in part.network.nodes})
+    frames = Frames(part, {node.name: schedules[node.name] for node in part.network.nodes})
     ample = {e.tensor: FRAMES * e.beats for e in part.edges()}
-    offers = {e.tensor: np.zeros(FRAMES * e.beats, dtype=np.int64) for e in part.edges() if e.producer is None}
 
     @cache
     def at(depth: int) -> tuple[bool, bool]:
         """Whether the part is live at a depth, and keeps the interval on average."""
-        result = events.solve(FRAMES, offers=offers, depths={**ample, edge.tensor: depth})
-        live = not result.waits
-        return live, live and result.elapsed(SETTLED, FRAMES) <= interval * (FRAMES - SETTLED)
+        result = frames.times(FRAMES, 0, {**ample, edge.tensor: depth})
+        return result.live, result.live and result.elapsed(SETTLED, FRAMES) <= interval * (FRAMES - SETTLED)
 
     most = ample[edge.tensor]
     live = least(lambda depth: at(depth)[0], most)

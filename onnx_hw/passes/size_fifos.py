@@ -11,13 +11,12 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from onnx_hw.design import Design, Edge, FifoSize
 from onnx_hw.errors import UserError
+from onnx_hw.frame_times import Frames, FrameTimes
+from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
 from onnx_hw.passes.check_fifo_depths import check_fifo_depths, too_shallow
 from onnx_hw.passes.least_fifo_depths import FRAMES, SETTLED, least_fifo_depths
-from onnx_hw.timing import DEEPEST_IN_LUTRAM, Events, Prediction
 
 
 def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force: bool = False) -> Design:
@@ -36,7 +35,7 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
     edges = {edge.tensor: edge for edge in design.edges() if edge.producer}
     check_fifo_depths(given, edges)
     least = {tensor: least_fifo_depths(design, edge, interval, schedules) for tensor, edge in edges.items()}
-    whole = _Whole(design, Events(design, schedules), interval)
+    whole = _Whole(design, Frames(design, schedules), interval)
     beside = given
     if not whole.is_live(given):
         if not force:
@@ -50,7 +49,7 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
 
 def kept_interval(design: Design) -> int:
     """Cycles from one frame to the next with the FIFOs of a design, which may be too shallow for the busiest core."""
-    whole = _Whole(design, Events(design), design.interval)
+    whole = _Whole(design, Frames(design), design.interval)
     whole.slow_down({tensor: size.depth for tensor, size in design.fifos.items()})
     return whole.interval
 
@@ -58,35 +57,26 @@ def kept_interval(design: Design) -> int:
 class _Whole:
     """The whole design with some depths, all others ample, its input paced at the interval."""
 
-    def __init__(self, design: Design, events: Events, interval: int) -> None:
+    def __init__(self, design: Design, frames: Frames, interval: int) -> None:
         self.interval = interval
-        self._design, self._events = design, events
+        self._frames = frames
         self.ample = {e.tensor: FRAMES * e.beats + DEEPEST_IN_LUTRAM for e in design.edges() if e.producer}
 
     def is_live(self, depths: Mapping[str, int]) -> bool:
-        return not depths or not self._solve(depths).waits
+        return not depths or self._times(depths).live
 
     def keeps_rate(self, depths: Mapping[str, int]) -> bool:
-        return self._events.sustains(
-            self.interval, SETTLED, FRAMES, offers=self._offers(), depths={**self.ample, **depths}
-        )
+        return self._frames.sustains(self.interval, SETTLED, FRAMES, {**self.ample, **depths})
 
     def slow_down(self, depths: Mapping[str, int]) -> None:
         """To the interval that these depths allow."""
         if not self.keeps_rate(depths):
-            result = self._solve(depths)
-            assert not result.waits, "cores are live by themselves"
+            result = self._times(depths)
+            assert result.live, "cores are live by themselves"
             self.interval = max(self.interval, -(-result.elapsed(SETTLED, FRAMES) // (FRAMES - SETTLED)))
 
-    def _solve(self, depths: Mapping[str, int]) -> Prediction:
-        return self._events.solve(FRAMES, offers=self._offers(), depths={**self.ample, **depths})
-
-    def _offers(self) -> dict[str, np.ndarray]:
-        return {
-            e.tensor: np.arange(FRAMES * e.beats) * self.interval // e.beats
-            for e in self._design.edges()
-            if e.producer is None
-        }
+    def _times(self, depths: Mapping[str, int]) -> FrameTimes:
+        return self._frames.times(FRAMES, self.interval, {**self.ample, **depths})
 
 
 def _joint_depths(

@@ -10,6 +10,7 @@ import numpy as np
 from onnx_hw import __version__
 from onnx_hw.assemble import Names
 from onnx_hw.design import Design
+from onnx_hw.frame_times import Frames
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.options import Stage
@@ -18,9 +19,8 @@ from onnx_hw.report import report
 from onnx_hw.report.describe import describe_design, describe_ports, describe_quantization
 from onnx_hw.report.describe_reference import describe_reference
 from onnx_hw.route import RouteResult
-from onnx_hw.simulate import Proof, full_rate
+from onnx_hw.simulate import Proof
 from onnx_hw.synthesize import SynthesisResult
-from onnx_hw.timing import predict
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.pins import PadStream
 from onnx_hw_sim import tools
@@ -83,14 +83,14 @@ def describe_plan(design: Design, proof: Proof | None = None, *, fps: float | No
     Args:
         fps: the frames per second that were asked for.
     """
-    prediction = predict(design, FRAMES_AHEAD, offers=full_rate(design, FRAMES_AHEAD).offers)
+    prediction = Frames(design).times(FRAMES_AHEAD, interval=0)
     fills: dict[str, int] = {}
     for run in proof.runs if proof else ():
         for edge, fill in run.max_fill.items():
             fills[edge] = max(fill, fills.get(edge, 0))
     return describe_design(
         design,
-        interval_cycles=prediction.interval(FRAMES_AHEAD),
+        interval_cycles=prediction.elapsed(FRAMES_AHEAD - 1, FRAMES_AHEAD),
         latency_cycles=prediction.latency(),
         model_macs=design.macs,
         fps=fps,

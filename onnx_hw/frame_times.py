@@ -1,0 +1,108 @@
+"""When frames leave a design, whatever their size: all that the choice of FIFOs and the report want to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from onnx_hw import law_by_rows, pace, steady_state
+from onnx_hw.design import Design
+from onnx_hw.law_by_rows import ALWAYS, FrameEnd, FrameSolver
+from onnx_hw.links import Links
+from onnx_hw.ops.schedule import Schedule
+from onnx_hw.timing import Events
+
+
+@dataclass(frozen=True)
+class FrameTimes:
+    """Cycles of the last tokens.
+
+    Attributes:
+        cycles: per sink, those of all frames that end.
+        live: whether all of them do that were asked for.
+    """
+
+    cycles: tuple[tuple[int, ...], ...]
+    live: bool
+
+    def elapsed(self, first: int, last: int) -> int:
+        """Cycles between the last tokens of two frames (counted from 1), the slowest output counting."""
+        return max(cycles[last - 1] - cycles[first - 1] for cycles in self.cycles)
+
+    def latency(self) -> int:
+        """Cycles from 0 until the last token of the first frame has left, the slowest output counting."""
+        return max(cycles[0] for cycles in self.cycles) + 1
+
+
+class Frames:
+    """A design that is asked when its frames leave, for several depths and paces."""
+
+    def __init__(self, design: Design, schedules: Mapping[str, Schedule] | None = None) -> None:
+        self._design, self._schedules = design, schedules
+        self._links = links = Links(design, schedules)
+        tracks = {**links.engines, **links.sinks, **links.sources}
+        self._solver: FrameSolver | None = None
+        if law_by_rows.available():
+            self._solver = FrameSolver(tracks, links.all, tuple(links.sinks), tuple(links.sources))
+        self._by_definition: Events | None = None
+
+    def times(self, frames: int, interval: int, depths: Mapping[str, int] | None = None) -> FrameTimes:
+        """Of so many frames, as far as they end.
+
+        Args:
+            interval: cycles from one frame of the inputs to the next, evenly offered; 0 for all at once.
+            depths: per edge, instead of the design's own FIFO depths.
+        """
+        ends: list[Mapping[tuple[str, str], int]] = []
+        for end in self.solutions(frames, interval, depths):
+            ends.append(end.cycles)
+            if end.again >= frames - len(ends) > 0:
+                step = {sink: ends[-1][sink] - ends[-2][sink] for sink in end.cycles}
+                more = range(1, frames - len(ends) + 1)
+                ends += [{sink: end.cycles[sink] + k * step[sink] for sink in step} for k in more]
+                break
+        return FrameTimes(tuple(tuple(end[sink] for end in ends) for sink in self._links.sinks), len(ends) == frames)
+
+    def sustains(self, interval: int, settled: int, frames: int, depths: Mapping[str, int] | None = None) -> bool:
+        """Whether frames, offered every ``interval`` cycles, leave as fast in the long run.
+
+        Certain where the solution repeats itself. It is given up when, once ``settled`` frames have left, two in a row
+        were late; where it does not repeat itself in ``frames`` frames, the average of those after ``settled`` counts.
+        """
+        ends: list[FrameEnd] = []
+        for end in self.solutions(frames, interval, depths):
+            ends.append(end)
+            late = [[b.cycles[sink] - a.cycles[sink] > interval for a, b in pairwise(ends[-3:])] for sink in end.cycles]
+            if end.again == ALWAYS:
+                return not any(gaps[-1] for gaps in late)
+            if len(ends) >= settled and any(all(gaps) for gaps in late):
+                return False
+        if len(ends) < frames:
+            return False
+        first, last = ends[settled - 1].cycles, ends[-1].cycles
+        return all(last[sink] - first[sink] <= interval * (frames - settled) for sink in last)
+
+    def solutions(self, frames: int, interval: int, depths: Mapping[str, int] | None = None) -> Iterator[FrameEnd]:
+        """Frame by frame; the end comes sooner where one never leaves. Arguments as for ``times``."""
+        if self._solver is None:
+            yield from self._defined(frames, interval, depths)
+            return
+        self._links.set_depths(depths)
+        rounds = {
+            ("source", e.tensor): pace.rounds_of(e.order, interval) for e in self._links.edges if e.producer is None
+        }
+        yield from self._solver.frames(frames, interval, rounds)
+
+    def _defined(self, frames: int, interval: int, depths: Mapping[str, int] | None) -> Iterator[FrameEnd]:
+        """The same without a compiler, by the definition of the law."""
+        if self._by_definition is None:
+            self._by_definition = Events(self._design, self._schedules)
+        sources = [edge for edge in self._links.edges if edge.producer is None]
+        offers = {edge.tensor: pace.offers(edge.order, interval, frames) for edge in sources}
+        for solved, times in enumerate(self._by_definition.solutions(frames, offers=offers, depths=depths), start=1):
+            if any(time.fired < solved * track.operations for track, time in times.items()):
+                return
+            again = steady_state.period(times, solved, frames) is not None
+            ends = {track.name: int(time.cycles[-1]) for track, time in times.items() if track.name[0] == "sink"}
+            yield FrameEnd(ends, ALWAYS if again else 0)

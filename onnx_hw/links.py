@@ -1,0 +1,99 @@
+"""Who waits for whom in a design: the firing law's rules 2, 3 and 4 (see ``timing.py``) as bounds between tracks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx_hw.design import Design, Edge
+from onnx_hw.law_by_rows import Link, Name
+from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
+from onnx_hw.ops.schedule import Schedule
+
+CREDIT_RETURN = 1
+"""Cycles from a pop until its place may be reserved again."""
+
+BUFFER_DELAY = 1
+"""Cycles from a write into a shared buffer until an operation that reads it, and from a release until a write."""
+
+
+def visible_after(depth: int) -> int:
+    """V: cycles from a token's arrival in the FIFO until its consumer sees it."""
+    return 1 if depth <= DEEPEST_IN_LUTRAM else 3
+
+
+class Links:
+    """All bounds of a design.
+
+    Attributes:
+        edges: of the design.
+        engines, sinks, sources: operations of a frame, by track; the last two are called ("sink", tensor) and
+            ("source", tensor).
+        all: the links.
+    """
+
+    def __init__(self, design: Design, schedules: Mapping[str, Schedule] | None = None) -> None:
+        self.design = design
+        self.edges = design.edges()
+        self._schedules = schedules or {
+            node.name: node.operator.schedule(design.folding(node)) for node in design.network.nodes
+        }
+        self.engines: dict[Name, int] = {
+            (node, engine.name): engine.operations
+            for node, schedule in self._schedules.items()
+            for engine in schedule.engines
+        }
+        self.sinks: dict[Name, int] = {("sink", e.tensor): e.beats for e in self.edges if e.consumer is None}
+        self.sources: dict[Name, int] = {("source", e.tensor): e.beats for e in self.edges if e.producer is None}
+        self.all: list[Link] = []
+        self._tokens: dict[str, tuple[Link, int]] = {}
+        self._credits: dict[str, Link] = {}
+        self._buffers()
+        for edge in self.edges:
+            self._connect(edge)
+
+    def set_depths(self, depths: Mapping[str, int] | None) -> None:
+        """Of the FIFOs, by tensor; None for the design's own."""
+        if depths is None:
+            depths = {tensor: size.depth for tensor, size in self.design.fifos.items()}
+        for tensor, (tokens, latency) in self._tokens.items():
+            tokens.delay = latency + visible_after(depths[tensor])
+            self._credits[tensor].lag = depths[tensor]
+
+    def _buffers(self) -> None:
+        """Rule 4."""
+        for node, schedule in self._schedules.items():
+            buffer = schedule.buffer
+            if buffer is None:
+                continue
+            writer, reader = (node, buffer.writer), (node, buffer.reader)
+            what = f"{node}.{buffer.writer} to write into the buffer"
+            self.all.append(Link(reader, buffer.waits, writer, buffer.needs, what, BUFFER_DELAY))
+            beats = Numbers.every(self.engines[writer])
+            what = f"{node}.{buffer.reader} to free the buffer"
+            self.all.append(Link(writer, beats, reader, buffer.releases, what, BUFFER_DELAY, lag=buffer.capacity))
+
+    def _connect(self, edge: Edge) -> None:
+        """Rules 2 and 3 for one edge; only the first one at a source, which holds what it offers."""
+        consumer, pops = self._pops(edge)
+        if edge.producer is None:
+            source = ("source", edge.tensor)
+            self.all.append(Link(consumer, pops, source, Numbers.every(edge.beats), f"input {edge.tensor}"))
+            return
+        node, port = edge.producer
+        engine = next(engine for engine in self._schedules[node].engines if port in engine.pushes)
+        producer, pushes = (node, engine.name), engine.pushes[port]
+        if len(pushes) != len(pops):
+            raise ValueError(f"edge {edge.tensor}: {len(pushes)} tokens are pushed and {len(pops)} popped")
+        tokens = Link(consumer, pops, producer, pushes, f"a token on {edge.tensor}")
+        credits = Link(producer, pushes, consumer, pops, f"room on {edge.tensor}", CREDIT_RETURN)
+        self.all += [tokens, credits]
+        self._tokens[edge.tensor], self._credits[edge.tensor] = (tokens, engine.latency), credits
+
+    def _pops(self, edge: Edge) -> tuple[Name, Numbers]:
+        """The engine that takes an edge's tokens, or the sink, and its operations that do."""
+        if edge.consumer is None:
+            return ("sink", edge.tensor), Numbers.every(edge.beats)
+        node, port = edge.consumer
+        engine = next(engine for engine in self._schedules[node].engines if port in engine.pops)
+        return (node, engine.name), engine.pops[port]

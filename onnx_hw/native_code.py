@@ -1,0 +1,35 @@
+"""C sources beside the package, compiled when they are first needed."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def compiled(source: Path) -> ctypes.CDLL | None:
+    """A source as a library, from the user's cache; None without a compiler."""
+    from onnx_hw_sim import tools
+    from onnx_hw_sim.process import ToolFailed
+    from onnx_hw_sim.user_cache import user_cache
+
+    try:
+        compiler = tools.find("c++")
+    except tools.ToolMissing:
+        return None
+    name = hashlib.sha256(source.read_bytes() + compiler.version.encode()).hexdigest()[:20]
+    place = user_cache() / f"{source.stem}-{name}.so"
+    if not place.exists():
+        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+            made = Path(folder) / "code.so"
+            arguments = ["-x", "c++", "-O2", "-fPIC", "-shared", "-o", str(made), str(source)]
+            try:
+                tools.run(compiler, arguments, cwd=Path(folder), log=Path(folder) / "code.log")
+            except ToolFailed:
+                return None
+            os.replace(made, place)
+    return ctypes.CDLL(str(place))

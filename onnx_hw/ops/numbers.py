@@ -1,0 +1,87 @@
+"""Numbers of operations, turn by turn: what a loop nest does at which of its operations, in little memory.
+
+A frame may have millions of operations, but row after row they do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+ONE = np.zeros(1, dtype=np.int64)
+ONE.flags.writeable = False
+
+
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """``count`` turns of a loop: the numbers ``first + turn · step + pattern``.
+
+    Attributes:
+        pattern: (numbers of a turn,) int64, not empty.
+    """
+
+    first: int
+    count: int
+    step: int
+    pattern: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"{self.count} turns of {len(self.pattern)} from {self.first} in steps of {self.step}"
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Numbers that never fall, as turns of loops one after the other.
+
+    >>> rows = Numbers.rows([0, 10, 20, 35], [1, 2])
+    >>> rows
+    Numbers(turns=(3 turns of 2 from 0 in steps of 10, 1 turns of 2 from 35 in steps of 0))
+    >>> len(rows), np.asarray(rows).tolist()
+    (8, [1, 2, 11, 12, 21, 22, 36, 37])
+    >>> np.asarray(Numbers.every(3, step=4, first=3)).tolist()
+    [3, 7, 11]
+    """
+
+    turns: tuple[Turns, ...]
+
+    @classmethod
+    def every(cls, count: int, step: int = 1, first: int = 0) -> Numbers:
+        """One number in each of ``count`` turns."""
+        return cls((Turns(first, count, step, ONE),) if count else ())
+
+    @classmethod
+    def rows(cls, starts: Iterable[int] | np.ndarray, pattern: Iterable[int] | np.ndarray) -> Numbers:
+        """The same pattern from each of the starts; of starts in equal steps one loop is made."""
+        starts, pattern = (np.ascontiguousarray(list(part), dtype=np.int64) for part in (starts, pattern))
+        if not len(pattern):
+            return cls(())
+        steps = np.diff(starts)
+        changes = np.append(np.flatnonzero(np.diff(steps)) + 1, len(steps))  # where a run of equal steps has ended
+        found, k = [], 0
+        while k < len(starts):
+            end = int(changes[np.searchsorted(changes, k, side="right")]) if k < len(steps) else k
+            found.append(Turns(int(starts[k]), end - k + 1, int(steps[k]) if end > k else 0, pattern))
+            k = end + 1
+        return cls(tuple(found))
+
+    def __add__(self, other: Numbers) -> Numbers:
+        """These numbers, then the others."""
+        return Numbers(self.turns + other.turns)
+
+    @cached_property
+    def _length(self) -> int:
+        return sum(turns.count * len(turns.pattern) for turns in self.turns)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        parts = [
+            (turns.first + turns.step * np.arange(turns.count)[:, None] + turns.pattern).reshape(-1)
+            for turns in self.turns
+        ]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(dtype or np.int64, copy=False)
