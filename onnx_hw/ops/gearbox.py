@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.numbers import Numbers, Turns
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.order import Order
@@ -101,25 +101,12 @@ class Gearbox(Operator[GearboxFolding]):
         beats_in, beats_out = self._beats(folding)
         pixels = self.takes(folding)[0].pixel_groups
         needs, released = self._needs_and_released(folding)
-        later = np.flatnonzero(np.diff(needs, prepend=-1))
-        given_back = np.searchsorted(released, np.arange(beats_in), side="right")
-
-        def of_every_pixel(step: int, pattern: np.ndarray) -> Numbers:
-            return Numbers((Turns(0, pixels, step, pattern.astype(np.int64)),))
-
         return Schedule(
             (
                 Engine("writer", pixels * beats_in, 0, pops={"i": Numbers.every(pixels * beats_in)}),
                 Engine("reader", pixels * beats_out, self.LATENCY, pushes={"o": Numbers.every(pixels * beats_out)}),
             ),
-            SharedBuffer(
-                "writer",
-                "reader",
-                self.stored_beats(folding),
-                of_every_pixel(beats_out, later),
-                of_every_pixel(beats_in, needs[later]),
-                of_every_pixel(beats_out, given_back),
-            ),
+            SharedBuffer.of_turns(self.stored_beats(folding), pixels, needs, released),
         )
 
     def resources(self, folding: GearboxFolding) -> Resources:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.order import UNUSED, Order
@@ -80,14 +81,14 @@ class Regroup(Operator[RegroupFolding]):
             yield folding
 
     def _needs_and_released(self, folding: RegroupFolding) -> tuple[np.ndarray, np.ndarray]:
-        """Per output beat: the last input beat it or an earlier one needs; how many are given back after it."""
-        (given,), (made,) = self.takes(folding), self.gives(folding)
+        """Per output beat of a row: the last input beat it or one before needs; how many are given back after it."""
+        row_of_pixels = replace(self.operand, shape=(1, *self.operand.shape[1:]))
+        given, made = folding.takes(row_of_pixels), folding.gives(row_of_pixels)
         places = given.places.reshape(-1) // given.width
         beats = np.where(made.elements == UNUSED, -1, places[made.elements]).max(axis=1)
         needs = np.maximum.accumulate(beats)
-        first = made.elements[:, 0] // self.operand.channels
-        row, column = np.divmod(first, self.operand.shape[1])
-        group = row * self.operand.shape[1] + column // max(folding.in_pixels, folding.out_pixels)
+        column = made.elements[:, 0] // self.operand.channels
+        group = column // max(folding.in_pixels, folding.out_pixels)
         ends = np.append(group[1:] != group[:-1], True)
         return needs, np.maximum.accumulate(np.where(ends, needs + 1, 0))
 
@@ -107,10 +108,12 @@ class Regroup(Operator[RegroupFolding]):
         written, read = self.takes(folding)[0].beats, self.gives(folding)[0].beats
         return Schedule(
             (
-                Engine("writer", written, 0, pops={"i": np.arange(written)}),
-                Engine("reader", read, self.LATENCY, pushes={"o": np.arange(read)}),
+                Engine("writer", written, 0, pops={"i": Numbers.every(written)}),
+                Engine("reader", read, self.LATENCY, pushes={"o": Numbers.every(read)}),
             ),
-            SharedBuffer("writer", "reader", self.stored_beats(folding), *self._needs_and_released(folding)),
+            SharedBuffer.of_turns(
+                self.stored_beats(folding), self.operand.shape[0], *self._needs_and_released(folding)
+            ),
         )
 
     def resources(self, folding: RegroupFolding) -> Resources:

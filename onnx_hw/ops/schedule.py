@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onnx_hw.ops.numbers import Numbers
+import numpy as np
+
+from onnx_hw.ops.numbers import Numbers, Turns
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,23 @@ class SharedBuffer:
     waits: Numbers
     needs: Numbers
     releases: Numbers
+
+    @classmethod
+    def of_turns(cls, capacity: int, turns: int, needs: np.ndarray, released: np.ndarray) -> SharedBuffer:
+        """Between a "writer" and a "reader" that do the same in every turn.
+
+        Args:
+            needs: per operation of the reader in a turn, the last beat that it or one before it needs.
+            released: how many beats of the turn are given back after it, in the end all.
+        """
+        later = np.flatnonzero(np.diff(needs, prepend=-1))
+        given_back = np.searchsorted(released, np.arange(released[-1]), side="right")
+
+        def every_turn(step: int, pattern: np.ndarray) -> Numbers:
+            return Numbers((Turns(0, turns, step, pattern.astype(np.int64)),))
+
+        waits, releases = every_turn(len(needs), later), every_turn(len(needs), given_back)
+        return cls("writer", "reader", capacity, waits, every_turn(int(released[-1]), needs[later]), releases)
 
 
 @dataclass(frozen=True)
