@@ -25,6 +25,7 @@ from onnx_hw.native_code import compiled
 from onnx_hw.ops.numbers import Numbers
 
 SOURCE = Path(__file__).with_name("law_by_rows.c")
+HEADERS = tuple(SOURCE.with_name(name) for name in ("law_events.h", "law_repetition.h"))
 
 ALWAYS = (1 << 63) - 1
 """Frames: for ever."""
@@ -122,7 +123,7 @@ def available() -> bool:
 
 
 def _library() -> ctypes.CDLL | None:
-    library = compiled(SOURCE)
+    library = compiled(SOURCE, *HEADERS)
     if library is not None:
         library.law_memory.argtypes = library.law_frame.argtypes = library.law_end.argtypes = [ctypes.c_void_p]
         library.law_begin.argtypes = [ctypes.c_void_p, ctypes.c_int64]

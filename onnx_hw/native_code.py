@@ -11,8 +11,8 @@ from pathlib import Path
 
 
 @cache
-def compiled(source: Path) -> ctypes.CDLL | None:
-    """A source as a library, from the user's cache; None without a compiler."""
+def compiled(source: Path, *headers: Path) -> ctypes.CDLL | None:
+    """A source, with the headers beside it, as a library from the user's cache; None without a compiler."""
     from onnx_hw_sim import tools
     from onnx_hw_sim.process import ToolFailed
     from onnx_hw_sim.user_cache import user_cache
@@ -21,7 +21,8 @@ def compiled(source: Path) -> ctypes.CDLL | None:
         compiler = tools.find("c++")
     except tools.ToolMissing:
         return None
-    name = hashlib.sha256(source.read_bytes() + compiler.version.encode()).hexdigest()[:20]
+    text = b"".join(path.read_bytes() for path in (source, *headers))
+    name = hashlib.sha256(text + compiler.version.encode()).hexdigest()[:20]
     place = user_cache() / f"{source.stem}-{name}.so"
     if not place.exists():
         with tempfile.TemporaryDirectory(dir=place.parent) as folder:

@@ -1,0 +1,194 @@
+/* Events of tracks, each computed once its causes are known.
+ *
+ * Of each track only events are looked at: operations that wait for another track, or that another one waits for. All
+ * others fire in the cycle after the one before. A bound is a queue of cycles: its tokens are put in by the track that
+ * is waited for, and taken out by the one that waits.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NEVER INT64_MAX
+#define BACK 8 /* so many rounds are remembered */
+
+typedef struct {
+    int64_t first, count, step, length;
+    const int64_t *pattern; /* numbers first + turn * step + pattern[place] */
+} Turns;
+
+typedef struct {
+    const Turns *turns;
+    int64_t kinds;
+    int64_t kind, turn, place, base; /* where it is; first operation of the frame */
+    int64_t next;                    /* the number there, counted through all frames; NEVER without numbers */
+} List;
+
+typedef struct {
+    List at, after;
+    int64_t here, there, delay, lag;
+    int64_t *cycles, room;     /* the queue: a ring of so many tokens, a power of two */
+    int64_t taken, put, kept;  /* counted from the beginning; from ``kept`` on they are still in the ring */
+    int64_t unbound;           /* tokens that still wait for nothing */
+    int64_t slack, binds;      /* of this round: the least wait too little, and whether a firing waited for it alone */
+    int64_t frame_slack, frame_binds;
+    int64_t asleep;            /* the track waits for a token */
+    int64_t *before, before_count, before_unbound; /* the queue at the end of the frame before */
+} Bound;
+
+typedef struct {
+    int64_t operations;
+    int64_t sources; /* rounds of a source, that are put in turn by turn; 0 for all others */
+    int64_t pace;    /* of a source: cycles of a round */
+    const int64_t *waits, *serves; /* its own bounds; those of others that wait for it */
+    int64_t waits_count, serves_count;
+    int64_t operation, previous;   /* the last event and its cycle */
+    int64_t before;                /* cycle of the last event in the frame before */
+} Track;
+
+typedef struct {
+    Track *tracks;
+    Bound *bounds;
+    int64_t tracks_count, bounds_count, rounds, interval, frame, fed;
+    int64_t *awake, awake_count;
+    int64_t *memory, remembered; /* BACK snapshots */
+    int64_t failed;              /* there was no memory */
+} Law;
+
+static inline void go_to(List *list)
+{
+    const Turns *turns = &list->turns[list->kind];
+    list->next = list->base + turns->first + list->turn * turns->step + turns->pattern[list->place];
+}
+
+static inline void go_on(List *list, int64_t operations)
+{
+    const Turns *turns = &list->turns[list->kind];
+    if (++list->place == turns->length) {
+        list->place = 0;
+        if (++list->turn == turns->count) {
+            list->turn = 0;
+            if (++list->kind == list->kinds) {
+                list->kind = 0;
+                list->base += operations;
+            }
+            turns = &list->turns[list->kind];
+        }
+    }
+    list->next = list->base + turns->first + list->turn * turns->step + turns->pattern[list->place];
+}
+
+static void put(Law *law, Bound *bound, int64_t cycle)
+{
+    if (bound->put - bound->kept == bound->room) {
+        int64_t room = bound->room ? 2 * bound->room : 16;
+        int64_t *cycles = (int64_t *)malloc(room * sizeof *cycles);
+        if (!cycles) {
+            law->failed = 1;
+            return;
+        }
+        for (int64_t k = bound->kept; k < bound->put; k++)
+            cycles[k & (room - 1)] = bound->cycles[k & (bound->room - 1)];
+        free(bound->cycles);
+        bound->cycles = cycles;
+        bound->room = room;
+    }
+    bound->cycles[bound->put++ & (bound->room - 1)] = cycle;
+    if (bound->asleep) {
+        bound->asleep = 0;
+        law->awake[law->awake_count++] = bound->here;
+    }
+}
+
+static inline int64_t seen(const Bound *bound, int64_t token)
+{
+    return bound->cycles[token & (bound->room - 1)];
+}
+
+/* The number of the next event of a track. */
+static inline int64_t next_event(const Law *law, const Track *track)
+{
+    int64_t next = NEVER;
+    for (int64_t k = 0; k < track->waits_count; k++)
+        if (law->bounds[track->waits[k]].at.next < next)
+            next = law->bounds[track->waits[k]].at.next;
+    for (int64_t k = 0; k < track->serves_count; k++)
+        if (law->bounds[track->serves[k]].after.next < next)
+            next = law->bounds[track->serves[k]].after.next;
+    return next;
+}
+
+static void feed(Law *law, Track *track)
+{
+    const int64_t a_round = track->operations / track->sources;
+    const int64_t limit = (law->frame - 1) * track->operations + law->fed * a_round * (track->sources / law->rounds);
+    for (int64_t k = track->operation + 1; k < limit; k++) {
+        int64_t place = k % track->operations;
+        track->previous = (law->frame - 1) * law->interval + place / a_round * track->pace +
+                          place % a_round * track->pace / a_round;
+        track->operation = k;
+        for (int64_t b = 0; b < track->serves_count; b++) {
+            Bound *bound = &law->bounds[track->serves[b]];
+            if (bound->after.next == k) {
+                put(law, bound, track->previous);
+                go_on(&bound->after, track->operations);
+            }
+        }
+    }
+}
+
+/* Find as many events of one track as possible. */
+static void advance(Law *law, Track *track)
+{
+    const int64_t limit = law->frame * track->operations;
+    while (!law->failed) {
+        const int64_t event = next_event(law, track);
+        if (event >= limit)
+            return;
+        const int64_t own = track->previous + (event - track->operation);
+        int64_t cycle = own;
+        for (int64_t k = 0; k < track->waits_count; k++) {
+            Bound *bound = &law->bounds[track->waits[k]];
+            if (bound->at.next != event || bound->unbound)
+                continue;
+            if (bound->taken == bound->put) {
+                bound->asleep = 1;
+                return;
+            }
+            int64_t bounded = seen(bound, bound->taken) + bound->delay;
+            if (bounded > cycle)
+                cycle = bounded;
+        }
+        for (int64_t k = 0; k < track->waits_count; k++) {
+            Bound *bound = &law->bounds[track->waits[k]];
+            if (bound->at.next != event)
+                continue;
+            if (bound->unbound)
+                bound->unbound--;
+            else {
+                int64_t slack = cycle - seen(bound, bound->taken++) - bound->delay;
+                if (slack < bound->slack)
+                    bound->slack = slack;
+                if (!slack && cycle > own)
+                    bound->binds = 1;
+            }
+            go_on(&bound->at, track->operations);
+        }
+        track->operation = event;
+        track->previous = cycle;
+        for (int64_t k = 0; k < track->serves_count; k++) {
+            Bound *bound = &law->bounds[track->serves[k]];
+            while (bound->after.next == event) {
+                put(law, bound, cycle);
+                go_on(&bound->after, track->operations);
+            }
+        }
+    }
+}
+
+static void exhaust(Law *law)
+{
+    while (law->awake_count && !law->failed)
+        advance(law, &law->tracks[law->awake[--law->awake_count]]);
+}
