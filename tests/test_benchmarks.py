@@ -35,3 +35,18 @@ def test_networks_are_drawn_and_judged() -> None:
     done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
     assert "accepted            100.0% with samples at hand" in done.stdout
     assert "100.000% of" in done.stdout
+
+
+def test_averages_of_an_even_number_tie_and_no_others() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    script = [sys.executable, CHECKOUT / "benchmarks" / "average_ties.py", "1"]
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
+    _, *rows = done.stdout.splitlines()
+    assert len(rows) == 10
+    for row in rows:
+        height, _, width, *shares, worst = row.split()
+        taps = int(height) * int(width)
+        ties, plain, even, odd = (float(share.rstrip("%")) / 100 for share in shares)
+        assert abs(ties - (1 - taps % 2) / taps) < 0.02  # of 9,216 results
+        assert max(plain, even, odd) <= 1.1 * ties and (ties > 0) == (odd > 0) == (float(worst) > 0)
+        assert float(worst) <= 1
