@@ -221,7 +221,7 @@ def gated(e: Export) -> None:
     """Gates: of half the channels for the other half, of places, of channels."""
     x = e.conv(image(e, most=10), 2 * e.number(2, 4), 3, stride=e.pick(1, 2), activation=kind(e))
     for _ in range(e.number(1, 3)):
-        way = e.pick("halves", "places", "channels", "difference")
+        way = e.pick("halves", "halves", "places", "places", "channels", "channels", "difference")
         if way == "halves":
             first, second = e.split(e.conv(x, x.channels, 1))
             x = e.conv(e.mul(first, e.act(second, "sigmoid")), x.channels, 1, activation=kind(e))

@@ -45,5 +45,6 @@ def test_most_of_many(tmp_path: Path) -> None:
     for drawn, design in accepted.items():
         assert_near(compared(drawn, design.network))
     for drawn, design in list(accepted.items())[:4]:
-        proof = flow.simulate(design, {name: array[:2] for name, array in drawn.frames.items()})
+        small = flow.schedule(design.network, multipliers=8)
+        proof = flow.simulate(small, {name: array[:2] for name, array in drawn.frames.items()})
         assert proof.agrees, drawn
