@@ -18,10 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from drawn_exports import DrawnExport, draw
-from exports.verdicts import Comparison, Verdict, compared, judged
-from onnx_hw import flow
-
-LANES = 8  # of simulated circuits: small ones are soon compiled
+from exports.verdicts import Comparison, Verdict, compared, judged, proven
 
 
 def main() -> None:
@@ -61,9 +58,9 @@ class Summary:
 
     def _accepted(self, drawn: DrawnExport, verdict: Verdict, simulate: bool) -> str:
         """What there is to say against an accepted network."""
-        assert verdict.design is not None
+        assert verdict.network is not None
         self.accepted += 1
-        comparison = compared(drawn, verdict.design.network)
+        comparison = compared(drawn, verdict.network)
         self.compared.append(comparison)
         note = ""
         if comparison.near < comparison.values:
@@ -71,8 +68,7 @@ class Summary:
             note = f"{far} of {comparison.values} values differ, by up to {comparison.worst:.1f} steps"
             note += " (averages)" if comparison.averages else ""
         if simulate:
-            design = flow.schedule(verdict.design.network, multipliers=LANES)
-            proof = flow.simulate(design, {name: array[:2] for name, array in drawn.frames.items()})
+            proof = proven(drawn, verdict.network)
             self.proven += proof.agrees
             self.disproven += not proof.agrees
             note += "" if proof.agrees else f" {proof!r}"

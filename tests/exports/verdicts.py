@@ -18,10 +18,12 @@ from onnx_hw.design import Design
 from onnx_hw.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.options import Reading
+from onnx_hw.simulate import Proof
 
 AVERAGES = frozenset(
     ("AveragePool", "GlobalAveragePool", "ReduceMean", "QLinearAveragePool", "QLinearGlobalAveragePool")
 )
+LANES = 16
 MOVES = frozenset(("Reshape", "Transpose", "Identity", "Squeeze", "Unsqueeze", "Flatten"))
 
 
@@ -34,6 +36,7 @@ class Verdict:
     seconds: for reading, quantizing and scheduling.
     """
 
+    network: Network | None
     design: Design | None
     codes: tuple[str, ...]
     problems: tuple[str, ...]
@@ -43,15 +46,16 @@ class Verdict:
 def judged(drawn: DrawnExport, *, samples: bool) -> Verdict:
     """With the calibration samples at hand, or without."""
     start = time.perf_counter()
-    design, problems = None, []
+    network, design, problems = None, None, []
     try:
         model = flow.load(drawn.path, Reading(dimensions=drawn.dimensions))
-        design = flow.schedule(flow.quantize(model, drawn.calibration if samples else None))
+        network = flow.quantize(model, drawn.calibration if samples else None)
+        design = flow.schedule(network)
     except UserError as error:
         problems = list(error.problems)
     codes = tuple(sorted({problem.code for problem in problems}))
     told = tuple(f"{problem.where}: {problem.message}" for problem in problems)
-    return Verdict(design, codes, told, time.perf_counter() - start)
+    return Verdict(network, design, codes, told, time.perf_counter() - start)
 
 
 @dataclass(frozen=True)
@@ -106,3 +110,12 @@ def step_of(model: onnx.ModelProto, name: str, values: np.ndarray) -> float:
         (scale,) = (constant for constant in model.graph.initializer if constant.name == node.input[1])
         return float(numpy_helper.to_array(scale).max())
     return max(float(np.ptp(values)), 1e-3) / 255
+
+
+def proven(drawn: DrawnExport, network: Network) -> Proof:
+    """The proof of a small circuit of the network, which is soon compiled, for two frames."""
+    try:
+        design = flow.schedule(network, multipliers=LANES)
+    except UserError:  # it has more products than that
+        design = flow.schedule(network)
+    return flow.simulate(design, {name: array[:2] for name, array in drawn.frames.items()})
