@@ -41,6 +41,7 @@ class Summary:
     def __init__(self) -> None:
         self.drawn = self.accepted = self.accepted_without = self.proven = self.disproven = 0
         self.codes: Counter[str] = Counter()
+        self.codes_without: Counter[str] = Counter()
         self.seconds: list[float] = []
         self.compared: list[Comparison] = []
         self.start = time.perf_counter()
@@ -52,21 +53,26 @@ class Summary:
         self.accepted_without += without.design is not None
         self.seconds.append(verdict.seconds)
         self.codes.update(verdict.codes)
-        note = self._accepted(drawn, verdict, simulate) if verdict.design else "; ".join(verdict.problems[:2])
+        self.codes_without.update(without.codes)
+        if verdict.design:
+            note = self._accepted(drawn, verdict, simulate, whole=without.design is not None)
+        else:
+            note = "; ".join(verdict.problems[:2])
         if listed and note:
             print(f"{drawn!r}\n    {', '.join(verdict.codes)} {note}", flush=True)
 
-    def _accepted(self, drawn: DrawnExport, verdict: Verdict, simulate: bool) -> str:
-        """What there is to say against an accepted network."""
+    def _accepted(self, drawn: DrawnExport, verdict: Verdict, simulate: bool, *, whole: bool) -> str:
+        """What there is to say against an accepted network; ``whole`` if its author quantized all of it."""
         assert verdict.network is not None
         self.accepted += 1
-        comparison = compared(drawn, verdict.network)
-        self.compared.append(comparison)
         note = ""
-        if comparison.near < comparison.values:
-            far = comparison.values - comparison.near
-            note = f"{far} of {comparison.values} values differ, by up to {comparison.worst:.1f} steps"
-            note += " (averages)" if comparison.averages else ""
+        if whole:  # what we quantize with samples is in floats for onnxruntime
+            comparison = compared(drawn, verdict.network)
+            self.compared.append(comparison)
+            if comparison.near < comparison.values:
+                far = comparison.values - comparison.near
+                note = f"{far} of {comparison.values} values differ, by up to {comparison.worst:.1f} steps"
+                note += " (averages)" if comparison.averages else ""
         if simulate:
             proof = proven(drawn, verdict.network)
             self.proven += proof.agrees
@@ -77,9 +83,9 @@ class Summary:
     def say(self) -> None:
         print(f"drawn               {self.drawn}, in {time.perf_counter() - self.start:.0f} s")
         print(f"accepted            {self.accepted / self.drawn:.1%} with samples at hand")
+        self._say_codes(self.codes)
         print(f"                    {self.accepted_without / self.drawn:.1%} without")
-        for code, count in self.codes.most_common():
-            print(f"  {count:4} {code}")
+        self._say_codes(self.codes_without)
         for averages in (False, True):
             few = [one for one in self.compared if one.averages is averages]
             values, near = sum(one.values for one in few), sum(one.near for one in few)
@@ -90,6 +96,11 @@ class Summary:
         print(f"check               {sum(self.seconds):.0f} s, longest {max(self.seconds):.1f} s")
         if self.proven + self.disproven:
             print(f"simulated           {self.proven} proven, {self.disproven} not")
+
+    @staticmethod
+    def _say_codes(codes: Counter[str]) -> None:
+        for code, count in codes.most_common():
+            print(f"  {count:4} refused: {code}")
 
 
 if __name__ == "__main__":
