@@ -46,7 +46,7 @@ def batch_as_frames(model: Model) -> tuple[Model, int]:
         if not _is_alike(node, graph):
             return model, 1
         framed.update(name for name in node.outputs if name)
-    if any((graph.values[name].shape or (0,))[0] != batch for name in framed):
+    if any(name not in graph.values or (graph.values[name].shape or (0,))[0] != batch for name in framed):
         return model, 1
     try:
         single = infer(replace(model, graph=_with_one_frame(graph, framed, batch)))
@@ -81,7 +81,7 @@ def _with_one_frame(graph: Graph, framed: set[str], batch: int) -> Graph:
         if told is not None and node.inputs[0] in framed and told.ndim == 1 and told.size and told[0] == batch:
             name = f"{node.inputs[at]}/{node.label}/frame"
             constants[name] = np.concatenate([told[:1] // batch, told[1:]])
-            values[name] = replace(graph.values[node.inputs[at]], name=name)
+            values[name] = Value(name, "int64", told.shape)
             node = replace(node, inputs=(*node.inputs[:at], name, *node.inputs[at + 1 :]))
         nodes.append(node)
     inputs, outputs = (tuple(_of_one(value, framed) for value in border) for border in (graph.inputs, graph.outputs))

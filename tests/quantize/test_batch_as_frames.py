@@ -139,6 +139,16 @@ MIXING = {
         [constant("c", [1, 2, 3, 4]), constant("z", [0] * 4, np.int8)],
     ),
     "a running sum": ([helper.make_node("CumSum", ["x", "c"], ["y"])], [constant("c", 0, np.int64)]),
+    "a shape that data decides": (
+        [
+            helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+            helper.make_node("Cast", ["sum"], ["length"], to=TensorProto.INT64),
+            helper.make_node("Unsqueeze", ["length", "c"], ["shape"]),
+            helper.make_node("Reshape", ["x", "shape"], ["unknown"]),
+            helper.make_node("Relu", ["x"], ["y"]),
+        ],
+        [constant("c", [0], np.int64)],
+    ),
     "one of them": (
         [helper.make_node("Gather", ["x", "c"], ["one"], axis=0), helper.make_node("Add", ["x", "one"], ["y"])],
         [constant("c", [2], np.int64)],
