@@ -9,6 +9,7 @@ from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding
+from onnx_hw.options import check_numbers
 from onnx_hw.passes.choose_folding import RESOURCES, amount
 from onnx_hw.passes.say_what_fits import Place
 from onnx_hw.passes.schedule_network import budget_of, schedule_network, whole
@@ -53,7 +54,11 @@ def schedule_on(
     Args:
         clock_mhz: None for the board's own.
         multipliers: at most so many MAC lanes; None for what the chip has.
+
+    Raises:
+        UserError: as ``schedule_network`` and ``check_numbers``.
     """
+    check_numbers(multipliers, clock_mhz, fps)
     others = (onnx_hw_boards.board(name) for name in onnx_hw_boards.names() if name != board.name)
     return schedule_network(
         network,

@@ -78,7 +78,9 @@ class BuildFolder:
                 make(fresh)
             with _writing(self.path):
                 files = _digests(fresh)
-                (fresh / _RECORD).write_text(json.dumps({"digest": wanted, "files": files}, indent=1) + "\n")
+                (fresh / _RECORD).write_bytes(
+                    (json.dumps({"digest": wanted, "files": files}, indent=1) + "\n").encode()
+                )
                 _replace(fresh, place)
         except ToolFailed as failure:
             kept = self.path / f"{name}-failed"
@@ -111,7 +113,7 @@ class BuildFolder:
     def _found(place: Path) -> dict[str, Any] | None:
         """The record of an earlier build, if all its files are still what they were."""
         try:
-            record: dict[str, Any] = json.loads((place / _RECORD).read_text())
+            record: dict[str, Any] = json.loads((place / _RECORD).read_text(encoding="utf-8"))
             return record if _digests(place) == record["files"] else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -129,14 +131,15 @@ def opened(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[B
     """
     with _writing(path):
         path.mkdir(parents=True, exist_ok=True)
-        lock = (path / ".lock").open("w")
+        place = path.resolve()
+        lock = (place / ".lock").open("w", encoding="utf-8")
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             on_wait()
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield BuildFolder(path.resolve())
+        yield BuildFolder(place)
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -23,7 +23,19 @@ from onnx_hw.failures import explain
 from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.terminal import Terminal
 
-FILE = click.Path(path_type=Path)
+
+class File(click.Path):
+    """A path that can be one: not empty, without a zero byte."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        if not str(value):
+            self.fail("a path must not be empty", parameter, context)
+        if "\0" in str(value):
+            self.fail("a path must not hold a zero byte", parameter, context)
+        return super().convert(value, parameter, context)
+
+
+FILE = File(path_type=Path)
 
 
 @dataclass
@@ -228,14 +240,23 @@ def run(
     session.terminal.show(described(outputs))
 
 
+LONGEST_SIZE = 18
+"""Digits of a dimension: ONNX has no larger ones."""
+
+
 def _bound(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
     """``("N=1",)`` as ``{"N": 1}``."""
-    sizes = {}
+    sizes: dict[str, int] = {}
     for text in given:
         name, equals, size = text.rpartition("=")
         if not equals or not name or not size.isdecimal():
             raise click.BadParameter(f"it must be NAME=N with a whole number N, not {text!r}", context, parameter)
-        sizes[name] = int(size)
+        if len(size.lstrip("0")) > LONGEST_SIZE:
+            message = f"a size must have at most {LONGEST_SIZE} digits, not {len(size)}"
+            raise click.BadParameter(message, context, parameter)
+        if sizes.setdefault(name, int(size)) != int(size):
+            message = f"`{name}` must have one size, not {sizes[name]} and {int(size)}"
+            raise click.BadParameter(message, context, parameter)
     return sizes
 
 

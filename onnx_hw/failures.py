@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import platform
 import shlex
 import shutil
@@ -23,6 +24,16 @@ TRACEBACK_FILE = "traceback.txt"
 LITTLE_ROOM = 1 << 16  # bytes
 
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
+_FILES = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.EIO,
+    errno.ESTALE,
+    errno.EMFILE,
+    errno.ENFILE,
+}
 """What no program can do anything about."""
 
 
@@ -76,10 +87,32 @@ def as_user_error(error: BaseException) -> UserError | None:
         return UserError(problem, exit_code=ExitCode.TOOL_FAILED)
     if isinstance(error, OSError) and error.errno in _DISK:
         return _no_room(f"files must be writable: {error.strerror}", str(error.filename or ""))
+    if isinstance(error, OSError) and (error.errno in _FILES or _has_gone(error)):
+        return user_error(
+            "file-system",
+            f"files must be accessible: {error.strerror}",
+            where=os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "",
+            hint="a folder may have been removed, or its rights may have changed, while onnx-hw was at work",
+            stage="machine",
+        )
     if isinstance(error, MemoryError):
         detail = f": {error}" if str(error) else ""
         return user_error("memory", f"the memory of this machine is used up{detail}", stage="machine")
     return None
+
+
+def _has_gone(error: OSError) -> bool:
+    """Whether a file is missing together with its folder: somebody else has removed that."""
+    if error.errno != errno.ENOENT:
+        return False
+    if not isinstance(error.filename, str | bytes):
+        return True  # what has no name: the current folder, or one for temporary files
+    path = os.fsdecode(error.filename)
+    try:
+        os.getcwd()
+    except OSError:
+        return not os.path.isabs(path)
+    return not os.path.isdir(os.path.dirname(path) or ".")
 
 
 def _no_room(message: str, where: str) -> UserError:
@@ -134,6 +167,13 @@ def _write_traceback(error: BaseException, folder: Path | None) -> Path:
             return place
         except OSError:
             pass  # a folder that cannot be written may be what went wrong
+    try:
+        return _write_temporary(text)
+    except OSError:
+        return Path("nowhere: no folder can be written")
+
+
+def _write_temporary(text: str) -> Path:
     with tempfile.NamedTemporaryFile(
         "w", prefix="onnx-hw-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
     ) as file:

@@ -8,6 +8,7 @@ Every stage is a method of ``Work`` that turns one value into the next; ``build`
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ from onnx_hw.build_folder import BuildFolder, digest, opened
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, UserError, user_error
 from onnx_hw.folding_file import read_foldings, to_text
-from onnx_hw.frames import by_reference, read_frames, streamed_in
+from onnx_hw.frames import by_reference, classes_of, read_frames, streamed_in
 from onnx_hw.network import Network
 from onnx_hw.onnx.capability import require_capability
 from onnx_hw.onnx.infer_shapes import infer
@@ -85,7 +86,7 @@ def build(options: BuildOptions | str | Path, progress: Progress | None = None, 
     options = options if isinstance(options, BuildOptions) else BuildOptions(Path(options), **choices)
     progress = progress or Silent()
     board = find_board(options.board)
-    if not options.model.is_file():
+    if not os.path.isfile(options.model):  # false also where the path is too long, or a loop of links
         read(options.model)  # says what is wrong
     for name in fill.tools_of(options.stages):
         if name not in simulation.REPLACEABLE:
@@ -139,7 +140,8 @@ class Work:
         self.inputs = model.graph.inputs
         self.model, self.batch = batch_as_frames(model)
         if self.options.inputs is not None:
-            self.frames, self.labels = read_frames(self.options.inputs, self.inputs, self.batch)
+            classes = classes_of(self.model.graph.outputs)
+            self.frames, self.labels = read_frames(self.options.inputs, self.inputs, self.batch, classes)
         running.fact = f"{len(self.model.graph.nodes):,} nodes, {fill.parameters(self.model):,} weights"
 
     def quantize(self, running: Running) -> None:

@@ -25,6 +25,12 @@ from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding
 from onnx_hw.spelling import did_you_mean
 
+LARGEST = 1 << 24
+"""Bytes of a file; that of a large network has some hundred thousand."""
+
+MOST = 1 << 31
+"""Nothing that is counted here comes near it."""
+
 
 def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
     """The file for the foldings of a design's nodes, gearboxes left out: they follow from the others.
@@ -63,10 +69,16 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
         UserError: everything that is wrong with the file, at once.
     """
     try:
-        stored = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise _unreadable(path, f"at most {LARGEST:,} bytes long")
+        stored = tomllib.loads(content.decode("utf-8"))
     except OSError as error:
         raise _unreadable(path, f"readable: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise _unreadable(path, "TOML whose tables and arrays are not nested this deep") from None
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise _unreadable(path, f"TOML: {error}") from None
     table = stored.get("folding")
     if not isinstance(table, dict):
@@ -87,9 +99,11 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
             continue
         kind = node.operator.folding_type
         given = entry if isinstance(entry, dict) else {}
-        whole = all(isinstance(value, int) and not isinstance(value, bool) for value in given.values())
+        whole = all(_is_count(value) for value in given.values())
         if not set(kind.required()) <= set(given) <= set(kind.names()) or not whole:
-            problems.append(_problem("folding-entry", f"this folding must be {_form(kind)}, not {entry!r}", where))
+            problems.append(
+                _problem("folding-entry", f"this folding must be {_form(kind)}, not {_shown(entry)}", where)
+            )
             continue
         folding = kind(**given)
         told = node.operator.illegal(folding)
@@ -101,9 +115,9 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
         problems.append(_problem("fifo-table", "the FIFO depths must be a table [fifo]", str(path)))
         depths = {}
     for tensor, depth in depths.items():
-        if not isinstance(depth, int) or isinstance(depth, bool) or depth < 1:
+        if not _is_count(depth) or depth < 1:
             where = f"{path} [fifo] {_quoted(tensor)}"
-            problems.append(_problem("fifo-depth", f"a FIFO must hold 1 token or more, not {depth!r}", where))
+            problems.append(_problem("fifo-depth", f"a FIFO must hold 1 token or more, not {_shown(depth)}", where))
     problems += [
         _problem("folding-table", f"there is no table [{table}]", str(path), did_you_mean(table, ("folding", "fifo")))
         for table in stored
@@ -112,6 +126,17 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
     if problems:
         raise UserError(*problems)
     return foldings, depths
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # an integer of more digits than Python writes out
+        return "an integer of thousands of digits"
 
 
 def _form(kind: type[Folding]) -> str:

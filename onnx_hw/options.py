@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from onnx_hw.errors import user_error
+from onnx_hw.errors import Problem, UserError
 from onnx_hw.spelling import file_name
 
 DEFAULT_BOARD = "ecp5"
@@ -90,9 +90,7 @@ class BuildOptions:
 
     def __post_init__(self) -> None:
         """Raises ``UserError`` for numbers that are none."""
-        _require_positive(self.multipliers, "number of multipliers", "--multipliers")
-        _require_positive(self.clock_mhz, "clock in MHz", "--clock")
-        _require_positive(self.fps, "frames per second", "--fps")
+        check_numbers(self.multipliers, self.clock_mhz, self.fps)
 
     @property
     def folder(self) -> Path:
@@ -119,6 +117,10 @@ class RunOptions:
     clock_mhz: float | None = None
     fps: float | None = None
 
+    def __post_init__(self) -> None:
+        """Raises ``UserError`` for numbers that are none."""
+        check_numbers(self.multipliers, self.clock_mhz, self.fps)
+
     def build(self) -> BuildOptions:
         """The build whose network or circuit computes the outputs."""
         return BuildOptions(
@@ -134,6 +136,25 @@ class RunOptions:
         )
 
 
-def _require_positive(given: float | None, what: str, where: str) -> None:
-    if given is not None and not (math.isfinite(given) and given > 0):
-        raise user_error("argument", f"the {what} must be positive, not {given:g}", where=where, stage="arguments")
+CLOCKS_MHZ = (1e-3, 1e4)
+RATES = (1e-6, 1e10)  # frames a second: from one in eleven days to one in every cycle of the fastest clock
+
+
+def check_numbers(multipliers: int | None, clock_mhz: float | None, fps: float | None) -> None:
+    """That what a caller asks for are numbers with a meaning; whether they can be reached is seen later.
+
+    Raises:
+        UserError: all that are none.
+    """
+    problems = []
+    for what, option, given, (low, high) in (
+        ("number of multipliers", "--multipliers", multipliers, (1, math.inf)),
+        ("clock in MHz", "--clock", clock_mhz, CLOCKS_MHZ),
+        ("frames per second", "--fps", fps, RATES),
+    ):
+        if given is not None and not low <= given <= high:  # false for NaN
+            positive = math.isfinite(given) and given > 0
+            must = f"within {low:g} .. {high:g}" if positive else "positive"
+            problems.append(Problem("argument", f"the {what} must be {must}, not {given:g}", option, stage="arguments"))
+    if problems:
+        raise UserError(*problems)

@@ -85,7 +85,7 @@ def route(
     options = [*board.nextpnr_options, *_OPTIONS, "--seed", str(seed), "--freq", f"{clock_mhz:g}"]
 
     def make(folder: Path) -> None:
-        (folder / _CONSTRAINTS).write_text(constraints)
+        (folder / _CONSTRAINTS).write_text(constraints, encoding="utf-8")
         log = folder / "nextpnr.log"
         on_log(log)
         # Run in the build's folder, because the netlist lies in another stage's.
@@ -101,7 +101,7 @@ def route(
         "nextpnr": nextpnr.version,
     }
     made = build.stage(STAGE, inputs, make)
-    report = json.loads((made.folder / _REPORT).read_text())
+    report = json.loads((made.folder / _REPORT).read_text(encoding="utf-8"))
     slowest = min(report["fmax"], key=lambda clock: report["fmax"][clock]["achieved"])
     return RouteResult(
         fmax_mhz=round(report["fmax"][slowest]["achieved"], 2),

@@ -8,6 +8,7 @@ used to state accuracies.
 
 from __future__ import annotations
 
+import lzma
 import os
 import struct
 import zipfile
@@ -28,6 +29,12 @@ from onnx_hw.spelling import did_you_mean, printable
 
 LABELS = "labels"
 GIT_LFS = b"version https://git-lfs"
+
+_SENSELESS = (
+    *(ValueError, TypeError, LookupError, ArithmeticError, EOFError, RuntimeError, MemoryError, SyntaxError),
+    *(AttributeError, struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+)
+"""How numpy, zipfile and the decompressors say that bytes make no sense."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,14 @@ def stack_outputs(results: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]
     return arrays
 
 
-def read_samples(path: Path, inputs: Sequence[Value], *, finite: bool = True, frames_of_a_sample: int = 1) -> Samples:
+def read_samples(
+    path: Path,
+    inputs: Sequence[Value],
+    *,
+    finite: bool = True,
+    frames_of_a_sample: int = 1,
+    classes: int | None = None,
+) -> Samples:
     """Read and check a file against the inputs of a graph.
 
     Args:
@@ -100,6 +114,7 @@ def read_samples(path: Path, inputs: Sequence[Value], *, finite: bool = True, fr
         inputs: the graph's inputs; unknown dimensions (None, or a name) fit any number.
         finite: refuse NaN and infinities, which no integer stands for and which would spoil every range.
         frames_of_a_sample: how many labels there are for each sample.
+        classes: that labels may name, from 0; None where that is unknown.
 
     Raises:
         UserError: stage ``samples``, with everything that is wrong in the file.
@@ -138,7 +153,7 @@ def read_samples(path: Path, inputs: Sequence[Value], *, finite: bool = True, fr
     count = frame_count(arrays)
     labels = stored.get(LABELS) if LABELS not in names else None
     if labels is not None and (counts or not inputs):
-        problems.extend(_wrong_labels(labels, count * frames_of_a_sample, path))
+        problems.extend(_wrong_labels(labels, count * frames_of_a_sample, classes, path))
     if problems:
         raise UserError(*problems)
     return Samples(arrays, count, None if labels is None else labels.reshape(-1))
@@ -150,7 +165,10 @@ def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     Raises:
         UserError: the file cannot be written.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    if not path.name or path.is_dir():
+        raise UserError(_problem("samples-write", "the outputs must go into a file, not a folder", str(path)))
+    aside = not os.path.exists(path) or os.path.isfile(path)  # a device is written, not replaced
+    unfinished = path.with_name(f".{os.getpid()}.npz") if aside else path
     try:
         # np.savez takes the names as keywords, and `file` is a name an output may have.
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -159,7 +177,8 @@ def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
                 member_name = name.replace("\0", "\\x00") + ".npy"  # zipfile would cut the name there
                 with archive.open(member_name, "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, plain, allow_pickle=False)
-        unfinished.replace(path)
+        if aside:
+            unfinished.replace(path)
     except struct.error:
         message = "the outputs cannot be written: a name is too long for a zip archive"
         raise UserError(_problem("samples-write", message, str(path))) from None
@@ -167,8 +186,9 @@ def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         reason = error.strerror or str(error)
         raise UserError(_problem("samples-write", f"the outputs cannot be written: {reason}", str(path))) from None
     finally:
-        with suppress(OSError):
-            unfinished.unlink()
+        if aside:
+            with suppress(OSError):
+                unfinished.unlink()
 
 
 def _load(path: Path) -> dict[str, np.ndarray]:
@@ -184,6 +204,8 @@ def _load(path: Path) -> dict[str, np.ndarray]:
                 message = "the file must be an npz archive, not a single npy array"
                 raise UserError(_problem("samples-format", message, where, hint))
             stored = {key: loaded[key] for key in loaded.files}
+    except UserError:
+        raise
     except FileNotFoundError:
         neighbours = [entry.name for entry in path.parent.glob("*.npz")] if path.parent.is_dir() else []
         hint = did_you_mean(path.name, neighbours)
@@ -191,10 +213,15 @@ def _load(path: Path) -> dict[str, np.ndarray]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(_problem("samples-read", f"the file cannot be read: {reason}", where)) from None
-    except (ValueError, EOFError, NotImplementedError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+    except _SENSELESS as error:
         hint = 'write it with np.savez("samples.npz", name=array); arrays of Python objects cannot be read'
-        message = f"the file must be an npz archive of numpy arrays; numpy says: {error}"
+        message = f"the file must be an npz archive of numpy arrays; numpy says: {error or type(error).__name__}"
         raise UserError(_problem("samples-format", message, where, hint)) from None
+    others = [key for key, value in stored.items() if not isinstance(value, np.ndarray)]
+    if others:
+        hint = 'write it with np.savez("samples.npz", name=array)'
+        message = f"the npz archive must hold numpy arrays alone; {_listed('it has the other file', others)}"
+        raise UserError(_problem("samples-format", message, where, hint))
     return stored
 
 
@@ -263,12 +290,16 @@ def _wrong_shape(shape: tuple[int, ...], pattern: tuple[int | str | None, ...], 
     return _problem("samples-shape", message, where, hint)
 
 
-def _wrong_labels(labels: np.ndarray, count: int, path: Path) -> Iterator[Problem]:
+def _wrong_labels(labels: np.ndarray, count: int, classes: int | None, path: Path) -> Iterator[Problem]:
     where = f'{path}["{LABELS}"]'
     if labels.dtype.kind not in "iu":
         yield _problem("samples-labels", f"labels must be integers, the number of the class, not {labels.dtype}", where)
     elif labels.size != count:
         yield _problem("samples-labels", f"there must be one label per sample, {count}, not {labels.size}", where)
+    elif labels.min() < 0 or (classes is not None and labels.max() >= classes):
+        wrong = labels.min() if labels.min() < 0 else labels.max()
+        numbers = "0 or more" if classes is None else f"within 0 .. {classes - 1}, the elements of the first output"
+        yield _problem("samples-labels", f"a label must be {numbers}, not {wrong}", where)
 
 
 def _spelled(shape: Sequence[int | str | None]) -> str:

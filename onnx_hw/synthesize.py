@@ -81,7 +81,7 @@ def synthesize(
     mappers = {mapper: _script(mapper, family, cores) for mapper in ("abc9", "abc")}
 
     def make(folder: Path) -> None:
-        (folder / "top.il").write_text(rtlil)
+        (folder / "top.il").write_text(rtlil, encoding="utf-8")
         for mapper, script in mappers.items():
             try:
                 _run(yosys, script, folder, on_log, on_first_run)
@@ -90,17 +90,17 @@ def synthesize(
                     raise
                 failure.log.rename(folder / "yosys-abc9.log")
             else:
-                (folder / "mapper.txt").write_text(mapper)
+                (folder / "mapper.txt").write_text(mapper, encoding="utf-8")
                 return
 
     made = build.stage(STAGE, {"rtlil": rtlil, "scripts": mappers, "yosys": yosys.version}, make)
-    modules = json.loads((made.folder / _STATISTICS).read_text())["modules"]
+    modules = json.loads((made.folder / _STATISTICS).read_text(encoding="utf-8"))["modules"]
     counts = {name.removeprefix("\\"): _count(entry["num_cells_by_type"], family) for name, entry in modules.items()}
     return SynthesisResult(
         netlist=made.folder / NETLIST,
         used=_total(list(counts.values())),
         cores={core.rpartition(".")[2]: counts[core] for core in cores if core in counts},
-        mapper=(made.folder / "mapper.txt").read_text(),
+        mapper=(made.folder / "mapper.txt").read_text(encoding="utf-8"),
         made=made,
     )
 
@@ -134,14 +134,14 @@ def _run(
     except ToolFailed as failure:
         if not log.exists():
             raise
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
         last = tuple(dict.fromkeys((*lines[-LAST_LINES:], *failure.last_lines)))
         raise ToolFailed(failure.tool, failure.reason, log, last) from None
 
 
 def _mapper_crashed(log: Path) -> bool:
     """Whether yosys stopped inside ABC9: an assertion of version 0.70 fails there on some netlists."""
-    text = log.read_text(errors="replace")
+    text = log.read_text(encoding="utf-8", errors="replace")
     return "Executing ABC9 pass" in text and "Executing OPT_LUT_INS pass" not in text
 
 

@@ -6,6 +6,7 @@ rewritten until the stage ends; elsewhere only finished lines appear. Nothing de
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -106,7 +107,11 @@ class Terminal:
         stream.print(result, soft_wrap=isinstance(result, Text) or not stream.is_terminal)
 
     def data(self, text: str) -> None:
-        """Text for another program, to standard output, unchanged."""
+        """Text for another program, to standard output, unchanged; letters it has no code for as JSON escapes them."""
+        try:
+            text.encode(self.out.encoding)
+        except UnicodeEncodeError:
+            text = "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text)
         self.out.out(text, end="", highlight=False)
 
     def _live(self, running: Running) -> AbstractContextManager[object]:

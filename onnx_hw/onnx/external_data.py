@@ -102,7 +102,7 @@ class SideFiles:
             return self._open[name]
         try:
             self._open[name] = _map(self.folder, name, where, findings)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:  # the latter for a loop of links
             reason = getattr(error, "strerror", None) or str(error)
             _refuse(
                 findings,

@@ -45,7 +45,7 @@ def _content(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError):
             raise _refusal("no-such-file", "the model file must exist", str(path), _similar(path)) from None
-        if path.is_dir():
+        if isinstance(error, IsADirectoryError):
             raise _refusal("not-a-file", "the model must be a file, not a folder", str(path), _inside(path)) from None
         reason = getattr(error, "strerror", None) or str(error)
         raise _refusal("unreadable-file", f"the model file must be readable ({reason})", str(path)) from None
@@ -54,6 +54,8 @@ def _content(path: Path) -> bytes:
         with os.fdopen(handle, "rb", closefd=False) as file:
             size = os.fstat(handle).st_size  # read(n) takes n bytes at once, however short the file is
             return file.read(min(size, MAX_BYTES) + 1)
+    except OSError as error:
+        raise _refusal("unreadable-file", f"the model file must be readable ({error.strerror})", str(path)) from None
     finally:
         os.close(handle)
 

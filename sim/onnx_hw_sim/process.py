@@ -139,5 +139,5 @@ def _reason(code: int) -> str:
 
 
 def _failed(command: Command, reason: str) -> ToolFailed:
-    lines = command.log.read_text(errors="replace").splitlines()[1:]
+    lines = command.log.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
     return ToolFailed(command.tool, reason, command.log, tuple(line for line in lines if line.strip())[-LAST_LINES:])

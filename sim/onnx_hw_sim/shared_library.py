@@ -95,10 +95,10 @@ def build_library(
     with exclusively(place / "lock"):
         if library.exists():
             return library
-        (place / "circuit.il").write_text(circuit.rtlil)
+        (place / "circuit.il").write_text(circuit.rtlil, encoding="utf-8")
         _write_verilog(place, chain.yosys, traced, on_first_run)
         _write_cpp(place, chain.verilator, traced)
-        (place / "binding.cpp").write_text(binding(circuit, traced))
+        (place / "binding.cpp").write_text(binding(circuit, traced), encoding="utf-8")
         runtime = _runtime_objects(chain, traced, jobs)
         objects = _compile_circuit(place, chain, traced, jobs)
         _link(place, chain.compiler, [*objects, *runtime])
@@ -163,9 +163,9 @@ def _digest(circuit: Circuit, chain: Toolchain, traced: bool) -> str:
         OPTIMISATION_FOR_WAVES if traced else OPTIMISATION,
         *(f"{name} {version}" for name, version in chain.versions.items()),
         *(VERILATOR_FLAGS + COMMON_FLAGS + CIRCUIT_FLAGS + ONCE_FLAGS),
-        (HERE / "driver.cpp").read_text(),
-        (HERE / "bench.h").read_text(),
-        (HERE / "memory_contents.py").read_text(),
+        (HERE / "driver.cpp").read_text(encoding="utf-8"),
+        (HERE / "bench.h").read_text(encoding="utf-8"),
+        (HERE / "memory_contents.py").read_text(encoding="utf-8"),
     ):
         state.update(part.encode() + b"\0")
     return state.hexdigest()[:20]
@@ -175,7 +175,8 @@ def _write_verilog(place: Path, yosys: Tool, traced: bool, on_first_run: Callabl
     passes = OPTIMISATION_FOR_WAVES if traced else OPTIMISATION
     script = f"read_rtlil circuit.il; proc; {passes}; write_verilog -noattr yosys.v"
     tools.run(yosys, ["-q", "-p", script], cwd=place, log=place / "yosys.log", on_first_run=on_first_run)
-    (place / "circuit.v").write_text(as_constants((place / "yosys.v").read_text()))
+    netlist = as_constants((place / "yosys.v").read_text(encoding="utf-8"))
+    (place / "circuit.v").write_text(netlist, encoding="utf-8")
 
 
 def _write_cpp(place: Path, verilator: Tool, traced: bool) -> None:
@@ -200,7 +201,8 @@ def _compile_circuit(place: Path, chain: Toolchain, traced: bool, jobs: int) -> 
     ):
         for number, group in enumerate(_groups(members, jobs, worth_a_compiler)):
             source, target = place / f"{kind}{number}.cpp", place / f"{kind}{number}.o"
-            source.write_text("".join(f'#include "{file.relative_to(place)}"\n' for file in group))
+            included = "".join(f'#include "{file.relative_to(place)}"\n' for file in group)
+            source.write_text(included, encoding="utf-8")
             include = [f"-I{place}", f"-I{place / 'cpp'}", f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
             commands.append(_compile(chain.compiler, [*flags, *include], source, target))
             objects.append(target)

@@ -14,13 +14,12 @@ from pathlib import Path
 
 def user_cache() -> Path:
     """``$XDG_CACHE_HOME/onnx-hw`` or ``~/.cache/onnx-hw``; or, unwritable, one that ends with the process."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(base) / "onnx-hw"
     try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onnx-hw"
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             return folder
-    except OSError:
+    except (OSError, RuntimeError):  # the latter where nobody knows the home
         pass
     return _private_folder()
 
@@ -39,6 +38,6 @@ def exclusively(lock: Path) -> Iterator[None]:
     import fcntl  # POSIX only, as is everything that runs the tools
 
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
+    with lock.open("w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
