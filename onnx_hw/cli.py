@@ -73,13 +73,19 @@ class CommandLine(click.Group):
 
 @contextmanager
 def _ended_politely() -> Iterator[None]:
-    """A request to end (SIGTERM, SIGHUP) unwinds the stack as Ctrl-C does, so that running tools are ended too."""
+    """A request to end (SIGTERM, SIGHUP) unwinds the stack as Ctrl-C does, so that running tools are ended too.
+
+    What was ignored when we were started stays ignored: whoever calls us with ``nohup``, or in the background of a
+    shell's script, wants us to outlive the terminal (SIGHUP) and its Ctrl-C (SIGINT, which Python leaves alone then).
+    SIGTERM ends us there, and every tool with us.
+    """
     signals = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
 
     def stop(number: int, _frame: object) -> NoReturn:
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, stop) for number in signals}
+    heeded = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heeded}
     try:
         yield
     finally:

@@ -99,6 +99,9 @@ exec {real} "$@"
 """
 
 
+SLOW = STUBBORN.replace("trap '' TERM; ", "")
+
+
 class Terminal_:
     """Commands started as a shell would: each with its children in a process group of its own."""
 
@@ -188,3 +191,32 @@ def test_an_impatient_ctrl_c_leaves_no_tool_behind(model: Path, tmp_path: Path) 
     assert_interrupted(code, said, Stage.SIMULATE)
     terminal.assert_alone()
     assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("ignored", [(signal.SIGINT,), (signal.SIGINT, signal.SIGHUP)], ids=["background", "nohup"])
+def test_what_was_ignored_at_the_start_stays_ignored(
+    ignored: tuple[signal.Signals, ...], model: Path, tmp_path: Path
+) -> None:
+    """A build in the background goes on at Ctrl-C, under nohup also when the terminal goes; SIGTERM ends all of it."""
+    terminal, out = Terminal_(tmp_path, SLOW), tmp_path / "out"
+    traps = "".join(f"trap '' {number.name[3:]}; " for number in ignored)
+    process = subprocess.Popen(
+        ["sh", "-c", f'{traps}exec "$@"', "sh", sys.executable, "-m", "onnx_hw", *command(model, out, Stage.SIMULATE)],
+        env={**terminal.environment, "INTERRUPTED_CALL": "write_verilog"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+    while process.poll() is None and not terminal.started.exists():
+        time.sleep(0.01)
+    for number in ignored:
+        os.killpg(process.pid, number)
+    time.sleep(0.5)
+    assert process.poll() is None and terminal.children()
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, said
+    assert "Traceback" not in said
+    terminal.assert_alone()
+    assert_tidy(out)
