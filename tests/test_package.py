@@ -1,9 +1,11 @@
 """The package as it is imported: quickly, and all four parts of it from one place."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from material import CHECKOUT
 
 PARTS = {"onnx_hw": ".", "onnx_hw_rtl": "rtl", "onnx_hw_sim": "sim", "onnx_hw_boards": "boards"}
+
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def python(code: str, path: list[Path]) -> subprocess.CompletedProcess[str]:
@@ -65,3 +69,27 @@ def test_the_module_is_the_command():
         env={**os.environ, "PYTHONPATH": os.pathsep.join(str(CHECKOUT / folder) for folder in PARTS.values())},
     )  # fmt: skip
     assert done.stdout.startswith("Usage: onnx-hw build [OPTIONS] MODEL\n")
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_annotations_are_for_everybody(name):
+    """Each package says so by a file that is installed with it."""
+    assert (CHECKOUT / PARTS[name] / name / "py.typed").is_file()
+    assert "py.typed" in PROJECT["tool"]["setuptools"]["package-data"][name]
+
+
+def test_the_oldest_dependencies_are_the_lower_bounds():
+    done = subprocess.run([CHECKOUT / ".ci" / "oldest"], capture_output=True, text=True, timeout=60, check=True)
+    lower = [re.match(r"([\w-]+)>=([\d.]+)", dependency).groups() for dependency in PROJECT["project"]["dependencies"]]
+    assert done.stdout.split() == [f"{name}=={version}" for name, version in lower]
+
+
+def test_hosted_checks_run_what_everybody_runs():
+    """Every version of Python from the oldest allowed one on, and no step but those of ``.ci/run``."""
+    text = (CHECKOUT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    versions = [tuple(map(int, version)) for version in re.findall(r'"(\d+)\.(\d+)"', text)]
+    first = tuple(map(int, re.findall(r"\d+", PROJECT["project"]["requires-python"])))
+    assert min(versions) == first
+    assert {(first[0], minor) for minor in range(first[1], max(versions)[1] + 1)} == set(versions)
+    assert {"newest", "oldest"} <= set(re.findall(r"dependencies: \[?(\w+)", text))
+    assert re.findall(r"^ +- run: (.*)$", text, re.MULTILINE)[-1] == ".ci/run"

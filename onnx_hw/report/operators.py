@@ -1,6 +1,6 @@
 """The table of ONNX operators with their fate in hardware, as ``onnx-hw ops`` prints it.
 
-``python -m onnx_hw.report.operators docs`` writes it again into ``docs/operators.md`` and the README beside ``docs``.
+``python -m onnx_hw.report.operators docs`` writes it again into ``docs/operators.md``.
 """
 
 from __future__ import annotations
@@ -37,18 +37,5 @@ def write(folder: Path) -> None:
     (folder / TABLE_FILE).write_text(f"{INTRODUCTION}\n{operator_table()}", encoding="utf-8")
 
 
-BEGIN, END = "<!-- operators -->\n", "<!-- end of operators -->"
-
-
-def with_table(readme: str) -> str:
-    """The README's text with the table of now between its two markers."""
-    before, _, rest = readme.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{operator_table()}\n{END}{after}"
-
-
 if __name__ == "__main__":
-    docs = Path(sys.argv[1])
-    write(docs)
-    readme = docs.parent / "README.md"
-    readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    write(Path(sys.argv[1]))
