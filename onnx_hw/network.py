@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_hw.broken import refuse
+from onnx_hw.broken import Fault, refuse
 from onnx_hw.order import HostOrder
 from onnx_hw.spelling import printable
 from onnx_hw.tensor import Tensor
@@ -127,8 +127,13 @@ class Network:
             Broken: a pass broke it.
             UserError: a caller did.
         """
-        refuse("network", faults_of_network(self), made_by)
+        refuse("network", self.faults, made_by)
         return self
+
+    @cached_property
+    def faults(self) -> tuple[Fault, ...]:
+        """Everything that is wrong with it, found out once."""
+        return tuple(faults_of_network(self))
 
     def producer(self, tensor: str) -> tuple[Node, int] | None:
         """The node and output index that make a tensor; None for an input of the network."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onnx_hw.broken import Fault
-from onnx_hw.verify_network import faults_of_network
 
 if TYPE_CHECKING:
     from onnx_hw.design import Design
@@ -29,7 +28,7 @@ def faults_of_design(design: Design, *, sized: bool) -> Iterator[Fault]:
     """
     if not (math.isfinite(design.clock_mhz) and design.clock_mhz > 0):
         yield Fault(f"the clock must be a positive number of MHz, not {design.clock_mhz:g}")
-    found = [*faults_of_network(design.network), *faults_of_foldings(design.network, design.foldings)]
+    found = [*design.network.faults, *faults_of_foldings(design.network, design.foldings)]
     yield from found
     if not found:
         yield from _consumers(design)
@@ -57,6 +56,9 @@ def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Ite
 
 def _illegal(operator: Operator, folding: Folding) -> str:
     """Why it cannot be built. More lanes than channels can: they are waste, that is all."""
+    why = operator.illegal(folding)
+    if not why:
+        return ""
     limits = operator.limits()
     lanes = {name: min(number, limits[name]) for name, number in folding.numbers().items() if name.endswith("lanes")}
     return operator.illegal(replace(folding, **lanes))

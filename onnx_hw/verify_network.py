@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.verify_model import faults_of_model
 
 if TYPE_CHECKING:
-    from onnx_hw.network import Boundary, Network
+    from onnx_hw.network import Boundary, Network, Node
     from onnx_hw.onnx.model import Model, Value
     from onnx_hw.tensor import Tensor
 
@@ -25,27 +25,36 @@ def faults_of_network(network: Network) -> Iterator[Fault]:
     operator has as many ports as it has tensors, and they have its types; a boundary's order is a permutation; what the
     host does before and after makes exactly what is asked for.
     """
-    found = [*_names(network), *_graph(network), *_ends(network)]
+    typed = [Typed(node, node.operator.operands(), node.operator.results()) for node in network.nodes]
+    found = [*_names(typed), *_graph(network), *_ends(network)]
     if found:
         yield from found
         return
-    yield from _types(network)
+    yield from _types(network, typed)
     for boundary in (*network.inputs, *network.outputs):
         yield from _boundary(boundary, network.tensors[boundary.tensor])
     yield from _quantization(network)
     yield from _host(network)
 
 
-def _names(network: Network) -> Iterator[Fault]:
-    if not network.nodes:
+class Typed(NamedTuple):
+    """A node with the types that follow from its operator, which may take a while: asked for once."""
+
+    node: Node
+    operands: tuple[Tensor, ...]
+    results: tuple[Tensor, ...]
+
+
+def _names(nodes: Sequence[Typed]) -> Iterator[Fault]:
+    if not nodes:
         yield Fault("a network must have a node")
-    for name, count in Counter(node.name for node in network.nodes).items():
+    for name, count in Counter(node.name for node, _, _ in nodes).items():
         if count > 1:
             yield Fault(f"the name of a node must be its own, {count} nodes have it", name)
-    for node in network.nodes:
+    for node, operands, results in nodes:
         for what, names, ports, types in (
-            ("read", node.inputs, node.operator.inputs, node.operator.operands()),
-            ("make", node.outputs, node.operator.outputs, node.operator.results()),
+            ("read", node.inputs, node.operator.inputs, operands),
+            ("make", node.outputs, node.operator.outputs, results),
         ):
             if not len(names) == len(ports) == len(types):
                 yield Fault(
@@ -108,17 +117,17 @@ def _ends(network: Network) -> Iterator[Fault]:
                 yield Fault(f"one tensor must carry `{name}`, not {count}", tensor=tensors[-1])
 
 
-def _types(network: Network) -> Iterator[Fault]:
+def _types(network: Network, nodes: Sequence[Typed]) -> Iterator[Fault]:
     """The stored types are those that follow from the operators."""
     for boundary in network.inputs:
         yield from _type(network.tensors[boundary.tensor], boundary.tensor)
-    for node in network.nodes:
-        for name, operand in zip(node.inputs, node.operator.operands(), strict=True):
+    for node, operands, results in nodes:
+        for name, operand in zip(node.inputs, operands, strict=True):
             stored = network.tensors[name]
             same = (stored.shape, stored.dtype) == (operand.shape, operand.dtype)
             if not same or not _within(stored, operand.range):
                 yield Fault(f"the operator must take {_told(stored)}, it takes {_told(operand)}", node.name, name)
-        for name, result in zip(node.outputs, node.operator.results(), strict=True):
+        for name, result in zip(node.outputs, results, strict=True):
             stored = network.tensors[name]
             if (stored.shape, stored.dtype, stored.range) != (result.shape, result.dtype, result.range):
                 yield Fault(f"the type must be what the operator makes, {_told(result)}, not {_told(stored)}",

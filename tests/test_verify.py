@@ -21,8 +21,6 @@ from onnx_hw.failures import explain
 from onnx_hw.network import Network, Node, Quantization
 from onnx_hw.onnx.model import Value
 from onnx_hw.ops.add import Add
-from onnx_hw.ops.folding import EvenFolding, UnevenFolding
-from onnx_hw.ops.requantize import RequantizeFolding
 from onnx_hw.passes import schedule_network
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.quantize import import_model as importing
@@ -91,6 +89,11 @@ def without(table: str, name: str) -> Callable[[Any], Any]:
 
 def also(table: str, name: str, entry: Any) -> Callable[[Any], Any]:
     return lambda value: replace(value, **{table: {**getattr(value, table), name: entry}})
+
+
+def folded(name: str, **numbers: int) -> Callable[[Design], Design]:
+    """A design in which the folding of a node has other numbers."""
+    return lambda whole: also("foldings", name, replace(whole.foldings[name], **numbers))(whole)
 
 
 TWICE = np.r_[0, np.arange(63)]
@@ -165,18 +168,14 @@ NETWORKS: dict[str, tuple[Callable[[Network], Network], str, str, str]] = {
 
 DESIGNS: dict[str, tuple[Callable[[Design], Design], str, str, str]] = {
     "a network in reverse": (lambda d: replace(d, network=nodes(list.reverse)(d.network)), LAST, "scores", "later"),
-    "lanes that do not meet": (
-        also("foldings", POOL, UnevenFolding(1, 2)), POOL, "conv1_int8", "by 2 comes, i8[8,8,8] by 1 is taken",
-    ),
-    "no lanes": (also("foldings", POOL, UnevenFolding(0, 2)), POOL, "", "in_lanes must be 1..8"),
-    "too many steps": (
-        also("foldings", QUANTIZE, RequantizeFolding(2, 999)), QUANTIZE, "", "steps must be 1..",
-    ),
+    "lanes that do not meet": (folded(POOL, in_lanes=1), POOL, "conv1_int8", "by 2 comes, i8[8,8,8] by 1 is taken"),
+    "no lanes": (folded(POOL, in_lanes=0), POOL, "", "in_lanes must be 1..8"),
+    "too many steps": (folded(QUANTIZE, steps=999), QUANTIZE, "", "steps must be 1.."),
     "the folding of another operator": (
-        lambda d: also("foldings", POOL, d.foldings[QUANTIZE])(d), POOL, "", "must be a UnevenFolding, not Requantize",
+        lambda d: also("foldings", POOL, d.foldings[QUANTIZE])(d), POOL, "", "the folding of Pool max 2×2 must be a",
     ),
     "a folding of another shape": (
-        also("foldings", QUANTIZE, EvenFolding(2)), QUANTIZE, "", "must be a RequantizeFolding, not EvenFolding",
+        lambda d: also("foldings", QUANTIZE, d.foldings[POOL])(d), QUANTIZE, "", "must be a RequantizeFolding, not",
     ),
     "no folding": (without("foldings", DENSE), DENSE, "", "it has none"),
     "the folding of another node": (
@@ -241,9 +240,9 @@ def test_foldings_that_are_handed_in(case):
 
 
 def test_more_lanes_than_channels_are_waste():
-    wide = {**design().foldings, POOL: UnevenFolding(2, 9)}
+    wide = folded(POOL, out_lanes=9)(design()).foldings
     given = {name: folding for name, folding in wide.items() if not name.startswith("gearbox")}
-    assert flow.schedule(network(), foldings=given).foldings[POOL] == UnevenFolding(2, 9)
+    assert flow.schedule(network(), foldings=given).foldings[POOL] == wide[POOL]
 
 
 def test_what_is_whole_is_handed_on():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from typing import Self
 
 from onnx_hw.order import Order
@@ -26,6 +27,7 @@ class Folding(ABC):
         return cls(**dict.fromkeys(cls.required(), 1))
 
     @classmethod
+    @cache
     def names(cls) -> tuple[str, ...]:
         return tuple(field.name for field in fields(cls))
 
