@@ -105,6 +105,18 @@ class Order:
         """Beats of a frame."""
         return self.pixel_groups * self.groups
 
+    @property
+    def tile_groups(self) -> int:
+        """Pixel groups of a tile that is not smaller than the others."""
+        columns = self.tensor.shape[1]
+        return self.tile // columns * self.row_groups if self.tile >= columns else self.tile // self.pixels
+
+    @property
+    def even_tiles(self) -> bool:
+        """Whether all tiles have as many pixel groups."""
+        within_a_row = self.tile < self.tensor.shape[1]
+        return (self.row_groups if within_a_row else self.pixel_groups) % self.tile_groups == 0
+
     # ---- what is where ----------------------------------------------------------------------------------------------
 
     @cached_property
@@ -123,11 +135,10 @@ class Order:
 
     def _tile_of(self, pixel_group: np.ndarray) -> np.ndarray:
         """The number of the tile of each pixel group; ascending, not all numbers are used."""
-        row, in_row = np.divmod(pixel_group, self.row_groups)
-        columns = self.tensor.shape[1]
-        if self.tile >= columns:
-            return row // (self.tile // columns)
-        return pixel_group - in_row % (self.tile // self.pixels)
+        in_row = pixel_group % self.row_groups
+        if self.tile >= self.tensor.shape[1]:
+            return pixel_group // self.tile_groups
+        return pixel_group - in_row % self.tile_groups
 
     @cached_property
     def places(self) -> np.ndarray:

@@ -120,8 +120,18 @@ def even_foldings(channels: int) -> st.SearchStrategy[EvenFolding]:
 
 
 def element_foldings(operand: Tensor) -> st.SearchStrategy[ElementFolding]:
-    """Equally wide streams of one pixel a beat or of several."""
-    return st.builds(ElementFolding, lanes(operand.channels), pixels(operand))
+    """Equally wide streams, half of them of one pixel a beat, the others in any order."""
+    usual = st.builds(ElementFolding, lanes(operand.channels))
+    return st.one_of(usual, cuts(operand).map(lambda cut: ElementFolding(*cut)))
+
+
+@st.composite
+def cuts(draw: st.DrawFn, operand: Tensor) -> tuple[int, int, int]:
+    """The lanes, pixels and tile of any order."""
+    height, width, _ = operand.shape
+    several = draw(st.integers(1, width))
+    tiles = [*range(several, width, several), *range(width, height * width + 1, width)]
+    return draw(lanes(operand.channels)), several, draw(st.sampled_from(tiles))
 
 
 def pixels(operand: Tensor) -> st.SearchStrategy[int]:
@@ -260,7 +270,9 @@ def requantizers(draw: st.DrawFn) -> tuple[Requantize, Folding]:
         dtype,
     )
     steps = 1 if kind in (ByTable, ByThresholds) else draw(st.integers(1, operator.most_steps))
-    return operator, RequantizeFolding(draw(lanes(operand.channels)), steps, draw(pixels(operand)))
+    wide, several, tile = draw(cuts(operand))
+    folding = RequantizeFolding(wide, steps, *draw(st.sampled_from([(1, 0), (several, 0), (several, tile)])))
+    return operator, replace(folding, tile=0) if "tiles" in operator.illegal(folding) else folding
 
 
 class ByArithmetic(Requantize):

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from drawn import MOST_OPERATIONS, foldings, types
+from drawn import MOST_OPERATIONS, cuts, lanes, types
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.tensor import Tensor
 
 IMAGE = (4, 3, 4)
@@ -132,11 +131,21 @@ def maps(draw: st.DrawFn) -> tuple[tuple[int, int, int], np.ndarray]:
 
 
 @st.composite
-def rearrangements(draw: st.DrawFn) -> tuple[Rearrange, Folding]:
+def rearrange_foldings(draw: st.DrawFn, operator: Rearrange) -> RearrangeFolding:
+    """Half of them in the usual order, the others in any."""
+    (made,) = operator.results()
+    usual = st.builds(RearrangeFolding, lanes(operator.operand.channels), lanes(made.channels))
+    given_cut, made_cut = draw(cuts(operator.operand)), draw(cuts(made))
+    sides = (number for pair in zip(given_cut, made_cut, strict=True) for number in pair)
+    return draw(st.one_of(usual, st.just(RearrangeFolding(*sides))))
+
+
+@st.composite
+def rearrangements(draw: st.DrawFn) -> tuple[Rearrange, RearrangeFolding]:
     shape, x = draw(maps().filter(lambda drawn: drawn[1].max() >= 0 and drawn[1].size <= MOST_OPERATIONS))
     dtype = draw(types)
     operator = rearranged(shape, x, draw(st.integers(dtype.min, dtype.max)), dtype)
-    folding = draw(foldings(shape[2], x.shape[2]))
+    folding = draw(rearrange_foldings(operator))
     live, ample = operator.live_capacity(folding), 2 * operator.stored_beats(folding)
     capacity = draw(st.one_of(st.none(), st.just(live), st.integers(live, max(live, ample))))
     return replace(operator, capacity=capacity), folding

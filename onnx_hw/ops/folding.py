@@ -64,6 +64,7 @@ def spelled(numbers: Mapping[str, int]) -> str:
     in_pixels, out_pixels = (numbers.get(f"{side}_pixels", 1) for side in ("in", "out"))
     if (in_pixels, out_pixels) != (1, 1):
         told.append(f"{in_pixels} to {out_pixels} pixels")
+    told += [f"{name.replace('_', ' ')} {numbers[name]}" for name in numbers if name.endswith("tile") and numbers[name]]
     return ", ".join(told)
 
 
@@ -91,9 +92,11 @@ class ElementFolding(EvenFolding):
     Attributes:
         lanes: channels per beat of every stream.
         pixels: pixels per beat.
+        tile: pixels of a tile; 0 for as many as are in a beat.
     """
 
     pixels: int = 1
+    tile: int = 0
 
     @property
     def width(self) -> int:
@@ -101,10 +104,10 @@ class ElementFolding(EvenFolding):
         return self.lanes * self.pixels
 
     def takes(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.lanes, self.pixels)
+        return Order(tensor, self.lanes, self.pixels, self.tile)
 
     def gives(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.lanes, self.pixels)
+        return Order(tensor, self.lanes, self.pixels, self.tile)
 
 
 @dataclass(frozen=True, repr=False)

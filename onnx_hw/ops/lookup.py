@@ -13,7 +13,7 @@ from onnx_hw.exact.requantization import costs
 from onnx_hw.exact.tables import Table
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_lanes
+from onnx_hw.ops.operator import Operator, Resources, even_lanes, uneven_tiles
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.tensor import Tensor
 
@@ -67,6 +67,9 @@ class Lookup(Operator[ElementFolding]):
         """The narrowest that keeps up: a lane costs a table."""
         yield from map(ElementFolding, even_lanes(self.operand, interval))
 
+    def illegal(self, folding: ElementFolding) -> str:
+        return super().illegal(folding) or uneven_tiles(self.takes(folding)[0])
+
     def schedule(self, folding: ElementFolding) -> Schedule:
         beats = Numbers.every(self.takes(folding)[0].beats)
         return Schedule((Engine("requantize", len(beats), self.LATENCY, {"i": beats}, {"o": beats}),))
@@ -99,6 +102,7 @@ class Lookup(Operator[ElementFolding]):
             out_signed=self.dtype.signed,
             lanes=folding.lanes,
             pixels=folding.pixels,
+            run=self.takes(folding)[0].tile_groups,
             depth=depths["o"],
         )
 

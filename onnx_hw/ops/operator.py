@@ -112,6 +112,11 @@ class Operator(ABC, Generic[F]):
         for name, most in self.limits().items():
             if not 1 <= getattr(folding, name) <= most:
                 return f"{name} must be {'1' if most == 1 else f'1..{most}'} here"
+        try:
+            self.takes(folding)
+            self.gives(folding)
+        except ValueError as error:
+            return str(error)
         return ""
 
     def limits(self) -> dict[str, int]:
@@ -154,3 +159,8 @@ def even_lanes(operand: Tensor, interval: int, *wanted: int | None) -> list[int]
 def even_foldings(operand: Tensor, interval: int, *wanted: int | None) -> Iterator[EvenFolding]:
     """Those with such lanes."""
     yield from map(EvenFolding, even_lanes(operand, interval, *wanted))
+
+
+def uneven_tiles(order: Order) -> str:
+    """Why a core whose constants change with the channel group cannot follow an order, or an empty text."""
+    return "" if order.even_tiles or order.groups == 1 else "tiles must have as many pixels each here"

@@ -3,31 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.rearrange_plan import Plan, Walk, places, plan
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
-from onnx_hw.order import fewest_lanes
+from onnx_hw.order import UNUSED, Order, fewest_lanes
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
 
+@dataclass(frozen=True, repr=False)
+class RearrangeFolding(Folding):
+    """Attributes:
+    in_lanes, out_lanes: channels per beat of the operand, of the result.
+    in_pixels, out_pixels: pixels per beat.
+    in_tile, out_tile: pixels of a tile; 0 for as many as are in a beat.
+    """
+
+    in_lanes: int
+    out_lanes: int
+    in_pixels: int = 1
+    out_pixels: int = 1
+    in_tile: int = 0
+    out_tile: int = 0
+
+    def takes(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.in_lanes, self.in_pixels, self.in_tile)
+
+    def gives(self, tensor: Tensor) -> Order:
+        return Order(tensor, self.out_lanes, self.out_pixels, self.out_tile)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
-class Rearrange(Operator[UnevenFolding]):
+class Rearrange(Operator[RearrangeFolding]):
     """Elements of a frame in another order: each may be used many times or never, or be a constant.
 
     It stands for Transpose, Reshape, Pad, Slice, Split, nearest Resize, DepthToSpace, SpaceToDepth, Expand, Gather with
-    constant indices, and for any chain of them.
+    constant indices, and for any chain of them; and for a change of the order in which a tensor travels.
 
     The reader's operations are cut into *turns* (rows of the result, where that is a good cut). All operations of a
     turn wait for the last beat that it or an earlier turn reads; beats are given back, in order, at the end of a turn.
@@ -46,7 +68,7 @@ class Rearrange(Operator[UnevenFolding]):
     fill: int = 0
     capacity: int | None = None
 
-    folding_type = UnevenFolding
+    folding_type = RearrangeFolding
     LATENCY = 7
 
     def __post_init__(self) -> None:
@@ -82,33 +104,47 @@ class Rearrange(Operator[UnevenFolding]):
         with_fill = np.column_stack([operand.reshape(frames, -1), np.full(frames, self.fill)])  # index -1 is the fill
         return (with_fill[:, self.source].reshape(frames, *self.shape),)
 
+    def _by_beats(self, folding: RearrangeFolding) -> Rearrange:
+        """The same where both streams are in the usual order: a pixel is a beat, an unused place a channel."""
+        (given,), (made,) = self.takes(folding), self.gives(folding)
+        if _is_usual(given) and _is_usual(made):
+            return self
+        source = np.where(made.elements == UNUSED, -1, self.source[made.elements])
+        places = np.where(source < 0, -1, given.places.reshape(-1)[np.maximum(source, 0)])
+        operand = replace(self.operand, shape=(1, given.beats, given.width))
+        return Rearrange(operand, (1, made.beats, made.width), places.reshape(-1), self.fill, self.capacity)
+
     @cached_property
-    def _plans(self) -> dict[UnevenFolding, Plan]:
+    def _plans(self) -> dict[RearrangeFolding, Plan]:
         return {}
 
-    def plan(self, folding: UnevenFolding) -> Plan:
+    def plan(self, folding: RearrangeFolding) -> Plan:
         """The loops of the reader; they do not depend on the capacity."""
         if folding not in self._plans:
-            (given,), (made,) = self.takes(folding), self.gives(folding)
-            walk = Walk(*places(self.source, given, made), given.beats, self.operand.dtype.bits)
-            natural = (self.shape[0], made.row_groups, made.groups)
-            self._plans[folding] = plan(walk, natural)
+            usual = self._by_beats(folding)
+            (given,), (made,) = usual.takes(whole := self._widths(folding)), usual.gives(whole)
+            walk = Walk(*places(usual.source, given, made), given.beats, self.operand.dtype.bits)
+            self._plans[folding] = plan(walk, (usual.shape[0], made.row_groups, made.groups))
         return self._plans[folding]
 
-    def live_capacity(self, folding: UnevenFolding) -> int:
+    def _widths(self, folding: RearrangeFolding) -> RearrangeFolding:
+        """The folding of ``_by_beats``."""
+        return RearrangeFolding(self.takes(folding)[0].width, self.gives(folding)[0].width)
+
+    def live_capacity(self, folding: RearrangeFolding) -> int:
         """The least number of beats with which the reader never waits for one that has no room."""
         return self.plan(folding).turns.live_capacity
 
-    def stored_beats(self, folding: UnevenFolding) -> int:
+    def stored_beats(self, folding: RearrangeFolding) -> int:
         """Capacity of the buffer."""
         return self.plan(folding).turns.rate_capacity if self.capacity is None else self.capacity
 
-    def cycles(self, folding: UnevenFolding) -> int:
+    def cycles(self, folding: RearrangeFolding) -> int:
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
-    ) -> Iterator[UnevenFolding]:
+    ) -> Iterator[RearrangeFolding]:
         """The neighbours' lanes where they keep up; and narrower ones where these need several copies of the ring."""
         (result,) = self.results()
         least_in, least_out = fewest_lanes(self.operand, interval), fewest_lanes(result, interval)
@@ -116,13 +152,13 @@ class Rearrange(Operator[UnevenFolding]):
             return
         entries = _widths(self.operand.channels, least_in, in_lanes, out_lanes or least_out)
         exits = _widths(result.channels, least_out, out_lanes, in_lanes or least_in)
-        first = UnevenFolding(entries[0], exits[0])
+        first = RearrangeFolding(entries[0], exits[0])
         yield first
         if (entries[0], exits[0]) == (in_lanes, out_lanes) and len(self.plan(first).walk.ports) == 1:
             return
-        yield from (folding for pair in product(entries, exits) if (folding := UnevenFolding(*pair)) != first)
+        yield from (folding for pair in product(entries, exits) if (folding := RearrangeFolding(*pair)) != first)
 
-    def schedule(self, folding: UnevenFolding) -> Schedule:
+    def schedule(self, folding: RearrangeFolding) -> Schedule:
         one = self.plan(folding)
         beats, operations = self.takes(folding)[0].beats, one.loops[0] * one.turns.operations
         return Schedule(
@@ -133,21 +169,22 @@ class Rearrange(Operator[UnevenFolding]):
             SharedBuffer("writer", "reader", self.stored_beats(folding), *one.turns.numbers()),
         )
 
-    def resources(self, folding: UnevenFolding) -> Resources:
+    def resources(self, folding: RearrangeFolding) -> Resources:
         return self.plan(folding).resources(self.stored_beats(folding))
 
-    def core(self, folding: UnevenFolding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: RearrangeFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.rearrange import Rearrange as Circuit
 
+        usual, whole = self._by_beats(folding), self._widths(folding)
         return Circuit(
-            self.source,
-            in_shape=self.operand.shape,
-            out_shape=self.shape,
+            usual.source,
+            in_shape=usual.operand.shape,
+            out_shape=usual.shape,
             loops=self.plan(folding).loops,
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,
-            in_lanes=folding.in_lanes,
-            out_lanes=folding.out_lanes,
+            in_lanes=whole.in_lanes,
+            out_lanes=whole.out_lanes,
             capacity=self.stored_beats(folding),
             fill=self.fill,
             depth=depths["o"],
@@ -155,6 +192,11 @@ class Rearrange(Operator[UnevenFolding]):
 
     def __repr__(self) -> str:
         return "Rearrange"
+
+
+def _is_usual(order: Order) -> bool:
+    """One pixel a beat, all its channels before the next one."""
+    return order.tile == 1
 
 
 def _widths(channels: int, least: int, wanted: int | None, beside: int) -> list[int]:

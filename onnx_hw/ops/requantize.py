@@ -23,7 +23,7 @@ from onnx_hw.exact.steps import Steps, steps
 from onnx_hw.exact.tables import Table, Thresholds
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_lanes
+from onnx_hw.ops.operator import Operator, Resources, even_lanes, uneven_tiles
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
@@ -38,11 +38,13 @@ class RequantizeFolding(Folding):
     lanes: channels per beat.
     steps: cycles spent on a beat.
     pixels: pixels per beat.
+    tile: pixels of a tile; 0 for as many as are in a beat.
     """
 
     lanes: int
     steps: int = 1
     pixels: int = 1
+    tile: int = 0
 
     @property
     def width(self) -> int:
@@ -50,10 +52,10 @@ class RequantizeFolding(Folding):
         return self.lanes * self.pixels
 
     def takes(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.lanes, self.pixels)
+        return Order(tensor, self.lanes, self.pixels, self.tile)
 
     def gives(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.lanes, self.pixels)
+        return Order(tensor, self.lanes, self.pixels, self.tile)
 
 
 class Monotone(Operator[RequantizeFolding]):
@@ -98,6 +100,9 @@ class Monotone(Operator[RequantizeFolding]):
 
     def limits(self) -> dict[str, int]:
         return super().limits() | {"steps": self.most_steps}
+
+    def illegal(self, folding: RequantizeFolding) -> str:
+        return super().illegal(folding) or uneven_tiles(self.takes(folding)[0])
 
     @property
     def most_steps(self) -> int:
@@ -176,6 +181,7 @@ class Monotone(Operator[RequantizeFolding]):
             out_signed=self.dtype.signed,
             lanes=folding.lanes,
             pixels=folding.pixels,
+            run=self.takes(folding)[0].tile_groups,
             depth=depths["o"],
         )
 

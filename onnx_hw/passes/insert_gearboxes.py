@@ -14,7 +14,8 @@ from onnx_hw.order import Order
 def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple[Network, dict[str, Folding]]:
     """The network with gearboxes, and the foldings of all its nodes.
 
-    A gearbox's output is called ``{tensor}·{lanes}``, with several pixels in a beat ``{tensor}·{lanes}×{pixels}``.
+    A gearbox's output is called ``{tensor}·{lanes}``, with several pixels in a beat ``{tensor}·{lanes}×{pixels}``, in
+    tiles ``{tensor}·{lanes}/{tile}``.
 
     Inputs of the network have no producer: they come in the order in which their consumer wants them.
     """
@@ -41,4 +42,5 @@ def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple
 
 
 def _spelled(order: Order) -> str:
-    return f"{order.lanes}×{order.pixels}" if order.pixels > 1 else f"{order.lanes}"
+    pixels = f"×{order.pixels}" if order.pixels > 1 else ""
+    return f"{order.lanes}{pixels}" + (f"/{order.tile}" if order.tile != order.pixels else "")

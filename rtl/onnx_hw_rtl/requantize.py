@@ -131,6 +131,7 @@ class Requantize(Core):
         out_bits, out_signed: of a result.
         lanes: channels per beat, in and out.
         pixels: pixels per beat, in and out.
+        run: beats of one channel group that follow each other, each of other pixels.
         depth: FIFO depth of the output.
     """
 
@@ -145,10 +146,11 @@ class Requantize(Core):
         out_signed: bool,
         lanes: int,
         pixels: int = 1,
+        run: int = 1,
         depth: int,
     ) -> None:
         self.arithmetic, self.channels, self.lanes, self.width = arithmetic, channels, lanes, lanes * pixels
-        self.chunks = -(-channels // lanes)
+        self.chunks, self.run = -(-channels // lanes), run if lanes < channels else 1
         self.latency = arithmetic.latency
         super().__init__(
             {"i": beat(self.width, bits, signed)},
@@ -163,7 +165,7 @@ class Requantize(Core):
         engine = Engine(
             m,
             "requantize",
-            {"chunk": self.chunks, "step": steps},
+            {"chunk": self.chunks, **({"run": self.run} if self.run > 1 else {}), "step": steps},
             pops=[(self.i, lambda turn: turn["step"] == 0)],
             pushes=[(outbox, lambda turn: turn["step"] == steps - 1)],
         )
@@ -181,9 +183,13 @@ class Requantize(Core):
         first = engine.decode(lambda turn: turn["step"] == 0, 1, "first")
         step = engine.decode(lambda turn: turn["step"], range(max(2, self.arithmetic.steps)), "step")
         places = self.chunks * self.arithmetic.steps
-        place = Signal(range(max(2, places)))
-        with m.If(engine.fire):
-            m.d.sync += place.eq(Mux(place == places - 1, 0, place + 1))
+        if self.run > 1:
+            steps = self.arithmetic.steps
+            place = engine.decode(lambda turn: turn["chunk"] * steps + turn["step"], range(max(2, places)), "place")
+        else:
+            place = Signal(range(max(2, places)))
+            with m.If(engine.fire):
+                m.d.sync += place.eq(Mux(place == places - 1, 0, place + 1))
         turn = Cat(engine.fire, engine.fire & first, step, place)
         split = 2 + len(step)
         return [Turn(c[0], c[1], c[2:split], c[split:]) for c in copies(m, turn, self.width, "turn")]

@@ -12,7 +12,7 @@ from amaranth.hdl import Const, Module, Signal
 from drawn import Case
 from faults import looks_late, prove_case
 from onnx_hw import timing
-from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.rearrange import RearrangeFolding
 from onnx_hw_rtl import engine, rearrange
 from rearrangements import MAPS, rearranged
 
@@ -23,11 +23,11 @@ def case(name: str, lanes: tuple[int, int], capacity: int | None = None, **more:
     operator = rearranged(*MAPS[name], fill=-77)
     if capacity is not None:
         operator = type(operator)(operator.operand, operator.shape, operator.source, operator.fill, capacity)
-    return Case(operator, UnevenFolding(*lanes), **{"depth": 2} | more)
+    return Case(operator, RearrangeFolding(*lanes), **{"depth": 2} | more)
 
 
 def live(name: str, lanes: tuple[int, int]) -> int:
-    return rearranged(*MAPS[name]).live_capacity(UnevenFolding(*lanes))
+    return rearranged(*MAPS[name]).live_capacity(RearrangeFolding(*lanes))
 
 
 def at_live(name: str, lanes: tuple[int, int], **more: Any) -> Case:

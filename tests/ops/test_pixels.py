@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drawn import ByArithmetic, ByTable, ByThresholds, Case
+from drawn import ByArithmetic, ByTable, ByThresholds, Case, element_foldings
 from networks import Sketch, assert_proven, prove
 from onnx_hw.design import Design, FifoSize
 from onnx_hw.exact.integers import Int
@@ -68,6 +69,21 @@ def test_every_core_that_takes_several(columns: int, pixels: int) -> None:
         Case(operator, folding, seed=seed).check()
 
 
+@pytest.mark.parametrize("tile", [2, 4, 8, 16])
+def test_constants_follow_tiles_of_one_size(tile: int) -> None:
+    """Within a row and of whole rows; the channels of a tile come one group after the other."""
+    for operator, folding in cores(8, 2)[3:8]:
+        Case(operator, replace(folding, tile=tile), frames=2, seed=tile).check()  # type: ignore[call-arg]
+
+
+def test_tiles_that_are_no_tiles_are_refused() -> None:
+    for operator, folding in cores(5, 1)[3:8]:
+        tiled = (replace(folding, tile=tile) for tile in (2, 5, 7, 10))  # type: ignore[call-arg]
+        told = [operator.illegal(folding) for folding in tiled]
+        assert told[0] == "tiles must have as many pixels each here"
+        assert (told[1], told[3]) == ("", "") and "a tile must be whole groups" in told[2]
+
+
 def test_more_pixels_than_a_row_has_are_refused() -> None:
     for operator, folding in cores(4, 4):
         wider = type(folding)(**{**folding.numbers(), "pixels": 5})
@@ -85,12 +101,12 @@ def test_as_many_multipliers_as_pixels(pixels: int) -> None:
 @settings(max_examples=12, derandomize=True)
 @given(st.data())
 def test_neighbours_that_do_not_agree(data: st.DataObject) -> None:
-    """In lanes, in pixels, in both: what lies between them is put in and proven with them."""
+    """In lanes, in pixels, in tiles: what lies between them is put in and proven with them."""
     x = Tensor(data.draw(st.tuples(st.integers(1, 2), st.integers(1, 6), st.integers(1, 6))), Int(4))
-    sketch, folding = Sketch(), st.builds(ElementFolding, st.integers(1, x.channels), st.integers(1, x.shape[1]))
+    sketch = Sketch()
     name = sketch.input("x", x)
     for k in range(3):
-        (name,) = sketch.add(f"copy{k}", Fork(x, 1), [name], data.draw(folding), 1)
+        (name,) = sketch.add(f"copy{k}", Fork(x, 1), [name], data.draw(element_foldings(x)), 1)
     drawn = sketch.design()
     network, foldings = insert_gearboxes(drawn.network, drawn.foldings)
     design = Design(network, foldings)
@@ -109,8 +125,8 @@ def test_what_lies_between() -> None:
     assert between(Order(x, 2), Order(x, 2, 4)) == "Regroup 2, 1 to 4 pixels"
     assert between(Order(x, 2, 4), Order(x, 3)) == "Regroup 2, 4 to 1 pixels Gearbox 2×3"
     assert between(Order(x, 2, 2), Order(x, 2, 4)) == "Regroup 2, 2 to 1 pixels Regroup 2, 1 to 4 pixels"
-    with pytest.raises(ValueError, match=r"no core makes i4\[2,8,6\] by 2 of i4\[2,8,6\] by 2 in tiles of 4"):
-        list(conversion(Order(x, 2, tile=4), Order(x, 2)))
+    assert between(Order(x, 2, tile=4), Order(x, 2, tile=4)) == ""
+    assert between(Order(x, 2, tile=4), Order(x, 3, 2)) == "Rearrange 2×3, 1 to 2 pixels, in tile 4, out tile 2"
 
 
 @pytest.mark.parametrize("pixels", [2, 4])

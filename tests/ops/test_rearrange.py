@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from drawn import Case, cases, few, many
 from networks import alone, assert_proven, prove
-from onnx_hw.ops.folding import Folding, UnevenFolding
-from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.tensor import Tensor
 from onnx_hw.timing import predict
 from operator_facts import assert_facts, assert_foldings_keep_up
@@ -37,14 +37,14 @@ def test_more_rearrangements(case: Case) -> None:
 @pytest.mark.parametrize("lanes", [(4, 4), (3, 2), (1, 3)])
 def test_what_it_stands_for(name: str, lanes: tuple[int, int]) -> None:
     shape, x = MAPS[name]
-    folding = UnevenFolding(min(lanes[0], shape[2]), min(lanes[1], x.shape[2]))
+    folding = RearrangeFolding(min(lanes[0], shape[2]), min(lanes[1], x.shape[2]))
     Case(rearranged(shape, x, fill=-77), folding, depth=9, seed=len(name)).check()
 
 
 @pytest.mark.parametrize("lanes", list(product(range(1, 5), range(1, 4))))
 def test_every_folding(lanes: tuple[int, int]) -> None:
     operator = rearranged((2, 3, 4), padded(positions((2, 3, 4))[:, :, 1:], ((1, 0), (0, 1), (0, 0)), "constant"), 5)
-    Case(operator, UnevenFolding(*lanes), depth=3).check()
+    Case(operator, RearrangeFolding(*lanes), depth=3).check()
 
 
 @many
@@ -73,7 +73,7 @@ def test_the_fill_widens_the_range() -> None:
 def test_less_than_the_live_capacity_deadlocks(name: str) -> None:
     shape, x = MAPS[name]
     operator, lanes = rearranged(shape, x, 3), (2, min(2, x.shape[2]))
-    live = operator.live_capacity(UnevenFolding(*lanes))
+    live = operator.live_capacity(RearrangeFolding(*lanes))
     assert live > 1
     assert_proven(prove(alone(replace(operator, capacity=live), lanes, 4)))
     for capacity in {1, live // 2, live - 1}:
@@ -99,7 +99,7 @@ def test_the_live_capacity_is_the_least(drawn: tuple[Rearrange, Folding]) -> Non
 def test_full_rate(name: str, lanes: tuple[int, int]) -> None:
     """No bubble at steady state: the interval is the number of operations of the busier engine."""
     shape, x = MAPS[name]
-    folding = UnevenFolding(min(lanes[0], shape[2]), min(lanes[1], x.shape[2]))
+    folding = RearrangeFolding(min(lanes[0], shape[2]), min(lanes[1], x.shape[2]))
     run = Case(rearranged(shape, x), folding, depth=12, stalls=False, frames=6).check()
     assert run.interval_cycles == rearranged(shape, x).cycles(folding)
 
@@ -125,7 +125,7 @@ def test_foldings_keep_up(name: str) -> None:
 
 
 def copies(operator: Rearrange, in_lanes: int, out_lanes: int) -> int:
-    return len(operator.plan(UnevenFolding(in_lanes, out_lanes)).walk.ports)
+    return len(operator.plan(RearrangeFolding(in_lanes, out_lanes)).walk.ports)
 
 
 def test_lanes_that_travel_together_share_a_copy_of_the_ring() -> None:
@@ -140,11 +140,11 @@ def test_lanes_that_travel_together_share_a_copy_of_the_ring() -> None:
 def test_loops_separate_the_data() -> None:
     """Regular maps are read by short tables, a frame in a few turns; a random one by a table of all its beats."""
     pad = rearranged((16, 16, 4), padded(positions((16, 16, 4)), ((1, 1), (1, 1), (0, 0)), "constant"))
-    assert pad.plan(UnevenFolding(2, 2)).loops == (18, 18, 2)
+    assert pad.plan(RearrangeFolding(2, 2)).loops == (18, 18, 2)
     flatten = rearranged((7, 7, 64), positions((7, 7, 64)).transpose(2, 0, 1).reshape(1, 1, -1))
-    assert max(flatten.plan(UnevenFolding(8, 1)).loops) < 200
+    assert max(flatten.plan(RearrangeFolding(8, 1)).loops) < 200
     random = rearranged((4, 4, 4), np.random.default_rng(0).permutation(64).reshape(4, 4, 4))
-    assert random.plan(UnevenFolding(4, 4)).loops == (1, 1, 16)
+    assert random.plan(RearrangeFolding(4, 4)).loops == (1, 1, 16)
 
 
 @pytest.mark.parametrize(

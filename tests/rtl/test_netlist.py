@@ -27,7 +27,7 @@ from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.pool import Pool
-from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
@@ -53,7 +53,7 @@ CORES = {
     "argmax": (ArgMax(IMAGE), ArgMaxFolding(4)),
     "rearrange": (
         Rearrange(IMAGE, (4, 5, 6), np.arange(120).reshape(5, 4, 6).swapaxes(0, 1).reshape(-1)),
-        UnevenFolding(4, 3),
+        RearrangeFolding(4, 3),
     ),
     "lookup": (Lookup(IMAGE, np.arange(256)[None] % 7, Int(4)), ElementFolding(4)),
     "concat": (Concat((IMAGE, IMAGE, IMAGE), 2), EvenFolding(3)),
