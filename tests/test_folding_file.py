@@ -105,3 +105,18 @@ def test_fifo_is_a_table(written: tuple[flow.Build, str], tmp_path: Path) -> Non
     _, text = written
     with pytest.raises(UserError, match=r"must be a table \[fifo\]"):
         built_with("fifo = 3\n" + text.replace("[fifo]", ""), tmp_path)
+
+
+def test_pixels_are_asked_for_here(written: tuple[flow.Build, str], tmp_path: Path) -> None:
+    """Two pixels a cycle where the file says so, a regroup behind them; what is impossible is told."""
+    made, text = written
+    core, asked = "conv1_sums/Conv/window", "in_pixels = 2, out_pixels = 2"
+    line = next(line for line in text.splitlines() if line.startswith(f'"{core}"'))
+    again = built_with(text.replace(line, line.replace(" }", f", {asked} }}")), tmp_path)
+    assert made.report.design is not None and again.report.design is not None
+    before, after = ({node.name: node for node in build.report.design.nodes} for build in (made, again))
+    assert 2 * after[core].cycles == before[core].cycles
+    assert after[core].folding == {**before[core].folding, "in_pixels": 2, "out_pixels": 2}
+    assert [after[name].operator for name in after if name not in before] == ["regroup"]
+    with pytest.raises(UserError, match=r"in_pixels must divide 8, the columns of the image, not 1×\d, 3 pixels"):
+        built_with(text.replace(line, line.replace(" }", ", in_pixels = 3, out_pixels = 3 }")), tmp_path)

@@ -63,7 +63,7 @@ def spelled(numbers: Mapping[str, int]) -> str:
     told += [f"{numbers[name]} {name}" for name in ("pixels", "steps") if numbers.get(name, 1) > 1]
     in_pixels, out_pixels = (numbers.get(f"{side}_pixels", 1) for side in ("in", "out"))
     if (in_pixels, out_pixels) != (1, 1):
-        told.append(f"{in_pixels} to {out_pixels} pixels")
+        told.append(f"{in_pixels} to {out_pixels} pixels" if in_pixels != out_pixels else f"{in_pixels} pixels")
     told += [f"{name.replace('_', ' ')} {numbers[name]}" for name in numbers if name.endswith("tile") and numbers[name]]
     return ", ".join(told)
 

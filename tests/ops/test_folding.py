@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from faults import CASES, EVERY
-from onnx_hw.ops.folding import EvenFolding, UnevenFolding, spelled
+from onnx_hw.ops.folding import EvenFolding, SlidingFolding, UnevenFolding, spelled
+from onnx_hw.ops.rearrange import RearrangeFolding
 from onnx_hw.ops.requantize import RequantizeFolding
 
 
@@ -18,6 +19,8 @@ def test_what_is_said() -> None:
     assert RequantizeFolding.required() == ("lanes",)
     some = (EvenFolding(4), UnevenFolding(4, 7), RequantizeFolding(1, 7, 2))
     assert [repr(folding) for folding in some] == ["4", "4×7", "1, 2 pixels, 7 steps"]
+    several = (SlidingFolding(1, 9, 2, 2), SlidingFolding(1, 9, 4, 2), RearrangeFolding(2, 3, in_tile=4))
+    assert [repr(folding) for folding in several] == ["1×9, 2 pixels", "1×9, 4 to 2 pixels", "2×3, in tile 4"]
     assert spelled({"in_lanes": 2, "out_lanes": 1, "steps": 1}) == "2×1"
 
 
