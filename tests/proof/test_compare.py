@@ -11,17 +11,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import onnx
+from drawn_exports import draw
 from drawn_float import FloatDrawing
 from drawn_qdq import quantized_models
 from onnx import TensorProto, helper
 from onnx_hw import flow, golden
 from onnx_hw.errors import ExitCode, UserError
-from onnx_hw.options import BuildOptions, Stage
+from onnx_hw.options import BuildOptions, Reading, Stage
 from onnx_hw.proof.compare import Compared, compare
 from onnx_hw.proof.frames import drawn_frames
+from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
 from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.quantize_float_model import prepared, quantize_prepared
+from onnx_hw.quantize.to_integers import to_integers
 from onnx_witness import random_frames, write
 from qdq_models import Sketch
 
@@ -72,6 +75,32 @@ def sums(sketch: Sketch, row: np.ndarray) -> str:
     weights = np.stack([random.permutation(row) for _ in range(9)], axis=1).astype(np.int8)
     flat = sketch.node("Flatten", sketch.through_integers("x", 0.1, 3))
     return sketch.node("MatMul", flat, sketch.dequantized(weights, np.array(0.07)))
+
+
+def assert_exported_agrees(seed: int, folder: Path) -> bool:
+    """A network as converters write them, quantized by onnxruntime; whether it was accepted."""
+    drawn = draw(seed, folder)
+    reading = Reading(dimensions=drawn.dimensions, lenient=True)
+    try:
+        model, batch = batch_as_frames(flow.load(drawn.path, reading))
+        frames = frames_of(drawn.frames, batch)
+        made = to_integers(model, frames)
+    except UserError:
+        return False
+    for given_frames in (frames, None):
+        found = compare(made.model, made.network, given_frames, made.floats).agreement
+        assert found.frames == 4 and found.worst <= 1
+    return True
+
+
+@pytest.mark.parametrize("seed", [603, 611])
+def test_exported_models(tmp_path: Path, seed: int) -> None:
+    assert assert_exported_agrees(seed, tmp_path)
+
+
+@pytest.mark.slow
+def test_many_exported_models(tmp_path: Path) -> None:
+    assert sum(assert_exported_agrees(seed, tmp_path) for seed in range(700, 760)) > 50
 
 
 @pytest.mark.parametrize("function", ["Sign", "Floor", "Reciprocal"])
