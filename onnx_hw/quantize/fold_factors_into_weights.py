@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.unused_name import unused_name
 from onnx_hw.quantize.batch_normalization import factor_and_term, is_training
 from onnx_hw.quantize.choose_quantized_values import readers_of
 
@@ -39,12 +40,15 @@ def _without_batch_normalization(graph: Graph) -> Graph:
             continue
         result = node.outputs[0]
         pair = factor_and_term(node, known, len(values[data].shape or (1, 1)))
-        for name, array in zip(("factor", "term"), pair, strict=True):
-            column = constants[f"{result}/{name}"] = array.astype(known[0].dtype)
-            values[f"{result}/{name}"] = Value(f"{result}/{name}", values[data].element_type, column.shape)
-        values[f"{result}/scaled"] = replace(values[data], name=f"{result}/scaled")
-        nodes.append(Node(node.name, "Mul", "", VERSION, (data, f"{result}/factor"), (f"{result}/scaled",)))
-        nodes.append(Node(node.name, "Add", "", VERSION, (f"{result}/scaled", f"{result}/term"), (result,)))
+        factor, term, scaled = (
+            unused_name(f"{result}/{what}", values, constants) for what in ("factor", "term", "scaled")
+        )
+        for name, array in zip((factor, term), pair, strict=True):
+            constants[name] = array.astype(known[0].dtype)
+            values[name] = Value(name, values[data].element_type, array.shape)
+        values[scaled] = replace(values[data], name=scaled)
+        nodes.append(Node(node.name, "Mul", "", VERSION, (data, factor), (scaled,)))
+        nodes.append(Node(node.name, "Add", "", VERSION, (scaled, term), (result,)))
     return replace(graph, nodes=tuple(nodes), constants=constants, values=values)
 
 
@@ -165,8 +169,7 @@ class _Folding:
 
     def _store(self, node: Node, what: str, array: np.ndarray, dtype: np.dtype) -> str:
         name = f"{node.outputs[0]}/{what}"
-        while name in self.constants:
-            name += "'"
+        name = unused_name(name, self.constants, self.values)
         self.constants[name] = array.astype(dtype)
         self.values[name] = Value(name, self.values[node.outputs[0]].element_type, array.shape)
         return name

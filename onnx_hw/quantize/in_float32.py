@@ -15,6 +15,7 @@ import numpy as np
 from onnx_hw.onnx.element_types import BY_CODE, BY_NAME
 from onnx_hw.onnx.model import Graph, Model, Node, Tensor, Value
 from onnx_hw.onnx.unroll_control_flow import renamed
+from onnx_hw.onnx.unused_name import unused_name
 
 OTHERS = frozenset(("float16", "bfloat16", "double"))
 """Types of real numbers besides float32."""
@@ -76,7 +77,8 @@ def _attribute(name: str, value: Any) -> Any:
 
 def _with_casts(graph: Graph, original: Graph) -> Graph:
     """The converted graph between Casts, where the original has other types."""
-    inside = {v.name: f"{v.name}/float32" for v in (*original.inputs, *original.outputs) if v.element_type in OTHERS}
+    others = (v.name for v in (*original.inputs, *original.outputs) if v.element_type in OTHERS)
+    inside = {name: unused_name(f"{name}/float32", graph.values, graph.constants) for name in others}
     before = [_cast(v.name, inside[v.name], "float") for v in original.inputs if v.name in inside]
     given = {value.name for value in original.inputs}
     after = [_cast(inside[v.name], v.name, v.element_type) for v in original.outputs if v.name in inside.keys() - given]

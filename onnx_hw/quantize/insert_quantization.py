@@ -15,6 +15,7 @@ import numpy as np
 from onnx_hw.errors import user_error
 from onnx_hw.onnx.model import Model, Node, Value
 from onnx_hw.onnx.operators.registry import place
+from onnx_hw.onnx.unused_name import unused_name
 from onnx_hw.quantize.calibrate import Range
 from onnx_hw.quantize.take_apart_integer_operators import INTEGER_OPERATORS
 
@@ -90,10 +91,12 @@ class _Rewriter:
         self.constants, self.values = constants, values
 
     def named(self, name: str, like: Value) -> str:
+        name = unused_name(name, self.values, self.constants)
         self.values[name] = replace(like, name=name)
         return name
 
     def constant(self, name: str, array: np.ndarray, element_type: str) -> str:
+        name = unused_name(name, self.values, self.constants)
         self.constants[name] = array
         self.values[name] = Value(name, element_type, tuple(array.shape))
         return name

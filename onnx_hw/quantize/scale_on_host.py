@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.onnx.model import Graph, Node, Value
+from onnx_hw.onnx.unused_name import unused_name
 from onnx_hw.quantize.values import Real
 
 VERSION = 13
@@ -32,7 +33,7 @@ class ScaleOnHost:
         Args:
             leaving: the shape in which they leave: that of the value, or flat where it has only some of them.
         """
-        integers = current = f"{name}/integers"
+        integers = current = self._unused(f"{name}/integers")
         self._value(integers, "int64", leaving)
         if value.partial:
             places = self._store(f"{name}/places", value.where.reshape(value.shape), "int64")
@@ -58,6 +59,7 @@ class ScaleOnHost:
         return self._store(f"{name}/{what}", array.reshape(value.shape) if array.size > 1 else array.reshape(()))
 
     def _store(self, name: str, array: np.ndarray, element_type: str = "double") -> str:
+        name = self._unused(name)
         self._value(name, element_type, array.shape)
         self.graph = replace(self.graph, constants={**self.graph.constants, name: array})
         return name
@@ -72,10 +74,13 @@ class ScaleOnHost:
         element_type: str = "double",
         **attributes: int,
     ) -> str:
-        output = f"{name}/{result}"
+        output = self._unused(f"{name}/{result}")
         self._value(output, element_type, shape)
         self.nodes.append(Node("", operator, "", VERSION, tuple(inputs), (output,), attributes))
         return output
+
+    def _unused(self, name: str) -> str:
+        return unused_name(name, self.graph.values, self.graph.constants)
 
     def _value(self, name: str, element_type: str, shape: tuple[int, ...]) -> None:
         self.graph = replace(self.graph, values={**self.graph.values, name: Value(name, element_type, shape)})

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.unused_name import unused_name
 
 QDQ_VERSION = 21
 """Opset since which QuantizeLinear knows 16 bits."""
@@ -64,6 +65,7 @@ class _Apart:
     def __init__(self, graph: Graph) -> None:
         self.constants, self.values = dict(graph.constants), dict(graph.values)
         self.nodes: list[Node] = []
+        self.taken = {*graph.values, *graph.constants, *(name for node in graph.nodes for name in node.outputs)}
         for node in graph.nodes:
             self._visit(node)
         self.graph = replace(graph, nodes=tuple(self.nodes), constants=self.constants, values=self.values)
@@ -85,18 +87,23 @@ class _Apart:
         else:
             self.nodes.append(node)
 
+    def _unused(self, name: str) -> str:
+        name = unused_name(name, self.taken)
+        self.taken.add(name)
+        return name
+
     def _operands(self, node: Node, form: Form) -> list[str]:
         axis = 0 if form.axis and node.attributes.get("transB", 0) else form.axis
         return [self._dequantized(node, at, axis if k else 0) for k, at in enumerate(form.data)]
 
     def _dequantized(self, node: Node, at: int, axis: int) -> str:
-        result = f"{node.outputs[0]}/operand{at}"
+        result = self._unused(f"{node.outputs[0]}/operand{at}")
         inputs = tuple(node.inputs[at : at + 3])
         self.nodes.append(Node("", "DequantizeLinear", "", QDQ_VERSION, inputs, (result,), {"axis": axis}))
         return result
 
     def _dequantized_bias(self, node: Node, at: int, scale: np.ndarray) -> str:
-        name, result = f"{node.outputs[0]}/bias_scale", f"{node.outputs[0]}/bias"
+        name, result = (self._unused(f"{node.outputs[0]}/{what}") for what in ("bias_scale", "bias"))
         self.constants[name] = scale
         self.values[name] = Value(name, "float", scale.shape)
         inputs = (node.inputs[at], name)
@@ -115,7 +122,7 @@ class _Apart:
 
     def _operator(self, node: Node, operator: tuple[str, int], operands: list[str], result: int) -> None:
         op_type, version = operator
-        real = f"{node.outputs[0]}/real"
+        real = self._unused(f"{node.outputs[0]}/real")
         attributes = {name: value for name, value in node.attributes.items() if name != "channels_last"}
         self.nodes.append(
             replace(

@@ -12,7 +12,7 @@ from drawn_cuts import Cut
 from onnx_hw import flow, golden
 from onnx_hw.errors import UserError
 from onnx_hw.onnx import reference
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.model import Graph, Model
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.quantize_float_model import quantize_float_model
 
@@ -58,3 +58,51 @@ def test_golden_equals_the_reference_of_float_models(tmp_path: Path) -> None:
             assert np.abs(found[name].astype(np.float64) - array).max(initial=0) <= 0.06 * span, (seed, name)
         built += 1
     assert built >= 10
+
+
+def renamed(graph: onnx.GraphProto, table: dict[str, str]) -> None:
+    for node in graph.node:
+        for names in (node.input, node.output):
+            names[:] = [table.get(name, name) for name in names]
+        for attribute in node.attribute:
+            renamed(attribute.g, table)
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        value.name = table.get(value.name, value.name)
+
+
+def names_of(graph: Graph) -> set[str]:
+    return {*graph.values, *graph.constants, *(name for node in graph.nodes for name in node.outputs)}
+
+
+@pytest.mark.parametrize("quantized", [True, False])
+def test_names_that_the_passes_give_may_be_taken(tmp_path: Path, quantized: bool) -> None:
+    """What the passes add is called like something in the model, and another name is found: the numbers stay."""
+    compared = 0
+    for seed in range(10):
+        cut = Cut(seed, quantized)
+        proto, frames = cut.model(), cut.frames(2)
+
+        def computed() -> tuple[set[str], set[str], dict[str, np.ndarray]]:
+            onnx.save(proto, tmp_path / "m.onnx")  # noqa: B023
+            model = flow.load(tmp_path / "m.onnx")
+            whole = model if quantized else quantize_float_model(model, frames)  # noqa: B023
+            network = import_model(whole)
+            parts = [part.graph for part in (whole, network.head, network.tail) if part is not None]
+            return names_of(model.graph), set().union(*map(names_of, parts)), golden.run(network, frames)  # noqa: B023
+
+        try:
+            own, all_names, wanted = computed()
+        except UserError:
+            continue
+        made = sorted(all_names - own)
+        inner = sorted(name for name in own if name and name not in cut.inputs and "branch" not in name)
+        chosen = np.random.default_rng(seed)
+        chosen.shuffle(made)
+        chosen.shuffle(inner)
+        table = dict(zip(inner[:6], made[:6], strict=False))
+        renamed(proto.graph, table)
+        _, _, found = computed()
+        for name, array in wanted.items():
+            np.testing.assert_array_equal(found[table.get(name, name)], array, err_msg=f"{seed} {name}")
+        compared += bool(table)
+    assert compared >= (1 if quantized else 5)
