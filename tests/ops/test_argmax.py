@@ -105,7 +105,7 @@ def test_foldings_keep_up() -> None:
     assert_foldings_keep_up(operator)
     assert list(operator.foldings(24, 7)) == [ArgMaxFolding(7)]
     assert list(operator.foldings(24, 3)) == list(operator.foldings(24)) == [ArgMaxFolding(5)]
-    assert "in_lanes must be 1..7" in operator.illegal(ArgMaxFolding(8))
+    assert "in_lanes must be 1..10" in operator.illegal(ArgMaxFolding(11))
 
 
 def test_is_told_by_its_kind() -> None:
