@@ -1,0 +1,80 @@
+"""One mutant through ``check`` and ``run``: what must never happen to it."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from onnx_hw import flow
+from onnx_hw.errors import UserError
+from onnx_hw.onnx.check import check
+from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions
+from onnx_hw.quantize.synthetic_frames import synthetic_frames
+from onnx_hw.samples import write_samples
+
+LENIENT = Reading(lenient=True)
+"""As most mutants have no shapes of their outputs."""
+
+ABOUT_DATA = frozenset((
+    "calibration-not-finite", "not-a-number", "operator-failed", "too-much-to-compute", "samples-finite",
+))  # fmt: skip
+"""Why a model that can be built may still not run on drawn samples."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant.
+
+    Attributes:
+        stage: how far it came: refused, check, run.
+        fault: what must not be, with the place in the code; empty if nothing.
+        seconds: in all.
+    """
+
+    stage: str
+    fault: str
+    seconds: float
+
+
+def outcome(model: onnx.ModelProto, folder: Path) -> Outcome:
+    """Whatever is raised that is no ``UserError`` becomes a fault."""
+    path, started, stage = folder / "mutant.onnx", time.perf_counter(), "refused"
+    fault = ""
+    try:
+        path.write_bytes(model.SerializeToString())
+        if check(path, lenient=True).verdict != "refused":
+            stage = "check"
+            refusal = flow.check_hardware(BuildOptions(path, reading=LENIENT))
+            stage, fault = "run", _run(path, folder, refusal)
+    except UserError as error:
+        fault = f"a UserError of a verdict: {error.problems[0].code}"
+    except TimeoutError as error:
+        fault = f"too long: {_place(error)}"
+    except Exception as error:  # what it is, is the finding
+        fault = f"{type(error).__name__} {_place(error)}"
+    return Outcome(stage, fault, time.perf_counter() - started)
+
+
+def _run(path: Path, folder: Path, refusal: UserError | None) -> str:
+    """Both engines on drawn samples; a model that can be built must run."""
+    samples = folder / "samples.npz"
+    with suppress(UserError):
+        frames = synthetic_frames(flow.load(path, LENIENT))
+        write_samples(samples, {name: array[:2] for name, array in frames.items()})
+        flow.run(RunOptions(path, samples, Engine.REFERENCE, reading=LENIENT))
+        try:
+            flow.run(RunOptions(path, samples, Engine.GOLDEN, reading=LENIENT))
+        except UserError as error:
+            codes = {problem.code for problem in error.problems}
+            if refusal is None and codes.isdisjoint(ABOUT_DATA):
+                return f"check says yes, run says no: {', '.join(sorted(codes))}"
+    return ""
+
+
+def _place(error: BaseException) -> str:
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "onnx_hw" in frame.filename]
+    return " < ".join(f"{Path(frame.filename).stem}:{frame.lineno}" for frame in frames[-1:-4:-1])
