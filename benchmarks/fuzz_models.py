@@ -35,16 +35,16 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="folder for the first mutant of every root")
     given = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-    signal.signal(signal.SIGALRM, _too_long)
+    signal.signal(signal.SIGPROF, _too_long)
     stages: Counter[str] = Counter()
     roots: Counter[str] = Counter()
     slow, peak, started = 0, 0, time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
         for number in range(given.seed, given.seed + given.count):
             model = mutant(number)
-            signal.setitimer(signal.ITIMER_REAL, 4 * SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, 4 * SECONDS)
             found = outcome(model, Path(place))
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             stages[found.stage] += 1
             fault = found.fault
             if not fault and found.seconds > SECONDS:

@@ -32,7 +32,7 @@ class Outcome:
     Attributes:
         stage: how far it came: refused, check, run.
         fault: what must not be, with the place in the code; empty if nothing.
-        seconds: in all.
+        seconds: of the processor, in all.
     """
 
     stage: str
@@ -42,7 +42,7 @@ class Outcome:
 
 def outcome(model: onnx.ModelProto, folder: Path) -> Outcome:
     """Whatever is raised that is no ``UserError`` becomes a fault."""
-    path, started, stage = folder / "mutant.onnx", time.perf_counter(), "refused"
+    path, started, stage = folder / "mutant.onnx", time.process_time(), "refused"
     fault = ""
     try:
         path.write_bytes(model.SerializeToString())
@@ -56,7 +56,7 @@ def outcome(model: onnx.ModelProto, folder: Path) -> Outcome:
         fault = f"too long: {_place(error)}"
     except Exception as error:  # what it is, is the finding
         fault = f"{type(error).__name__} {_place(error)}"
-    return Outcome(stage, fault, time.perf_counter() - started)
+    return Outcome(stage, fault, time.process_time() - started)
 
 
 def _run(path: Path, folder: Path, refusal: UserError | None) -> str:

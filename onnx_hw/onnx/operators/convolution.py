@@ -107,6 +107,13 @@ def convolve(x: Array, w: Array, window: Window, group: int = 1) -> Array:
     per_row = max(1, views[0].size // rows)
     hold((per_row,), x.dtype)
     step = max(1, _BLOCK // per_row)
+    if step >= rows:
+        together = max(1, step // rows)
+        for start in range(0, batch, together):
+            block = views[start : start + together]
+            sums = weights @ block.reshape(len(block), group, weights.shape[2], -1)
+            y[start : start + together] = sums.reshape(len(block), outputs, *window.output)
+        return y
     for frame in range(batch):
         for start in range(0, rows, step):
             block = views[frame][(slice(None),) * (1 + rank) + (slice(start, start + step),)]
