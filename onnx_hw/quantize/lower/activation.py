@@ -25,8 +25,8 @@ def clip(builder: Builder, node: Node) -> None:
         bound: float | None = node.attributes.get(name)
         if len(node.inputs) > k and node.inputs[k]:
             array = builder.constant(node.inputs[k])
-            if array is None:
-                raise Obstacle("clip-bounds", f"the {name} of a Clip must be a constant")
+            if array is None or array.size != 1:
+                raise Obstacle("clip-bounds", f"the {name} of a Clip must be a constant, one number")
             bound = float(array.reshape(-1)[0])
         unbounded = bound is None or bound == (-np.inf if name == "min" else np.inf)
         bounds.append(None if unbounded else fractions(np.array(bound))[0])

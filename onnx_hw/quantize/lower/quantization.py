@@ -142,6 +142,9 @@ def _zero_point(builder: Builder, node: Node) -> np.ndarray | None:
     zero = builder.constant(node.inputs[2])
     if zero is None:
         raise Obstacle("zero-point-not-constant", "the zero point must be a constant")
+    scale = builder.constant(node.inputs[1])
+    if scale is not None and zero.size != scale.size:
+        raise Obstacle("zero-point-count", f"there must be a zero point per scale, {scale.size}, not {zero.size}")
     return zero
 
 

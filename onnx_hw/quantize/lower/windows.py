@@ -73,8 +73,9 @@ def kernel_of(node: Node, size: tuple[int, ...], image: tuple[int, int], output:
         # as many as the last window needs: with ceil_mode that is more than stated, with floor it may be less
         end = pads[rank + k] if mode == "NOTSET" else 0
         ends.append(max(end, total - begin))
-    if any(pad < 0 for pad in (*begins, *ends)):
-        raise Obstacle("negative-pads", f"pads must not be negative, not {[*begins, *ends]}")
+    stated = pads if mode == "NOTSET" else (*begins, *ends)
+    if any(pad < 0 for pad in (*stated, *ends)):
+        raise Obstacle("negative-pads", f"pads must not be negative, not {list(stated)}")
     if rank == 1:
         return Kernel((1, size[0]), (1, strides[0]), (0, begins[0], 0, ends[0]), (1, dilations[0]))
     return Kernel(
