@@ -33,7 +33,7 @@ def test_what_is_changed_can_be_built(tmp_path: Path, seed: int) -> None:
 
 
 def test_mutants(tmp_path: Path) -> None:
-    survive(tmp_path, range(40))
+    survive(tmp_path, range(20))
 
 
 @pytest.mark.slow
