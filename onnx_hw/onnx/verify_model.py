@@ -31,3 +31,15 @@ def faults_of_model(model: Model) -> Iterator[Fault]:
         stored = graph.values.get(name)
         if stored is None or stored.shape != array.shape:
             yield Fault(f"a constant of shape {array.shape} must have that type, not {stored!r}", tensor=name)
+
+
+def faults_of_typed(model: Model) -> Iterator[Fault]:
+    """The same, and inputs and constants without a type, or with a dimension that is no number."""
+    yield from faults_of_model(model)
+    graph = model.graph
+    for value in graph.inputs:
+        known = graph.values.get(value.name)
+        if value.shape is None or not all(isinstance(length, int) for length in value.shape):
+            yield Fault(f"an input must have a number for every dimension, not {value!r}", tensor=value.name)
+        elif known != value:
+            yield Fault(f"an input must have one type, not {value!r} and {known!r}", tensor=value.name)

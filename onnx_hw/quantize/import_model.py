@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnx_hw.broken import refuse
 from onnx_hw.errors import Problem, UserError
 from onnx_hw.network import Boundary, Network
 from onnx_hw.network import Node as HardwareNode
@@ -21,6 +22,7 @@ from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.verify_model import faults_of_typed
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.held_values import held_values
 from onnx_hw.quantize.host_head import MULTIPLIES, left_in_floats, values_of_head
@@ -56,6 +58,7 @@ def prepared(model: Model) -> Model:
     """
     model = fold(infer(take_apart_integer_operators(model)), keep=lambda node: node.op_type == "DequantizeLinear")
     check_sizes(model.graph)
+    refuse("model", faults_of_typed(model), "import_model.prepared")
     return model
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from onnx_hw.onnx.fold_constants import fold
-from onnx_hw.onnx.infer_shapes import infer
+from onnx_hw.broken import refuse
 from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.verify_model import faults_of_typed
+from onnx_hw.quantize import import_model
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import Ranges, seen_in
 from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
@@ -16,7 +17,6 @@ from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
 from onnx_hw.quantize.host_head import is_obstacle, values_of_head
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
-from onnx_hw.quantize.tensor_sizes import check_sizes
 
 
 def prepared(model: Model) -> Model:
@@ -25,9 +25,9 @@ def prepared(model: Model) -> Model:
     Raises:
         UserError: a tensor is too large.
     """
-    folded = fold(infer(model), keep=lambda node: node.op_type == "DequantizeLinear")
-    check_sizes(folded.graph)
-    return fold_factors_into_weights(in_float32(folded))
+    factored = fold_factors_into_weights(in_float32(import_model.prepared(model)))
+    refuse("model", faults_of_typed(factored), "fold_factors_into_weights")
+    return factored
 
 
 def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray]) -> Model:
@@ -51,4 +51,6 @@ def quantize_prepared(model: Model, ranges: Ranges) -> Model:
     """The QDQ model of a ``prepared`` one."""
     head = values_of_head(model.graph, lambda node: is_obstacle(node, model.graph))
     points = choose_quantized_values(model, head)
-    return insert_quantization(model, points, ranges(model, points), head)
+    quantized = insert_quantization(model, points, ranges(model, points), head)
+    refuse("model", faults_of_typed(quantized), "insert_quantization")
+    return quantized

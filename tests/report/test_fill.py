@@ -1,11 +1,17 @@
 """Sections of the report on the bundled example, whose numbers are known."""
 
+import numpy as np
 import pytest
 
 from material import EXAMPLES
+from networks import alone
 from onnx_hw import flow
+from onnx_hw.exact.integers import Int
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.multiply import Multiply
 from onnx_hw.report import fill
 from onnx_hw.report.describe import describe_ports
+from onnx_hw.tensor import Tensor
 
 DIGITS = EXAMPLES / "digits"
 WEIGHTS = (9 + 1) * 8 + (9 * 8 + 1) * 16 + (64 + 1) * 10
@@ -44,3 +50,14 @@ def test_the_streams_of_the_outside(design):
     assert image.lanes * image.beats_per_frame >= 64
     assert (scores.name, scores.direction, scores.dtype, scores.layout) == ("scores_int8", "output", "i8", "0,1")
     assert len(scores.scale) == len(scores.zero_point) == 1
+
+
+def test_products_that_accumulate_nothing_are_no_mac_multipliers():
+    """They take hardware multipliers, which stand beside their core and in the total of what the chip needs."""
+    image = Tensor((2, 2, 4), Int(8))
+    product = alone(Multiply(image, image), (2, 2), 3)
+    plan = fill.describe_plan(product)
+    assert (plan.lanes, plan.multipliers.dsp, plan.multipliers.lut, plan.mac_efficiency) == (0, 0, 0, 0)
+    assert [core.dsp for core in plan.nodes] == [product.resources().dsp] == [2]
+    sums = alone(MatMul(image, np.ones((3, 4), np.int64)), (2, 3), 3)
+    assert fill.describe_plan(sums).multipliers.dsp == fill.describe_plan(sums).lanes == 6

@@ -1,0 +1,86 @@
+"""Models that a pass must never return: each is refused, with the node and the value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from material import EXAMPLES
+from onnx_hw import flow
+from onnx_hw.broken import Broken
+from onnx_hw.onnx.model import Graph, Value
+from onnx_hw.onnx.verify_model import faults_of_model, faults_of_typed
+from onnx_hw.quantize import import_model, quantize_float_model
+from onnx_hw.quantize.synthetic_frames import synthetic_frames
+
+MODEL = flow.load(EXAMPLES / "digits" / "digits_float.onnx")
+GRAPH = MODEL.graph
+IMAGE = GRAPH.inputs[0]
+WEIGHTS = GRAPH.nodes[0].inputs[1]
+
+
+def nodes(change: Callable[[list], Any]) -> Graph:
+    listed = list(GRAPH.nodes)
+    change(listed)
+    return replace(GRAPH, nodes=tuple(listed))
+
+
+CASES = {
+    "in reverse": (nodes(list.reverse), "probabilities/Softmax", "scores", "stands later"),
+    "a node is missing": (nodes(lambda n: n.pop(1)), "pool1/MaxPool", "conv1", "nothing makes it"),
+    "a node twice": (nodes(lambda n: n.insert(1, n[0])), GRAPH.nodes[0].label, GRAPH.nodes[0].outputs[0], "made once"),
+    "a constant that is gone": (
+        replace(GRAPH, constants={k: v for k, v in GRAPH.constants.items() if k != WEIGHTS}),
+        GRAPH.nodes[0].label, WEIGHTS, "nothing makes it",
+    ),
+    "a constant of another shape": (
+        replace(GRAPH, constants={**GRAPH.constants, WEIGHTS: np.zeros(3)}), "", WEIGHTS, "a constant of shape (3,)",
+    ),
+    "a constant without a type": (
+        replace(GRAPH, values={k: v for k, v in GRAPH.values.items() if k != WEIGHTS}), "", WEIGHTS, "not None",
+    ),
+    "an output that nobody makes": (
+        replace(GRAPH, outputs=(Value("nowhere", "float", (1,)),)), "", "nowhere", "what the graph returns",
+    ),
+    "an input without a number": (
+        replace(GRAPH, inputs=(replace(IMAGE, shape=("N", 1, 8, 8)),)), "", "image", "a number for every dimension",
+    ),
+    "an input of two types": (replace(GRAPH, inputs=(replace(IMAGE, element_type="int8"),)), "", "image", "one type"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_broken_models(case):
+    graph, node, value, said = CASES[case]
+    fault = next(faults_of_typed(replace(MODEL, graph=graph)))
+    assert (fault.node, fault.tensor) == (node, value)
+    assert said in fault.what
+
+
+def test_what_is_read_is_whole():
+    assert list(faults_of_model(MODEL)) == list(faults_of_typed(MODEL)) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "made_by"),
+    [
+        (import_model, "fold", "import_model.prepared"),
+        (quantize_float_model, "fold_factors_into_weights", "fold_factors_into_weights"),
+        (quantize_float_model, "insert_quantization", "insert_quantization"),
+    ],
+)
+def test_the_pass_is_named(monkeypatch, module, name, made_by):
+    right = getattr(module, name)
+
+    def wrong(*arguments: Any, **options: Any) -> Any:
+        made = right(*arguments, **options)
+        return replace(made, graph=replace(made.graph, nodes=made.graph.nodes[::-1]))
+
+    monkeypatch.setattr(module, name, wrong)
+    with pytest.raises(Broken, match=f"^{made_by} made a broken model: node ") as caught:
+        flow.quantize(MODEL, synthetic_frames(MODEL))
+    assert caught.value.fault.node == "probabilities/Softmax"
