@@ -36,12 +36,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file for everything that was measured")
     options = parser.parse_args()
     rows: dict[str, Facts] = {}
-    print(f"{'':44}{'seconds':>9}{'MiB':>7}  verdict")
+    print(f"{'':44}{'seconds':>9}{'CPU':>7}{'MiB':>7}  verdict")
     with tempfile.TemporaryDirectory() as folder:
         for path in options.models or drawn_models(Path(folder)):
             facts = rows[str(path)] = watch(path, options.limit, options.memory)
             name = path.parent.name if path.stem == "model" else path.stem
-            print(f"{name:44.44}{facts['seconds']:9.1f}{facts['mib']:7.0f}  {facts['verdict'][:150]}", flush=True)
+            print(
+                f"{name:44.44}{facts['seconds']:9.1f}{facts['cpu']:7.1f}{facts['mib']:7.0f}  {facts['verdict'][:150]}",
+                flush=True,
+            )
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 
@@ -53,12 +56,12 @@ def watch(path: Path, limit: float, memory: int) -> Facts:
     begin = time.perf_counter()
     process.start()
     there.close()
-    facts: Facts = {"seconds": limit, "mib": float("nan"), "verdict": "none in time"}
+    facts: Facts = {"seconds": limit, "cpu": float("nan"), "mib": float("nan"), "verdict": "none in time"}
     try:
         if here.poll(limit + 5):  # it takes seconds to begin
             facts = here.recv()
     except EOFError:
-        facts = {"seconds": time.perf_counter() - begin, "mib": float("nan"), "verdict": "the process died"}
+        facts |= {"seconds": time.perf_counter() - begin, "verdict": "the process died"}
     process.terminate()
     process.join()
     return facts
@@ -69,16 +72,17 @@ def measure(pipe: Connection, path: Path, memory: int) -> None:
     from onnx_hw.options import BuildOptions
 
     resource.setrlimit(resource.RLIMIT_AS, (memory << 20, memory << 20))
-    begin = time.perf_counter()
+    begin, begin_cpu = time.perf_counter(), time.process_time()
     try:
         error = flow.check_hardware(BuildOptions(path))
         verdict = "can be built" if error is None else " ".join(str(error).split())
     except MemoryError as failure:
         verdict = f"MemoryError: {failure}"
-    seconds = time.perf_counter() - begin
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
     pipe.send(
         {
             "seconds": seconds,
+            "cpu": cpu,
             "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "verdict": verdict,
         }

@@ -68,9 +68,14 @@ class Numbers:
             k = end + 1
         return cls(tuple(found))
 
-    def __add__(self, other: Numbers) -> Numbers:
-        """These numbers, then the others."""
-        return Numbers(self.turns + other.turns)
+    @classmethod
+    def repeated(cls, numbers: np.ndarray, counts: np.ndarray) -> Numbers:
+        """Each number so many times, 1 or more."""
+        turns: tuple[Turns, ...] = ()
+        for part in np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(counts)) + 1):
+            if len(part):
+                turns += cls.rows(numbers[part], np.zeros(counts[part[0]])).turns
+        return cls(turns)
 
     @cached_property
     def _length(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import isqrt
 
 import numpy as np
 
@@ -34,12 +35,16 @@ CANDIDATES = 12
 
 LUTS_PER_BLOCK = 400
 
+_SOME = np.random.Generator(np.random.PCG64(0)).integers(1 << 40, size=512)
+"""Operations at which most loops that do not separate the data show it."""
+
 
 def places(source: np.ndarray, given: Order, made: Order) -> tuple[np.ndarray, np.ndarray]:
-    """(operations, out_lanes) twice: the stored beat each lane comes from (or FILL, UNUSED), and its lane there."""
+    """(operations, out_lanes) int32 twice: the stored beat of each lane (or FILL, UNUSED), and its lane there."""
     flat = np.where(made.elements < 0, UNUSED, source[made.elements])
     stored, lane = np.divmod(given.places.reshape(-1)[np.maximum(flat, 0)], given.width)
-    return np.where(flat < 0, flat, stored), np.where(flat < 0, flat, lane)
+    beats, lanes = (np.where(flat < 0, flat, part).astype(np.int32) for part in (stored, lane))
+    return beats, lanes
 
 
 @dataclass(frozen=True)
@@ -99,9 +104,16 @@ class Walk:
     @cached_property
     def patterns(self) -> tuple[np.ndarray, np.ndarray]:
         """Distinct rows of ``lanes``: what a beat is made of; and which of them each operation has."""
-        numbers: dict[bytes, int] = {}
-        index = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in self.lanes])
-        return self.lanes[np.unique(index, return_index=True)[1]], index
+        kinds = int(self.lanes.max()) - UNUSED + 1
+        if kinds ** self.lanes.shape[1] < 1 << 62:  # a row as one number
+            rows = np.zeros(self.operations, dtype=np.int64)
+            for column in self.lanes.T:
+                rows = rows * kinds + (column - UNUSED)
+        else:
+            rows = np.ascontiguousarray(self.lanes).view(f"V{4 * self.lanes.shape[1]}").reshape(-1)
+        _, first, index = np.unique(rows, return_index=True, return_inverse=True)
+        number = np.argsort(np.argsort(first)).astype(np.int32)  # in the order of their first appearance
+        return self.lanes[np.sort(first)], number[index]
 
     @cached_property
     def choices(self) -> int:
@@ -116,10 +128,21 @@ class Walk:
 
     def turns(self, count: int) -> Turns:
         """Of an outer loop of ``count`` turns."""
-        last = self.beats.reshape(count, -1).max(axis=1)
-        first = np.where(self.beats < 0, self.stored, self.beats).reshape(count, -1).min(axis=1)
-        later = np.minimum.accumulate(np.append(first[1:], self.stored)[::-1])[::-1]
-        return Turns(np.maximum.accumulate(np.maximum(last, -1)), later, self.operations // count, self.stored)
+        if count not in self._turns:
+            last, first = self._reach[0].reshape(count, -1).max(axis=1), self._reach[1].reshape(count, -1).min(axis=1)
+            later = np.minimum.accumulate(np.append(first[1:], self.stored)[::-1])[::-1].astype(np.int64)
+            needs = np.maximum.accumulate(np.maximum(last, -1)).astype(np.int64)
+            self._turns[count] = Turns(needs, later, self.operations // count, self.stored)
+        return self._turns[count]
+
+    @cached_property
+    def _turns(self) -> dict[int, Turns]:
+        return {}
+
+    @cached_property
+    def _reach(self) -> tuple[np.ndarray, np.ndarray]:
+        """Per operation the last beat it reads, negative if none, and the first, ``stored`` if none."""
+        return self.beats.max(axis=1), np.where(self.beats < 0, self.stored, self.beats).min(axis=1)
 
     def classes(self, loops: Loops) -> tuple[int, int, int]:
         """Per loop, how many kinds of turns there are as far as patterns go."""
@@ -156,15 +179,9 @@ class Turns:
         """Operations that wait for a later beat, these beats, and for each beat the operation that gives it back."""
         waiting = np.flatnonzero(np.diff(self.needs, prepend=-1) > 0)
         starts, beats = waiting * self.operations, self.needs[waiting]
-        releases = Numbers(())
         counts = np.diff(self.released, prepend=0)
-        freeing = np.flatnonzero(counts)
-        ends = (freeing + 1) * self.operations - 1
-        changes = np.flatnonzero(np.diff(counts[freeing])) + 1
-        for turns in np.split(np.arange(len(freeing)), changes):
-            if len(turns):
-                pattern = np.zeros(counts[freeing[turns[0]]], dtype=np.int64)
-                releases += Numbers.rows(ends[turns], pattern)
+        (freeing,) = counts.nonzero()
+        releases = Numbers.repeated((freeing + 1) * self.operations - 1, counts[freeing])
         return Numbers.rows(starts, [0]), Numbers.rows(beats, [0]), releases
 
     @property
@@ -245,7 +262,8 @@ def plan(walk: Walk, natural: Loops) -> Plan:
 def _candidates(operations: int, natural: Loops) -> Iterator[Loops]:
     """The natural loops, then all others, those with short tables first."""
     yield natural
-    divisors = [d for d in range(1, operations + 1) if operations % d == 0]
+    small = [d for d in range(1, isqrt(operations) + 1) if operations % d == 0]
+    divisors = sorted({*small, *(operations // d for d in small)})
     triples = [(a, b, operations // a // b) for a in divisors for b in divisors if operations // a % b == 0]
     yield from sorted((t for t in triples if t != natural), key=lambda t: (sum(t), t))
 
@@ -281,6 +299,9 @@ def separate(port: Port, loops: Loops) -> tuple[np.ndarray, np.ndarray, np.ndarr
     outer = np.where(real[:, c, b], grid[:, c, b] - grid[r, c, b], 0)
     middle = np.where(real[r, :, b], grid[r, :, b] - grid[r, c, b], 0)
     inner = np.where(real[r, c, :], grid[r, c, :], 0)
+    some = np.unravel_index(_SOME % grid.size, loops)
+    if (outer[some[0]] + middle[some[1]] + inner[some[2]] != grid[some])[real[some]].any():
+        return None
     total = outer[:, None, None] + middle[:, None] + inner
     return (outer, middle, inner) if np.array_equal(total[real], grid[real]) else None
 

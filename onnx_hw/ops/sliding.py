@@ -147,8 +147,9 @@ class Sliding:
             waits, needs = Numbers.rows(y[0] * row + x, [0]), Numbers.rows(down[0] * image_row + across, [0])
         else:
             waits, needs = Numbers.rows(y * row, x), Numbers.rows(down * image_row, across)
-        given_back = np.searchsorted(self.kept_from(), np.arange(self.shape[0]), side="right")
-        releases = Numbers.rows((given_back + 1) * row - 1, np.zeros(image_row))
+        given_back = np.diff(self.kept_from(), prepend=0)  # image rows, after each output row
+        (ends,) = given_back.nonzero()
+        releases = Numbers.repeated((ends + 1) * row - 1, given_back[ends] * image_row)
         return SharedBuffer("writer", "reader", capacity, waits, needs, releases)
 
 

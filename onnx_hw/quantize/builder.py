@@ -18,7 +18,7 @@ from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.window import Window
-from onnx_hw.quantize.stream_layout import Layout, default_layout, image_layout, near_layout
+from onnx_hw.quantize.stream_layout import MOST_MOVED, Layout, default_layout, image_layout, near_layout
 from onnx_hw.quantize.values import Clipped, Function, Integers, Operand, Pending, QuantizedConstant, Real, fractions
 from onnx_hw.tensor import Tensor
 
@@ -265,8 +265,13 @@ class Builder:
             layout: of its stream; None for one that is like that of the data.
 
         Raises:
-            Obstacle: no element is left, or the scales of the channels do not fit the new ones.
+            Obstacle: no element is left, or too many; or the scales of the channels do not fit the new ones.
         """
+        if origin.size > MOST_MOVED:
+            raise Obstacle(
+                "too-many-moved",
+                f"at most {MOST_MOVED:,} elements can change places, not {origin.size:,}, those of {list(shape)}",
+            )
         tensor = self.settled(value)
         source = np.where(origin >= 0, self.positions(value)[origin], -1)
         layout = layout or near_layout(source.reshape(shape))

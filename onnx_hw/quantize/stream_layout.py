@@ -13,6 +13,9 @@ from onnx_hw.onnx.model import Value
 MOST_ELEMENTS = 1 << 23
 """Of a tensor on a stream: the place of each of them is written down. At one a cycle it takes a tenth of a second."""
 
+MOST_MOVED = 1 << 22
+"""Of a tensor whose elements come in another order than those of another one: each is looked at many times."""
+
 
 def elements_of(value: Value) -> int:
     """Of a value, as far as its shape is known; 0 otherwise."""
