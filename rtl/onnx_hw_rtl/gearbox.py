@@ -23,7 +23,7 @@ __all__ = ["Gearbox"]
 
 
 class Gearbox(Core):
-    """Width converter; beats of neither side cross a pixel.
+    """Width converter; beats of neither side reach beyond the channels of their pixels.
 
     Args:
         channels: elements of a pixel.

@@ -1,7 +1,8 @@
 """The one stream of the project: Amaranth's ``lib.stream`` carrying ``lanes`` integers per token.
 
-A tensor travels in NHWC order, channel innermost; no token crosses a pixel, so the last token of a pixel is partly
-unused when ``lanes`` does not divide the channel count. There is no ``last`` flag: every core counts.
+A tensor usually travels in NHWC order, channel innermost, one pixel after the other; a core may take several pixels of
+a row side by side in a token, the channels of each together. No token reaches beyond the channels of its pixels nor
+beyond a row, so the last one of either is partly unused. There is no ``last`` flag: every core counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """``o[pixel] = flatten(i[rows and columns under the kernel])``: the input side of a convolution.
 
 For every output pixel the window's ``kernel rows × kernel columns × channels`` elements leave in that order, cut into
-beats of ``out_lanes`` anywhere; only the last beat of a pixel may be ragged. One beat per cycle; latency 6.
+beats of ``out_lanes`` anywhere; only the last beat of a pixel may be ragged. Several windows may lie side by side in a
+beat. One beat per cycle; latency 6.
 """
 
 from __future__ import annotations
