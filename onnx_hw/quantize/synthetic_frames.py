@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from onnx_hw.errors import UserError
@@ -11,7 +13,12 @@ from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, integer_range, is
 from onnx_hw.quantize.calibrate import Range
 
 FRAMES = 8
+MOST_ELEMENTS = 1 << 24
+"""Of all frames together: of large inputs there are fewer frames, but one."""
+
 SEED = 1
+
+WIDE = frozenset(("int16", "uint16", "int32", "uint32", "int64", "uint64"))
 
 GREATEST = (255, 9, 1, 0)
 """Integers of more than 8 bits may be indices or lengths: the first of these is taken with which the model runs."""
@@ -34,9 +41,11 @@ def synthetic_frames(model: Model) -> dict[str, np.ndarray]:
     Raises:
         UserError: the model runs with none of them.
     """
+    size = sum(prod(_shape(value)) for value in model.graph.inputs)
+    count = max(1, min(FRAMES, MOST_ELEMENTS // max(size, 1)))
     for greatest in GREATEST:
         generator = np.random.Generator(np.random.PCG64(SEED))
-        frames = {value.name: _drawn(value, generator, greatest) for value in model.graph.inputs}
+        frames = {value.name: _drawn(value, count, generator, greatest) for value in model.graph.inputs}
         if all(value.element_type not in WIDE for value in model.graph.inputs):
             break
         try:
@@ -48,11 +57,12 @@ def synthetic_frames(model: Model) -> dict[str, np.ndarray]:
     return frames
 
 
-WIDE = frozenset(("int16", "uint16", "int32", "uint32", "int64", "uint64"))
+def _shape(value: Value) -> tuple[int, ...]:
+    return tuple(length if isinstance(length, int) else 1 for length in value.shape or ())
 
 
-def _drawn(value: Value, generator: np.random.Generator, greatest: int) -> np.ndarray:
-    shape = (FRAMES, *(d if isinstance(d, int) else 1 for d in value.shape or ()))
+def _drawn(value: Value, count: int, generator: np.random.Generator, greatest: int) -> np.ndarray:
+    shape = (count, *_shape(value))
     dtype = dtype_of_name(value.element_type)
     if dtype.kind == "b":
         return generator.random(shape) < 0.5

@@ -20,6 +20,7 @@ from onnx_hw.quantize.quantize_float_model import quantize_without_data
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.samples import write_samples
 from onnx_witness import write
+from qdq_models import Sketch
 
 REFUSED = ("UNDEFINED", "STRING", "COMPLEX64", "COMPLEX128")
 NO_CAST_FROM = ("FLOAT6E2M3", "FLOAT6E3M2")
@@ -126,3 +127,10 @@ def test_a_drawn_network_of_another_float_type(tmp_path: Path, name: str, seed: 
             assert found[key][k].dtype == wanted[key].dtype
             span = max(float(np.ptp(wanted[key].astype(np.float64))), 0.1)
             assert np.abs(found[key][k].astype(np.float64) - wanted[key].astype(np.float64)).max() <= 0.4 * span
+
+
+def test_of_large_inputs_there_are_fewer_frames(tmp_path: Path) -> None:
+    sketch = Sketch()
+    pooled = sketch.node("GlobalAveragePool", "x")
+    model = flow.load(write(sketch, tmp_path / "m.onnx", {"x": (1, 1, 2048, 2048)}, pooled))
+    assert synthetic_frames(model)["x"].shape == (4, 1, 1, 2048, 2048)
