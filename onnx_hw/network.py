@@ -1,6 +1,6 @@
 """The integer network: a DAG of a few hardware operators on integer tensors.
 
-``Network`` is the value in the middle of the house. Its meaning (``golden.py``), its timing (``timing.py``) and its
+``Network`` is the value in the middle of the house. Its meaning (``golden.py``), its timing (``timing/``) and its
 circuit (``assemble.py``) are three views of it. Nothing in it computes with floats; scale and zero point ride along
 so that a report can speak in real units.
 """

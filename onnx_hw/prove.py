@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.design import Design, Edge
-from onnx_hw.timing import Prediction, predict
+from onnx_hw.timing.prediction import Prediction, predict
 
 if TYPE_CHECKING:
     from onnx_hw.assemble import Names

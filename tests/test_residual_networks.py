@@ -32,7 +32,7 @@ from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.simulate import difference_error
 from onnx_hw.tensor import Tensor
-from onnx_hw.timing import Wait, predict
+from onnx_hw.timing.prediction import Wait, predict
 
 IMAGE = Tensor((4, 3, 2), Int(4))
 

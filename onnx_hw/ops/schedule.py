@@ -1,6 +1,6 @@
 """Schedules: what each engine of a core does in one frame, as turns of loops.
 
-The firing law (``onnx_hw/timing.py``) turns schedules into cycles. An *engine* has a fixed list of operations per
+The firing law (``onnx_hw/timing/``) turns schedules into cycles. An *engine* has a fixed list of operations per
 frame; an operation pops at most one token of each input and pushes at most one on each output.
 """
 

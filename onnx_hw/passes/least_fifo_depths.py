@@ -18,9 +18,9 @@ from functools import cache
 import numpy as np
 
 from onnx_hw.design import Design, Edge
-from onnx_hw.frame_times import Frames
 from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.ops.schedule import Schedule
+from onnx_hw.timing.frame_times import Frames
 
 SETTLED, FRAMES = 4, 8
 """The first frames fill the buffers; the mean interval of the others counts, since single ones may swing around it."""

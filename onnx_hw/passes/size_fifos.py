@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from onnx_hw.design import Design, Edge, FifoSize
 from onnx_hw.errors import UserError
-from onnx_hw.frame_times import Frames, FrameTimes
 from onnx_hw.passes.check_fifo_depths import check_fifo_depths, too_shallow
 from onnx_hw.passes.least_fifo_depths import FRAMES, SETTLED, least_fifo_depths
-from onnx_hw.timing import DEEPEST_IN_LUTRAM
+from onnx_hw.timing.frame_times import Frames, FrameTimes
+from onnx_hw.timing.prediction import DEEPEST_IN_LUTRAM
 
 
 def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force: bool = False) -> Design:

@@ -10,7 +10,6 @@ import numpy as np
 from onnx_hw import __version__
 from onnx_hw.assemble import Names
 from onnx_hw.design import Design
-from onnx_hw.frame_times import Frames
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.options import Stage
@@ -21,6 +20,7 @@ from onnx_hw.report.describe_reference import describe_reference
 from onnx_hw.route import RouteResult
 from onnx_hw.simulate import Proof
 from onnx_hw.synthesize import SynthesisResult
+from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.pins import PadStream
 from onnx_hw_sim import tools

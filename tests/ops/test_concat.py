@@ -18,7 +18,7 @@ from onnx_hw.passes.choose_folding import Budget, choose_folding
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.tensor import Tensor
-from onnx_hw.timing import predict
+from onnx_hw.timing.prediction import predict
 from operator_facts import assert_facts, assert_foldings_keep_up
 
 i8 = Int(8)

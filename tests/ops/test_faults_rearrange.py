@@ -11,8 +11,8 @@ from amaranth.hdl import Const, Module, Signal
 
 from drawn import Case
 from faults import looks_late, prove_case
-from onnx_hw import timing
 from onnx_hw.ops.rearrange import RearrangeFolding
+from onnx_hw.timing import prediction as timing
 from onnx_hw_rtl import engine, rearrange
 from rearrangements import MAPS, rearranged
 

@@ -15,7 +15,7 @@ from networks import alone, assert_proven, prove
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.tensor import Tensor
-from onnx_hw.timing import predict
+from onnx_hw.timing.prediction import predict
 from operator_facts import assert_facts, assert_foldings_keep_up
 from rearrangements import BYTES, IMAGE, MAPS, maps, padded, positions, rearranged, rearrangements
 

@@ -23,7 +23,7 @@ from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.passes.size_fifos import FRAMES, SETTLED, affordable, size_fifos
 from onnx_hw.prove import Stall
 from onnx_hw.tensor import Tensor
-from onnx_hw.timing import Events, predict
+from onnx_hw.timing.prediction import Events, predict
 
 i8 = Int(8)
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from drawn import MOST_OPERATIONS, gearboxes, matmuls, pools, windows
 from drawn_networks import chains, residuals
 from networks import Sketch, alone, folded, no_stall, random_stall, unequal_branches
-from onnx_hw import native_law
 from onnx_hw.design import Design, FifoSize
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
@@ -25,7 +24,8 @@ from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
-from onnx_hw.timing import Prediction, predict, visible_after
+from onnx_hw.timing import native_law
+from onnx_hw.timing.prediction import Prediction, predict, visible_after
 
 
 def row(pixels: int, channels: int = 1) -> Tensor:

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from drawn_networks import chains, residuals
 from networks import Sketch
-from onnx_hw import law_by_rows, pace
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
-from onnx_hw.frame_times import Frames
-from onnx_hw.law_by_rows import ALWAYS
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
-from onnx_hw.timing import Events
+from onnx_hw.timing import law_by_rows, pace
+from onnx_hw.timing.frame_times import Frames
+from onnx_hw.timing.law_by_rows import ALWAYS
+from onnx_hw.timing.prediction import Events
 
 FRAMES = 8
 TRIED = 60

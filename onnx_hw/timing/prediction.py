@@ -22,14 +22,14 @@ from functools import partial
 
 import numpy as np
 
-from onnx_hw import native_law
 from onnx_hw.design import Design
-from onnx_hw.law import Bound, Times, Track, solutions
-from onnx_hw.links import Links
-from onnx_hw.links import visible_after as visible_after
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM as DEEPEST_IN_LUTRAM
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.steady_state import sustains
+from onnx_hw.timing import native_law
+from onnx_hw.timing.law import Bound, Times, Track, solutions
+from onnx_hw.timing.links import Links
+from onnx_hw.timing.links import visible_after as visible_after
+from onnx_hw.timing.steady_state import sustains
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from drawn_networks import chains, residuals
 from networks import Sketch, alone
-from onnx_hw import native_law
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
-from onnx_hw.law import Bound, Times, Track
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.gearbox import Gearbox
-from onnx_hw.steady_state import period, sustains
 from onnx_hw.tensor import Tensor
-from onnx_hw.timing import Events, predict
+from onnx_hw.timing import native_law
+from onnx_hw.timing.law import Bound, Times, Track
+from onnx_hw.timing.prediction import Events, predict
+from onnx_hw.timing.steady_state import period, sustains
 
 FRAMES = 12
 

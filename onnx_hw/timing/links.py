@@ -1,14 +1,14 @@
-"""Who waits for whom in a design: the firing law's rules 2, 3 and 4 (see ``timing.py``) as bounds between tracks."""
+"""Who waits for whom in a design: the firing law's rules 2, 3 and 4 (see ``prediction.py``) as bounds between tracks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from onnx_hw.design import Design, Edge
-from onnx_hw.law_by_rows import Link, Name
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
 from onnx_hw.ops.schedule import Schedule
+from onnx_hw.timing.law_by_rows import Link, Name
 
 CREDIT_RETURN = 1
 """Cycles from a pop until its place may be reserved again."""

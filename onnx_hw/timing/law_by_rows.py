@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.native_code import compiled
 from onnx_hw.ops.numbers import Numbers
+from onnx_hw.timing.native_code import compiled
 
 SOURCE = Path(__file__).with_name("law_by_rows.c")
 HEADERS = tuple(SOURCE.with_name(name) for name in ("law_events.h", "law_repetition.h"))

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from onnx_hw import law_by_rows, pace, steady_state
 from onnx_hw.design import Design
-from onnx_hw.law_by_rows import ALWAYS, FrameEnd, FrameSolver
-from onnx_hw.links import Links
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.timing import Events
+from onnx_hw.timing import law_by_rows, pace, steady_state
+from onnx_hw.timing.law_by_rows import ALWAYS, FrameEnd, FrameSolver
+from onnx_hw.timing.links import Links
+from onnx_hw.timing.prediction import Events
 
 
 @dataclass(frozen=True)
