@@ -59,13 +59,13 @@ def changed(kind: str) -> ModelProto:
     graph = helper.make_graph(
         nodes,
         "changed",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 5, 5])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, None if kind == "no shape" else [1, 1, 5, 5])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
 
-@pytest.mark.parametrize("kind", ["nothing", "a negative pad", "an empty zero point", "an empty bound"])
+@pytest.mark.parametrize("kind", ["nothing", "a negative pad", "an empty zero point", "an empty bound", "no shape"])
 def test_what_mutants_have_found(tmp_path: Path, kind: str) -> None:
     assert not outcome(changed(kind), tmp_path).fault

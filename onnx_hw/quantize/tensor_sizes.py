@@ -23,8 +23,21 @@ def check_sizes(graph: Graph) -> None:
     """That every value of a graph can be laid out on a stream.
 
     Raises:
-        UserError: the values that are too large, with the nodes that make them; or that they are together.
+        UserError: inputs without a shape; values that are too large, with the nodes that make them, or all together.
     """
+    open_inputs = [
+        Problem(
+            "input-shape",
+            f"the shape of input `{value.name}` must be known",
+            f"input `{value.name}`",
+            "write it into the model",
+            "capability",
+        )
+        for value in graph.inputs
+        if value.shape is None
+    ]
+    if open_inputs:
+        raise UserError(*open_inputs)
     sizes = {value.name: _size(value) for value in (*graph.inputs, *graph.values.values())}
     nodes = [node for node in graph.nodes if node.op_type not in SAME]
     made = [(node, name) for node in nodes for name in node.outputs if name in sizes]
