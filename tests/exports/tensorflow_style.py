@@ -44,7 +44,7 @@ class TensorFlowExport(Export):
         return f"{layer}/{op_type.lower()}_{k}/{op_type}:0" if self.yes(0.7) else f"{op_type}__{k}:0"
 
     def node_name(self, op_type: str, output: str) -> str:
-        return output.split(":")[0] if not self.lite else f"{output}_{op_type}"
+        return output.split(":")[0] if not self.lite else f"{output}__{len(self.nodes)}"
 
     def weight_name(self, what: str) -> str:
         k = self.numbered()
