@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd
 
 import numpy as np
@@ -42,6 +43,7 @@ class WeightedSum:
     exact: Steps
 
 
+@lru_cache(maxsize=64)  # a model is checked, then built; a search takes a second or two
 def separate(
     slopes: tuple[Fraction, Fraction],
     offset: Fraction,

@@ -12,7 +12,7 @@ import onnx
 from onnx import helper
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.lookup import Lookup
-from onnx_hw.ops.requantize import Staircase
+from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch
 
@@ -57,7 +57,7 @@ FUNCTIONS: dict[str, tuple[Build, type]] = {
     "square": (lambda s, x: s.node("Mul", x, x), Lookup),
     "negative factor": (lambda s, x: s.node("Mul", x, s.constant(column(1, -1, 0.5, 0, -2))), Lookup),
     "constant minus data": (lambda s, x: s.node("Sub", s.constant(np.float32(1)), x), Lookup),
-    "behind Relu": (lambda s, x: s.node("Add", s.node("Relu", x), s.constant(np.float32(0.7))), Staircase),
+    "behind Relu": (lambda s, x: s.node("Add", s.node("Relu", x), s.constant(np.float32(0.7))), Requantize),
     "Relu behind": (lambda s, x: s.node("Relu", s.node("Sin", x)), Lookup),
     "BatchNormalization": (batch_normalization, Lookup),
 }
