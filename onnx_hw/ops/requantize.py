@@ -124,9 +124,21 @@ class Monotone(Operator[RequantizeFolding]):
         """As narrow as can be, or as wide as a neighbour; in as many steps as is cheapest."""
         widths = (*even_lanes(self.operand, interval), *even_lanes(self.operand, interval, in_lanes, out_lanes))
         for lanes in sorted(set(widths)):
-            time = interval // Order(self.operand, lanes).beats
+            yield self._cheapest(lanes, interval // Order(self.operand, lanes).beats)
+
+    def _cheapest(self, lanes: int, time: int) -> RequantizeFolding:
+        """With the number of steps that costs least, in so many cycles a beat."""
+        key = lanes, min(time, self.most_steps)
+        if key not in self._found:
             useful = (1,) if self.multiplication is None else self.multiplication.useful_steps
-            yield min((RequantizeFolding(lanes, n) for n in useful if n <= time), key=lambda f: weigh(self.costs(f)))
+            in_time = (RequantizeFolding(lanes, n) for n in useful if n <= time)
+            self._found[key] = min(in_time, key=lambda folding: weigh(self.costs(folding)))
+        return self._found[key]
+
+    @cached_property
+    def _found(self) -> dict[tuple[int, int], RequantizeFolding]:
+        """What ``_cheapest`` knows already: the search for foldings asks often."""
+        return {}
 
     def cycles(self, folding: RequantizeFolding) -> int:
         return self.takes(folding)[0].beats * folding.steps

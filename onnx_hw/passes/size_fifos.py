@@ -8,7 +8,7 @@ widest stream first, each as small as the whole design allows: what must wait do
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from onnx_hw.design import Design, Edge, FifoSize
@@ -85,6 +85,7 @@ def _joint_depths(
     """Depths that keep the interval together."""
     depths = dict(given)
     whole.slow_down(given)
+    likely = 0  # neighbours wait for the same frames: what one edge takes the next one often takes, too
 
     def choose(tensors: Sequence[str], enough: bool | None = None) -> bool:
         """Choose the depths of some edges, one after the other; whether each of them gets the least it may have.
@@ -99,10 +100,9 @@ def _joint_depths(
         elif len(tensors) == 1:
             (tensor,) = tensors
             steps = _steps(least[tensor], whole.ample[tensor])
-            least_step = bisect_left(
-                steps, True, hi=len(steps) - 1, key=lambda depth: whole.keeps_rate(depths | {tensor: depth})
-            )
-            depths[tensor] = steps[least_step]
+            nonlocal likely
+            likely = least_step(lambda step: whole.keeps_rate(depths | {tensor: steps[step]}), len(steps) - 1, likely)
+            depths[tensor] = steps[likely]
         else:
             half = len(tensors) // 2
             first = choose(tensors[:half])
@@ -112,6 +112,32 @@ def _joint_depths(
     free = [tensor for tensor in edges if tensor not in given]
     choose(sorted(free, key=lambda tensor: -edges[tensor].bits))
     return depths
+
+
+def least_step(holds: Callable[[int], bool], last: int, guess: int) -> int:
+    """The least of 0..last that holds; every later one does, and ``last``, which is not asked.
+
+    From a guess on in strides that double, then by halves: a good guess costs two questions.
+    """
+    fails, good = -1, last
+    guess = min(guess, last)
+    stride = 1
+    if guess == last or holds(guess):
+        good = guess
+        while good > 0:
+            step = max(good - stride, 0)
+            if not holds(step):
+                fails = step
+                break
+            good, stride = step, 2 * stride
+    else:
+        fails = guess
+        while (step := fails + stride) < last:
+            if holds(step):
+                good = step
+                break
+            fails, stride = step, 2 * stride
+    return bisect_left(range(last + 1), True, fails + 1, good, key=holds)
 
 
 def affordable(depth: int) -> int:

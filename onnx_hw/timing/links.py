@@ -1,4 +1,4 @@
-"""Who waits for whom in a design: the firing law's rules 2, 3 and 4 (see ``prediction.py``) as bounds between tracks."""
+"""Who waits for whom in a design: rules 2, 3 and 4 of the firing law (``prediction.py``) as bounds between tracks."""
 
 from __future__ import annotations
 

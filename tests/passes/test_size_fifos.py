@@ -20,7 +20,7 @@ from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.choose_folding import Budget
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.passes.size_fifos import FRAMES, SETTLED, affordable, size_fifos
+from onnx_hw.passes.size_fifos import FRAMES, SETTLED, affordable, least_step, size_fifos
 from onnx_hw.prove import Stall
 from onnx_hw.tensor import Tensor
 from onnx_hw.timing.prediction import Events, predict
@@ -166,3 +166,19 @@ def test_a_skipping_branch_is_sized_for_the_long_one() -> None:
     stopped = Bench(short).prove(paced(short, FRAMES, interval), frames=FRAMES)
     assert_proven(stopped, live=False)
     assert any(near in line for line in stopped.deadlock), stopped.deadlock
+
+
+def test_the_least_step_is_found_from_any_guess() -> None:
+    for last in range(9):
+        for answer in range(last + 1):
+            for guess in range(last + 3):
+                asked: list[int] = []
+
+                def holds(step: int, answer: int = answer, asked: list[int] = asked) -> bool:
+                    asked.append(step)
+                    return step >= answer
+
+                assert least_step(holds, last, guess) == answer
+                assert last not in asked and len(asked) == len(set(asked))
+                if guess == answer:
+                    assert len(asked) <= 2
