@@ -29,6 +29,9 @@ __all__ = ["LARGEST", "WeightedSum", "separate"]
 LARGEST = 1 << 10
 """Integers in the range of an operand: up to here the search takes a moment."""
 
+FEW = 16
+"""Most factors fail already at every 16th level; only those that do not are tried at all of them."""
+
 
 @dataclass(frozen=True, eq=False)
 class WeightedSum:
@@ -81,7 +84,11 @@ def separate(
         first=least,
         last=greatest,
     )
+    few = slice(None, None, FEW)
     for j, k in _candidates(abs(slopes[1]) / slopes[0], 2 * max(last - first, greatest - least, 1)):
+        above, below = _sums(rows, a, j, k, few)
+        if not (below < above).all():
+            continue
         above, below = _sums(rows, a, j, k)
         if (below < above).all():
             bottom, top = j * first + k * least, j * last + k * greatest
@@ -90,12 +97,13 @@ def separate(
     raise AssertionError(f"no factors separate the sums of {slopes} over {ranges}")
 
 
-def _sums(rows: Steps, a: np.ndarray, j: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _sums(rows: Steps, a: np.ndarray, j: int, k: int, levels: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
     """Per level, the least j·a + k·b of the pairs that reach it and the greatest of those that do not."""
     base = (j * a)[:, np.newaxis]
     none = np.iinfo(np.int64)
-    above = np.where(rows.reached, base + k * rows.thresholds, none.max)
-    below = np.where(rows.missed, base + k * (rows.thresholds - 1), none.min)
+    thresholds = rows.thresholds[:, levels]
+    above = np.where(rows.reached[:, levels], base + k * thresholds, none.max)
+    below = np.where(rows.missed[:, levels], base + k * (thresholds - 1), none.min)
     return above.min(axis=0), below.max(axis=0)
 
 
