@@ -105,8 +105,11 @@ def unclipped(builder: Builder, node: Node, real: Real) -> Real:
     return replace(real, tensor=stream, where=builder.positions(real), low=None, high=None)
 
 
-def summed(builder: Builder, node: Node) -> Real:
+def summed(builder: Builder, node: Node, *, zeros: bool = False) -> Real:
     """The data of an average or a sum, without bounds; a function of few integers becomes a fine table of them.
+
+    Args:
+        zeros: whether they are added up, too, so that an integer must stand for 0.
 
     Raises:
         Obstacle: it must be quantized.
@@ -115,7 +118,7 @@ def summed(builder: Builder, node: Node) -> Real:
     if isinstance(value, Real | Function) and not value.partial:
         if isinstance(value, Real):
             value = unclipped(builder, node, value)
-            if not value.clipped:
+            if not value.clipped and not (zeros and value.zero_point is None):
                 return value
         fine = finely_tabled(builder, node, value)
         if fine is not None:

@@ -57,18 +57,18 @@ def _without_pads(builder: Builder, value: Integers | Operand) -> tuple[Integers
 @lowers("AveragePool", effect=Effect.SUMS)
 def average_pool(builder: Builder, node: Node) -> None:
     """pads only with count_include_pad = 1"""
-    real, tensor = builder.image(summed(builder, node), node)
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
-    kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
+    height, width, _ = layout_of_image(builder.shape(node.inputs[0])).shape
+    kernel = kernel_of(node, size, (height, width), shape[2:])
+    padded = any(kernel.pads)
+    if padded and (not node.attributes.get("count_include_pad", 0) or node.attributes.get("ceil_mode", 0)):
+        raise Obstacle("average-pads", "a padded AveragePool must count its pads (count_include_pad = 1)")
+    real, tensor = builder.image(summed(builder, node, zeros=padded), node)
     kernel.check_touches(tensor)
-    zero_point = 0
-    if any(kernel.pads):
-        if not node.attributes.get("count_include_pad", 0) or node.attributes.get("ceil_mode", 0):
-            raise Obstacle("average-pads", "a padded AveragePool must count its pads (count_include_pad = 1)")
-        if real.zero_point is None:
-            raise Obstacle("not-quantized", f"the data `{node.inputs[0]}` must be quantized here")
-        zero_point = real.zero_point
+    zero_point = real.zero_point if padded else 0
+    if zero_point is None:
+        raise Obstacle("not-quantized", f"the data `{node.inputs[0]}` must be quantized here")
     pool = _pool(tensor, "sum", kernel, zero_point)
     stream = builder.add(node.label, pool, [real.tensor], node, output=node.outputs[0])
     taps = kernel.size[0] * kernel.size[1]
