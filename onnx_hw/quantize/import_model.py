@@ -113,15 +113,19 @@ class Walk:
         elif self._reads_stream(node) or self._is_constant(node):
             self._lower(node)
         elif node.op_type == "QuantizeLinear" and self._can_enter(node):
-            self.head.append(node)
-            self._enter(node.outputs[0], self.graph.values[node.outputs[0]].element_type)
+            try:
+                self._enter(node.outputs[0], self.graph.values[node.outputs[0]].element_type)
+                self.head.append(node)
+            except Obstacle as obstacle:
+                self._to_tail(node, obstacle)
         else:
             self.head.append(node)
 
     def _perhaps_also_in_hardware(self, node: Node) -> None:
         """Other nodes may read there what the host computes for its own."""
         if node.op_type == "QuantizeLinear" and node.inputs[0] not in self.builder.values and self._can_enter(node):
-            self._enter(node.outputs[0], self.graph.values[node.outputs[0]].element_type)
+            with suppress(Obstacle):
+                self._enter(node.outputs[0], self.graph.values[node.outputs[0]].element_type)
         elif (lowering := self._lowering(node)) and any(name in self.builder.values for name in reads(node)):
             with suppress(Obstacle, NotFinite):
                 lowering(self.builder, node)

@@ -12,7 +12,7 @@ from amaranth.hdl import Const, Module, Signal
 from drawn import Case
 from faults import looks_late, prove_case
 from onnx_hw.ops.rearrange import RearrangeFolding
-from onnx_hw.timing import prediction as timing
+from onnx_hw.timing import links
 from onnx_hw_rtl import engine, rearrange
 from rearrangements import MAPS, rearranged
 
@@ -152,7 +152,7 @@ def constant(**values: int) -> Patch:
 def law(**values: Any) -> Patch:
     def apply(patch: pytest.MonkeyPatch) -> None:
         for name, value in values.items():
-            patch.setattr(timing, name, value)
+            patch.setattr(links, name, value)
 
     return apply
 

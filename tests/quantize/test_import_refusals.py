@@ -141,3 +141,12 @@ def test_a_host_operator_may_follow_the_last_integers(tmp_path: Path) -> None:
     frames = np.random.default_rng(1).normal(0, 1, (2, 1, 4, 8, 8)).astype(np.float32)
     (found,) = golden.run(network, {"x": frames}).values()
     assert found.shape == (2, 1, 4, 8, 8) and found.min() >= 0.5
+
+
+def test_data_of_unknown_shape(tmp_path: Path) -> None:
+    """How many places are not zero is not known before the data is."""
+    sketch = Sketch()
+    places = sketch.node("Cast", sketch.node("NonZero", "x"), to=1)
+    y = sketch.through_integers(sketch.node("Relu", sketch.through_integers(places, 0.1, 0)), 0.1, 0)
+    with pytest.raises(UserError, match="must have an operator that becomes hardware"):
+        import_model(flow.load(sketch.write(tmp_path / "m.onnx", [1, 2, 3, 3], y)))

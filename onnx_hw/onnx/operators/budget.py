@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-VALUE_BYTES = 1 << 27
+VALUE_BYTES = 1 << 29
 """One tensor, or what an operator holds meanwhile."""
 
-HELD_BYTES = 1 << 29
+HELD_BYTES = 3 << 28
 """All tensors that are computed and still needed."""
 
 STEPS = 1 << 32
