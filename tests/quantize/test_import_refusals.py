@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow, golden
 from onnx_hw.errors import UserError
+from onnx_hw.options import BuildOptions, Reading
 from onnx_hw.quantize.import_model import import_model
 from qdq_models import Sketch
 
@@ -144,9 +147,19 @@ def test_a_host_operator_may_follow_the_last_integers(tmp_path: Path) -> None:
 
 
 def test_data_of_unknown_shape(tmp_path: Path) -> None:
-    """How many places are not zero is not known before the data is."""
-    sketch = Sketch()
-    places = sketch.node("Cast", sketch.node("NonZero", "x"), to=1)
-    y = sketch.through_integers(sketch.node("Relu", sketch.through_integers(places, 0.1, 0)), 0.1, 0)
-    with pytest.raises(UserError, match="must have an operator that becomes hardware"):
-        import_model(flow.load(sketch.write(tmp_path / "m.onnx", [1, 2, 3, 3], y)))
+    """The lengths of a Split's parts arrive with the data."""
+    weights = np.ones((3, 2), dtype=np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Split", ["table", "lengths"], ["first", "second"], axis=1),
+            helper.make_node("Gemm", ["second", "weights"], ["y"], transB=1),
+        ],
+        "g",
+        [helper.make_tensor_value_info("lengths", TensorProto.INT64, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.ones((3, 4), np.float32), "table"), numpy_helper.from_array(weights, "weights")],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    refusal = flow.check_hardware(BuildOptions(path, reading=Reading(lenient=True)))
+    assert refusal is not None and "the shape of `second" in str(refusal)
