@@ -2,7 +2,7 @@
 
     python benchmarks/build_models.py [--until STAGE] [--multipliers N] [--json FILE] [MODEL.onnx ...]
 
-Without a MODEL: the four networks of MLPerf Tiny with drawn weights (``tests/nets.py``). Samples are taken from
+Without a MODEL: the four networks of MLPerf Tiny with drawn weights (``tests/mlperf_tiny.py``). Samples are taken from
 ``inputs.npz`` beside a model, if there is one; otherwise they are random. ``--until route`` runs the slow tools, too.
 
 Each model has a process of its own, whose memory is looked at from outside, with that of all the programs it starts.
@@ -100,15 +100,16 @@ def filled(show: Callable[[Facts], str], facts: Facts) -> str:
 
 
 def drawn_models(folder: Path) -> list[Path]:
-    """The networks of ``tests/nets.py``, with samples."""
+    """The networks of ``tests/mlperf_tiny.py``, with samples."""
     sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-    import nets
+
+    import mlperf_tiny
 
     paths = []
-    for net in nets.MLPERF_TINY:
+    for net in mlperf_tiny.MLPERF_TINY:
         (folder / net).mkdir()
-        paths.append(nets.write(net, folder / net))
-        np.savez(folder / net / "inputs.npz", **nets.NETS[net].frames(FRAMES))
+        paths.append(mlperf_tiny.write(net, folder / net))
+        np.savez(folder / net / "inputs.npz", **mlperf_tiny.NETS[net].frames(FRAMES))
     return paths
 
 

@@ -2,8 +2,8 @@
 
     python benchmarks/exporter_networks.py [N] [--seed FIRST] [--simulate K] [--list]
 
-Draws N networks as converters write them, quantized by onnxruntime (``tests/drawn_exports.py``). Each is tried with
-the quantizer's samples at hand and without. ``--simulate K`` proves the circuits of the first K that are accepted.
+Draws N networks as converters write them, quantized by onnxruntime (``tests/drawn_exported_models.py``). Each is tried
+with the quantizer's samples at hand and without. ``--simulate K`` proves the circuits of the first K that are accepted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from drawn_exports import DrawnExport, draw
+from drawn_exported_models import DrawnExport, draw
 from exports.verdicts import Comparison, Verdict, compared, judged, proven
 
 

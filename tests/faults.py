@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from amaranth.hdl import Module, Signal
 
-from drawn import ByArithmetic, Case
-from networks import alone, prove
+from design_bench import prove
+from drawn_cases import Case
+from drawn_operators import ByArithmetic
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
@@ -31,6 +32,7 @@ from onnx_hw.ops.window import Window
 from onnx_hw.prove import Run
 from onnx_hw.tensor import Tensor
 from onnx_hw_rtl import engine
+from sketched_designs import alone
 
 IMAGE = Tensor((4, 4, 4), Int(8))
 TALL = Tensor((5, 4, 4), Int(8))

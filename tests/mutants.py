@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import onnx
-from drawn_float import FloatDrawing
+from drawn_float_models import FloatDrawing
 from onnx import TensorProto, helper, numpy_helper
 
 NUMBERS = (0, 1, -1, 2, 3, 4, 5, 7, 8, -2, -3, 16, 63, 255, 1000, 65504, 1 << 31, 1 << 40, (1 << 63) - 1, -(1 << 63))

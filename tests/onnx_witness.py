@@ -10,7 +10,7 @@ import onnx.shape_inference
 import onnxruntime
 
 import onnx
-from networks import Bench, assert_proven, random_stall
+from design_bench import Bench, assert_proven, random_stall
 from onnx import TensorProto, helper
 from onnx_hw import flow, golden
 from onnx_hw.network import Network

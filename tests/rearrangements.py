@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from drawn import MOST_OPERATIONS, cuts, lanes, types
+from drawn_cases import MOST_OPERATIONS
+from drawn_operators import cuts, lanes, types
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.tensor import Tensor

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from networks import alone
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.fork import Fork
 from onnx_hw.tensor import Tensor
+from sketched_designs import alone
 
 
 def test_no_name_can_be_taken_for_a_bit_of_another() -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from material import CHECKOUT, EXAMPLES
+from material_folders import CHECKOUT, EXAMPLES
 
 
 def test_models_are_built_and_told_row_by_row(tmp_path: Path) -> None:

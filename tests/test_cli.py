@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import onnx
-from material import EXAMPLES
+from material_folders import EXAMPLES
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import __version__, flow
 from onnx_hw.build_folder import Made

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from material import EXAMPLES
+from material_folders import EXAMPLES
 from onnx_hw import synthesize  # noqa: F401  # loaded before somebody else has to be able to read its file
 from onnx_hw.cli import main
 

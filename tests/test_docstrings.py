@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-from material import CHECKOUT
+from material_folders import CHECKOUT
 
 ROOTS = {"onnx_hw": ".", "onnx_hw_rtl": "rtl", "onnx_hw_sim": "sim", "onnx_hw_boards": "boards"}
 

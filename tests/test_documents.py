@@ -7,7 +7,7 @@ import shlex
 import pytest
 from click.testing import CliRunner
 
-from material import CHECKOUT
+from material_folders import CHECKOUT
 from onnx_hw import flow
 from onnx_hw.cli import main
 from onnx_hw.report.operators import write as write_operators

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from material import EXAMPLES
+from material_folders import EXAMPLES
 from onnx_hw.cli import main
 from onnx_hw.errors import UserError
 from onnx_hw.failures import explain

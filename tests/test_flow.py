@@ -13,7 +13,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from material import CHECKOUT, EXAMPLES
+from material_folders import CHECKOUT, EXAMPLES
 from onnx_hw import flow
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage

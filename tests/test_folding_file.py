@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from material import EXAMPLES
+from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.errors import UserError
 from onnx_hw.options import BuildOptions, Stage

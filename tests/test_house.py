@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from material import CHECKOUT
+from material_folders import CHECKOUT
 
 ROOTS = {
     "onnx_hw": CHECKOUT / "onnx_hw",

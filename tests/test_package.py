@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from material import CHECKOUT
+from material_folders import CHECKOUT
 
 PARTS = {"onnx_hw": ".", "onnx_hw_rtl": "rtl", "onnx_hw_sim": "sim", "onnx_hw_boards": "boards"}
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import qdq_models
-from networks import Bench, Sketch, assert_proven, no_stall, random_stall
+from design_bench import Bench, assert_proven, no_stall, random_stall
 from onnx_hw import flow
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
@@ -33,6 +33,7 @@ from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.simulate import difference_error
 from onnx_hw.tensor import Tensor
 from onnx_hw.timing.prediction import Wait, predict
+from sketched_designs import Sketch
 
 IMAGE = Tensor((4, 3, 2), Int(4))
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from material import EXAMPLES
+from material_folders import EXAMPLES
 from onnx_hw.errors import UserError
 from onnx_hw.onnx.model import Value
 from onnx_hw.samples import read_samples, write_samples

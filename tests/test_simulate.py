@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from material import EXAMPLES
-from networks import alone
+from material_folders import EXAMPLES
 from onnx_hw import simulate as simulation
 from onnx_hw.cli import main
 from onnx_hw.exact.integers import Int
@@ -20,6 +19,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.tensor import Tensor
 from onnx_hw_sim import tools
 from onnx_hw_sim.waves import CYCLE_NS
+from sketched_designs import alone
 
 DIGITS = EXAMPLES / "digits" / "digits.onnx"
 

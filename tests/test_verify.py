@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from material import EXAMPLES
+from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.assemble import assemble
 from onnx_hw.broken import Broken

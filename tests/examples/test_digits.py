@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 import onnx
-from material import EXAMPLES
+from material_folders import EXAMPLES
 
 DIGITS = EXAMPLES / "digits"
 IMAGES = 360

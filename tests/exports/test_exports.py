@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drawn_exports import draw
+from drawn_exported_models import draw
 from exports.verdicts import Comparison, compared, judged, proven
 
 SEEDS = (0, 2, 3, 4, 9, 13, 16, 21, 31)

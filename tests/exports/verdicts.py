@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 
 import onnx
-from drawn_exports import DrawnExport
+from drawn_exported_models import DrawnExport
 from exports.quantizing import Frames
 from onnx import numpy_helper
 from onnx_hw import flow, golden

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from material import IRCORPUS, needs_ircorpus
+from material_folders import IRCORPUS, needs_ircorpus
 from onnx_hw.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.check import check

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from material import model as real_model
-from material import model_names, needs_models
+from material_folders import model as real_model
+from material_folders import model_names, needs_models
 from onnx_hw.errors import UserError
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Graph, Model, Node, Value

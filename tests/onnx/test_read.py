@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from material import MODELS, model_names, needs_models
+from material_folders import MODELS, model_names, needs_models
 from onnx_hw.errors import UserError
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import read

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import DecodeError
 
-from material import IRCORPUS
+from material_folders import IRCORPUS
 from onnx import helper
 from onnx_files import TensorProto, branch, conditional, make_graph, make_node, model, relu, tensor, value
 from onnx_hw.onnx.check import check

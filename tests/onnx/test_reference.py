@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import onnx
-from material import model, model_names, needs_models
+from material_folders import model, model_names, needs_models
 from onnx import TensorProto, helper
 from onnx_hw.errors import UserError
 from onnx_hw.onnx.fold_constants import fold

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drawn import Case, cases, few, many, sums
+from drawn_cases import Case, cases, few, many
+from drawn_operators import sums
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add, signed_digits
 from onnx_hw.ops.folding import ElementFolding, Folding

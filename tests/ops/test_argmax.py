@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drawn import Case, argmaxes, cases, few, many
-from networks import Bench, alone, assert_proven, no_stall
+from design_bench import Bench, assert_proven, no_stall
+from drawn_cases import Case, cases, few, many
+from drawn_operators import argmaxes
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.folding import Folding
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
+from sketched_designs import alone
 
 EVERY_KIND = list(product([True, False], [True, False]))  # (largest, last)
 NARROW = [Int(1), Int(1, False), Int(2)]  # of which most elements are equal

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from drawn import Case, cases, concats, few, many
-from networks import Sketch, assert_proven, prove
+from design_bench import assert_proven, prove
+from drawn_cases import Case, cases, few, many
+from drawn_operators import concats
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.concat import Concat
@@ -20,6 +21,7 @@ from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.tensor import Tensor
 from onnx_hw.timing.prediction import predict
 from operator_facts import assert_facts, assert_foldings_keep_up
+from sketched_designs import Sketch
 
 i8 = Int(8)
 

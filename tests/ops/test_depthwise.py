@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drawn import Case, cases, depthwise, few, many
-from networks import Sketch, alone, assert_proven, prove
+from design_bench import assert_proven, prove
+from drawn_cases import Case, cases, few, many
+from drawn_operators import depthwise
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import Folding, UnevenFolding
@@ -19,6 +20,7 @@ from onnx_hw.ops.requantize import Requantize
 from onnx_hw.tensor import Tensor
 from onnx_hw_rtl.depthwise import Depthwise as Circuit
 from operator_facts import assert_facts, assert_foldings_keep_up
+from sketched_designs import Sketch, alone
 
 IMAGE = Tensor((5, 4, 3), Int(8))
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from drawn import (
-    Case,
-    FoldedOperator,
+from drawn_cases import Case, FoldedOperator, cases
+from drawn_operators import (
     argmaxes,
-    cases,
     concats,
     depthwise,
     forks,

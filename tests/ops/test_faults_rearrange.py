@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from amaranth.hdl import Const, Module, Signal
 
-from drawn import Case
+from drawn_cases import Case
 from faults import looks_late, prove_case
 from onnx_hw.ops.rearrange import RearrangeFolding
 from onnx_hw.timing import links

@@ -3,13 +3,15 @@
 import pytest
 from hypothesis import given
 
-from drawn import Case, cases, few, gearboxes, many
-from networks import alone, assert_proven, prove
+from design_bench import assert_proven, prove
+from drawn_cases import Case, cases, few, many
+from drawn_operators import gearboxes
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts
+from sketched_designs import alone
 
 
 @few

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from drawn import Case, cases, few, many, products
+from drawn_cases import Case, cases, few, many
+from drawn_operators import products
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import ElementFolding, Folding
 from onnx_hw.ops.multiply import Multiply

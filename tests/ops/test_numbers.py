@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drawn import touches_the_image
+from drawn_operators import touches_the_image
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drawn import ByArithmetic, ByTable, ByThresholds, Case, element_foldings
-from networks import Sketch, assert_proven, prove
+from design_bench import assert_proven, prove
+from drawn_cases import Case
+from drawn_operators import ByArithmetic, ByTable, ByThresholds, element_foldings
 from onnx_hw.design import Design, FifoSize
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
@@ -31,6 +32,7 @@ from onnx_hw.order import Order
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.tensor import Tensor
+from sketched_designs import Sketch
 
 SCALES = tuple(Fraction(k, 30) for k in (1, 7, 20, 33, 50))
 WEIGHTS = np.random.default_rng(0).integers(-8, 8, (5, 5))

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drawn import Case, cases, few, many
-from networks import alone, assert_proven, prove
+from design_bench import assert_proven, prove
+from drawn_cases import Case, cases, few, many
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.tensor import Tensor
 from onnx_hw.timing.prediction import predict
 from operator_facts import assert_facts, assert_foldings_keep_up
 from rearrangements import BYTES, IMAGE, MAPS, maps, padded, positions, rearranged, rearrangements
+from sketched_designs import alone
 
 
 @few

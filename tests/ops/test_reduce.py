@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from drawn import Case, cases, few, many, reductions
+from drawn_cases import Case, cases, few, many
+from drawn_operators import reductions
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import EvenFolding, Folding
 from onnx_hw.ops.reduce import Reduce

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from drawn import Case, cases, few, many, regroups
-from networks import alone, assert_proven, prove
+from design_bench import assert_proven, prove
+from drawn_cases import Case, cases, few, many
+from drawn_operators import regroups
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts
+from sketched_designs import alone
 
 
 @few

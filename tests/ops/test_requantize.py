@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from drawn import ByArithmetic, ByTable, ByThresholds, Case, cases, few, many, requantizers
-from networks import Bench, alone, assert_proven, no_stall
+from design_bench import Bench, assert_proven, no_stall
+from drawn_cases import Case, cases, few, many
+from drawn_operators import ByArithmetic, ByTable, ByThresholds, requantizers
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.steps import Steps
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding, Staircase
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
+from sketched_designs import alone
 
 SCALES = tuple(Fraction(k, 300) for k in (1, 7, 20, 33, 50))
 OFFSETS = tuple(Fraction(k, 3) for k in (0, -5, 7, 1, 100))

@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 from amaranth.hdl import Cat, Const, Value
 
-from drawn import ByArithmetic
-from networks import Bench, alone, random_stall
+from design_bench import Bench, random_stall
+from drawn_operators import ByArithmetic
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.requantize import Monotone
 from onnx_hw.prove import Run
 from onnx_hw.tensor import Tensor
 from onnx_hw_rtl import multiply_add_shift, requantize
 from onnx_hw_rtl.multiply_add_shift import MultiplyAddShift, Turn
+from sketched_designs import alone
 
 SCALES = tuple(Fraction(k, 2**20 + 1) for k in (325, 2502, 25000, 925, 64))
 TIES = tuple(Fraction(k, 2**9) for k in (1, 2, 16, 4, 3))

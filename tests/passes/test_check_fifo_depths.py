@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from networks import Bench, Sketch, assert_proven, no_stall
+from design_bench import Bench, assert_proven, no_stall
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
@@ -15,6 +15,7 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.pool import Pool
 from onnx_hw.passes.size_fifos import kept_interval, size_fifos
 from onnx_hw.tensor import Tensor
+from sketched_designs import Sketch
 
 IMAGE = Tensor((5, 6, 2), Int(4))
 

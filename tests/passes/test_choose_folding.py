@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from networks import Sketch, every_tensor, random_frames
+from design_bench import every_tensor, random_frames
 from onnx_hw.exact.integers import Int
 from onnx_hw.network import Network
 from onnx_hw.ops.add import Add
@@ -20,6 +20,7 @@ from onnx_hw.passes.choose_folding import Budget, choose_folding, fold_for, reso
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.tensor import Tensor
+from sketched_designs import Sketch
 
 i8 = Int(8)
 

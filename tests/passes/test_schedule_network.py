@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from material import model
-from networks import Sketch, unequal_branches
+from material_folders import model
 from onnx_hw import flow
 from onnx_hw.design import Design, FifoSize, pins_of
 from onnx_hw.errors import ExitCode, UserError
@@ -27,6 +26,7 @@ from onnx_hw.passes.schedule_network import interval_of, schedule_network
 from onnx_hw.spelling import short
 from onnx_hw.tensor import Tensor
 from onnx_hw_boards.pins import PadStream
+from sketched_designs import Sketch, unequal_branches
 
 CLOCK = 80.0
 AMPLE = Budget(dsp=10_000, lut=1_000_000, bram=10_000)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from networks import Bench, Sketch, assert_proven
+from design_bench import Bench, assert_proven
 from onnx_hw.design import Design, FifoSize
 from onnx_hw.exact.integers import Int
 from onnx_hw.network import Network
@@ -24,6 +24,7 @@ from onnx_hw.passes.size_fifos import FRAMES, SETTLED, affordable, least_step, s
 from onnx_hw.prove import Stall
 from onnx_hw.tensor import Tensor
 from onnx_hw.timing.prediction import Events, predict
+from sketched_designs import Sketch
 
 i8 = Int(8)
 

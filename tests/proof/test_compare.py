@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import onnx
-from drawn_exports import draw
-from drawn_float import FloatDrawing
-from drawn_qdq import quantized_models
+from drawn_exported_models import draw
+from drawn_float_models import FloatDrawing
+from drawn_quantized_models import quantized_models
 from onnx import TensorProto, helper
 from onnx_hw import flow, golden
 from onnx_hw.errors import ExitCode, UserError

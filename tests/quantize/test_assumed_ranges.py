@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drawn_float import FloatDrawing
+from drawn_float_models import FloatDrawing
 from onnx_hw import flow
 from onnx_hw.errors import UserError
 from onnx_hw.onnx.fold_constants import fold

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from material import EXAMPLES
-from material import model as real_model
+from material_folders import EXAMPLES
+from material_folders import model as real_model
 from onnx_hw import flow, golden
 from onnx_hw.errors import UserError
 from onnx_hw.onnx import reference

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import onnx
-from drawn_cuts import Cut
+from drawn_cut_models import Cut
 from onnx_hw import flow, golden
 from onnx_hw.errors import UserError
 from onnx_hw.onnx import reference

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drawn_float import FloatDrawing
+from drawn_float_models import FloatDrawing
 from onnx_hw import flow, golden
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import onnx
-from drawn_float import FloatDrawing
+from drawn_float_models import FloatDrawing
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow, golden
 from onnx_hw.network import Network

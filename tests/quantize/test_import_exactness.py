@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import onnx
-from drawn_qdq import quantized_models
+from design_bench import every_tensor
+from drawn_quantized_models import quantized_models
 from exact_onnx import evaluate
-from networks import every_tensor
 from onnx_hw import flow, golden
 from onnx_hw.quantize.import_model import import_model
 

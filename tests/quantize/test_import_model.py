@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from material import model as real_model
+from material_folders import model as real_model
 from onnx_hw import flow, golden
 from onnx_hw.errors import UserError
 from onnx_hw.quantize.import_model import import_model

@@ -12,24 +12,24 @@ import numpy as np
 import onnxruntime
 import pytest
 
-import nets
+import mlperf_tiny
 import onnx
-from material import EXAMPLES
-from material import model as real_model
+from material_folders import EXAMPLES
+from material_folders import model as real_model
 from onnx import TensorProto, helper
 from onnx_hw import flow, golden
 from onnx_hw.network import Network
 from onnx_hw.ops.requantize import Monotone
 from onnx_hw.quantize.import_model import import_model
 
-MODELS = ("digits", "mlperf_tiny_ad_autoencoder_int8", "tinymaix_mnist_valid_int8", *nets.MLPERF_TINY)
+MODELS = ("digits", "mlperf_tiny_ad_autoencoder_int8", "tinymaix_mnist_valid_int8", *mlperf_tiny.MLPERF_TINY)
 FRAMES = 16
 
 
 def material(name: str, folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
     """(model, frames by graph input)."""
-    if name in nets.NETS:
-        return nets.write(name, folder), nets.NETS[name].frames(FRAMES)
+    if name in mlperf_tiny.NETS:
+        return mlperf_tiny.write(name, folder), mlperf_tiny.NETS[name].frames(FRAMES)
     if name == "digits":
         path, samples = EXAMPLES / "digits" / "digits.onnx", EXAMPLES / "digits" / "digits_test.npz"
     else:
@@ -85,7 +85,7 @@ def test_every_quantized_node(name: str, tmp_path: Path) -> None:
     assert differing <= max(1, compared // 100_000)
 
 
-@pytest.mark.parametrize("name", nets.MLPERF_TINY)
+@pytest.mark.parametrize("name", mlperf_tiny.MLPERF_TINY)
 def test_the_end_of_a_deep_network(name: str, tmp_path: Path) -> None:
     """A step here and there on the way changes no clear decision, and hardly anything of a vector."""
     path, frames = material(name, tmp_path)

@@ -14,7 +14,7 @@ from onnxruntime.quantization import (
     quantize_static,
 )
 
-from drawn_float import FloatDrawing
+from drawn_float_models import FloatDrawing
 from onnx_hw import flow, golden
 from onnx_witness import assert_circuit_agrees, by_onnxruntime, random_frames, write
 

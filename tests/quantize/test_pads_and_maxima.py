@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onnx
-from drawn_qdq import ELEMENTS, Drawing
+from drawn_quantized_models import ELEMENTS, Drawing
 from onnx_hw import flow
 from onnx_hw.errors import UserError
 from onnx_hw.ops.pool import Pool

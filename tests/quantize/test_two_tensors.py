@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import onnx
-from material import model as real_model
+from material_folders import model as real_model
 from onnx import TensorProto, helper
 from onnx_hw import flow, golden
 from onnx_hw.errors import UserError

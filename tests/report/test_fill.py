@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from material import EXAMPLES
-from networks import alone
+from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul
@@ -12,6 +11,7 @@ from onnx_hw.ops.multiply import Multiply
 from onnx_hw.report import fill
 from onnx_hw.report.describe import describe_ports
 from onnx_hw.tensor import Tensor
+from sketched_designs import alone
 
 DIGITS = EXAMPLES / "digits"
 WEIGHTS = (9 + 1) * 8 + (9 * 8 + 1) * 16 + (64 + 1) * 10

@@ -7,7 +7,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from material import CHECKOUT
+from material_folders import CHECKOUT
 from onnx_hw.report.report import Report
 from onnx_hw.report.schema import DESCRIPTION_FILE, SCHEMA_FILE, description, json_schema, keys, sections
 from sample_report import FULL

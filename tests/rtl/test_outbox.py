@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from networks import trace
+from design_bench import trace
 from onnx_hw_rtl.outbox import DEEPEST_IN_LUTRAM, Outbox, visible_after
 
 BITS = 16

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from networks import Sketch
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.board import check_fit, find_board, pin_constraints
 from onnx_hw.build_folder import opened
@@ -24,6 +23,7 @@ from onnx_hw.synthesize import synthesize
 from onnx_hw.tensor import Tensor
 from onnx_hw_rtl.shell import Shell
 from onnx_hw_rtl.target import Target
+from sketched_designs import Sketch
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from networks import alone
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.build_folder import opened
 from onnx_hw.exact.integers import Int
@@ -18,6 +17,7 @@ from onnx_hw.synthesize import synthesize
 from onnx_hw.tensor import Tensor
 from onnx_hw_rtl.shell import Shell
 from onnx_hw_rtl.target import Target
+from sketched_designs import alone
 
 
 def requantize(channels: int) -> Requantize:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drawn_networks import chains, residuals
-from networks import Sketch
+from drawn_designs import chains, residuals
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.fork import Fork
@@ -21,6 +20,7 @@ from onnx_hw.timing import law_by_rows, pace
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.law_by_rows import ALWAYS
 from onnx_hw.timing.prediction import Events
+from sketched_designs import Sketch
 
 FRAMES = 8
 TRIED = 60

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from drawn import MOST_OPERATIONS, gearboxes, matmuls, pools, windows
-from drawn_networks import chains, residuals
-from networks import Sketch, alone, folded, no_stall, random_stall, unequal_branches
+from design_bench import no_stall, random_stall
+from drawn_cases import MOST_OPERATIONS
+from drawn_designs import chains, residuals
+from drawn_operators import gearboxes, matmuls, pools, windows
 from onnx_hw.design import Design, FifoSize
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
@@ -26,6 +27,7 @@ from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
 from onnx_hw.timing import native_law
 from onnx_hw.timing.prediction import Prediction, predict, visible_after
+from sketched_designs import Sketch, alone, folded, unequal_branches
 
 
 def row(pixels: int, channels: int = 1) -> Tensor:

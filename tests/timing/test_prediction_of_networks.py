@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drawn_networks import chains, residuals
-from networks import Bench, Sketch, assert_proven, no_stall, prove, random_stall, unequal_branches
+from design_bench import Bench, assert_proven, no_stall, prove, random_stall
+from drawn_designs import chains, residuals
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
+from sketched_designs import Sketch, unequal_branches
 
 FRAMES = 4
 

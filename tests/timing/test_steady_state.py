@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drawn_networks import chains, residuals
-from networks import Sketch, alone
+from drawn_designs import chains, residuals
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
@@ -21,6 +20,7 @@ from onnx_hw.timing import native_law
 from onnx_hw.timing.law import Bound, Times, Track
 from onnx_hw.timing.prediction import Events, predict
 from onnx_hw.timing.steady_state import period, sustains
+from sketched_designs import Sketch, alone
 
 FRAMES = 12
 

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from drawn import depths, pixels, sliding_pixels, touches_the_image
-from networks import Sketch
+from drawn_cases import depths
+from drawn_operators import pixels, sliding_pixels, touches_the_image
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
@@ -29,6 +29,7 @@ from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.window import Window
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
+from sketched_designs import Sketch
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
-import nets
+import mlperf_tiny
 from onnx_hw import flow, golden
 from onnx_hw.network import Network
 from onnx_hw.options import BuildOptions
@@ -23,28 +23,28 @@ SIMULATED = ("resnet8", "mobilenet_48", "autoencoder")
 @cache
 def network_of(name: str) -> Network:
     with TemporaryDirectory() as folder:
-        return flow.quantize(flow.load(nets.write(name, Path(folder))))
+        return flow.quantize(flow.load(mlperf_tiny.write(name, Path(folder))))
 
 
 def test_a_net_is_the_same_every_time() -> None:
-    first, second = (nets.NETS["ds_cnn"].model().SerializeToString() for _ in range(2))
+    first, second = (mlperf_tiny.NETS["ds_cnn"].model().SerializeToString() for _ in range(2))
     assert first == second
 
 
-@pytest.mark.parametrize("name", nets.NETS)
+@pytest.mark.parametrize("name", mlperf_tiny.NETS)
 def test_all_but_softmax_is_hardware(name: str) -> None:
     network = network_of(name)
-    assert sum(node.operator.macs for node in network.nodes) == nets.NETS[name].macs
+    assert sum(node.operator.macs for node in network.nodes) == mlperf_tiny.NETS[name].macs
     assert network.head is None
     tail = [node.op_type for node in network.tail.graph.nodes] if network.tail else []
     assert tail == ([] if name == "autoencoder" else AFTERWARDS)
 
 
-@pytest.mark.parametrize("name", nets.NETS)
+@pytest.mark.parametrize("name", mlperf_tiny.NETS)
 def test_data_neither_vanishes_nor_saturates(name: str) -> None:
     """At any depth frames differ, many values are not zero, and few lie at the ends of int8."""
     network = network_of(name)
-    values = golden.trace(network, golden.integers_of(network, nets.NETS[name].frames(16)))
+    values = golden.trace(network, golden.integers_of(network, mlperf_tiny.NETS[name].frames(16)))
     for tensor in network.quantization:
         array, (zero,) = values[tensor], network.quantization[tensor].zero_point
         assert ((array == 127) | ((array == -128) & (zero != -128))).mean() < 0.04, tensor
@@ -57,7 +57,7 @@ def test_data_neither_vanishes_nor_saturates(name: str) -> None:
 def test_every_value_and_every_firing_of_the_circuit(name: str) -> None:
     design = flow.schedule(network_of(name), multipliers=64)
     assert 40 <= design.resources().mac_lanes <= 64
-    proof = flow.simulate(design, nets.NETS[name].frames(FRAMES))
+    proof = flow.simulate(design, mlperf_tiny.NETS[name].frames(FRAMES))
     assert proof.agrees, [run.difference for run in proof.runs]
     assert proof.engine == "compiled" and proof.frames == FRAMES and len(proof.runs) == 3
     busiest = max(node.operator.cycles(design.folding(node)) for node in design.network.nodes)
@@ -66,9 +66,9 @@ def test_every_value_and_every_firing_of_the_circuit(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_net_becomes_a_bitstream_at_the_board_s_clock(tmp_path: Path) -> None:
-    np.savez(tmp_path / "frames.npz", **nets.NETS["ds_cnn"].frames(FRAMES))
+    np.savez(tmp_path / "frames.npz", **mlperf_tiny.NETS["ds_cnn"].frames(FRAMES))
     options = BuildOptions(
-        nets.write("ds_cnn", tmp_path), out=tmp_path / "out", inputs=tmp_path / "frames.npz", multipliers=48
+        mlperf_tiny.write("ds_cnn", tmp_path), out=tmp_path / "out", inputs=tmp_path / "frames.npz", multipliers=48
     )
     report = flow.build(options).report
     proof, design, synthesis = report.simulation, report.design, report.synthesis
