@@ -53,7 +53,7 @@ def differing(window: tuple[int, int], seed: int, parity: int) -> tuple[float, f
     y = sketch.node("AveragePool", sketch.through_integers("x", scale, zero), kernel_shape=window, strides=window)
     with tempfile.TemporaryDirectory() as place:
         path = sketch.write(Path(place) / "m.onnx", shape, sketch.through_integers(y, scale, zero))
-        network = flow.quantize(flow.load(path))
+        network = flow.quantize(flow.read(path))
         (exact,) = golden.run(network, frames).values()
         steps = [np.abs(np.rint((exact[0] - by_onnxruntime(path, frames["x"][0], level)) / scale)) for level in LEVELS]
     sums = stored.reshape(1, 8, 24, window[0], 24, window[1]).sum(axis=(3, 5))

@@ -185,7 +185,7 @@ def measure(pipe: Connection, path: Path, out: Path, until: Stage, multipliers: 
     facts: Facts = {}
     clock = watch_the_simulator()
     try:
-        model = flow.load(path)
+        model = flow.read(path)
         frames = samples_of(model, path.parent / "inputs.npz")
         np.savez(out.with_suffix(".npz"), **frames)
         options = BuildOptions(

@@ -32,7 +32,7 @@ from onnx_hw.network import Network
 from onnx_hw.onnx.capability import require_capability
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Model, Value
-from onnx_hw.onnx.read import read
+from onnx_hw.onnx.read import read as read_onnx
 from onnx_hw.ops.folding import Folding
 from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.outputs import Outputs
@@ -87,7 +87,7 @@ def build(options: BuildOptions | str | Path, progress: Progress | None = None, 
     progress = progress or Silent()
     board = find_board(options.board)
     if not os.path.isfile(options.model):  # false also where the path is too long, or a loop of links
-        read(options.model)  # says what is wrong
+        read_onnx(options.model)  # says what is wrong
     for name in fill.tools_of(options.stages):
         if name not in simulation.REPLACEABLE:
             tools.find(name)  # what is missing is missed at once, not after all the stages before
@@ -136,7 +136,7 @@ class Work:
     # ---- the stages, in order -----------------------------------------------------------------------------------
 
     def read(self, running: Running) -> None:
-        model = load(self.options.model, self.options.reading)
+        model = read(self.options.model, self.options.reading)
         self.inputs = model.graph.inputs
         self.model, self.batch = batch_as_frames(model)
         if self.options.inputs is not None:
@@ -348,7 +348,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
     """
     progress, board = progress or Silent(), find_board(options.board)
     if options.engine is Engine.REFERENCE:
-        model = load(options.model, options.reading)
+        model = read(options.model, options.reading)
         batch = batch_as_frames(model)[1]
         given = samples.read_samples(options.inputs, model.graph.inputs, frames_of_a_sample=batch)
         return Outputs(by_reference(model, given.arrays), given.labels)
@@ -369,10 +369,10 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
 # ---- the same as a library ------------------------------------------------------------------------------------------
 
 
-def load(path: str | Path, reading: Reading | None = None) -> Model:
+def read(path: str | Path, reading: Reading | None = None) -> Model:
     """The ONNX model in a file, with the type of every value."""
     path, reading = Path(path), reading or Reading()
-    model = read(
+    model = read_onnx(
         path,
         strict=reading.strict,
         lenient=reading.lenient,
@@ -432,7 +432,7 @@ def check_hardware(options: BuildOptions) -> UserError | None:
     A float model is tried with assumed scales, and is not run: whether it can be built does not depend on its data.
     """
     try:
-        model, _ = batch_as_frames(load(options.model, options.reading))
+        model, _ = batch_as_frames(read(options.model, options.reading))
         require_capability(model)
         if lacking := not is_quantized(model):
             model = quantize_without_data(model)

@@ -67,7 +67,7 @@ def _run(path: Path, folder: Path, refusal: UserError | None) -> str:
     """Both engines on drawn samples; a model that can be built must run."""
     samples = folder / "samples.npz"
     with suppress(UserError):
-        model = flow.load(path, LENIENT)
+        model = flow.read(path, LENIENT)
         if any(elements_of(value) > LARGEST for value in model.graph.inputs):
             return ""
         frames = synthetic_frames(model)

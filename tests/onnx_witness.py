@@ -63,7 +63,7 @@ def by_onnxruntime(path: Path, frames: dict[str, np.ndarray]) -> dict[str, np.nd
 
 def assert_agrees(path: Path, step: float, *, rarely: float = 0.002, frames: int = 3) -> Network:
     """Golden and onnxruntime differ by one step at most, and seldom; returns the network."""
-    model = flow.load(path)
+    model = flow.read(path)
     network = flow.quantize(model)
     given = random_frames(model, frames)
     found = golden.run(network, given)

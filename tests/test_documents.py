@@ -69,7 +69,7 @@ def test_the_readme_lists_every_command():
 
 def test_functions_of_the_readme_exist():
     named = set(re.findall(r"\bflow\.(\w+)\(", README))
-    assert {"load", "quantize", "schedule"} < named
+    assert {"read", "quantize", "schedule"} < named
     assert [name for name in named if not callable(getattr(flow, name, None))] == []
 
 

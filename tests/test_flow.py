@@ -94,7 +94,7 @@ def test_a_wrong_folding_file(simulated: flow.Build, tmp_path: Path, find: str, 
 
 def test_other_foldings_are_proven_too(tmp_path: Path) -> None:
     """By hand: ragged lanes everywhere."""
-    network = flow.load(DIGITS / "digits.onnx")
+    network = flow.read(DIGITS / "digits.onnx")
     design = flow.schedule(flow.quantize(network), multipliers=11)
     proof = flow.simulate(design)
     assert proof.agrees, proof.runs[0].difference
@@ -132,7 +132,7 @@ def test_run_engines_agree(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_refused_with_numbers() -> None:
     from onnx_hw.passes.choose_folding import Budget
 
-    network = flow.quantize(flow.load(DIGITS / "digits.onnx"))
+    network = flow.quantize(flow.read(DIGITS / "digits.onnx"))
     with pytest.raises(UserError, match="even the slowest design needs") as caught:
         schedule_network(network, Budget(mac_lanes=1, dsp=2, lut=500, bram=0), clock_mhz=80)
     assert caught.value.exit_code is ExitCode.DOES_NOT_FIT
@@ -188,7 +188,7 @@ def test_stages_are_told_in_order(tmp_path: Path) -> None:
 
 def test_designs_in_one_process_keep_their_own_weights() -> None:
     """Compiled circuits are loaded side by side; what is called the same in two of them must not be shared."""
-    network = flow.quantize(flow.load(DIGITS / "digits.onnx"))
+    network = flow.quantize(flow.read(DIGITS / "digits.onnx"))
     for multipliers in (11, 20, 30):
         proof = flow.simulate(flow.schedule(network, multipliers=multipliers))
         assert proof.agrees, proof.runs[0].difference

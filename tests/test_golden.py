@@ -55,7 +55,7 @@ def test_head_integers_and_tail(tmp_path: Path) -> None:
     integers, probabilities = classifier(sketch, x)
     ends = {integers: TensorProto.INT8, probabilities: TensorProto.FLOAT}
     path = written(tmp_path, sketch, {"x": (TensorProto.FLOAT, [1, 4, 5, 2])}, ends)
-    network = import_model(flow.load(path))
+    network = import_model(flow.read(path))
     frames = {"x": GENERATOR.normal(0, 5, (3, 1, 4, 5, 2)).astype(np.float32)}
     found, wanted = golden.run(network, frames), by_onnxruntime(path, frames)
     assert list(found) == list(wanted)
@@ -69,7 +69,7 @@ def test_the_stream_is_the_integers_in_the_order_of_the_boundary(tmp_path: Path)
     y = sketch.node("DequantizeLinear", "x", sketch.constant(np.float32(0.5)), sketch.constant(np.int8(3)))
     integers, _ = classifier(sketch, y)
     path = written(tmp_path, sketch, {"x": (TensorProto.INT8, [1, 2, 4, 5])}, {integers: TensorProto.INT8})
-    network = import_model(flow.load(path))
+    network = import_model(flow.read(path))
     assert network.head is None and network.tail is None
     frames = {"x": GENERATOR.integers(-128, 128, (2, 1, 2, 4, 5)).astype(np.int8)}
     entering = golden.integers_of(network, frames)
@@ -90,7 +90,7 @@ def test_frames_do_not_know_each_other(tmp_path: Path) -> None:
     sketch = Sketch()
     integers, probabilities = classifier(sketch, sketch.through_integers("x", 2**-3, 4))
     ends = {probabilities: TensorProto.FLOAT, integers: TensorProto.INT8}
-    network = import_model(flow.load(written(tmp_path, sketch, {"x": (TensorProto.FLOAT, [1, 2, 3, 3])}, ends)))
+    network = import_model(flow.read(written(tmp_path, sketch, {"x": (TensorProto.FLOAT, [1, 2, 3, 3])}, ends)))
     frames = GENERATOR.normal(0, 5, (4, 1, 2, 3, 3)).astype(np.float32)
     together = golden.run(network, {"x": frames})
     assert list(together) == [probabilities, integers]
@@ -111,6 +111,6 @@ def test_a_tail_may_read_graph_inputs(tmp_path: Path) -> None:
         "x": GENERATOR.normal(0, 5, (2, 1, 2, 3, 3)).astype(np.float32),
         "mask": np.array([[[1, 0, 1]], [[0, 1, 1]]], dtype=np.float32),
     }
-    found, wanted = golden.run(import_model(flow.load(path)), frames), by_onnxruntime(path, frames)
+    found, wanted = golden.run(import_model(flow.read(path)), frames), by_onnxruntime(path, frames)
     for name in (masked, peak):
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-6)

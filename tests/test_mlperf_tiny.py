@@ -23,7 +23,7 @@ SIMULATED = ("resnet8", "mobilenet_48", "autoencoder")
 @cache
 def network_of(name: str) -> Network:
     with TemporaryDirectory() as folder:
-        return flow.quantize(flow.load(mlperf_tiny.write(name, Path(folder))))
+        return flow.quantize(flow.read(mlperf_tiny.write(name, Path(folder))))
 
 
 def test_a_net_is_the_same_every_time() -> None:

@@ -198,7 +198,7 @@ def test_a_quantized_model_as_a_circuit(tmp_path: Path) -> None:
     y = model.node("Conv", x, model.dequantized(weights, [0.01]), pads=[1, 1, 1, 1])
     y = model.node("Sub", model.through_integers(y, 0.0317, -4), x)
     y = model.through_integers(model.node("Relu", y), 0.0291, -128)
-    network = flow.quantize(flow.load(model.write(tmp_path / "m.onnx", [1, 2, 4, 3], y)))
+    network = flow.quantize(flow.read(model.write(tmp_path / "m.onnx", [1, 2, 4, 3], y)))
     design = flow.schedule(network, multipliers=6)
     (staircase,) = (node.operator for node in design.network.nodes if isinstance(node.operator, Staircase))
     assert isinstance(staircase.circuit, Thresholds)

@@ -34,7 +34,7 @@ LAST, LEAVES = "scores_int8/QuantizeLinear", "scores_int8"
 
 @cache
 def network() -> Network:
-    return flow.quantize(flow.load(EXAMPLES / "digits" / "digits.onnx"))
+    return flow.quantize(flow.read(EXAMPLES / "digits" / "digits.onnx"))
 
 
 @cache
@@ -273,7 +273,7 @@ def test_a_model_that_is_imported_wrong_is_our_bug(monkeypatch):
     right = importing._needed_nodes
     monkeypatch.setattr(importing, "_needed_nodes", lambda *arguments: right(*arguments)[::-1])
     with pytest.raises(Broken, match="import_model made a broken network: node `scores_int8/QuantizeLinear`"):
-        importing.import_model(flow.load(EXAMPLES / "digits" / "digits.onnx"))
+        importing.import_model(flow.read(EXAMPLES / "digits" / "digits.onnx"))
 
 
 def test_forks_are_verified(monkeypatch):

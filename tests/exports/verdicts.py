@@ -48,7 +48,7 @@ def judged(drawn: DrawnExport, *, samples: bool) -> Verdict:
     start = time.perf_counter()
     network, design, problems = None, None, []
     try:
-        model = flow.load(drawn.path, Reading(dimensions=drawn.dimensions))
+        model = flow.read(drawn.path, Reading(dimensions=drawn.dimensions))
         network = flow.quantize(model, drawn.calibration if samples else None)
         design = flow.schedule(network)
     except UserError as error:

@@ -40,7 +40,7 @@ def test_windows_that_shape_inference_counts_and_nobody_computes(tmp_path, batch
         content, shape = pooling(random, batch=batch)
         x = random.normal(size=shape).astype(np.float32)
         path = write(tmp_path, content)
-        read = flow.load(path)
+        read = flow.read(path)
         found = reference.run(read, {"x": x})["y"]
         (y,) = read.graph.outputs
         assert y.shape == found.shape
@@ -96,7 +96,7 @@ def test_a_name_within_the_graph_is_no_promise(tmp_path, name):
         report = checked(tmp_path, content)
         assert report.valid and warned(report) == ["dimension-contradicts", "dimension-contradicts"]
         assert not checked(tmp_path, content, strict=True).valid
-    read = flow.load(write(tmp_path, content), Reading(dimensions={"N": 2}))
+    read = flow.read(write(tmp_path, content), Reading(dimensions={"N": 2}))
     (y,) = read.graph.outputs
     assert y.shape == ((8, 1) if name == "N" else (32, 1))
 

@@ -17,7 +17,7 @@ from onnx_hw.onnx.verify_model import faults_of_model, faults_of_typed
 from onnx_hw.quantize import import_model, quantize_float_model
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 
-MODEL = flow.load(EXAMPLES / "digits" / "digits_float.onnx")
+MODEL = flow.read(EXAMPLES / "digits" / "digits_float.onnx")
 GRAPH = MODEL.graph
 IMAGE = GRAPH.inputs[0]
 WEIGHTS = GRAPH.nodes[0].inputs[1]

@@ -32,7 +32,7 @@ SHAPE = (1, 2, 3, 4)
 
 
 def compared(path: Path, frames: dict[str, np.ndarray] | None = None) -> Compared:
-    model = flow.load(path)
+    model = flow.read(path)
     return compare(model, import_model(model), frames)
 
 
@@ -52,7 +52,7 @@ def test_quantized_models(tmp_path: Path, drawn: tuple[onnx.ModelProto, np.ndarr
 def test_float_models(tmp_path: Path, seed: int) -> None:
     drawing = FloatDrawing(seed)
     inputs, outputs = drawing.draw(3)
-    model = flow.load(write(drawing.sketch, tmp_path / "m.onnx", inputs, *outputs))
+    model = flow.read(write(drawing.sketch, tmp_path / "m.onnx", inputs, *outputs))
     frames = random_frames(model, 4)
     ready = prepared(model)
     quantized = quantize_prepared(ready, seen_in(frames))
@@ -82,7 +82,7 @@ def assert_exported_agrees(seed: int, folder: Path) -> bool:
     drawn = draw(seed, folder)
     reading = Reading(dimensions=drawn.dimensions, lenient=True)
     try:
-        model, batch = batch_as_frames(flow.load(drawn.path, reading))
+        model, batch = batch_as_frames(flow.read(drawn.path, reading))
         frames = frames_of(drawn.frames, batch)
         made = to_integers(model, frames)
     except UserError:
@@ -217,7 +217,7 @@ def test_drawn_frames_use_the_range(tmp_path: Path, element: int) -> None:
         x = sketch.through_integers(start, 0.3, 5)
     y = sketch.through_integers(sketch.node("Sigmoid", x), 0.004, -128)
     onnx.save(sketch.model(SHAPE, element, y, 4, TensorProto.FLOAT), tmp_path / "m.onnx")
-    model = flow.load(tmp_path / "m.onnx")
+    model = flow.read(tmp_path / "m.onnx")
     network = import_model(model)
     frames = drawn_frames(model, network, 4)
     assert frames is not None and frames["x"].shape == (4, *SHAPE)

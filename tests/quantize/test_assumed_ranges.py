@@ -47,7 +47,7 @@ def drawn(seed: int, path: Path) -> Model:
     flat = sketch.node("Flatten", last, axis=0)
     rows = sketch.node("ReduceMean", flat, sketch.constant(np.array([1])))
     outputs[0] = sketch.node("MatMul", rows, drawing.floats(1, 3))
-    return flow.load(write(sketch, path, inputs, *outputs), Reading(lenient=True))
+    return flow.read(write(sketch, path, inputs, *outputs), Reading(lenient=True))
 
 
 def verdict(quantized: Callable[[], Model]) -> list[tuple[str, str]]:
@@ -73,7 +73,7 @@ def test_ranges_are_of_the_right_size_and_sign(tmp_path: Path, seed: int) -> Non
     """Within three orders of magnitude of the real ones, and never negative where those cannot be."""
     drawing = FloatDrawing(seed)
     inputs, outputs = drawing.draw(4)
-    model = fold(flow.load(write(drawing.sketch, tmp_path / "m.onnx", inputs, *outputs)))
+    model = fold(flow.read(write(drawing.sketch, tmp_path / "m.onnx", inputs, *outputs)))
     generator = np.random.default_rng(seed)
     frames = {name: generator.random((4, *shape), dtype=np.float32) for name, shape in inputs.items()}
     real, assumed = calibrate(model, frames), assumed_ranges(model)
@@ -93,7 +93,7 @@ def test_what_cannot_be_negative_is_not_assumed_to_be(tmp_path: Path) -> None:
         "exp": sketch.node("Exp", "x"),
         "square": sketch.node("Mul", "x", "x"),
     }
-    model = flow.load(write(sketch, tmp_path / "m.onnx", {"x": (1, 4)}, *names.values()))
+    model = flow.read(write(sketch, tmp_path / "m.onnx", {"x": (1, 4)}, *names.values()))
     ranges = assumed_ranges(model)
     assert all(ranges[name].low >= 0 for name in names.values())
     assert ranges[names["sigmoid"]].high < 1 and ranges[names["clip"]].low == 0.25

@@ -66,7 +66,7 @@ def test_a_batch_gives_what_its_frames_give(tmp_path: Path, seed: int) -> None:
     """The same network with a batch of 1; and the reference of the whole batch is near."""
     batch = 2 + seed
     many, one = network(batch, seed, tmp_path), network(1, seed, tmp_path)
-    (x,) = flow.load(one).graph.inputs
+    (x,) = flow.read(one).graph.inputs
     frames = np.random.default_rng(seed).normal(0, 1, (2 * batch, *x.shape)).astype(np.float32)
     batched = tmp_path / "batched.npz"
     np.savez(batched, x=frames.reshape(2, batch, *frames.shape[2:]))
@@ -83,7 +83,7 @@ def test_a_batch_gives_what_its_frames_give(tmp_path: Path, seed: int) -> None:
 def labelled(folder: Path, count: int) -> tuple[Path, Path]:
     """(a network of three frames, two samples for it with so many labels)."""
     path, samples = network(3, 0, folder), folder / "samples.npz"
-    (x,) = flow.load(path).graph.inputs
+    (x,) = flow.read(path).graph.inputs
     numbers = np.random.default_rng(1).normal(size=(2, *x.shape)).astype(np.float32)
     np.savez(samples, x=numbers, labels=np.arange(count) % 5)
     return path, samples
@@ -161,7 +161,7 @@ def test_frames_that_are_mixed_are_no_frames(tmp_path: Path, title: str) -> None
     nodes, constants = MIXING[title]
     graph = helper.make_graph(nodes, "g", [tensor("x", (4, 4))], [tensor("y", (4, 4))], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    read = flow.load(write(tmp_path, model))
+    read = flow.read(write(tmp_path, model))
     assert batch_as_frames(read) == (read, 1)
 
 
@@ -171,4 +171,4 @@ def test_borders_that_have_no_batch(tmp_path: Path) -> None:
         inputs, outputs = ([tensor(n, s) for n, s in zip(names, shapes, strict=True)] for names in ("xu", "yv"))
         graph = helper.make_graph(nodes, "g", inputs, outputs)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-        assert batch_as_frames(flow.load(write(tmp_path, model)))[1] == (3 if shapes == ((3, 3), (3, 3)) else 1)
+        assert batch_as_frames(flow.read(write(tmp_path, model)))[1] == (3 if shapes == ((3, 3), (3, 3)) else 1)

@@ -33,7 +33,7 @@ def test_any_bias(tmp_path: Path, shape: tuple[int, ...], stored: bool) -> None:
     model = s.model((3, 5), TensorProto.INT8, y, 2)
     check(tmp_path / "m.onnx", model, generator.integers(-128, 128, (4, 3, 5)).astype(np.int8))
     if shape in ((3, 4), (4,)):
-        assert_circuit_agrees(flow.quantize(flow.load(tmp_path / "m.onnx")))
+        assert_circuit_agrees(flow.quantize(flow.read(tmp_path / "m.onnx")))
 
 
 def _next(s: Sketch, y: str, generator: np.random.Generator) -> tuple[str, str]:

@@ -40,7 +40,7 @@ def sqnr(wanted: np.ndarray, found: np.ndarray) -> float:
 
 
 def test_digits_keep_their_accuracy() -> None:
-    model = flow.load(DIGITS / "digits_float.onnx")
+    model = flow.read(DIGITS / "digits_float.onnx")
     assert not is_quantized(model)
     frames = load_frames(DIGITS / "digits_calibration.npz")
     quantized = quantize_float_model(model, frames)
@@ -56,7 +56,7 @@ def test_digits_keep_their_accuracy() -> None:
 
 def test_a_real_float_model() -> None:
     folder = real_model("mnist8_cntk")
-    model = flow.load(folder / "model.onnx")
+    model = flow.read(folder / "model.onnx")
     frames = load_frames(folder / "inputs.npz")
     found = next(iter(golden.run(flow.quantize(model, frames), frames).values()))
     with np.load(folder / "outputs.npz") as stored:
@@ -67,7 +67,7 @@ def test_a_real_float_model() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_values_that_are_not_finite(bad: float) -> None:
-    model = flow.load(DIGITS / "digits_float.onnx")
+    model = flow.read(DIGITS / "digits_float.onnx")
     frames = synthetic_frames(model)
     name = next(iter(frames))
     frames[name][1].reshape(-1)[5] = bad
@@ -77,7 +77,7 @@ def test_values_that_are_not_finite(bad: float) -> None:
 
 def test_without_data_the_library_asks_for_it() -> None:
     with pytest.raises(UserError, match="calibration frames"):
-        flow.quantize(flow.load(DIGITS / "digits_float.onnx"))
+        flow.quantize(flow.read(DIGITS / "digits_float.onnx"))
 
 
 @pytest.mark.parametrize("activation_first", [False, True])
@@ -96,7 +96,7 @@ def test_residual_blocks(tmp_path: Path, activation_first: bool) -> None:
         y = conv(sketch.node("Relu", x)) if activation_first else sketch.node("Relu", conv(x))
         x = sketch.node(op_type, x, conv(y))
         x = x if activation_first else sketch.node("Relu", x)
-    model = flow.load(sketch.write(tmp_path / "m.onnx", [1, 4, 8, 8], x))
+    model = flow.read(sketch.write(tmp_path / "m.onnx", [1, 4, 8, 8], x))
     frames = {"x": generator.uniform(-1, 1, (8, 1, 4, 8, 8)).astype(np.float32)}
     network = flow.quantize(model, frames)
     assert network.tail is None or all(node.op_type == "DequantizeLinear" for node in network.tail.graph.nodes)
@@ -118,7 +118,7 @@ def test_constants_behind_a_sum_and_an_input(tmp_path: Path) -> None:
     total = sketch.node("Add", x, sketch.node("Conv", x, constant(-0.5, 0.5, 4, 4, 3, 3), pads=[1, 1, 1, 1]))
     scaled = sketch.node("Add", sketch.node("Mul", total, constant(0.5, 2, 4, 1, 1)), constant(-1, 1, 4, 1, 1))
     y = sketch.node("Add", total, sketch.node("Conv", sketch.node("Relu", scaled), constant(-0.5, 0.5, 4, 4, 1, 1)))
-    model = flow.load(sketch.write(tmp_path / "m.onnx", [1, 4, 6, 6], y))
+    model = flow.read(sketch.write(tmp_path / "m.onnx", [1, 4, 6, 6], y))
     frames = {"x": generator.uniform(0, 255, (8, 1, 4, 6, 6)).astype(np.float32)}
     found = next(iter(golden.run(flow.quantize(model, frames), frames).values()))
     assert sqnr(outputs(model, frames), found) > 25
@@ -128,7 +128,7 @@ def test_a_sum_on_the_host_stays_float(tmp_path: Path) -> None:
     sketch = Sketch()
     x = sketch.node("Conv", "x", sketch.constant(np.ones((2, 1, 1, 1), dtype=np.float32)))
     y = sketch.node("Add", sketch.node("Softmax", x, axis=1), sketch.node("Sin", x))
-    model = flow.load(sketch.write(tmp_path / "m.onnx", [1, 1, 3, 3], y))
+    model = flow.read(sketch.write(tmp_path / "m.onnx", [1, 1, 3, 3], y))
     frames = {"x": np.random.default_rng(0).uniform(-1, 1, (4, 1, 1, 3, 3)).astype(np.float32)}
     network = flow.quantize(model, frames)
     assert [node.op_type for node in network.tail.graph.nodes] == ["DequantizeLinear", "Softmax", "Sin", "Add"]

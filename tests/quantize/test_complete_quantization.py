@@ -42,13 +42,13 @@ def written(tmp_path: Path, ending: bool = True) -> Path:
 
 def test_without_samples_the_refusal_asks_for_them(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="quantize-before") as caught:
-        flow.quantize(flow.load(written(tmp_path)))
+        flow.quantize(flow.read(written(tmp_path)))
     assert all("--calibration" in problem.hint for problem in caught.value.problems)
 
 
 def test_scales_are_chosen_where_they_are_missing(tmp_path: Path) -> None:
     path = written(tmp_path)
-    model = flow.load(path)
+    model = flow.read(path)
     frames = random_frames(model, 6)
     network, completed, chosen = import_completed(model, seen_in(frames))
     assert len(chosen) == 2
@@ -63,7 +63,7 @@ def test_scales_are_chosen_where_they_are_missing(tmp_path: Path) -> None:
 
 def test_a_build_says_what_it_chose(tmp_path: Path) -> None:
     path = written(tmp_path)
-    np.savez(tmp_path / "x.npz", **random_frames(flow.load(path), 4))
+    np.savez(tmp_path / "x.npz", **random_frames(flow.read(path), 4))
     for given in ({"calibration": tmp_path / "x.npz"}, {"inputs": tmp_path / "x.npz"}):
         progress = Silent()
         flow.build(BuildOptions(path, out=tmp_path / "out", stop_after=Stage.QUANTIZE, **given), progress)
@@ -79,7 +79,7 @@ def test_integers_of_the_model_are_not_replaced_by_fewer(tmp_path: Path, wide: i
     parts = [sketch.through_integers("x", 0.02 if kind is np.int8 else 0.001, 3, kind) for kind in kinds]
     total = sketch.through_integers(sketch.node("Add", *parts), 0.002, 0, np.int16)
     path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, products(sketch, total, 0, 1))
-    model = flow.load(path)
+    model = flow.read(path)
     for frames in None, random_frames(model, 2):
         with pytest.raises(UserError, match="at most 8 bits"):
             flow.quantize(model, frames)

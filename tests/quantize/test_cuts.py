@@ -22,7 +22,7 @@ BEFORE_PRODUCTS = {"unsupported", "constant-per-pixel", "not-quantized"}
 
 def drawn(cut: Cut, folder: Path) -> tuple[Model, dict[str, np.ndarray]]:
     onnx.save(cut.model(), folder / "m.onnx")
-    return flow.load(folder / "m.onnx"), cut.frames(2)
+    return flow.read(folder / "m.onnx"), cut.frames(2)
 
 
 def by_reference(model: Model, frames: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -84,7 +84,7 @@ def test_names_that_the_passes_give_may_be_taken(tmp_path: Path, quantized: bool
 
         def computed() -> tuple[set[str], set[str], dict[str, np.ndarray]]:
             onnx.save(proto, tmp_path / "m.onnx")  # noqa: B023
-            model = flow.load(tmp_path / "m.onnx")
+            model = flow.read(tmp_path / "m.onnx")
             whole = model if quantized else quantize_float_model(model, frames)  # noqa: B023
             network = import_model(whole)
             parts = [part.graph for part in (whole, network.head, network.tail) if part is not None]

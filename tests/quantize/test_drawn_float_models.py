@@ -23,7 +23,7 @@ def network_of(seed: int, folder: Path) -> Network:
     """
     drawing = FloatDrawing(seed)
     inputs, outputs = drawing.draw(3 + seed % 4)
-    model = flow.load(write(drawing.sketch, folder / "m.onnx", inputs, *outputs))
+    model = flow.read(write(drawing.sketch, folder / "m.onnx", inputs, *outputs))
     frames = random_frames(model, 3)
     quantized = quantize_float_model(model, frames)
     network = import_model(quantized)

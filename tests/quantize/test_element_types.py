@@ -41,7 +41,7 @@ def assert_works(path: Path, folder: Path, *, tolerance: float) -> None:
     assert flow.check_hardware(BuildOptions(path)) is None
     flow.build(BuildOptions(path, out=folder / "out", stop_after=Stage.QUANTIZE))
     samples = folder / "samples.npz"
-    write_samples(samples, synthetic_frames(flow.load(path)))
+    write_samples(samples, synthetic_frames(flow.read(path)))
     found, wanted = (flow.run(RunOptions(path, samples, engine)) for engine in (Engine.GOLDEN, Engine.REFERENCE))
     assert found.keys() == wanted.keys()
     for name, expected in wanted.items():
@@ -81,7 +81,7 @@ def test_indices_stay_within_what_they_index(tmp_path: Path) -> None:
     model = onnx.load(path)
     model.graph.input.append(helper.make_tensor_value_info("index", TensorProto.INT64, [1]))
     onnx.save(model, path)
-    frames = synthetic_frames(flow.load(path))
+    frames = synthetic_frames(flow.read(path))
     assert frames["index"].dtype == np.int64 and set(frames["index"].reshape(-1)) <= {0, 1, 2}
     assert_works(path, tmp_path, tolerance=0.05)
 
@@ -114,10 +114,10 @@ def test_a_drawn_network_of_another_float_type(tmp_path: Path, name: str, seed: 
     inputs, outputs = drawing.draw(3)
     plain = write(drawing.sketch, tmp_path / "m.onnx", inputs, *outputs)
     path = in_type(plain, TensorProto.DataType.Value(name), FLOATS[name])
-    model = flow.load(path)
+    model = flow.read(path)
     frames = synthetic_frames(model)
     network = flow.quantize(model, frames)
-    for other in (quantize_without_data(model), quantize_without_data(flow.load(plain))):
+    for other in (quantize_without_data(model), quantize_without_data(flow.read(plain))):
         assert origins(network) == origins(import_model(other))
     few = {key: array[:2] for key, array in frames.items()}
     found = golden.run(network, few)
@@ -132,5 +132,5 @@ def test_a_drawn_network_of_another_float_type(tmp_path: Path, name: str, seed: 
 def test_of_large_inputs_there_are_fewer_frames(tmp_path: Path) -> None:
     sketch = Sketch()
     pooled = sketch.node("GlobalAveragePool", "x")
-    model = flow.load(write(sketch, tmp_path / "m.onnx", {"x": (1, 1, 2048, 2048)}, pooled))
+    model = flow.read(write(sketch, tmp_path / "m.onnx", {"x": (1, 1, 2048, 2048)}, pooled))
     assert synthetic_frames(model)["x"].shape == (4, 1, 1, 2048, 2048)

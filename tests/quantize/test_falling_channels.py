@@ -66,7 +66,7 @@ def test_sums_turn_with_their_weights(tmp_path: Path, kind: str, behind: str) ->
         ends = [s.node("QuantizeLinear", s.node("Sub", *both), s.constant(np.float32(0.02)), zero)]
     model = s.model(given, TensorProto.INT8, ends[-1], 2 if kind == "MatMul" else 4)
     check(tmp_path / "m.onnx", model, generator.integers(-128, 128, (2, *given)).astype(np.int8))
-    network = flow.quantize(flow.load(tmp_path / "m.onnx"))
+    network = flow.quantize(flow.read(tmp_path / "m.onnx"))
     assert sum(isinstance(node.operator, MatMul | Depthwise) for node in network.nodes) == (
         2 if behind == "both" else 1
     )
@@ -83,7 +83,7 @@ def test_factors_are_in_the_weights_of_a_transposed_convolution(tmp_path: Path, 
     else:
         y = s.node(behind, y, s.constant(np.linspace(-2, 2, 8).astype(np.float32).reshape(8, 1, 1)))
     y = s.conv(s.node("Relu", y), 3, 8)
-    model = fold(infer(flow.load(write(s, tmp_path / "m.onnx", {"x": [1, 4, 5, 4]}, y))))
+    model = fold(infer(flow.read(write(s, tmp_path / "m.onnx", {"x": [1, 4, 5, 4]}, y))))
     prepared = fold_factors_into_weights(model)
     assert not {"Mul", "BatchNormalization"} & {node.op_type for node in prepared.graph.nodes}
     for frame in random_frames(model)["x"]:

@@ -51,7 +51,7 @@ class Floats(Sketch):
 def quantized(sketch: Sketch, tmp_path: Path, *outputs: str, closeness: float = 28.0, **shapes: list[int]) -> Network:
     """The network of a float model, whose outputs are as near to the floats as eight bits allow (dB)."""
     path = write(sketch, tmp_path / "m.onnx", shapes or {"x": SHAPE}, *outputs)
-    model = flow.load(path)
+    model = flow.read(path)
     frames = random_frames(model, 4)
     network = flow.quantize(model, frames)
     found = golden.run(network, frames)
@@ -75,7 +75,7 @@ def test_batch_normalization_behind_products_is_in_the_weights(tmp_path: Path) -
     y = s.node("Relu", s.node("BatchNormalization", y, *(s.array(4) for _ in range(3)), s.constant(np.ones(4, "f"))))
     y = s.node("Gemm", y, s.array(4, 3), s.array(3))
     path = write(s, tmp_path / "m.onnx", {"x": SHAPE}, y)
-    model = fold(infer(flow.load(path)))
+    model = fold(infer(flow.read(path)))
     prepared = fold_factors_into_weights(model)
     operators = [node.op_type for node in prepared.graph.nodes]
     assert "Mul" not in operators and "BatchNormalization" not in operators
@@ -95,7 +95,7 @@ def test_factors_of_either_sign_are_in_the_weights(tmp_path: Path, operator: str
     y = s.node("Relu", s.node(operator, *operands))
     y = s.conv(y, 3, 4)
     path = write(s, tmp_path / "m.onnx", {"x": SHAPE}, y)
-    model = fold(infer(flow.load(path)))
+    model = fold(infer(flow.read(path)))
     prepared = fold_factors_into_weights(model)
     assert operator not in [node.op_type for node in prepared.graph.nodes]
     for frame in random_frames(model)["x"]:
@@ -222,7 +222,7 @@ def test_integers_enter_as_they_are_or_as_the_host_prepares_them(tmp_path: Path,
     path = write(s, tmp_path / "m.onnx", {"x": [1, 4, 6, 3]}, y, element=element)
     dtype = np.uint8 if element == TensorProto.UINT8 else np.int32
     frames = {"x": np.random.default_rng(0).integers(0, 256, (3, 1, 4, 6, 3)).astype(dtype)}
-    network = flow.quantize(flow.load(path), frames)
+    network = flow.quantize(flow.read(path), frames)
     assert (network.head is None) == (dtype == np.uint8)
     (found,), (wanted,) = (values.values() for values in (golden.run(network, frames), by_onnxruntime(path, frames)))
     assert np.abs(found - wanted).max() < 0.03 * np.abs(wanted).max()

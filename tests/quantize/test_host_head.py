@@ -74,7 +74,7 @@ def test_the_host_prepares_what_the_first_product_reads(
         y = s.node("Relu", s.node("Conv", y, s.constant(weights)))
     path = tmp_path / "m.onnx"
     onnx.save(s.model([1, 72], element, y, 4, TensorProto.FLOAT), path)
-    model = flow.load(path)
+    model = flow.read(path)
     frames = {"x": np.random.default_rng(1).uniform(0, 4, (4, 1, 72)).astype(np.float32)}
     if element == TensorProto.UINT8:
         frames = {"x": frames["x"].astype(np.uint8)}

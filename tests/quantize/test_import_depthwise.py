@@ -141,7 +141,7 @@ def by_onnxruntime(path: Path, frames: np.ndarray) -> np.ndarray:
 
 
 def check(conv: Grouped, path: Path) -> Network:
-    network = import_model(flow.load(conv.write(path)))
+    network = import_model(flow.read(conv.write(path)))
     frames = conv.frames(1)
     integers = golden.integers_of(network, {"x": frames})
     (image,) = next(iter(integers.values()))
@@ -181,7 +181,7 @@ def test_depthwise_conv_of_a_signal(tmp_path: Path) -> None:
     w = sketch.dequantized(generator.integers(-128, 128, (6, 1, 3)).astype(np.int8), generator.uniform(0.01, 0.02, 6))
     y = sketch.node("Conv", x, w, group=3, strides=[2], pads=[2, 0], dilations=[2])
     path = sketch.write(tmp_path / "m.onnx", [1, 3, 11], sketch.through_integers(y, 0.1, -3), rank=3)
-    network = import_model(flow.load(path))
+    network = import_model(flow.read(path))
     assert [type(node.operator).__name__ for node in network.nodes] == ["Depthwise", "Requantize"]
     frames = generator.uniform(-6, 6, (4, 1, 3, 11)).astype(np.float32)
     (found,) = golden.run(network, {"x": frames}).values()
@@ -202,7 +202,7 @@ def test_a_float_model_with_a_separable_conv(tmp_path: Path, results: int) -> No
     y = sketch.node("Conv", sketch.node("Relu", y), sketch.constant(mix.astype(np.float32)))
     path = sketch.write(tmp_path / "m.onnx", [1, channels, HEIGHT, WIDTH], y)
     frames = generator.normal(size=(8, 1, channels, HEIGHT, WIDTH)).astype(np.float32)
-    network = flow.quantize(flow.load(path), {"x": frames})
+    network = flow.quantize(flow.read(path), {"x": frames})
     depthwise, pointwise = (node.operator for node in network.nodes if node.operator.macs)
     assert isinstance(depthwise, Depthwise) and isinstance(pointwise, MatMul)
     assert np.abs(depthwise.weights).max(axis=(1, 2)).tolist() == [127] * outputs

@@ -20,7 +20,7 @@ fresh_file_each_time = [HealthCheck.function_scoped_fixture, HealthCheck.too_slo
 
 def check(path: Path, model: onnx.ModelProto, frames: np.ndarray) -> None:
     onnx.save(model, path)
-    network = import_model(flow.load(path))
+    network = import_model(flow.read(path))
     found = golden.run(network, {"x": frames})
     for k, frame in enumerate(frames):
         for name, wanted in evaluate(model, {"x": frame}).items():

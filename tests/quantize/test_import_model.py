@@ -60,7 +60,7 @@ def test_conv_means_its_exact_formula(
     y = sketch.node("Conv", x, w, b, kernel_shape=kernel, strides=strides, pads=pads)
     y = sketch.node("Relu", y) if relu else y
     path = sketch.write(tmp_path / "m.onnx", [1, channels, 5, 6], sketch.through_integers(y, scale_y, zero_y))
-    network = import_model(flow.load(path))
+    network = import_model(flow.read(path))
 
     frame = generator.uniform(-140, 140, (1, 1, channels, 5, 6)).astype(np.float32) * scale_x
     integers = golden.integers_of(network, {"x": frame})
@@ -111,7 +111,7 @@ def test_layout_is_only_a_matter_of_order(tmp_path: Path, seed: int, flatten: st
     y = sketch.through_integers(y, 0.05, 7)
     path = sketch.write(tmp_path / "m.onnx", [1, 2, 6, 4], y, rank=2)
     frames = generator.uniform(-2, 2, (3, 1, 2, 6, 4)).astype(np.float32)
-    found = golden.run(import_model(flow.load(path)), {"x": frames})[y]
+    found = golden.run(import_model(flow.read(path)), {"x": frames})[y]
     assert np.abs(found - by_onnxruntime(path, frames)).max() <= 0.05 * 1.001  # one step
     assert (np.abs(found - by_onnxruntime(path, frames)) < 0.01).mean() > 0.9
 
@@ -128,7 +128,7 @@ def test_pools_and_clip_against_onnxruntime(tmp_path: Path) -> None:
     y = sketch.through_integers(sketch.node("GlobalAveragePool", y), 0.003, 0)
     path = sketch.write(tmp_path / "m.onnx", [1, 3, 8, 7], y)
     frames = generator.uniform(-2.5, 2.5, (8, 1, 3, 8, 7)).astype(np.float32)
-    found = golden.run(import_model(flow.load(path)), {"x": frames})[y]
+    found = golden.run(import_model(flow.read(path)), {"x": frames})[y]
     wanted = by_onnxruntime(path, frames)
     assert found.shape == wanted.shape
     assert np.abs(found - wanted).max() <= 0.003 * 1.001
@@ -142,7 +142,7 @@ def test_a_pool_over_the_whole_image_is_a_reduction(
     sketch = Sketch()
     y = sketch.node(op_type, sketch.through_integers("x", 0.02, 3), kernel_shape=kernel)
     path = sketch.write(tmp_path / "m.onnx", [1, 2, 4, 3], sketch.through_integers(y, 0.015, -2))
-    network = import_model(flow.load(path))
+    network = import_model(flow.read(path))
     assert type(network.nodes[0].operator).__name__ == operator
     frames = np.random.default_rng(0).uniform(-2.5, 2.5, (8, 1, 2, 4, 3)).astype(np.float32)
     (found,) = golden.run(network, {"x": frames}).values()
@@ -160,7 +160,7 @@ def test_all_obstacles_at_once_with_their_names(tmp_path: Path) -> None:
     y = sketch.through_integers(y, 0.1, 0)
     path = sketch.write(tmp_path / "m.onnx", [1, 4, 8, 8], y)
     with pytest.raises(UserError) as caught:
-        import_model(flow.load(path))
+        import_model(flow.read(path))
     told = str(caught.value)
     assert "LRN" in told or "Conv" in told
     assert all(problem.where for problem in caught.value.problems)
@@ -171,7 +171,7 @@ def test_a_float_model_is_refused_with_the_way_out(tmp_path: Path) -> None:
     y = sketch.node("Conv", "x", sketch.constant(np.ones((2, 1, 3, 3), dtype=np.float32)))
     path = sketch.write(tmp_path / "m.onnx", [1, 1, 8, 8], y)
     with pytest.raises(UserError, match="a build chooses the scales of a float one"):
-        import_model(flow.load(path))
+        import_model(flow.read(path))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_float_model_is_refused_with_the_way_out(tmp_path: Path) -> None:
 )
 def test_real_int8_models_give_the_stored_integers(name: str) -> None:
     folder = real_model(name)
-    network = import_model(flow.load(folder / "model.onnx"))
+    network = import_model(flow.read(folder / "model.onnx"))
     with np.load(folder / "inputs.npz") as stored:
         frames = {key: stored[key] for key in stored}
     found = golden.run(network, frames)

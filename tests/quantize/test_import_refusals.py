@@ -22,7 +22,7 @@ WEIGHTS = np.ones((4, 4, 3, 3), dtype=np.int8)
 def problems(path: Path) -> list[tuple[str, str]]:
     """(code, operator that is blamed) of everything that stands in the way."""
     with pytest.raises(UserError) as caught:
-        import_model(flow.load(path))
+        import_model(flow.read(path))
     assert all(problem.stage == "capability" for problem in caught.value.problems)
     assert str(caught.value)
     return [(problem.code, problem.where.split("(")[1].split(" ")[0]) for problem in caught.value.problems]
@@ -139,7 +139,7 @@ def test_a_host_operator_may_follow_the_last_integers(tmp_path: Path) -> None:
         y = sketch.node("LRN", layer(sketch, x), size=3)
         return sketch.node("Sigmoid", sketch.node("Relu", y))
 
-    network = import_model(flow.load(written(tmp_path, build)))
+    network = import_model(flow.read(written(tmp_path, build)))
     assert [node.op_type for node in network.tail.graph.nodes][1:] == ["LRN", "Relu", "Sigmoid"]
     frames = np.random.default_rng(1).normal(0, 1, (2, 1, 4, 8, 8)).astype(np.float32)
     (found,) = golden.run(network, {"x": frames}).values()

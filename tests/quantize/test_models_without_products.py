@@ -47,7 +47,7 @@ def test_a_model_without_products(tmp_path: Path, name: str, quantized: bool) ->
     y = MODELS[name](s, x)
     y = s.through_integers(y, STEP, 3) if quantized else y
     path = write(s, tmp_path / "m.onnx", {"x": SHAPE}, y)
-    model = flow.load(path)
+    model = flow.read(path)
     frames = random_frames(model)
     network = flow.quantize(model, None if quantized else frames)
     (found,), (wanted,) = golden.run(network, frames).values(), by_onnxruntime(path, frames).values()

@@ -63,7 +63,7 @@ def test_moves_before_a_convolution(tmp_path: Path, move: str) -> None:
     """The convolution wants an image; before it the elements must be where they belong."""
     sketch = Sketch(opset=18)
     moved = MOVES[move](sketch, sketch.through_integers("x", 0.03125, -5))
-    model = flow.load(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, moved))
+    model = flow.read(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, moved))
     channels = model.graph.values[moved].shape[1]
     y = convolved(sketch, sketch.through_integers(moved, 0.03125, -5), channels)
     network = assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y), 0.03125)
@@ -102,7 +102,7 @@ def test_an_exchange_of_places_at_the_end_costs_nothing(tmp_path: Path, move: st
         y = MOVES[move](sketch, y)
     y = sketch.through_integers(y, 0.03125, 3)
     network = assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y), 0.03125)
-    assert len(network.nodes) == len(flow.quantize(flow.load(before)).nodes)
+    assert len(network.nodes) == len(flow.quantize(flow.read(before)).nodes)
 
 
 def test_accumulators_with_scales_per_channel_move_once_they_are_quantized(tmp_path: Path) -> None:

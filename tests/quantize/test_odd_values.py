@@ -41,7 +41,7 @@ def loaded(
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", sketch.opset)], ir_version=8)
     onnx.save(onnx.shape_inference.infer_shapes(model), tmp_path / "m.onnx")
-    return flow.load(tmp_path / "m.onnx")
+    return flow.read(tmp_path / "m.onnx")
 
 
 def assert_golden_is_the_reference(model: Model) -> None:

@@ -34,7 +34,7 @@ def material(name: str, folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
         path, samples = EXAMPLES / "digits" / "digits.onnx", EXAMPLES / "digits" / "digits_test.npz"
     else:
         path, samples = real_model(name) / "model.onnx", real_model(name) / "inputs.npz"
-    inputs = {value.name for value in flow.load(path).graph.inputs}
+    inputs = {value.name for value in flow.read(path).graph.inputs}
     with np.load(samples) as stored:
         return path, {key: stored[key][:FRAMES] for key in stored if key in inputs}
 
@@ -68,7 +68,7 @@ def as_stream(network: Network, name: str, values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", MODELS)
 def test_every_quantized_node(name: str, tmp_path: Path) -> None:
     path, frames = material(name, tmp_path)
-    network = import_model(flow.load(path))
+    network = import_model(flow.read(path))
     witness = quantized_values(path, frames)
     values = golden.integers_of(network, frames)
     compared = differing = nodes = 0
@@ -91,7 +91,7 @@ def test_the_end_of_a_deep_network(name: str, tmp_path: Path) -> None:
     path, frames = material(name, tmp_path)
     (output,) = onnx.load(path).graph.output
     wanted = quantized_values(path, frames)[output.name][:, 0].astype(np.int64)
-    found = golden.run(import_model(flow.load(path)), frames)[output.name][:, 0].astype(np.int64)
+    found = golden.run(import_model(flow.read(path)), frames)[output.name][:, 0].astype(np.int64)
     if name == "autoencoder":
         assert (np.abs(found - wanted) <= 1).mean() > 0.99
         return

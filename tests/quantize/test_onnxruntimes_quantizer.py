@@ -38,7 +38,7 @@ def test_drawn_models(tmp_path: Path, form: QuantFormat, per_channel: bool, kind
     drawing = FloatDrawing(seed)
     inputs, outputs = drawing.draw(4)
     floats = write(drawing.sketch, tmp_path / "floats.onnx", inputs, *outputs)
-    frames = random_frames(flow.load(floats), 4)
+    frames = random_frames(flow.read(floats), 4)
     path = tmp_path / "m.onnx"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -51,7 +51,7 @@ def test_drawn_models(tmp_path: Path, form: QuantFormat, per_channel: bool, kind
             activation_type=kind,
             weight_type=QuantType.QInt8,
         )
-    network = flow.quantize(flow.load(path))
+    network = flow.quantize(flow.read(path))
     found = golden.run(network, frames)
     for name, wanted in by_onnxruntime(path, frames).items():
         span = max(float(np.ptp(wanted)), 1e-6)

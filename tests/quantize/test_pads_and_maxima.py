@@ -171,7 +171,7 @@ def test_what_can_only_be_told_of_an_infinity(tmp_path: Path) -> None:
         "Pad", s.conv("x", 4, 3), s.constant(np.array([0, 0, 1, 1, 0, 0, 1, 0])), s.constant(np.float32(-np.inf))
     )
     path = write(s, tmp_path / "m.onnx", {"x": SHAPE}, s.conv(y, 2, 4))
-    model = flow.load(path)
+    model = flow.read(path)
     with pytest.raises(UserError) as caught:
         flow.quantize(model, random_frames(model))
     assert f"`{y}`" in str(caught.value)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onnx_hw.errors import UserError
-from onnx_hw.flow import load
+from onnx_hw.flow import read
 from onnx_hw.quantize.import_model import import_model
 from qdq_models import Sketch
 
@@ -44,7 +44,7 @@ def test_is_refused_at_once(
         sketch = Sketch()
         value, shape = draw(sketch, size)
         path = sketch.write(tmp_path / f"{size}.onnx", shape, sketch.through_integers(value, 0.2, 0))
-        model = load(path)
+        model = read(path)
         tracemalloc.start()
         try:
             with pytest.raises(UserError) as refused:
@@ -57,4 +57,4 @@ def test_is_refused_at_once(
     sketch = Sketch()
     value, shape = draw(sketch, few)
     path = sketch.write(tmp_path / "few.onnx", shape, sketch.through_integers(value, 0.2, 0))
-    assert import_model(load(path)).nodes
+    assert import_model(read(path)).nodes

@@ -95,7 +95,7 @@ def test_every_pair_of_integers(
     pairs = np.stack(np.meshgrid(np.arange(-128, 128), np.arange(-128, 128), indexing="ij"))
     frame = np.stack([(pairs[k] - zeros[k]) * np.float32(scales[k]) for k in range(2)]).astype(np.float32)
     frames = frame[np.newaxis, np.newaxis]
-    network = import_model(flow.load(path))
+    network = import_model(flow.read(path))
     integers = golden.integers_of(network, {"x": frames})
     assert [np.array_equal(integers[b.tensor].ravel(), pairs[k].ravel()) for k, b in enumerate(network.inputs)]
     found = golden.trace(network, integers)[network.outputs[0].tensor].reshape(256, 256)
@@ -121,7 +121,7 @@ def test_a_residual_block_with_a_branch_to_an_output(tmp_path: Path) -> None:
     y = conv(sketch, skip, 3, 0.05, -7, seed=1)
     total = sketch.through_integers(sketch.node("Relu", sketch.node("Add", skip, y)), 0.041, -128)
     path = write(sketch, tmp_path / "m.onnx", SHAPE, total, skip)
-    network = insert_forks(import_model(flow.load(path)))
+    network = insert_forks(import_model(flow.read(path)))
     assert [node.operator.count for node in network.nodes if isinstance(node.operator, Fork)] == [3]
     assert_a_step_at_most(path, network, frames_of(SHAPE), [total, skip], 0.05)
 
@@ -133,7 +133,7 @@ def test_an_input_with_two_consumers_and_a_sum_with_two(tmp_path: Path) -> None:
     first = sketch.through_integers(sketch.node("Add", x, conv(sketch, x, 3, 0.0317, 5)), 0.0523, 9)
     second = sketch.through_integers(sketch.node("Sub", conv(sketch, first, 3, 0.0719, 1), first), 0.1037, 0)
     path = sketch.write(tmp_path / "m.onnx", SHAPE, second)
-    network = insert_forks(import_model(flow.load(path)))
+    network = insert_forks(import_model(flow.read(path)))
     assert sum(isinstance(node.operator, Fork) for node in network.nodes) == 2
     factors = [node.operator.factors for node in network.nodes if isinstance(node.operator, Add)]
     assert [k > 0 for _, k in factors] == [True, False]
@@ -145,7 +145,7 @@ def test_a_tensor_added_to_itself(tmp_path: Path) -> None:
     x = sketch.through_integers("x", 0.02, 3)
     y = sketch.through_integers(sketch.node("Add", x, x), 0.05, 9)
     path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
-    assert_a_step_at_most(path, insert_forks(import_model(flow.load(path))), frames_of(SHAPE), [y], 0.05)
+    assert_a_step_at_most(path, insert_forks(import_model(flow.read(path))), frames_of(SHAPE), [y], 0.05)
 
 
 def test_integers_of_an_input_keep_their_place(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_integers_of_an_input_keep_their_place(tmp_path: Path) -> None:
     x = sketch.through_integers("x", 0.02, 3)
     y = sketch.through_integers(sketch.node("Relu", x), 0.03, -128)
     path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
-    assert_a_step_at_most(path, import_model(flow.load(path)), frames_of(SHAPE), [y], 0.03)
+    assert_a_step_at_most(path, import_model(flow.read(path)), frames_of(SHAPE), [y], 0.03)
 
 
 def test_a_sum_that_is_not_quantized_stays_on_the_host(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_sum_that_is_not_quantized_stays_on_the_host(tmp_path: Path) -> None:
     x = sketch.through_integers("x", 0.02, 3)
     y = sketch.node("Relu", sketch.node("Add", conv(sketch, x, 3, 0.03, 5), conv(sketch, x, 3, 0.04, 0, seed=1)))
     path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
-    network = import_model(flow.load(path))
+    network = import_model(flow.read(path))
     assert network.tail is not None and [node.op_type for node in network.tail.graph.nodes][-2:] == ["Add", "Relu"]
     assert_a_step_at_most(path, network, frames_of(SHAPE), [y], 0.04)
 
@@ -171,7 +171,7 @@ def refusal(sketch: Sketch, tmp_path: Path, y: str) -> str:
     """Of a model in which a convolution follows, so that the sum must not stay on the host."""
     y = conv(sketch, y, 3, 0.1, 0)
     with pytest.raises(UserError) as caught:
-        import_model(flow.load(sketch.write(tmp_path / "m.onnx", SHAPE, y)))
+        import_model(flow.read(sketch.write(tmp_path / "m.onnx", SHAPE, y)))
     assert all(problem.where for problem in caught.value.problems)
     return str(caught.value)
 
@@ -197,7 +197,7 @@ def test_small_sums_are_operands_and_large_ones_are_refused(tmp_path: Path, size
         assert f"`{mean}` has the integers -1152..1143" in refusal(sketch, tmp_path, y)
         return
     path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
-    assert_a_step_at_most(path, import_model(flow.load(path)), frames_of(SHAPE), [y], 0.0317)
+    assert_a_step_at_most(path, import_model(flow.read(path)), frames_of(SHAPE), [y], 0.0317)
 
 
 def test_an_operand_behind_relu_is_clamped_integers(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_an_operand_behind_relu_is_clamped_integers(tmp_path: Path) -> None:
     y = sketch.node("Add", conv(sketch, x, 3, 0.03, 5), sketch.node("Relu", x))
     y = sketch.through_integers(y, 0.0937, 0)  # of 0.02 and 0.03: no ties
     path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
-    assert_a_step_at_most(path, import_model(flow.load(path)), frames_of(SHAPE), [y], 0.0937)
+    assert_a_step_at_most(path, import_model(flow.read(path)), frames_of(SHAPE), [y], 0.0937)
 
 
 def test_refuses_what_follows_a_sum_that_is_not_quantized(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_broadcast_operand_is_repeated(tmp_path: Path, operator: str, mean_fir
     operands = (mean, x) if mean_first else (x, mean)
     y = sketch.through_integers(sketch.node(operator, *operands), 0.0317, 2)
     path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
-    network = import_model(flow.load(path))
+    network = import_model(flow.read(path))
     assert sum(isinstance(node.operator, Rearrange) for node in network.nodes) == 1
     assert_a_step_at_most(path, network, frames_of(SHAPE), [y], 0.0317)
 
@@ -238,7 +238,7 @@ def test_operands_in_two_orders_are_brought_into_one(tmp_path: Path, operator: s
     turned = sketch.node("Transpose", x, perm=[0, 1, 3, 2])
     y = sketch.through_integers(sketch.node(operator, conv(sketch, x, 3, 0.03, 5), turned), 0.0317, 0)
     path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
-    network = import_model(flow.load(path))
+    network = import_model(flow.read(path))
     assert sum(isinstance(node.operator, Rearrange) for node in network.nodes) == 1
     assert_a_step_at_most(path, network, frames_of(SHAPE), [y], 0.0317)
 
@@ -256,7 +256,7 @@ def test_real_sums_of_onnxruntimes_own_integers() -> None:
     with np.load(folder / "inputs.npz") as inputs:
         results = session.run(stored, {name: inputs[name][0] for name in inputs})
     integers = {name: array.astype(np.int64) for name, array in zip(stored, results, strict=True)}
-    network = import_model(flow.load(folder / "model.onnx"))
+    network = import_model(flow.read(folder / "model.onnx"))
     compared = 0
     for node in network.nodes:
         if isinstance(node.operator, Add):

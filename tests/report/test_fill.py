@@ -20,16 +20,16 @@ MACS = 8 * 8 * 9 * 8 + 4 * 4 * 9 * 8 * 16 + 64 * 10
 
 @pytest.mark.parametrize("name", ["digits.onnx", "digits_float.onnx"])
 def test_scales_and_zero_points_are_no_parameters(name):
-    assert fill.parameters(flow.load(DIGITS / name)) == WEIGHTS == 1898
+    assert fill.parameters(flow.read(DIGITS / name)) == WEIGHTS == 1898
 
 
 @pytest.fixture(scope="module")
 def design():
-    return flow.schedule(flow.quantize(flow.load(DIGITS / "digits.onnx")), multipliers=8)
+    return flow.schedule(flow.quantize(flow.read(DIGITS / "digits.onnx")), multipliers=8)
 
 
 def test_the_model(design):
-    described = fill.describe_model(flow.load(DIGITS / "digits.onnx"), design.network)
+    described = fill.describe_model(flow.read(DIGITS / "digits.onnx"), design.network)
     assert (described.name, described.macs, described.parameters) == ("digits", MACS, WEIGHTS)
 
 

@@ -107,7 +107,7 @@ def bounded(size: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_costs_too_much_is_refused(tmp_path: Path, name: str) -> None:
-    loaded = flow.load(saved(tmp_path, name), LENIENT)
+    loaded = flow.read(saved(tmp_path, name), LENIENT)
     with bounded(HELD_BYTES + VALUE_BYTES), pytest.raises(UserError, match="asks for too much") as refusal:
         reference.run(loaded, {"x": np.zeros(CASES[name][0], np.float32)})
     (problem,) = refusal.value.problems
@@ -131,7 +131,7 @@ def test_constants_that_double_are_not_folded_for_ever(tmp_path: Path) -> None:
     nodes += [make_node("ReduceSum", ["t30"], ["r"], keepdims=0), make_node("Add", ["x", "r"], ["y"])]
     content = model(nodes, inputs=[value("x", (1,))], outputs=[value("y", None)], constants=[floats("c", 1 << 12)])
     with bounded(2 * MADE_LIMIT):
-        folded = fold(flow.load(write(tmp_path, content), LENIENT))
+        folded = fold(flow.read(write(tmp_path, content), LENIENT))
     assert 20 < len(folded.graph.nodes) < len(nodes)
 
 
@@ -143,7 +143,7 @@ def test_a_product_of_constants_is_not_folded_for_minutes(tmp_path: Path) -> Non
         floats("c", 1024, 1024)
     ])  # fmt: skip
     with bounded(1 << 30):
-        folded = fold(flow.load(write(tmp_path, content), LENIENT))
+        folded = fold(flow.read(write(tmp_path, content), LENIENT))
     assert len(folded.graph.nodes) > 10
 
 
@@ -151,7 +151,7 @@ def test_a_run_pays_for_what_it_computes(tmp_path: Path) -> None:
     """An ordinary network takes a small share, and what is let go is free again."""
     nodes = [make_node("Relu", [f"t{k}" if k else "x"], [f"t{k + 1}"]) for k in range(40)]
     content = model(nodes, inputs=[value("x", (1 << 20,))], outputs=[value("t40", None)])
-    loaded = flow.load(write(tmp_path, content), LENIENT)
+    loaded = flow.read(write(tmp_path, content), LENIENT)
     budget = Budget()
     evaluate(loaded.graph, {"x": np.zeros(1 << 20, np.float32)}, ["t40"], budget=budget)
     assert 80 << 20 <= STEPS - budget.steps <= 90 << 20
@@ -163,7 +163,7 @@ def test_a_branch_that_is_taken_pays_too(tmp_path: Path) -> None:
     kept = branch("else", [make_node("Identity", ["x"], ["q"])], [value("q", None)])
     node = make_node("If", ["c"], ["y"], then_branch=grown, else_branch=kept)
     inputs = [value("c", (), TensorProto.BOOL), value("x", (1,))]
-    loaded = flow.load(write(tmp_path, model([node], inputs=inputs, outputs=[value("y", None)])), LENIENT)
+    loaded = flow.read(write(tmp_path, model([node], inputs=inputs, outputs=[value("y", None)])), LENIENT)
     feeds = {"x": np.zeros(1, np.float32)}
     assert reference.run(loaded, {**feeds, "c": np.array(False)})["y"].shape == (1,)
     with pytest.raises(UserError, match=r"Expand .* asks for too much"):
