@@ -16,6 +16,8 @@ The beats of a frame are a loop nest over the *tiles* of the image:
 With one pixel group a tile, which is usual, all channels of a pixel come before the next one: NHWC. With one tile a
 frame, all pixels come before the next channels. A tile is whole pixel groups of one row, or whole rows; the last one of
 a row, or of the frame, may be smaller.
+
+Whoever reads a frame over and over and does not keep it is sent it several *times*: all its beats, then all again.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class Order:
         lanes: channels side by side in a beat; may be more than there are.
         pixels: pixels side by side in a beat.
         tile: pixels of a tile; by default one pixel group.
+        times: how often a frame is sent.
 
     >>> from onnx_hw.exact.integers import Int
     >>> from onnx_hw.tensor import Tensor
@@ -57,11 +60,14 @@ class Order:
     lanes: int
     pixels: int = 1
     tile: int = 0
+    times: int = 1
 
     def __post_init__(self) -> None:
         height, width, _ = self.tensor.shape
         if self.lanes < 1:
             raise ValueError(f"a beat must have a lane or more, not {self.lanes}")
+        if self.times < 1:
+            raise ValueError(f"a frame must be sent once or more, not {self.times} times")
         if not 1 <= self.pixels <= width:
             raise ValueError(f"the pixels of a beat must be 1..{width}, those of a row, not {self.pixels}")
         if not self.tile:
@@ -75,7 +81,7 @@ class Order:
 
     def alike(self, other: Order) -> bool:
         """Whether a tensor sent in one of them is taken rightly in the other."""
-        mine, its = ((o.tensor.shape, o.lanes, o.pixels, o.tile) for o in (self, other))
+        mine, its = ((o.tensor.shape, o.lanes, o.pixels, o.tile, o.times) for o in (self, other))
         return mine == its
 
     # ---- how much ---------------------------------------------------------------------------------------------------
@@ -102,8 +108,8 @@ class Order:
 
     @property
     def beats(self) -> int:
-        """Beats of a frame."""
-        return self.pixel_groups * self.groups
+        """Beats of a frame, as often as it is sent."""
+        return self.pixel_groups * self.groups * self.times
 
     @property
     def tile_groups(self) -> int:
@@ -131,7 +137,7 @@ class Order:
         channel = group * self.lanes + np.arange(self.lanes)
         flat = (row * columns + column) * channels + channel
         real = (column < columns) & (channel < channels)
-        return np.where(real, flat, UNUSED).reshape(self.beats, self.width)
+        return np.tile(np.where(real, flat, UNUSED).reshape(-1, self.width), (self.times, 1))
 
     def _tile_of(self, pixel_group: np.ndarray) -> np.ndarray:
         """The number of the tile of each pixel group; ascending, not all numbers are used."""
@@ -142,8 +148,11 @@ class Order:
 
     @cached_property
     def places(self) -> np.ndarray:
-        """(height, width, channels) int64: where each element of a frame lies: ``beat · width + payload index``."""
-        flat = self.elements.reshape(-1)
+        """(height, width, channels) int64: where each element of a frame lies: ``beat · width + payload index``.
+
+        Of a frame that is sent several times, where it lies first.
+        """
+        flat = self.elements[: self.beats // self.times].reshape(-1)
         found = np.empty(self.tensor.size, dtype=np.int64)
         found[flat[flat != UNUSED]] = np.flatnonzero(flat != UNUSED)
         return found.reshape(self.tensor.shape)
@@ -174,7 +183,8 @@ class Order:
     def __repr__(self) -> str:
         beside = f" of {self.pixels} pixels" if self.pixels > 1 else ""
         tiled = f" in tiles of {self.tile}" if self.tile != self.pixels else ""
-        return f"{self.tensor!r} by {self.lanes}{beside}{tiled}"
+        again = f", {self.times} times" if self.times > 1 else ""
+        return f"{self.tensor!r} by {self.lanes}{beside}{tiled}{again}"
 
 
 def fewest_lanes(tensor: Tensor, beats: int, pixels: int = 1) -> int | None:

@@ -23,7 +23,8 @@ def orders(draw: st.DrawFn) -> Order:
     within = list(range(pixels, width, pixels))
     rows = [width * count for count in range(1, height + 1)]
     tile = draw(st.sampled_from([0, *within, *rows]))
-    return Order(Tensor((height, width, channels), i8), draw(st.integers(1, channels + 2)), pixels, tile)
+    times = draw(st.sampled_from([1, 1, 2, 3]))
+    return Order(Tensor((height, width, channels), i8), draw(st.integers(1, channels + 2)), pixels, tile, times)
 
 
 def tiles_by_loops(order: Order) -> list[list[tuple[int, list[int]]]]:
@@ -51,7 +52,7 @@ def tiles_by_loops(order: Order) -> list[list[tuple[int, list[int]]]]:
 
 
 def by_loops(order: Order) -> list[list[tuple[int, int, int] | None]]:
-    """Per beat of a frame the (row, column, channel) of each place, or None."""
+    """Per beat of a frame, as often as it is sent, the (row, column, channel) of each place, or None."""
     channels, found = order.tensor.channels, []
     for tile in tiles_by_loops(order):
         for first in range(0, channels, order.lanes):
@@ -62,7 +63,7 @@ def by_loops(order: Order) -> list[list[tuple[int, int, int] | None]]:
                         if first + lane < channels:
                             beat[pixel * order.lanes + lane] = (row, column, first + lane)
                 found.append(beat)
-    return found
+    return found * order.times
 
 
 @often
@@ -79,7 +80,8 @@ def test_any_order_is_its_loops(order: Order, frames: int) -> None:
         for index, place in enumerate(beat):
             if place is not None:
                 assert order.place(number, index) == (number // len(expected), *place)
-                assert order.places[place] == number % len(expected) * order.width + index
+                if number % len(expected) < len(expected) // order.times:
+                    assert order.places[place] == number % len(expected) * order.width + index
 
 
 @often
@@ -114,6 +116,8 @@ def test_orders_with_the_same_beats_are_equal() -> None:
     assert Order(row, 2, 2) == Order(row, 2, 2, 2) != Order(row, 2, 2, 4)
     assert repr(Order(row, 2)) == "i8[1,6,3] by 2"
     assert repr(Order(row, 2, 2, 4)) == "i8[1,6,3] by 2 of 2 pixels in tiles of 4"
+    assert repr(Order(row, 2, times=3)) == "i8[1,6,3] by 2, 3 times"
+    assert not Order(row, 2).alike(Order(row, 2, times=2))
 
 
 @pytest.mark.parametrize(
@@ -126,6 +130,7 @@ def test_orders_with_the_same_beats_are_equal() -> None:
         ((1, 2, 9), "not 9 pixels"),
         ((1, 2, 30), "not 30 pixels"),
         ((1, 2, -2), "not -2 pixels"),
+        ((1, 2, 0, 0), "sent once or more, not 0 times"),
     ],
 )
 def test_refuses_what_is_no_order(arguments: tuple[int, ...], told: str) -> None:

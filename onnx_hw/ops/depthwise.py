@@ -16,7 +16,7 @@ from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
-from onnx_hw.order import fewest_lanes
+from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -119,6 +119,13 @@ class Depthwise(Operator[UnevenFolding]):
         """Beats of an output pixel."""
         return self.gives(folding)[0].groups
 
+    def weight_words(self, folding: UnevenFolding) -> np.ndarray:
+        """For each chunk of results, for each element of the kernel: ``out_lanes`` weights."""
+        outputs, rows, columns = self.weights.shape
+        kernels = Tensor((rows, columns, outputs), self.weight_type)
+        one_after_the_other = Order(kernels, folding.out_lanes, tile=rows * columns)
+        return one_after_the_other.to_beats(np.moveaxis(self.weights, 0, -1)[None])
+
     def cycles(self, folding: UnevenFolding) -> int:
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats * self.sliding.taps)
 
@@ -182,7 +189,8 @@ class Depthwise(Operator[UnevenFolding]):
         weight, result = self.weight_type, self.results()[0].dtype
         return Circuit(
             Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
-            self.weights,
+            self.weight_words(folding),
+            multiplier=self.multiplier,
             weight_bits=weight.bits,
             weight_signed=weight.signed,
             bits=self.operand.dtype.bits,

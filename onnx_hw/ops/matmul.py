@@ -103,6 +103,14 @@ class MatMul(Operator[MatMulFolding]):
         """(groups of results, beats of a vector)."""
         return self.gives(folding)[0].groups, self.takes(folding)[0].groups
 
+    def weight_words(self, folding: MatMulFolding) -> np.ndarray:
+        """For each group of results, for each beat of a vector: ``out_lanes · in_lanes`` weights, inputs inside."""
+        outputs, inputs = self.weights.shape
+        rows = min(folding.out_lanes, outputs)
+        words = Order(Tensor((1, outputs, inputs), self.weight_type), folding.in_lanes, rows)
+        filled = (folding.out_lanes - rows) * folding.in_lanes  # lanes that have no result in any word
+        return np.pad(words.to_beats(self.weights[None, None]), [(0, 0), (0, filled)])
+
     def cycles(self, folding: MatMulFolding) -> int:
         groups, beats = self.turns(folding)
         return self.takes(folding)[0].pixel_groups * groups * beats
@@ -156,7 +164,8 @@ class MatMul(Operator[MatMulFolding]):
 
         weight, result = self.weight_type, self.results()[0].dtype
         return Circuit(
-            self.weights,
+            self.weight_words(folding),
+            groups=self.turns(folding)[0],
             weight_bits=weight.bits,
             weight_signed=weight.signed,
             bits=self.operand.dtype.bits,

@@ -103,6 +103,12 @@ class Operator(ABC, Generic[F]):
     def core(self, folding: F, depths: Mapping[str, int]) -> Component:
         """The circuit (imports ``onnx_hw_rtl`` inside). ``depths`` gives the FIFO depth of each output port."""
 
+    def weight_words(self, folding: F) -> np.ndarray | None:
+        """(words, lanes) int64: constants in the order in which the core reads them, one word after the other, over
+        and over; 0 where a lane is unused. None for a core without any.
+        """
+        return None
+
     def cycles(self, folding: F) -> int:
         """Operations per frame of the busiest engine: the node's own initiation interval."""
         return self.schedule(folding).interval

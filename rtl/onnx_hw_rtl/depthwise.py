@@ -38,7 +38,9 @@ class Depthwise(Core):
 
     Args:
         geometry: image and kernel.
-        weights: (outputs, rows, columns) integers; outputs are a multiple of the image's channels.
+        words: (chunks · rows · columns, out_lanes) integers: the weights of every cycle of an output pixel, for each
+            chunk, for each element of the kernel; 0 in lanes beyond the last result.
+        multiplier: results per channel.
         weight_bits, weight_signed: that hold every weight.
         bits, signed: of an input element.
         out_bits, out_signed: of a result; wide enough for every final sum.
@@ -54,8 +56,9 @@ class Depthwise(Core):
     def __init__(
         self,
         geometry: Geometry,
-        weights: np.ndarray,
+        words: np.ndarray,
         *,
+        multiplier: int,
         weight_bits: int,
         weight_signed: bool,
         bits: int,
@@ -68,17 +71,13 @@ class Depthwise(Core):
         pad_value: int,
         depth: int,
     ) -> None:
-        outputs, rows, columns = weights.shape
-        channels = geometry.shape[2]
-        if (rows, columns) != geometry.kernel or outputs % channels:
-            raise ValueError(f"weights must be (n · {channels}, *{geometry.kernel}), not {weights.shape}")
-        self.multiplier = outputs // channels
+        self.multiplier, (rows, columns) = multiplier, geometry.kernel
+        self.taps, self.chunks = rows * columns, -(-geometry.shape[2] * multiplier // out_lanes)
+        if words.shape != (self.chunks * self.taps, out_lanes):
+            raise ValueError(f"words must be ({self.chunks} · {self.taps}, {out_lanes}), not {words.shape}")
         if out_lanes % self.multiplier and self.multiplier % out_lanes:
             raise ValueError(f"{out_lanes} lanes must divide {self.multiplier}, or be a multiple of it")
-        self.geometry, self.capacity, self.pad_value = geometry, capacity, pad_value
-        self.taps, self.chunks = rows * columns, -(-outputs // out_lanes)
-        self.weights = np.zeros((self.chunks * out_lanes, self.taps), dtype=np.int64)
-        self.weights[:outputs] = weights.reshape(outputs, self.taps)
+        self.words, self.geometry, self.capacity, self.pad_value = words, geometry, capacity, pad_value
         self.weight, self.element, self.result = (
             Shape(weight_bits, weight_signed),
             Shape(bits, signed),
@@ -141,7 +140,4 @@ class Depthwise(Core):
 
     def _weights(self, m: Module, reader: Engine) -> list[Value]:
         """Stage 6: the weight of every lane."""
-        # (chunks, out_lanes, taps) -> a row per word, its lanes in the order of the multipliers
-        by_loop = self.weights.reshape(self.chunks, self.out_lanes, self.taps)
-        words = by_loop.transpose(0, 2, 1).reshape(self.chunks * self.taps, self.out_lanes)
-        return read_weights(m, reader, words, self.weight, waits=SlidingBuffer.LATENCY - WEIGHTS_LATENCY)
+        return read_weights(m, reader, self.words, self.weight, waits=SlidingBuffer.LATENCY - WEIGHTS_LATENCY)

@@ -33,7 +33,9 @@ class MatMul(Core):
     """Matrix times vector with constant weights.
 
     Args:
-        weights: (outputs, inputs) integers.
+        words: (groups · beats, out_lanes · in_lanes) integers: the weights of each cycle of a vector, for each group
+            of results, for each beat of the vector; in a word results outside, inputs inside, 0 where there are none.
+        groups: beats of the results of a vector.
         weight_bits, weight_signed: that hold every weight.
         bits, signed: of an input element.
         out_bits: of a result, signed; wide enough for every final sum.
@@ -44,8 +46,9 @@ class MatMul(Core):
 
     def __init__(
         self,
-        weights: np.ndarray,
+        words: np.ndarray,
         *,
+        groups: int,
         weight_bits: int,
         weight_signed: bool,
         bits: int,
@@ -57,10 +60,9 @@ class MatMul(Core):
         pixels: int = 1,
         depth: int,
     ) -> None:
-        outputs, inputs = weights.shape
-        self.groups, self.beats = -(-outputs // out_lanes), -(-inputs // in_lanes)
-        self.weights = np.zeros((self.groups * out_lanes, self.beats * in_lanes), dtype=np.int64)
-        self.weights[:outputs, :inputs] = weights
+        if words.shape[1] != out_lanes * in_lanes or len(words) % groups:
+            raise ValueError(f"words must be (n · {groups}, {out_lanes} · {in_lanes}), not {words.shape}")
+        self.words, self.groups, self.beats = words, groups, len(words) // groups
         self.weight, self.element, self.result = (
             Shape(weight_bits, weight_signed),
             Shape(bits, signed),
@@ -129,11 +131,7 @@ class MatMul(Core):
 
     def _weights(self, m: Module, engine: Engine) -> list[list[Value]]:
         """Stage 5: the weight of every lane, by result and input lane."""
-        lanes = self.in_lanes * self.out_lanes
-        # (groups, out_lanes, beats, in_lanes) -> a row per word, its lanes in the order of the multipliers
-        by_loop = self.weights.reshape(self.groups, self.out_lanes, self.beats, self.in_lanes)
-        words = by_loop.transpose(0, 2, 1, 3).reshape(self.groups * self.beats, lanes)
-        found = read_weights(m, engine, words, self.weight, waits=5 - WEIGHTS_LATENCY)
+        found = read_weights(m, engine, self.words, self.weight, waits=5 - WEIGHTS_LATENCY)
         return [found[row * self.in_lanes : (row + 1) * self.in_lanes] for row in range(self.out_lanes)]
 
     def _dot(self, m: Module, place: int, vector: Value, weights: list[Value]) -> Value:

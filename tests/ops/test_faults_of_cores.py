@@ -146,7 +146,7 @@ def one_weight_is_wrong(patch: pytest.MonkeyPatch) -> None:
 
     def init(self: Any, *arguments: Any, **named: Any) -> None:
         original(self, *arguments, **named)
-        self.weights[3, 1] ^= 1
+        self.words[2, 3] ^= 1
 
     patch.setattr(matmul.MatMul, "__init__", init)
 
@@ -157,7 +157,7 @@ def one_kernel_weight_is_wrong(patch: pytest.MonkeyPatch) -> None:
 
     def init(self: Any, *arguments: Any, **named: Any) -> None:
         original(self, *arguments, **named)
-        self.weights[3, 3] ^= 1
+        self.words[7, 1] ^= 1
 
     patch.setattr(depthwise.Depthwise, "__init__", init)
 

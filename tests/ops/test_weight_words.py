@@ -1,0 +1,40 @@
+"""The words of weights: what the multipliers see, cycle by cycle, against the loops written out."""
+
+from itertools import product
+
+from hypothesis import given
+
+from drawn_cases import many
+from drawn_operators import depthwise, matmuls
+from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
+
+
+@many
+@given(matmuls())
+def test_words_of_a_matmul(drawn: tuple[MatMul, MatMulFolding]) -> None:
+    """For each group, for each beat: results outside, inputs inside."""
+    matmul, folding = drawn
+    outputs, inputs = matmul.weights.shape
+    expected = []
+    for first in range(0, outputs, folding.out_lanes):
+        for beat in range(0, inputs, folding.in_lanes):
+            places = product(range(first, first + folding.out_lanes), range(beat, beat + folding.in_lanes))
+            expected.append([int(matmul.weights[at]) if at[0] < outputs and at[1] < inputs else 0 for at in places])
+    assert matmul.weight_words(folding).tolist() == expected
+
+
+@many
+@given(depthwise())
+def test_words_of_a_depthwise(drawn: tuple[Depthwise, UnevenFolding]) -> None:
+    """For each chunk, for each element of the kernel."""
+    operator, folding = drawn
+    outputs, rows, columns = operator.weights.shape
+    expected = [
+        [int(operator.weights[c, row, column]) if c < outputs else 0 for c in range(first, first + folding.out_lanes)]
+        for first in range(0, outputs, folding.out_lanes)
+        for row in range(rows)
+        for column in range(columns)
+    ]
+    assert operator.weight_words(folding).tolist() == expected
