@@ -6,7 +6,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import Any
 
 import numpy as np
 from hypothesis import assume
@@ -19,7 +18,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import CHANNELS, Concat
 from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, SlidingFolding, UnevenFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, SlidingFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
@@ -46,8 +45,8 @@ def lanes(channels: int) -> st.SearchStrategy[int]:
     return st.integers(1, channels + 1)
 
 
-def foldings(channels_in: int, channels_out: int) -> st.SearchStrategy[UnevenFolding]:
-    return st.builds(UnevenFolding, lanes(channels_in), lanes(channels_out))
+def foldings(channels_in: int, channels_out: int) -> st.SearchStrategy[SlidingFolding]:
+    return st.builds(SlidingFolding, lanes(channels_in), lanes(channels_out))
 
 
 def even_foldings(channels: int) -> st.SearchStrategy[EvenFolding]:
@@ -130,7 +129,7 @@ def pools(draw: st.DrawFn) -> tuple[Pool, SlidingFolding]:
 
 
 @st.composite
-def depthwise(draw: st.DrawFn) -> tuple[Depthwise, UnevenFolding]:
+def depthwise(draw: st.DrawFn) -> tuple[Depthwise, SlidingFolding]:
     """One result per channel, or several."""
     s, dtype = draw(slidings()), draw(types)
     pad_value = draw(st.integers(dtype.min, dtype.max))
@@ -139,14 +138,13 @@ def depthwise(draw: st.DrawFn) -> tuple[Depthwise, UnevenFolding]:
     size = (channels * draw(st.sampled_from([1, 1, 2, 3, 4])), *s.kernel)
     weights = np.random.default_rng(draw(st.integers(0, 999))).integers(low, high + 1, size)
     operator = Depthwise(Tensor(s.shape, dtype), weights, s.strides, s.pads, s.dilations, pad_value)
-    folding = draw(foldings(channels, size[0]).filter(lambda folding: operator.aligned(folding.out_lanes)))
+    folding = draw(sliding_foldings(s, size[0]).filter(lambda folding: operator.aligned(folding.out_lanes)))
     return replace(operator, capacity=draw(_capacities(operator, folding))), folding
 
 
-def _capacities(operator: Window | Pool | Depthwise, folding: Any) -> st.SearchStrategy[int | None]:
+def _capacities(operator: Window | Pool | Depthwise, folding: SlidingFolding) -> st.SearchStrategy[int | None]:
     """From what barely runs to more than full rate needs."""
-    beats = operator.beats_per_pixel(folding)
-    sliding = operator.sliding if isinstance(operator, Depthwise) else operator.grouped(folding)
+    beats, sliding = operator.beats_per_pixel(folding), operator.grouped(folding)
     live, ample = sliding.live_capacity(beats), 2 * sliding.rate_capacity(beats)
     return st.one_of(st.none(), st.just(live), st.integers(live, ample))
 

@@ -19,7 +19,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding, UnevenFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
@@ -35,7 +35,7 @@ from onnx_hw_rtl import engine
 from sketched_designs import alone
 
 IMAGE = Tensor((4, 4, 4), Int(8))
-TALL = Tensor((5, 4, 4), Int(8))
+TALL, WIDE = Tensor((5, 4, 4), Int(8)), Tensor((4, 5, 4), Int(8))
 THREE = (IMAGE, Tensor((4, 4, 2), Int(6)), Tensor((4, 4, 3), Int(6, False)))
 COLUMN = Tensor((9, 1, 2), Int(8))
 SIXTEENTHS = tuple(Fraction(k, 16) for k in (1, 2, 1, 4))  # every step is a tie
@@ -46,7 +46,7 @@ CASES = {
     "window": Case(Window(IMAGE, (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=16), SlidingFolding(4, 4), depth=2),
     "pool": Case(Pool(TALL, "sum", (2, 2), (2, 2), (0, 0, 1, 1), capacity=8), SlidingFolding(4, 2), depth=2, seed=1),
     "depthwise": Case(
-        Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8), UnevenFolding(4, 2), depth=2, seed=1
+        Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8), SlidingFolding(4, 2), depth=2, seed=1
     ),
     "reduce": Case(Reduce(Tensor((1, 2, 6), Int(8)), "sum"), EvenFolding(2), depth=2, seed=3),
     "matmul": Case(MatMul(IMAGE, WEIGHTS), MatMulFolding(2, 2), depth=2),
@@ -65,7 +65,7 @@ EVERY = tuple(CASES)
 CASES |= {  # an operation reads what was written one cycle before and is overwritten one cycle later
     "narrow window": Case(Window(COLUMN, (3, 1), capacity=4), SlidingFolding(2, 6), depth=9),
     "narrow pool": Case(Pool(COLUMN, "max", (1, 1), capacity=2), SlidingFolding(2, 2), depth=9),
-    "narrow depthwise": Case(Depthwise(COLUMN, KERNELS[:2, :1, :1], capacity=2), UnevenFolding(2, 2), depth=9),
+    "narrow depthwise": Case(Depthwise(COLUMN, KERNELS[:2, :1, :1], capacity=2), SlidingFolding(2, 2), depth=9),
 }
 CASES |= {
     "scatter": Case(Regroup(Tensor((2, 5, 6), Int(8))), RegroupFolding(3, in_pixels=2), depth=2),
@@ -76,15 +76,21 @@ CASES |= {
     ),
 }
 CASES |= {
-    "window of pixels": Case(
-        Window(IMAGE, (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=16), SlidingFolding(2, 4, 2, 2), depth=2
+    "window of pixels": Case(  # the last ones of a row are ragged
+        Window(WIDE, (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=24), SlidingFolding(2, 4, 2, 2), depth=2
     ),
     "pool of pixels": Case(
         Pool(TALL, "sum", (2, 2), (2, 2), (0, 0, 1, 1), capacity=8), SlidingFolding(4, 2, 4, 2), depth=2, seed=1
     ),
+    "depthwise of pixels": Case(
+        Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8),
+        SlidingFolding(4, 2, 4, 2),
+        depth=2,
+        seed=1,
+    ),
 }
 BUFFERS = ("window", "pool", "depthwise", "gearbox", "regroup")
-SLIDING = ("window", "pool", "depthwise", "window of pixels", "pool of pixels")
+SLIDING = ("window", "pool", "depthwise", "window of pixels", "pool of pixels", "depthwise of pixels")
 NARROW = ("narrow window", "narrow pool", "narrow depthwise")
 ACCUMULATORS = ("pool", "depthwise", "reduce", "matmul", "argmax")
 ONE_LANE = ("argmax",)

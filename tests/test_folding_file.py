@@ -118,5 +118,5 @@ def test_pixels_are_asked_for_here(written: tuple[flow.Build, str], tmp_path: Pa
     assert 2 * after[core].cycles == before[core].cycles
     assert after[core].folding == {**before[core].folding, "in_pixels": 2, "out_pixels": 2}
     assert [after[name].operator for name in after if name not in before] == ["regroup"]
-    with pytest.raises(UserError, match=r"in_pixels must divide 8, the columns of the image, not 1×\d, 3 pixels"):
-        built_with(text.replace(line, line.replace(" }", ", in_pixels = 3, out_pixels = 3 }")), tmp_path)
+    with pytest.raises(UserError, match=r"in_pixels must divide out_pixels · 1, .*, not 1×\d, 3 to 2 pixels"):
+        built_with(text.replace(line, line.replace(" }", ", in_pixels = 3, out_pixels = 2 }")), tmp_path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Schedule
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Depthwise(Operator[UnevenFolding]):
+class Depthwise(Operator[SlidingFolding]):
     """A convolution whose every result reads one channel: result c reads channel ``c // multiplier``.
 
     Attributes:
@@ -44,7 +44,7 @@ class Depthwise(Operator[UnevenFolding]):
     pad_value: int = 0
     capacity: int | None = None
 
-    folding_type = UnevenFolding
+    folding_type = SlidingFolding
     LATENCY = 11
 
     def __post_init__(self) -> None:
@@ -106,41 +106,46 @@ class Depthwise(Operator[UnevenFolding]):
     def macs(self) -> int:
         return self.results()[0].pixels * int(self.weights.size)
 
-    def beats_per_pixel(self, folding: UnevenFolding) -> int:
+    def beats_per_pixel(self, folding: SlidingFolding) -> int:
+        """Of the pixels that come side by side."""
         return self.takes(folding)[0].groups
 
-    def stored_beats(self, folding: UnevenFolding) -> int:
+    def grouped(self, folding: SlidingFolding) -> Sliding:
+        """How the windows of a beat slide over the pixels of a beat."""
+        return self.sliding.grouped(self.takes(folding)[0], self.gives(folding)[0])
+
+    def stored_beats(self, folding: SlidingFolding) -> int:
         """Capacity of the line buffer."""
         if self.capacity is not None:
             return self.capacity
-        return self.sliding.rate_capacity(self.beats_per_pixel(folding))
+        return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))
 
-    def chunks(self, folding: UnevenFolding) -> int:
-        """Beats of an output pixel."""
+    def chunks(self, folding: SlidingFolding) -> int:
+        """Beats of the output pixels that leave side by side."""
         return self.gives(folding)[0].groups
 
-    def weight_words(self, folding: UnevenFolding) -> np.ndarray:
+    def weight_words(self, folding: SlidingFolding) -> np.ndarray:
         """For each chunk of results, for each element of the kernel: ``out_lanes`` weights."""
         outputs, rows, columns = self.weights.shape
         kernels = Tensor((rows, columns, outputs), self.weight_type)
         one_after_the_other = Order(kernels, folding.out_lanes, tile=rows * columns)
         return one_after_the_other.to_beats(np.moveaxis(self.weights, 0, -1)[None])
 
-    def cycles(self, folding: UnevenFolding) -> int:
+    def cycles(self, folding: SlidingFolding) -> int:
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats * self.sliding.taps)
 
     def aligned(self, out_lanes: int) -> bool:
         """Whether every beat takes whole channels, or a channel whole beats: one element then serves its lanes."""
         return out_lanes % self.multiplier == 0 or self.multiplier % out_lanes == 0
 
-    def illegal(self, folding: UnevenFolding) -> str:
+    def illegal(self, folding: SlidingFolding) -> str:
         if not self.aligned(folding.out_lanes):
             return f"the lanes out must divide {self.multiplier}, the results per channel, or be a multiple of it"
-        return super().illegal(folding)
+        return super().illegal(folding) or self.sliding.illegal(folding.in_pixels, folding.out_pixels)
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
-    ) -> Iterator[UnevenFolding]:
+    ) -> Iterator[SlidingFolding]:
         least_in = fewest_lanes(self.operand, interval)
         least_out = fewest_lanes(self._result, interval // self.sliding.taps)
         if least_in is None or least_out is None:
@@ -149,10 +154,10 @@ class Depthwise(Operator[UnevenFolding]):
         keep_up = [lanes for lanes in range(least_out, len(self.weights) + 1) if self.aligned(lanes)]
         for lanes in keep_up:
             if lanes in (keep_up[0], entry, out_lanes):
-                yield UnevenFolding(entry, lanes)
+                yield SlidingFolding(entry, lanes)
 
-    def schedule(self, folding: UnevenFolding) -> Schedule:
-        rows, columns = self.sliding.output
+    def schedule(self, folding: SlidingFolding) -> Schedule:
+        rows, columns = self.grouped(folding).output
         chunks, taps = self.chunks(folding), self.sliding.taps
         beats, results = self.takes(folding)[0].beats, rows * columns * chunks
         return Schedule(
@@ -160,29 +165,31 @@ class Depthwise(Operator[UnevenFolding]):
                 Engine("writer", beats, 0, pops={"i": Numbers.every(beats)}),
                 Engine("reader", results * taps, self.LATENCY, pushes={"o": Numbers.every(results, taps, taps - 1)}),
             ),
-            self.sliding.buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),
+            self.grouped(folding).buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),
         )
 
-    def resources(self, folding: UnevenFolding) -> Resources:
-        bits, weight, lanes = self.operand.dtype.bits, self.weight_type.bits, folding.out_lanes
-        fetched = max(1, lanes // self.multiplier)
+    def resources(self, folding: SlidingFolding) -> Resources:
+        bits, weight, weights = self.operand.dtype.bits, self.weight_type.bits, folding.out_lanes
+        lanes, taken = self.gives(folding)[0].width, self.takes(folding)[0].width
+        fetched = max(1, weights // self.multiplier)
         group = gcd(self.operand.channels, folding.in_lanes, fetched)
+        fetched *= folding.out_pixels
         copies = fetched // group
         words = self.chunks(folding) * self.sliding.taps
-        lines = ring_blocks(bits * folding.in_lanes, self.stored_beats(folding), copies)
-        constants = ring_blocks(weight * lanes, words, 1)
+        lines = ring_blocks(bits * taken, self.stored_beats(folding), copies)
+        constants = ring_blocks(weight * weights, words, 1)
         # where the elements of each beat of a window lie: a word is about 16 bits, the loops are cut at powers of two
         loops = (self.chunks(folding), self.sliding.taps)
         places = ring_blocks(16, 1 << sum((count - 1).bit_length() for count in loops), copies)
         lut = 250 + copies * 60 + lanes * self.results()[0].dtype.bits * 3
-        lut += fetched * bits * (folding.in_lanes // group - 1) // 2
+        lut += fetched * bits * (taken // group - 1) // 2
         if not lines:
-            lut += copies * folding.in_lanes * bits * self.stored_beats(folding) // 16
+            lut += copies * taken * bits * self.stored_beats(folding) // 16
         if not constants:
-            lut += lanes * weight * -(-words // 16)
+            lut += weights * weight * -(-words // 16)
         return Resources(mac_lanes=lanes, dsp=lanes, lut=lut, bram=lines + constants + places)
 
-    def core(self, folding: UnevenFolding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.depthwise import Depthwise as Circuit
         from onnx_hw_rtl.sliding import Geometry
 
@@ -199,6 +206,8 @@ class Depthwise(Operator[UnevenFolding]):
             out_signed=result.signed,
             in_lanes=folding.in_lanes,
             out_lanes=folding.out_lanes,
+            in_pixels=folding.in_pixels,
+            out_pixels=folding.out_pixels,
             capacity=self.stored_beats(folding),
             pad_value=self.pad_value,
             depth=depths["o"],

@@ -111,24 +111,6 @@ class ElementFolding(EvenFolding):
 
 
 @dataclass(frozen=True, repr=False)
-class UnevenFolding(Folding):
-    """Of a core that converts, too.
-
-    Attributes:
-        in_lanes, out_lanes: integers per beat of the input, of the output.
-    """
-
-    in_lanes: int
-    out_lanes: int
-
-    def takes(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.in_lanes)
-
-    def gives(self, tensor: Tensor) -> Order:
-        return Order(tensor, self.out_lanes)
-
-
-@dataclass(frozen=True, repr=False)
 class SlidingFolding(Folding):
     """Of a core in which a window slides over an image.
 

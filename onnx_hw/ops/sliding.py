@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.schedule import SharedBuffer
+from onnx_hw.order import Order
 
 
 @dataclass(frozen=True)
@@ -59,23 +60,22 @@ class Sliding:
 
         The places of a window's elements in the beats of the image must be the same wherever it lies.
         """
-        width, step = self.shape[1], self.strides[1]
-        if width % in_pixels:
-            return f"in_pixels must divide {width}, the columns of the image"
+        step = self.strides[1]
         if out_pixels * step % in_pixels:
             return f"in_pixels must divide out_pixels · {step}, the columns from a beat's windows to the next ones"
         return ""
 
-    def grouped(self, in_pixels: int, out_pixels: int) -> Sliding:
-        """How ``out_pixels`` windows side by side slide, as one, over the groups of ``in_pixels`` of the image.
+    def grouped(self, image: Order, result: Order) -> Sliding:
+        """How the windows of a beat of the result slide, as one, over the pixel groups of the image.
 
         It says in which group the first and the last pixel in their reach lie; where in it is no matter of time.
         """
+        in_pixels, out_pixels = image.pixels, result.pixels
         if (in_pixels, out_pixels) == (1, 1):
             return self
-        height, width, channels = self.shape
+        height, _, channels = self.shape
         top, left, bottom, _ = self.pads
-        groups, columns, step = width // in_pixels, -(-self.output[1] // out_pixels), out_pixels * self.strides[1]
+        groups, columns, step = image.row_groups, result.row_groups, out_pixels * self.strides[1]
         reach = self.extent[1] + (out_pixels - 1) * self.strides[1]
         before = -(-left // in_pixels)
         kernel = before + (reach - 1 - left) // in_pixels + 1

@@ -78,7 +78,7 @@ class Window(Operator[SlidingFolding]):
 
     def grouped(self, folding: SlidingFolding) -> Sliding:
         """How the windows of a beat slide over the pixels of a beat."""
-        return self.sliding.grouped(folding.in_pixels, folding.out_pixels)
+        return self.sliding.grouped(self.takes(folding)[0], self.gives(folding)[0])
 
     def illegal(self, folding: SlidingFolding) -> str:
         return super().illegal(folding) or self.sliding.illegal(folding.in_pixels, folding.out_pixels)

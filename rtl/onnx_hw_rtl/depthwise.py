@@ -1,7 +1,8 @@
 """``o[pixel, channel] = Σ weights[channel] · i`` under the kernel, channel by channel: a depthwise convolution.
 
 A sliding window that multiplies and adds instead of emitting: per output pixel, per chunk of ``out_lanes`` channels,
-one cycle per element of the kernel. Every lane has one multiplier, which is never idle. Latency 11.
+one cycle per element of the kernel. Every lane has one multiplier, which is never idle. Of windows side by side each
+has multipliers of its own, and the weights are fetched once for all of them. Latency 11.
 
     stage  1..6   the elements under the kernel (sliding.py)
            2      the address of the weights, a copy for every few block RAMs
@@ -25,7 +26,7 @@ from onnx_hw_rtl.copies import copies
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.multiplier import Multiplier
-from onnx_hw_rtl.sliding import Geometry, Place, SlidingBuffer
+from onnx_hw_rtl.sliding import Geometry, PixelGroups, Place, SlidingBuffer, side_by_side
 from onnx_hw_rtl.stream import beat
 from onnx_hw_rtl.weights import LATENCY as WEIGHTS_LATENCY
 from onnx_hw_rtl.weights import read_weights
@@ -45,7 +46,8 @@ class Depthwise(Core):
         bits, signed: of an input element.
         out_bits, out_signed: of a result; wide enough for every final sum.
         in_lanes, out_lanes: elements per beat; with several results per channel, ``out_lanes`` divides their number or
-            is a multiple of it. Multipliers are ``out_lanes``.
+            is a multiple of it.
+        in_pixels, out_pixels: pixels per beat. Multipliers are ``out_pixels · out_lanes``.
         capacity: beats the buffer holds.
         pad_value: what elements outside the image read as.
         depth: FIFO depth of the output.
@@ -67,6 +69,8 @@ class Depthwise(Core):
         out_signed: bool,
         in_lanes: int,
         out_lanes: int,
+        in_pixels: int = 1,
+        out_pixels: int = 1,
         capacity: int,
         pad_value: int,
         depth: int,
@@ -85,9 +89,10 @@ class Depthwise(Core):
         )
         self.in_lanes, self.out_lanes = in_lanes, out_lanes
         self.fetched = max(1, out_lanes // self.multiplier)
+        self.pixels = PixelGroups(geometry, in_lanes, in_pixels, out_pixels)
         super().__init__(
-            {"i": beat(in_lanes, bits, signed)},
-            {"o": (beat(out_lanes, out_bits, out_signed), depth)},
+            {"i": beat(in_pixels * in_lanes, bits, signed)},
+            {"o": (beat(out_pixels * out_lanes, out_bits, out_signed), depth)},
             ("writer", "reader"),
         )
 
@@ -96,11 +101,10 @@ class Depthwise(Core):
         outbox = self.outboxes["o"]
         buffer = SlidingBuffer(
             m,
-            self.geometry,
+            self.pixels,
             source=self.i,
             outbox=outbox,
             bits=self.element.width,
-            in_lanes=self.in_lanes,
             out_lanes=self.fetched,
             capacity=self.capacity,
             pad_value=self.pad_value,
@@ -115,19 +119,21 @@ class Depthwise(Core):
         first = delayed(m, reader.decode(lambda turn: turn["tap"] == 0, 1, "first"), before, "first")
         accumulate = Signal(2)
         m.d.comb += accumulate.eq(there | first << 1)
-        controls = copies(m, accumulate, self.out_lanes, "accumulate")
-        for lane in range(self.out_lanes):
+        controls = copies(m, accumulate, self.pixels.out_pixels * self.out_lanes, "accumulate")
+        for lane, control in enumerate(controls):
+            window, channel = divmod(lane, self.out_lanes)
             m.submodules[f"lane{lane}"] = multiplier = Multiplier(
                 self.element.width,
                 self.weight.width,
                 a_signed=self.element.signed,
                 b_signed=self.weight.signed,
             )
-            m.d.comb += [multiplier.a.eq(buffer.beat[lane // self.multiplier]), multiplier.b.eq(weights[lane])]
+            element = buffer.beat[window * self.fetched + channel // self.multiplier]
+            m.d.comb += [multiplier.a.eq(element), multiplier.b.eq(weights[channel])]
             product = delayed(m, multiplier.p, 1, f"product{lane}")
             result = Signal(self.result, name=f"result{lane}", reset_less=True)
-            with m.If(controls[lane][0]):
-                m.d.sync += result.eq(Mux(controls[lane][1], 0, result) + product)
+            with m.If(control[0]):
+                m.d.sync += result.eq(Mux(control[1], 0, result) + product)
             m.d.comb += outbox.data[lane].eq(result)
         m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
         self.report(m, buffer.writer, reader)
@@ -136,8 +142,12 @@ class Depthwise(Core):
     def _places(self, turn: Mapping[str, int]) -> list[Place]:
         row, column = divmod(turn["tap"], self.geometry.kernel[1])
         first = turn["chunk"] * self.out_lanes // self.multiplier
-        return [(row, column, c) for c in range(first, min(first + self.fetched, self.geometry.shape[2]))]
+        return side_by_side(
+            self.pixels.place(window, row, column, c) if c < self.geometry.shape[2] else None
+            for window in range(self.pixels.out_pixels)
+            for c in range(first, first + self.fetched)
+        )
 
     def _weights(self, m: Module, reader: Engine) -> list[Value]:
-        """Stage 6: the weight of every lane."""
+        """Stage 6: the weight of every lane of a window."""
         return read_weights(m, reader, self.words, self.weight, waits=SlidingBuffer.LATENCY - WEIGHTS_LATENCY)

@@ -12,7 +12,7 @@ from amaranth.hdl import Module, Mux, Shape, Signal
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import delayed
-from onnx_hw_rtl.sliding import Geometry, PixelGroups, Place, SlidingBuffer, group_lanes, side_by_side
+from onnx_hw_rtl.sliding import Geometry, PixelGroups, Place, SlidingBuffer, side_by_side
 from onnx_hw_rtl.stream import beat
 
 __all__ = ["Pool", "fold_into"]
@@ -75,13 +75,11 @@ class Pool(Core):
         taps = self.geometry.kernel[0] * self.geometry.kernel[1]
         buffer = SlidingBuffer(
             m,
-            self.pixels.wide,
+            self.pixels,
             source=self.i,
             outbox=outbox,
             bits=self.element.width,
-            in_lanes=self.pixels.in_pixels * self.in_lanes,
-            out_lanes=self.pixels.out_pixels * self.out_lanes,
-            group=group_lanes(self.geometry.shape[2], self.in_lanes, self.out_lanes),
+            out_lanes=self.out_lanes,
             capacity=self.capacity,
             pad_value=self.pad_value,
             inner={"chunk": -(-self.geometry.shape[2] // self.out_lanes), "tap": taps},

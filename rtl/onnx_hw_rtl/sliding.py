@@ -13,7 +13,7 @@ window into lanes is legal, and a cut that is aligned needs one copy and no mult
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd
 from typing import Any
@@ -28,10 +28,11 @@ from onnx_hw_rtl.shared_buffer import SharedBuffer
 from onnx_hw_rtl.stream import bits_of
 from onnx_hw_rtl.table import Table
 
-__all__ = ["Geometry", "PixelGroups", "Place", "SlidingBuffer", "group_lanes", "side_by_side"]
+__all__ = ["Geometry", "PixelGroups", "Place", "SlidingBuffer", "side_by_side"]
 
-Place = tuple[int, int, int]
-"""(row of the kernel, column of the kernel, channel) of an element of a window."""
+Place = tuple[int, int, int, int]
+"""(row of the kernel, column of the kernel, channel) of an element of a window, and which of the columns in its reach
+must lie inside the image; where pixels come one by one, this is the column of the kernel, too."""
 
 
 @dataclass(frozen=True)
@@ -69,17 +70,13 @@ class Geometry:
         )
 
 
-def group_lanes(channels: int, in_lanes: int, out_lanes: int) -> int:
-    """Lanes that always lie side by side in one stored beat."""
-    return gcd(channels, in_lanes, out_lanes)
-
-
 @dataclass(frozen=True)
 class PixelGroups:
     """Windows side by side as one wide window, over an image whose pixels come side by side as one wide pixel.
 
-    A wide pixel's channels are its beats one after the other. The image's columns are a multiple of ``in_pixels``, and
-    the windows' steps, all together, too: so an element lies at the same place of a wide pixel in every wide window.
+    A wide pixel's channels are its beats one after the other. The windows' steps, all together, are a multiple of
+    ``in_pixels``: so an element lies at the same place of a wide pixel in every wide window. The last wide pixel of a
+    row may be ragged: whether an element lies inside the image is asked of its own column.
 
     Attributes:
         geometry: of the single windows and pixels.
@@ -107,7 +104,7 @@ class PixelGroups:
         reached = [column // self.in_pixels for column in self._columns()]
         first, columns = min(reached), max(reached) - min(reached) + 1
         step = self.out_pixels * one.strides[1] // self.in_pixels
-        width, turns = one.shape[1] // self.in_pixels, -(-one.output[1] // self.out_pixels)
+        width, turns = -(-one.shape[1] // self.in_pixels), -(-one.output[1] // self.out_pixels)
         channels = -(-one.shape[2] // self.in_lanes) * self.in_lanes * self.in_pixels
         return Geometry(
             (one.shape[0], width, channels),
@@ -120,12 +117,31 @@ class PixelGroups:
     def place(self, window: int, row: int, column: int, channel: int) -> Place:
         """Where in the wide window an element of one of its windows lies."""
         if self.in_pixels == self.out_pixels == 1:
-            return row, column, channel
+            return row, column, channel, column
         columns = self._columns()
-        group, pixel = divmod(columns[window * self.geometry.kernel[1] + column], self.in_pixels)
+        at, first = columns[window * self.geometry.kernel[1] + column], min(columns)
+        group, pixel = divmod(at, self.in_pixels)
         beat, lane = divmod(channel, self.in_lanes)
-        first = min(columns) // self.in_pixels
-        return row, group - first, (beat * self.in_pixels + pixel) * self.in_lanes + lane
+        wide_channel = (beat * self.in_pixels + pixel) * self.in_lanes + lane
+        return row, group - first // self.in_pixels, wide_channel, at - first
+
+    @property
+    def reach(self) -> Geometry:
+        """Where the columns lie that a wide window reaches, ``dilations`` apart, pixel by pixel."""
+        one = self.geometry
+        if self.in_pixels == self.out_pixels == 1:
+            return one
+        columns = self._columns()
+        turns, step = -(-one.output[1] // self.out_pixels), self.out_pixels * one.strides[1]
+        reached = max(columns) - min(columns) + 1
+        after = (turns - 1) * step + reached - one.shape[1] + min(columns)
+        return replace(
+            one,
+            kernel=(one.kernel[0], reached),
+            strides=(one.strides[0], step),
+            pads=(one.pads[0], -min(columns), one.pads[2], after),
+            dilations=(one.dilations[0], 1),
+        )
 
 
 def side_by_side(places: Iterable[Place | None]) -> list[Place]:
@@ -133,22 +149,23 @@ def side_by_side(places: Iterable[Place | None]) -> list[Place]:
     found = list(places)
     while found and found[-1] is None:
         found.pop()
-    return [place or (0, 0, 0) for place in found]
+    return [place or (0, 0, 0, 0) for place in found]
 
 
 class SlidingBuffer:
     """Writer, reader and ring, built into the module of a core.
 
     Args:
+        pixels: image, kernel, and what of them comes side by side.
+        out_lanes: elements that are fetched for each of the windows side by side.
         places: for each turn of the inner loops (outermost first), the places of the lanes of that beat; unused lanes
             of a ragged beat are missing at the end.
-        group: lanes that lie side by side in one stored beat, if it is not the greatest number that always do.
         inner: count of the loops over the beats of one window.
         pushes_at: which reader operations push a token.
 
     Attributes:
         writer, reader: the engines.
-        beat: ``out_lanes`` values, ``LATENCY`` cycles after the operation fired.
+        beat: the fetched elements, window by window, ``LATENCY`` cycles after the operation fired.
     """
 
     LATENCY = 6
@@ -158,24 +175,24 @@ class SlidingBuffer:
     def __init__(
         self,
         m: Module,
-        geometry: Geometry,
+        pixels: PixelGroups,
         *,
         source: Any,
         outbox: Outbox,
         bits: int,
-        in_lanes: int,
         out_lanes: int,
-        group: int | None = None,
         capacity: int,
         pad_value: int,
         inner: Mapping[str, int],
         places: Callable[[Mapping[str, int]], Sequence[Place]],
         pushes_at: Callable[[Turn], Any],
     ) -> None:
-        self.m, self.geometry, self.inner, self.places = m, geometry, dict(inner), places
-        self.bits, self.in_lanes, self.out_lanes, self.pad_value = bits, in_lanes, out_lanes, pad_value
-        self.group = group or group_lanes(geometry.shape[2], in_lanes, out_lanes)
-        self.per_pixel = -(-geometry.shape[2] // in_lanes)
+        self.geometry = geometry = pixels.wide
+        self.m, self.reach, self.inner, self.places = m, pixels.reach, dict(inner), places
+        self.bits, self.pad_value = bits, pad_value
+        self.in_lanes, self.out_lanes = pixels.in_pixels * pixels.in_lanes, pixels.out_pixels * out_lanes
+        self.group = gcd(pixels.geometry.shape[2], pixels.in_lanes, out_lanes)
+        self.per_pixel = -(-geometry.shape[2] // self.in_lanes)
         self.beats = geometry.shape[0] * geometry.shape[1] * self.per_pixel
         self.ring = max(2, 1 << (capacity - 1).bit_length())
 
@@ -263,7 +280,7 @@ class SlidingBuffer:
         Stage 1 has the place in the nest, 2 the table's answer, 3 the address in the ring, 4 the ring's word, 5 its
         register, 6 the slice of it or the padding.
         """
-        m, reader, kernel = self.m, self.reader, self.geometry.kernel
+        m, reader, kernel = self.m, self.reader, self.reach.kernel
         write = self._write(source)
         corner = delayed(m, self._corner(), 2, "corner")
         rows = delayed(m, reader.decode(self._inside(0), kernel[0], "rows_inside"), 2, "rows_inside")
@@ -346,21 +363,21 @@ class SlidingBuffer:
 
     def _inside(self, axis: int) -> Callable[[Turn], Any]:
         """Which rows (columns) of the kernel lie inside the image, one bit each."""
-        size, stride, pad = self.geometry.shape[axis], self.geometry.strides[axis], self.geometry.pads[axis]
-        dilation = self.geometry.dilations[axis]
+        size, stride, pad = self.reach.shape[axis], self.reach.strides[axis], self.reach.pads[axis]
+        dilation = self.reach.dilations[axis]
         masks = [
-            sum((0 <= k * stride - pad + tap * dilation < size) << tap for tap in range(self.geometry.kernel[axis]))
-            for k in range(self.geometry.output[axis])
+            sum((0 <= k * stride - pad + tap * dilation < size) << tap for tap in range(self.reach.kernel[axis]))
+            for k in range(self.reach.output[axis])
         ]
         return lambda turn: pick(turn[("row", "column")[axis]], masks)
 
     def _group_table(self, first_lane: int, index: Value) -> tuple[Value, Value, Value, Value]:
-        """Stage 2: (offset in the ring, kernel row, kernel column, slice) of a group, by beat of the window."""
-        geometry = self.geometry
+        """Stage 2: (offset in the ring, kernel row, column in reach, slice) of a group, by beat of the window."""
+        kernel = self.reach.kernel
         widths = [
             bits_for(self.ring - 1),
-            bits_for(geometry.kernel[0] - 1),
-            bits_for(geometry.kernel[1] - 1),
+            bits_for(kernel[0] - 1),
+            bits_for(kernel[1] - 1),
             bits_for(max(1, self.in_lanes // self.group - 1)),
         ]
         # the index is the inner loops side by side, so the table has holes where a loop is no power of two long
@@ -382,10 +399,10 @@ class SlidingBuffer:
             at += width
         return parts[0], parts[1], parts[2], parts[3]
 
-    def _group_fields(self, row: int, column: int, channel: int) -> tuple[int, int, int, int]:
+    def _group_fields(self, row: int, column: int, channel: int, reached: int) -> tuple[int, int, int, int]:
         (down, right), width = self.geometry.dilations, self.geometry.shape[1]
         offset = (row * down * width + column * right) * self.per_pixel + channel // self.in_lanes
-        return offset % self.ring, row, column, channel % self.in_lanes // self.group
+        return offset % self.ring, row, reached, channel % self.in_lanes // self.group
 
 
 def _word_of(fields: Sequence[int], widths: Sequence[int]) -> int:

@@ -13,7 +13,7 @@ from amaranth.hdl import Cat, Module
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import delayed
-from onnx_hw_rtl.sliding import Geometry, PixelGroups, Place, SlidingBuffer, group_lanes, side_by_side
+from onnx_hw_rtl.sliding import Geometry, PixelGroups, Place, SlidingBuffer, side_by_side
 from onnx_hw_rtl.stream import beat, bits_of
 
 __all__ = ["Window"]
@@ -64,13 +64,11 @@ class Window(Core):
         elements = rows * columns * self.geometry.shape[2]
         buffer = SlidingBuffer(
             m,
-            self.pixels.wide,
+            self.pixels,
             source=self.i,
             outbox=outbox,
             bits=self.bits,
-            in_lanes=self.pixels.in_pixels * self.in_lanes,
-            out_lanes=self.pixels.out_pixels * self.out_lanes,
-            group=group_lanes(self.geometry.shape[2], self.in_lanes, self.out_lanes),
+            out_lanes=self.out_lanes,
             capacity=self.capacity,
             pad_value=self.pad_value,
             inner={"beat": -(-elements // self.out_lanes)},

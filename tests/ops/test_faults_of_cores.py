@@ -39,6 +39,12 @@ def needs_differ(by: int) -> Callable[[pytest.MonkeyPatch], None]:
     return apply
 
 
+def with_a_row_more(geometry: sliding.Geometry) -> sliding.Geometry:
+    """Instead of one of padding."""
+    (height, width, channels), (top, left, bottom, right) = geometry.shape, geometry.pads
+    return replace(geometry, shape=(height + 1, width, channels), pads=(top, left, bottom - 1, right))
+
+
 def in_a_taller_image(method: str) -> Callable[[pytest.MonkeyPatch], None]:
     """The last row is off by one: a method of the buffer believes that there is another."""
 
@@ -46,18 +52,29 @@ def in_a_taller_image(method: str) -> Callable[[pytest.MonkeyPatch], None]:
         original = getattr(sliding.SlidingBuffer, method)
 
         def taller(self: Any, axis: int) -> Any:
-            geometry = self.geometry
-            (height, width, channels), (top, left, bottom, right) = geometry.shape, geometry.pads
-            shape, pads = (height + 1, width, channels), (top, left, bottom - 1, right)
-            self.geometry = replace(geometry, shape=shape, pads=pads)
+            true = self.geometry, self.reach
+            self.geometry, self.reach = map(with_a_row_more, true)
             try:
                 return original(self, axis)
             finally:
-                self.geometry = geometry
+                self.geometry, self.reach = true
 
         patch.setattr(sliding.SlidingBuffer, method, taller)
 
     return apply
+
+
+def every_row_of_the_image_is_full(patch: pytest.MonkeyPatch) -> None:
+    """Columns beyond the last one are taken for columns of the image."""
+    original = sliding.PixelGroups.reach.fget
+
+    def reach(self: Any) -> sliding.Geometry:
+        found = original(self)
+        (height, width, channels), (top, left, bottom, right) = found.shape, found.pads
+        more = -width % self.in_pixels
+        return replace(found, shape=(height, width + more, channels), pads=(top, left, bottom, right - more))
+
+    patch.setattr(sliding.PixelGroups, "reach", property(reach))
 
 
 def writes_in_stage(stage: int) -> Callable[[pytest.MonkeyPatch], None]:
@@ -318,6 +335,7 @@ FAULTS = [
     Fault("a window does not wait for its last beat", needs_differ(-1), SLIDING),
     Fault("the padding begins a row too late", in_a_taller_image("_inside"), SLIDING),
     Fault("the last row waits for a row that is not there", in_a_taller_image("_last_touched"), SLIDING),
+    Fault("columns beyond the image are read", every_row_of_the_image_is_full, ("window of pixels",)),
     Fault("two lanes of the window are swapped", fetches_swapped_lanes, SLIDING),
     Fault("a beat is written after it is read", writes_in_stage(4), NARROW),
     Fault("a beat is overwritten before it is read", writes_in_stage(1), NARROW),

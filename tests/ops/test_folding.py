@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from faults import CASES, EVERY
-from onnx_hw.ops.folding import EvenFolding, SlidingFolding, UnevenFolding, spelled
+from onnx_hw.ops.folding import EvenFolding, SlidingFolding, spelled
 from onnx_hw.ops.rearrange import RearrangeFolding
 from onnx_hw.ops.requantize import RequantizeFolding
 
@@ -17,7 +17,7 @@ def test_what_is_said() -> None:
     assert RequantizeFolding(3, 7).said() == {"lanes": 3, "steps": 7}
     assert RequantizeFolding(3).numbers() == {"lanes": 3, "steps": 1, "pixels": 1, "tile": 0}
     assert RequantizeFolding.required() == ("lanes",)
-    some = (EvenFolding(4), UnevenFolding(4, 7), RequantizeFolding(1, 7, 2))
+    some = (EvenFolding(4), SlidingFolding(4, 7), RequantizeFolding(1, 7, 2))
     assert [repr(folding) for folding in some] == ["4", "4×7", "1, 2 pixels, 7 steps"]
     several = (SlidingFolding(1, 9, 2, 2), SlidingFolding(1, 9, 4, 2), RearrangeFolding(2, 3, in_tile=4))
     assert [repr(folding) for folding in several] == ["1×9, 2 pixels", "1×9, 4 to 2 pixels", "2×3, in tile 4"]

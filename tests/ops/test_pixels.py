@@ -18,6 +18,7 @@ from onnx_hw.design import Design, FifoSize
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.conversion import conversion
+from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import ElementFolding, Folding, SlidingFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
@@ -152,26 +153,38 @@ def test_a_convolution_takes_less_than_a_cycle_per_pixel(pixels: int) -> None:
     assert_proven(prove(design, seed=pixels))
 
 
-IMAGE = Tensor((4, 8, 3), Int(4))
+IMAGE, ODD = Tensor((4, 8, 3), Int(4)), Tensor((3, 7, 2), Int(4))
+PADDED = {"pads": (1, 1, 0, 2), "pad_value": -3}
+KERNELS = np.random.default_rng(0).integers(-8, 8, (4, 2, 3))
 
 
-@pytest.mark.parametrize("operator", [Window(IMAGE, (3, 3)), Pool(IMAGE, "sum", (2, 3), (2, 3), (1, 2, 1, 2))])
-def test_windows_side_by_side(operator: Window | Pool) -> None:
-    """All numbers of pixels that are legal, in and out; ragged where they do not fill a row of the result."""
-    found = 0
-    for pair in product((1, 2, 4, 8), range(1, operator.sliding.output[1] + 1)):
-        folding = SlidingFolding(2, 3, *pair)
+@pytest.mark.parametrize(
+    "operator",
+    [
+        Window(IMAGE, (3, 3)),
+        Pool(IMAGE, "sum", (2, 3), (2, 3), (1, 2, 1, 2)),
+        Window(ODD, (2, 2), dilations=(1, 3), **PADDED),
+        Pool(ODD, "max", (2, 3), (1, 2), **PADDED),
+        Depthwise(ODD, KERNELS, (1, 2), dilations=(2, 1), **PADDED),
+        Depthwise(ODD, KERNELS[:2], dilations=(1, 2), **PADDED),
+    ],
+)
+def test_windows_side_by_side(operator: Window | Pool | Depthwise) -> None:
+    """All numbers of pixels that are legal, in and out; the last ones of a row ragged on either side, or on both."""
+    found, (_, columns, _) = set(), operator.operand.shape
+    for pair in product(range(1, columns + 1), range(1, operator.sliding.output[1] + 1)):
+        folding = SlidingFolding(2, 2, *pair)
         legal = pair[1] * operator.sliding.strides[1] % pair[0] == 0
         assert bool(operator.illegal(folding)) != legal
-        if legal:
-            Case(operator, folding, frames=2, seed=found).check()
-            found += 1
-    assert found >= 6
+        ragged = columns % pair[0] > 0, operator.sliding.output[1] % pair[1] > 0
+        if legal and max(pair) > 1 and (ragged, pair[0] > 1) not in found:
+            Case(operator, folding, frames=2, seed=len(found)).check()
+            found.add((ragged, pair[0] > 1))
+    assert len(found) >= 4
 
 
-def test_pixels_that_do_not_fill_the_image_are_refused() -> None:
+def test_windows_that_do_not_step_by_whole_beats_are_refused() -> None:
     operator = Window(Tensor((4, 9, 3), Int(4)), (3, 3))
-    assert operator.illegal(SlidingFolding(1, 1, 2, 2)) == "in_pixels must divide 9, the columns of the image"
     assert "in_pixels must divide out_pixels · 1," in operator.illegal(SlidingFolding(1, 1, 3, 2))
-    assert operator.illegal(SlidingFolding(1, 1, 3, 3)) == ""
+    assert operator.illegal(SlidingFolding(1, 1, 2, 2)) == operator.illegal(SlidingFolding(1, 1, 3, 3)) == ""
     assert "out_pixels must be 1..7" in operator.illegal(SlidingFolding(1, 1, 1, 8))

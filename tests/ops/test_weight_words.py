@@ -7,7 +7,7 @@ from hypothesis import given
 from drawn_cases import many
 from drawn_operators import depthwise, matmuls
 from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import UnevenFolding
+from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 
 
@@ -27,7 +27,7 @@ def test_words_of_a_matmul(drawn: tuple[MatMul, MatMulFolding]) -> None:
 
 @many
 @given(depthwise())
-def test_words_of_a_depthwise(drawn: tuple[Depthwise, UnevenFolding]) -> None:
+def test_words_of_a_depthwise(drawn: tuple[Depthwise, SlidingFolding]) -> None:
     """For each chunk, for each element of the kernel."""
     operator, folding = drawn
     outputs, rows, columns = operator.weights.shape

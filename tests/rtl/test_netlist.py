@@ -20,7 +20,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding, UnevenFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.lookup import Lookup
@@ -41,7 +41,7 @@ WEIGHTS = np.ones((7, 6), dtype=np.int64)
 CORES = {
     "window": (Window(IMAGE, (3, 3), pads=(1, 1, 1, 1)), SlidingFolding(4, 7)),
     "pool": (Pool(IMAGE, "max", (2, 2)), SlidingFolding(2, 3)),
-    "depthwise": (Depthwise(IMAGE, np.ones((6, 2, 2), dtype=np.int64)), UnevenFolding(2, 3)),
+    "depthwise": (Depthwise(IMAGE, np.ones((6, 2, 2), dtype=np.int64)), SlidingFolding(2, 3)),
     "reduce": (Reduce(IMAGE, "sum"), EvenFolding(4)),
     "matmul": (MatMul(IMAGE, WEIGHTS), MatMulFolding(4, 3)),
     "gearbox": (Gearbox(IMAGE), GearboxFolding(4, 5)),
