@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onnx_hw.broken import refuse
+from onnx_hw.broken import Fault, refuse
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.outbox import outbox_resources
+from onnx_hw.ops.schedule import Schedule
+from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw.order import Order
 from onnx_hw.spelling import printable
 from onnx_hw.tensor import Tensor
@@ -120,6 +122,27 @@ class Design:
                     consumer = (reader.name, reader.operator.inputs[k])
                 edges.append(Edge(tensor, order, (node.name, port), consumer))
         return tuple(edges)
+
+    def schedules(self) -> dict[str, Schedule]:
+        """What each node's engines do, verified.
+
+        Raises:
+            Broken: an operator states what cannot be.
+        """
+        found = {}
+        for node in self.network.nodes:
+            folding = self.folding(node)
+            found[node.name] = schedule = node.operator.schedule(folding)
+            takes, gives = (
+                {port: order.beats for port, order in zip(ports, orders, strict=True)}
+                for ports, orders in (
+                    (node.operator.inputs, node.operator.takes(folding)),
+                    (node.operator.outputs, node.operator.gives(folding)),
+                )
+            )
+            faults = (Fault(what, node.name) for what in faults_of_schedule(schedule, takes, gives))
+            refuse("schedule", faults, type(node.operator).__name__)
+        return found
 
     def resources(self) -> Resources:
         """Sum of the operators' estimates, and the pins of the streams of the outside."""

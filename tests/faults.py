@@ -134,8 +134,9 @@ def looks_late(name: str) -> Callable[[pytest.MonkeyPatch], None]:
         def init(self: Any, m: Module, its_name: str, loops: Any, **arguments: Any) -> None:
             if its_name == name:
                 late = Signal(init=name == "writer")
-                m.d.sync += late.eq(arguments["condition"])
-                arguments["condition"] = late
+                (condition,) = arguments["conditions"]
+                m.d.sync += late.eq(condition)
+                arguments["conditions"] = [late]
             original(self, m, its_name, loops, **arguments)
 
         patch.setattr(engine.Engine, "__init__", init)

@@ -24,8 +24,9 @@ def assert_facts(operator: Operator, folding: Folding) -> None:
     for engine in schedule.engines:
         for events in map(np.asarray, (*engine.pops.values(), *engine.pushes.values())):
             assert np.all(np.diff(events) > 0) and events[0] >= 0 and events[-1] < engine.operations
-    if schedule.buffer is not None:
-        _assert_buffer(schedule.buffer, *(engine.operations for engine in schedule.engines))
+    operations = {engine.name: engine.operations for engine in schedule.engines}
+    for buffer in schedule.buffers:
+        _assert_buffer(buffer, operations[buffer.writer], operations[buffer.reader])
     resources = operator.resources(folding)
     assert min(vars(resources).values()) >= 0 and resources.lut > 0
 

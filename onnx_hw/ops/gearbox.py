@@ -106,7 +106,7 @@ class Gearbox(Operator[GearboxFolding]):
                 Engine("writer", pixels * beats_in, 0, pops={"i": Numbers.every(pixels * beats_in)}),
                 Engine("reader", pixels * beats_out, self.LATENCY, pushes={"o": Numbers.every(pixels * beats_out)}),
             ),
-            SharedBuffer.of_turns(self.stored_beats(folding), pixels, needs, released),
+            (SharedBuffer.of_turns(self.stored_beats(folding), pixels, needs, released),),
         )
 
     def resources(self, folding: GearboxFolding) -> Resources:

@@ -77,6 +77,26 @@ class Numbers:
                 turns += cls.rows(numbers[part], np.zeros(counts[part[0]])).turns
         return cls(turns)
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first number and the last one, where there is one."""
+        first, last = self.turns[0], self.turns[-1]
+        return first.first + int(first.pattern[0]), last.first + (last.count - 1) * last.step + int(last.pattern[-1])
+
+    def rises(self, by: int) -> bool:
+        """Whether each number is so much more than the one before, or yet more."""
+        before = None
+        for turns in self.turns:
+            first, last = int(turns.pattern[0]), int(turns.pattern[-1])
+            if before is not None and turns.first + first - before < by:
+                return False
+            if turns.count > 1 and turns.step + first - last < by:
+                return False
+            if len(turns.pattern) > 1 and (turns.pattern[1:] - turns.pattern[:-1]).min() < by:
+                return False
+            before = turns.first + (turns.count - 1) * turns.step + last
+        return True
+
     @cached_property
     def _length(self) -> int:
         return sum(turns.count * len(turns.pattern) for turns in self.turns)

@@ -117,7 +117,7 @@ class Pool(Operator[SlidingFolding]):
                 Engine("writer", beats, 0, pops={"i": Numbers.every(beats)}),
                 Engine("reader", results * taps, self.LATENCY, pushes={"o": Numbers.every(results, taps, taps - 1)}),
             ),
-            self.grouped(folding).buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),
+            (self.grouped(folding).buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),),
         )
 
     def resources(self, folding: SlidingFolding) -> Resources:

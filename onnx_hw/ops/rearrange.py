@@ -166,7 +166,7 @@ class Rearrange(Operator[RearrangeFolding]):
                 Engine("writer", beats, 0, pops={"i": Numbers.every(beats)}),
                 Engine("reader", operations, self.LATENCY, pushes={"o": Numbers.every(operations)}),
             ),
-            SharedBuffer("writer", "reader", self.stored_beats(folding), *one.turns.numbers()),
+            (SharedBuffer("writer", "reader", self.stored_beats(folding), *one.turns.numbers()),),
         )
 
     def resources(self, folding: RearrangeFolding) -> Resources:

@@ -111,8 +111,10 @@ class Regroup(Operator[RegroupFolding]):
                 Engine("writer", written, 0, pops={"i": Numbers.every(written)}),
                 Engine("reader", read, self.LATENCY, pushes={"o": Numbers.every(read)}),
             ),
-            SharedBuffer.of_turns(
-                self.stored_beats(folding), self.operand.shape[0], *self._needs_and_released(folding)
+            (
+                SharedBuffer.of_turns(
+                    self.stored_beats(folding), self.operand.shape[0], *self._needs_and_released(folding)
+                ),
             ),
         )
 

@@ -37,12 +37,16 @@ class Engine:
 class SharedBuffer:
     """A memory between two engines of one core: every operation of the writer stores one beat.
 
+    An engine may write or read several of them: an operation of a reader waits until each has what it needs, one of a
+    writer until each has room.
+
     Attributes:
-        writer, reader: names of the engines.
+        writer, reader: names of the engines, which differ.
         capacity: beats it holds.
         waits: numbers of the reader's operations that need a later beat of this frame than all before them.
         needs: those beats, one for each.
         releases: for each beat of a frame, the number of the reader's operation after which it is given back.
+        name: what it is called where somebody waits for it; one that no other buffer of the core has.
     """
 
     writer: str
@@ -51,6 +55,7 @@ class SharedBuffer:
     waits: Numbers
     needs: Numbers
     releases: Numbers
+    name: str = "the buffer"
 
     @classmethod
     def of_turns(cls, capacity: int, turns: int, needs: np.ndarray, released: np.ndarray) -> SharedBuffer:
@@ -72,10 +77,10 @@ class SharedBuffer:
 
 @dataclass(frozen=True)
 class Schedule:
-    """All engines of a core."""
+    """All engines of a core, and the memories between them; ``faults_of_schedule`` says what must hold."""
 
     engines: tuple[Engine, ...]
-    buffer: SharedBuffer | None = None
+    buffers: tuple[SharedBuffer, ...] = ()
 
     @property
     def interval(self) -> int:

@@ -116,7 +116,7 @@ class Window(Operator[SlidingFolding]):
                 Engine("writer", beats, 0, pops={"i": Numbers.every(beats)}),
                 Engine("reader", results, self.LATENCY, pushes={"o": Numbers.every(results)}),
             ),
-            self.grouped(folding).buffer(of_a_window, self.beats_per_pixel(folding), self.stored_beats(folding)),
+            (self.grouped(folding).buffer(of_a_window, self.beats_per_pixel(folding), self.stored_beats(folding)),),
         )
 
     def resources(self, folding: SlidingFolding) -> Resources:

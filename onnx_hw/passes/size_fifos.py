@@ -30,7 +30,7 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
         UserError: every given depth that is of no edge or no depth, or with which the network comes to a stop.
     """
     given = given or {}
-    schedules = {n.name: n.operator.schedule(design.folding(n)) for n in design.network.nodes}
+    schedules = design.schedules()
     interval = design.interval
     edges = {edge.tensor: edge for edge in design.edges() if edge.producer}
     check_fifo_depths(given, edges)

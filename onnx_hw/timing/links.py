@@ -35,9 +35,7 @@ class Links:
     def __init__(self, design: Design, schedules: Mapping[str, Schedule] | None = None) -> None:
         self.design = design
         self.edges = design.edges()
-        self._schedules = schedules or {
-            node.name: node.operator.schedule(design.folding(node)) for node in design.network.nodes
-        }
+        self._schedules = schedules or design.schedules()
         self.engines: dict[Name, int] = {
             (node, engine.name): engine.operations
             for node, schedule in self._schedules.items()
@@ -63,15 +61,13 @@ class Links:
     def _buffers(self) -> None:
         """Rule 4."""
         for node, schedule in self._schedules.items():
-            buffer = schedule.buffer
-            if buffer is None:
-                continue
-            writer, reader = (node, buffer.writer), (node, buffer.reader)
-            what = f"{node}.{buffer.writer} to write into the buffer"
-            self.all.append(Link(reader, buffer.waits, writer, buffer.needs, what, BUFFER_DELAY))
-            beats = Numbers.every(self.engines[writer])
-            what = f"{node}.{buffer.reader} to free the buffer"
-            self.all.append(Link(writer, beats, reader, buffer.releases, what, BUFFER_DELAY, lag=buffer.capacity))
+            for buffer in schedule.buffers:
+                writer, reader = (node, buffer.writer), (node, buffer.reader)
+                what = f"{node}.{buffer.writer} to write into {buffer.name}"
+                self.all.append(Link(reader, buffer.waits, writer, buffer.needs, what, BUFFER_DELAY))
+                beats = Numbers.every(self.engines[writer])
+                what = f"{node}.{buffer.reader} to free {buffer.name}"
+                self.all.append(Link(writer, beats, reader, buffer.releases, what, BUFFER_DELAY, lag=buffer.capacity))
 
     def _connect(self, edge: Edge) -> None:
         """Rules 2 and 3 for one edge; only the first one at a source, which holds what it offers."""

@@ -5,8 +5,8 @@ An engine fires operation k in the least cycle t with
 1. t ≥ fire(k - 1) + 1;
 2. every popped token j visible: fire_producer(push of j) + L + V ≤ t (or t ≥ the offer, at a source);
 3. every pushed token j ≥ depth has a place: fire_consumer(pop of j - depth) + CREDIT_RETURN ≤ t;
-4. shared buffer: the reader's beat is written: fire_writer(b) + BUFFER_DELAY ≤ t; the writer's beat j ≥ capacity finds
-   room: fire_reader(release of j - capacity) + BUFFER_DELAY ≤ t.
+4. of each shared buffer the reader's beat is written: fire_writer(b) + BUFFER_DELAY ≤ t; the writer's beat
+   j ≥ capacity finds room: fire_reader(release of j - capacity) + BUFFER_DELAY ≤ t.
 
 A sink pops token j in the least t ≥ max(visible(j), pop(j - 1) + 1) in which it is ready. All conditions are lower
 bounds on sums, so there is a least solution; computing each event once its causes are known finds it without

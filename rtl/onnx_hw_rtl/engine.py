@@ -5,7 +5,7 @@ everything decoded from them about operation k is a register, so that the decisi
 
 * ``go``: every output the operation pushes on has a credit;
 * every input the operation pops from is valid;
-* ``condition``: whatever else the law demands (shared buffers), itself made of flip-flops.
+* ``conditions``: whatever else the law demands, one of each shared buffer, themselves made of flip-flops.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Engine:
         loops: count of every loop, outermost first.
         pops: per input stream, which operations pop: a function of the turn.
         pushes: per outbox, which operations push.
-        condition: a further condition, or None.
+        conditions: that must hold as well: of each shared buffer ``has_room`` or ``has_beat``.
         exclusive: no operation pops from more than one input.
 
     Attributes:
@@ -47,7 +47,7 @@ class Engine:
         *,
         pops: Sequence[tuple[Any, Callable[[Turn], Any]]] = (),
         pushes: Sequence[tuple[Outbox, Callable[[Turn], Any]]] = (),
-        condition: Value | None = None,
+        conditions: Sequence[Value] = (),
         exclusive: bool = False,
     ):
         self.m, self.name = m, name
@@ -59,10 +59,10 @@ class Engine:
             push, push_next = self._decode(pushes_at, 1, "push")
             m.d.comb += outbox.reserve.eq(self.fire & push)
             go_next = go_next & (outbox.credit_next | ~push_next)
-        if condition is None and (exclusive or len(pops) == 1):
+        if not conditions and (exclusive or len(pops) == 1):
             self._fire_with_one_input(go_next, pops)
         else:
-            self._fire_with_many(go_next, pops, Const(1, 1) if condition is None else condition)
+            self._fire_with_many(go_next, pops, conditions or (Const(1, 1),))
 
     def _count(self) -> None:
         """Counters of the next operation, advanced by ``fire``."""
@@ -123,16 +123,17 @@ class Engine:
         m.d.sync += free.eq(go_next & ~pops_next)
         m.d.comb += self.fire.eq(free | fires)
 
-    def _fire_with_many(self, go_next: Value, pops: Sequence[tuple[Any, Any]], condition: Value) -> None:
+    def _fire_with_many(self, go_next: Value, pops: Sequence[tuple[Any, Any]], conditions: Sequence[Value]) -> None:
         """A join: an input is ready when everything *else* is there."""
         m = self.m
         go = Signal(init=1, name=f"{self.name}_go")
         m.d.sync += go.eq(go_next)
+        may = reduce(operator.and_, conditions, go)
         wanted = [(stream, self._decode(pops_at, 1, "pop")[0]) for stream, pops_at in pops]
         there = [stream.valid | ~pop for stream, pop in wanted]
-        m.d.comb += self.fire.eq(go & condition & _all(there))
+        m.d.comb += self.fire.eq(may & _all(there))
         for k, (stream, pop) in enumerate(wanted):
-            m.d.comb += stream.ready.eq(go & condition & pop & _all(there[:k] + there[k + 1 :]))
+            m.d.comb += stream.ready.eq(may & pop & _all(there[:k] + there[k + 1 :]))
 
 
 def _all(conditions: Iterable[Value]) -> Value:

@@ -73,10 +73,10 @@ class Gearbox(Core):
         span = self.in_beats * 2 + self.capacity
         shared = SharedBuffer(self.capacity, needed[0], span)
         writer = Engine(
-            m, "writer", {"beat": self.in_beats}, pops=[(self.i, lambda turn: 1)], condition=shared.has_room
+            m, "writer", {"beat": self.in_beats}, pops=[(self.i, lambda turn: 1)], conditions=[shared.has_room]
         )
         reader = Engine(
-            m, "reader", {"beat": self.out_beats}, pushes=[(outbox, lambda turn: 1)], condition=shared.has_beat
+            m, "reader", {"beat": self.out_beats}, pushes=[(outbox, lambda turn: 1)], conditions=[shared.has_beat]
         )
         asks = reader.decode(lambda turn: pick(turn["beat"], further), range(span), "further")
         frees = reader.decode(lambda turn: pick(turn["beat"], freed), range(span), "freed")

@@ -173,8 +173,10 @@ class Rearrange(Core):
 
         shared = SharedBuffer(self.capacity, needed[0], 3 * self.in_beats + self.capacity)
         nothing = Signal(name="nothing")
-        writer = Engine(m, "writer", {"beat": 1}, pops=[(self.i, lambda turn: 1)], condition=shared.has_room)
-        reader = Engine(m, "reader", self.loops, pushes=[(outbox, lambda turn: 1)], condition=shared.has_beat | nothing)
+        writer = Engine(m, "writer", {"beat": 1}, pops=[(self.i, lambda turn: 1)], conditions=[shared.has_room])
+        reader = Engine(
+            m, "reader", self.loops, pushes=[(outbox, lambda turn: 1)], conditions=[shared.has_beat | nothing]
+        )
         m.d.comb += nothing.eq(reader.decode(lambda turn: self._needs_nothing(turn, needed), 1, "nothing"))
         turn_ends = reader.is_last("middle", "inner")
 

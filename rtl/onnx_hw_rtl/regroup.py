@@ -71,14 +71,14 @@ class Regroup(Core):
             "writer",
             {"place": written, "channels": self.channel_groups},
             pops=[(self.i, lambda turn: 1)],
-            condition=shared.has_room,
+            conditions=[shared.has_room],
         )
         reader = Engine(
             m,
             "reader",
             {"place": read, "channels": self.channel_groups},
             pushes=[(outbox, lambda turn: 1)],
-            condition=shared.has_beat,
+            conditions=[shared.has_beat],
         )
         asks = reader.decode(lambda turn: self._need_grows_by(reader, turn), range(-span, span), "further")
         frees = reader.decode(lambda turn: self._releases(reader, turn), range(span), "freed")

@@ -18,7 +18,7 @@ __all__ = ["SharedBuffer"]
 
 
 class SharedBuffer:
-    """What a writer and a reader know of one another.
+    """What a writer and a reader know of one another. A core may have several, also of one engine.
 
     Args:
         capacity: beats that may be written and not yet given back.

@@ -200,7 +200,7 @@ class SlidingBuffer:
         shared = SharedBuffer(capacity, self._needed(0, 0), span)
         everything_padding = Signal(name="everything_padding")
         self.writer = writer = Engine(
-            m, "writer", {"beat": 1}, pops=[(source, lambda turn: 1)], condition=shared.has_room
+            m, "writer", {"beat": 1}, pops=[(source, lambda turn: 1)], conditions=[shared.has_room]
         )
         out_rows, out_columns = geometry.output
         self.reader = reader = Engine(
@@ -208,7 +208,7 @@ class SlidingBuffer:
             "reader",
             {"row": out_rows, "column": out_columns, **self.inner},
             pushes=[(outbox, pushes_at)],
-            condition=shared.has_beat | everything_padding,
+            conditions=[shared.has_beat | everything_padding],
         )
         m.d.comb += everything_padding.eq(reader.decode(self._touches_no_pixel, 1, "padding"))
         further = reader.decode(self._need_grows_by, range(-span, span), "further")

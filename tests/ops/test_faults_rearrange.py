@@ -133,7 +133,7 @@ def ignores_room(patch: pytest.MonkeyPatch) -> None:
 
     def init(self: Any, m: Module, name: str, loops: Any, **arguments: Any) -> None:
         if name == "writer":
-            arguments["condition"] = Const(1, 1)
+            arguments["conditions"] = [Const(1, 1)]
         original(self, m, name, loops, **arguments)
 
     patch.setattr(engine.Engine, "__init__", init)

@@ -75,8 +75,7 @@ def test_rows_of_any_steps(steps: list[int], inner: list[int]) -> None:
 def kept(schedule: Schedule) -> int:
     """Numbers that are written down."""
     lists = [numbers for engine in schedule.engines for numbers in (*engine.pops.values(), *engine.pushes.values())]
-    if schedule.buffer is not None:
-        lists += [schedule.buffer.waits, schedule.buffer.needs, schedule.buffer.releases]
+    lists += [numbers for buffer in schedule.buffers for numbers in (buffer.waits, buffer.needs, buffer.releases)]
     return sum(len(turns.pattern) for numbers in lists for turns in numbers.turns)
 
 

@@ -1,0 +1,69 @@
+"""What holds for every ``Schedule``, whatever operator states it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
+
+
+def faults_of_schedule(schedule: Schedule, takes: Mapping[str, int], gives: Mapping[str, int]) -> Iterator[str]:
+    """Everything that is wrong with a schedule, one sentence each.
+
+    Every token of every port is popped or pushed once, in order, by one engine; a buffer lies between two engines, its
+    reader waits for beats in order and gives back all of them.
+
+    Args:
+        takes, gives: tokens of a frame, by input port and by output port.
+    """
+    for engine in schedule.engines:
+        yield from _engine(engine)
+    for what, tokens, listed in (
+        ("popped", takes, [engine.pops for engine in schedule.engines]),
+        ("pushed", gives, [engine.pushes for engine in schedule.engines]),
+    ):
+        used = Counter(port for ports in listed for port in ports)
+        for port in {**tokens, **used}:
+            if used[port] != 1 or port not in tokens:
+                known = used[port] if port in tokens else "there is no such port"
+                yield f"the port `{port}` must be {what} by one engine, not {known}"
+            elif (count := sum(len(ports[port]) for ports in listed if port in ports)) != tokens[port]:
+                yield f"{tokens[port]} tokens of `{port}` must be {what} in a frame, not {count}"
+    engines = {engine.name: engine for engine in schedule.engines}
+    if len(engines) < len(schedule.engines):
+        yield f"engines must have names of their own, not {[engine.name for engine in schedule.engines]}"
+    if len({buffer.name for buffer in schedule.buffers}) < len(schedule.buffers):
+        yield f"shared buffers must have names of their own, not {[buffer.name for buffer in schedule.buffers]}"
+    for buffer in schedule.buffers:
+        yield from (f"{buffer.name}: {fault}" for fault in _buffer(buffer, engines))
+
+
+def _engine(engine: Engine) -> Iterator[str]:
+    if engine.operations < 1 or engine.latency < 0:
+        yield f"`{engine.name}` must have 1 operation or more and a latency of 0 or more, not {engine!r}"
+    for port, numbers in (*engine.pops.items(), *engine.pushes.items()):
+        yield from _operations(f"`{engine.name}`, `{port}`", numbers, engine)
+
+
+def _operations(where: str, numbers: Numbers, engine: Engine, by: int = 1) -> Iterator[str]:
+    """Numbers of operations of an engine, in order; ``by`` is 0 where one may be there several times."""
+    if len(numbers) and not (numbers.rises(by) and numbers.ends[0] >= 0 and numbers.ends[1] < engine.operations):
+        yield f"{where}: operations must be numbers from 0 to {engine.operations - 1} in order, not {numbers!r}"
+
+
+def _buffer(buffer: SharedBuffer, engines: Mapping[str, Engine]) -> Iterator[str]:
+    writer, reader = engines.get(buffer.writer), engines.get(buffer.reader)
+    if writer is None or reader is None or writer is reader:
+        yield f"it must lie between two engines, not {buffer.writer} and {buffer.reader}"
+        return
+    if buffer.capacity < 1:
+        yield f"it must hold 1 beat or more, not {buffer.capacity}"
+    yield from _operations("those that wait", buffer.waits, reader)
+    yield from _operations("the beats that are needed", buffer.needs, writer)
+    if len(buffer.waits) != len(buffer.needs):
+        yield f"{len(buffer.waits)} operations wait, so that many beats must be needed, not {len(buffer.needs)}"
+    yield from _operations("those that give back", buffer.releases, reader, 0)
+    if len(buffer.releases) != writer.operations:
+        yield f"all {writer.operations} beats of a frame must be given back, not {len(buffer.releases)}"

@@ -1,0 +1,179 @@
+"""A core may have any number of shared buffers: rule 4 holds for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from design_bench import Bench, assert_proven, prove, random_stall
+from drawn_cases import few, many
+from onnx_hw.broken import Broken
+from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
+from onnx_hw.ops.verify_schedule import faults_of_schedule
+from onnx_hw.prove import Stall
+from onnx_hw.timing import law_by_rows, links, native_law
+from onnx_hw.timing.frame_times import Frames
+from onnx_hw.timing.prediction import predict
+from onnx_hw_rtl import engine, shared_buffer
+from operator_facts import assert_facts
+from outer_sum import OuterSum
+from sketched_designs import alone
+
+
+@st.composite
+def outer_sums(draw: st.DrawFn) -> OuterSum:
+    """From a capacity that barely lives (all columns are kept to the last row) to more than two frames."""
+    rows, columns = draw(st.integers(1, 4)), draw(st.integers(1, 5))
+    return OuterSum(rows, columns, (draw(st.integers(1, 2 * rows)), draw(st.integers(columns, 3 * columns))))
+
+
+@few
+@given(outer_sums(), st.integers(1, 6), st.integers(0, 999), st.sampled_from([0, 7]))
+def test_values_and_firings(operator: OuterSum, depth: int, seed: int, false_start: int) -> None:
+    assert_proven(prove(alone(operator, (1, 1), depth), frames=4, seed=seed, false_start=false_start))
+
+
+@many
+@given(outer_sums())
+def test_facts(operator: OuterSum) -> None:
+    assert_facts(operator, operator.narrowest)
+
+
+@pytest.mark.skipif(not native_law.available(), reason="no C++ compiler for the native solver")
+@many
+@given(outer_sums(), st.integers(1, 6), st.integers(0, 999))
+def test_all_solvers_agree(operator: OuterSum, depth: int, seed: int) -> None:
+    design = alone(operator, (1, 1), depth)
+    stall = random_stall(design, 3, seed)
+    native = predict(design, 4, offers=stall.offers, ready=stall.ready)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native_law, "available", lambda: False)
+        defined = predict(design, 4, offers=stall.offers, ready=stall.ready)
+        patch.setattr(law_by_rows, "available", lambda: False)
+        by_definition = Frames(design).times(8, design.interval)
+    assert all(np.array_equal(native.fires[name], defined.fires[name]) for name in defined.fires)
+    assert native.waits == defined.waits
+    assert Frames(design).times(8, design.interval) == by_definition
+
+
+def test_a_buffer_that_is_too_small_is_named() -> None:
+    run = prove(alone(OuterSum(2, 3, (2, 2)), (1, 1), 4))
+    assert_proven(run, live=False)
+    assert set(run.deadlock) == {
+        "node.b waits in operation 2 for node.reader to free the columns",
+        "node.reader waits in operation 2 for node.b to write into the columns",
+    }
+
+
+# ---- faults -------------------------------------------------------------------------------------------------------
+
+
+def engines_forget(patch: pytest.MonkeyPatch) -> None:
+    """An engine looks at the first of its buffers alone."""
+    original = engine.Engine.__init__
+
+    def init(self: Any, m: Any, name: str, loops: Any, **arguments: Any) -> None:
+        arguments["conditions"] = arguments["conditions"][:1]
+        original(self, m, name, loops, **arguments)
+
+    patch.setattr(engine.Engine, "__init__", init)
+
+
+def law_forgets(patch: pytest.MonkeyPatch) -> None:
+    original = OuterSum.schedule
+    patch.setattr(OuterSum, "schedule", lambda *a: replace(original(*a), buffers=original(*a).buffers[:1]))
+
+
+def second_has_one_more(patch: pytest.MonkeyPatch) -> None:
+    original = shared_buffer.SharedBuffer.__init__
+    made: list[object] = []
+
+    def init(self: Any, capacity: int, *rest: Any) -> None:
+        made.append(self)
+        original(self, capacity + (len(made) % 2 == 0), *rest)
+
+    patch.setattr(shared_buffer.SharedBuffer, "__init__", init)
+
+
+@pytest.mark.parametrize("fault", [engines_forget, law_forgets, second_has_one_more])
+def test_faults_are_caught(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    design = alone(OuterSum(3, 4, (2, 5)), (1, 1), 3)
+    assert_proven(prove(design))
+    fault(monkeypatch)
+    bench = Bench(design)
+    late_rows, late_columns = (
+        Stall("late", {"a": a * np.arange(9), "b": b * np.arange(12)}, {}) for a, b in ((9, 0), (0, 5))
+    )
+    runs = [bench.prove(stall, frames=3) for stall in (late_rows, late_columns)]
+    assert any(run.mismatches or run.firing_mismatches for run in runs)
+
+
+def test_delays_are_those_of_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    for delay in (0, 2):
+        monkeypatch.setattr(links, "BUFFER_DELAY", delay)
+        assert prove(alone(OuterSum(3, 4, (2, 5)), (1, 1), 3)).firing_mismatches
+
+
+# ---- what must hold for a schedule ----------------------------------------------------------------------------------
+
+TOKENS = {"a": 3, "b": 4}
+
+
+def good() -> Schedule:
+    return OuterSum(3, 4, (2, 5)).schedule(OuterSum.folding_type(1))
+
+
+def broken() -> Iterator[tuple[Schedule, str]]:
+    """Schedules with one fault each, and what is said."""
+    schedule = good()
+    a, b, reader = schedule.engines
+    rows, columns = schedule.buffers
+
+    def engines(*changed: Engine) -> Schedule:
+        return replace(schedule, engines=changed)
+
+    def buffers(changed: SharedBuffer) -> Schedule:
+        return replace(schedule, buffers=(rows, changed))
+
+    yield engines(a, b), "the port `o` must be pushed by one engine, not 0"
+    yield engines(a, replace(b, pops={**b.pops, **a.pops}), reader), "`a` must be popped by one engine, not 2"
+    yield engines(a, b, replace(reader, pops={"c": Numbers.every(1)})), "there is no such port"
+    yield engines(a, replace(b, pops={"b": Numbers.every(3)}), reader), "4 tokens of `b` must be popped in a frame"
+    yield engines(a, replace(b, pops={"b": Numbers.every(4, first=1)}), reader), "`b`, `b`: operations must be numbers"
+    yield engines(a, replace(b, pops={"b": Numbers.every(4, step=0)}), reader), "`b`, `b`: operations must be numbers"
+    yield engines(a, b, replace(reader, latency=-1)), "`reader` must have"
+    yield engines(a, b, replace(reader, operations=0)), "`reader` must have"
+    yield engines(a, replace(b, name="a"), reader), "engines must have names of their own"
+    yield buffers(replace(columns, name=rows.name)), "shared buffers must have names of their own"
+    yield buffers(replace(columns, writer="c")), "the columns: it must lie between two engines, not c and reader"
+    yield buffers(replace(columns, writer="reader")), "it must lie between two engines"
+    yield buffers(replace(columns, capacity=0)), "it must hold 1 beat or more, not 0"
+    yield buffers(replace(columns, waits=Numbers.every(5))), "5 operations wait, so that many beats must be needed"
+    yield buffers(replace(columns, needs=Numbers.every(4, first=2))), "the beats that are needed: operations must be"
+    yield buffers(replace(columns, needs=Numbers.rows([2, 1, 3, 0], [0]))), "in order"
+    yield buffers(replace(columns, waits=Numbers.every(4, first=9))), "those that wait: operations must be"
+    yield buffers(replace(columns, releases=Numbers.every(3))), "all 4 beats of a frame must be given back, not 3"
+    yield buffers(replace(columns, releases=Numbers.rows([4, 5, 3, 6], [0]))), "those that give back"
+
+
+@pytest.mark.parametrize(("schedule", "told"), list(broken()))
+def test_broken_schedules_are_told(schedule: Schedule, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not list(faults_of_schedule(good(), TOKENS, {"o": 12}))
+    faults = list(faults_of_schedule(schedule, TOKENS, {"o": 12}))
+    assert any(told in fault for fault in faults), faults
+    monkeypatch.setattr(OuterSum, "schedule", lambda self, folding: schedule)
+    with pytest.raises(Broken, match="OuterSum made a broken schedule: node `node`: "):
+        alone(OuterSum(3, 4, (2, 5)), (1, 1), 3).schedules()
+
+
+def test_a_buffer_may_give_back_several_beats_at_once() -> None:
+    assert Numbers.repeated(np.array([3, 9]), np.array([2, 5])).rises(0)
+    assert not Numbers.repeated(np.array([3, 9]), np.array([2, 5])).rises(1)
+    assert Numbers.rows([0, 10, 20, 35], [1, 2]).ends == (1, 37)
