@@ -1,8 +1,8 @@
 """The integer network: a DAG of a few hardware operators on integer tensors.
 
 ``Network`` is the value in the middle of the house. Its meaning (``golden.py``), its timing (``timing/``) and its
-circuit (``assemble.py``) are three views of it. Nothing in it computes with floats; scale and zero point ride along
-so that a report can speak in real units.
+circuit (``assemble.py``) are three views of it. Nothing in it computes with floats; grids ride along so that a report
+can speak in real units.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx_hw.broken import Fault, refuse
+from onnx_hw.exact.grid import Grid
 from onnx_hw.order import HostOrder
 from onnx_hw.spelling import printable
 from onnx_hw.tensor import Tensor
@@ -23,17 +24,6 @@ from onnx_hw.verify_network import faults_of_network
 if TYPE_CHECKING:
     from onnx_hw.onnx.model import Model, Value
     from onnx_hw.ops.operator import Operator
-
-
-@dataclass(frozen=True)
-class Quantization:
-    """How integers of a tensor stand for real numbers: ``real = scale * (integer - zero_point)``; metadata only.
-
-    ``scale`` has one entry, or one per channel.
-    """
-
-    scale: tuple[float, ...]
-    zero_point: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +82,7 @@ class Network:
         nodes: in topological order.
         tensors: type of every tensor by name.
         inputs, outputs: where the hardware meets the ONNX model.
-        quantization: metadata for reports, by tensor name.
+        grids: what integers stand for, by tensor name: for reports, nothing is computed with it.
         head, tail: the ONNX model's nodes that run on the host before and after the hardware, or None where there is
             nothing to do. ``head`` maps the graph's inputs to the ONNX values named by ``inputs`` and ``handed``;
             ``tail`` maps those of ``outputs`` and ``handed`` to graph outputs.
@@ -109,7 +99,7 @@ class Network:
     tensors: Mapping[str, Tensor]
     inputs: tuple[Boundary, ...]
     outputs: tuple[Boundary, ...]
-    quantization: Mapping[str, Quantization] = field(default_factory=dict)
+    grids: Mapping[str, Grid] = field(default_factory=dict)
     head: Model | None = None
     tail: Model | None = None
     results: tuple[str, ...] = ()

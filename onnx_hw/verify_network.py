@@ -33,7 +33,7 @@ def faults_of_network(network: Network) -> Iterator[Fault]:
     yield from _types(network, typed)
     for boundary in (*network.inputs, *network.outputs):
         yield from _boundary(boundary, network.tensors[boundary.tensor])
-    yield from _quantization(network)
+    yield from _grids(network)
     yield from _host(network)
 
 
@@ -179,15 +179,14 @@ def _holds(dtype: np.dtype, tensor: Tensor) -> bool:
     return _within(tensor, (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)))
 
 
-def _quantization(network: Network) -> Iterator[Fault]:
-    for name, known in network.quantization.items():
+def _grids(network: Network) -> Iterator[Fault]:
+    for name, grid in network.grids.items():
         if name not in network.tensors:
             yield Fault("there is a scale of a tensor that nothing makes", tensor=name)
             continue
         channels = network.tensors[name].channels
-        for what, numbers in (("scales", known.scale), ("zero points", known.zero_point)):
-            if len(numbers) not in (1, channels):
-                yield Fault(f"there must be 1 or {channels} {what}, not {len(numbers)}", tensor=name)
+        if grid.channels not in (1, channels):
+            yield Fault(f"there must be 1 or {channels} scales, not {grid.channels}", tensor=name)
 
 
 # ---- the host's side ------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from drawn_cases import depths
 from drawn_operators import pixels, sliding_pixels, touches_the_image
 from onnx_hw.design import Design
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
@@ -105,7 +106,9 @@ class Builder:
     def requantization(self, x: Stream) -> Stream:
         """Back to three bits, so that another convolution may follow."""
         scale = Fraction(1, self.draw(st.integers(1, 2 ** max(1, x.tensor.dtype.bits - 2))))
-        operator = Requantize(x.tensor, (scale,), (Fraction(0),), -4, 3, self.draw(st.integers(-4, 3)), Int(3))
+        operator = Requantize(
+            x.tensor, (scale,), (Fraction(0),), Grid.over(Int(3), zero_point=self.draw(st.integers(-4, 3)))
+        )
         return self.append(operator, RequantizeFolding(x.lanes, pixels=x.pixels), x)[0]
 
     def pool(self, x: Stream) -> Stream:

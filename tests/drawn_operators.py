@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
 from onnx_hw.exact.tables import Table, Thresholds, table, thresholds
@@ -198,10 +199,7 @@ def requantizers(draw: st.DrawFn) -> tuple[Requantize, Folding]:
         operand,
         tuple(draw(st.lists(scales, **several))),
         tuple(draw(st.lists(offsets, **several))),
-        low,
-        high,
-        draw(st.integers(dtype.min, dtype.max)),
-        dtype,
+        Grid.over(dtype, zero_point=draw(st.integers(dtype.min, dtype.max))).within(low, high),
     )
     steps = 1 if kind in (ByTable, ByThresholds) else draw(st.integers(1, operator.most_steps))
     wide, several, tile = draw(cuts(operand))

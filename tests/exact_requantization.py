@@ -8,6 +8,8 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
 from onnx_hw.exact.steps import Steps, steps
 
 
@@ -27,6 +29,10 @@ class Formula:
     def channels(self) -> int:
         return max(len(self.multiplier), len(self.offset))
 
+    @property
+    def grid(self) -> Grid:
+        return Grid.over(Int(8), zero_point=self.zero_point).within(self.low, self.high)
+
     def value(self, channel: int, x: int) -> int:
         exact = self.multiplier[channel % len(self.multiplier)] * x + self.offset[channel % len(self.offset)]
         whole = exact.numerator // exact.denominator
@@ -35,15 +41,7 @@ class Formula:
         return min(max(whole + up + self.zero_point, self.low), self.high)
 
     def steps(self) -> Steps:
-        return steps(
-            self.multiplier,
-            self.offset,
-            zero_point=self.zero_point,
-            low=self.low,
-            high=self.high,
-            first=self.first,
-            last=self.last,
-        )
+        return steps(self.multiplier, self.offset, self.grid, self.first, self.last)
 
     def arguments(self) -> tuple[np.ndarray, np.ndarray]:
         """Every pair (channel, x)."""

@@ -14,6 +14,7 @@ from amaranth.hdl import Module, Signal
 from design_bench import prove
 from drawn_cases import Case
 from drawn_operators import ByArithmetic
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
@@ -53,7 +54,7 @@ CASES = {
     "gearbox": Case(Gearbox(Tensor((2, 2, 12), Int(8))), GearboxFolding(3, 4), depth=2),
     "regroup": Case(Regroup(Tensor((2, 5, 6), Int(8))), RegroupFolding(3, out_pixels=2), depth=2),
     "requantize": Case(
-        ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), -8, 7, 0, Int(4)), RequantizeFolding(2), depth=2
+        ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), Grid.over(Int(4))), RequantizeFolding(2), depth=2
     ),
     "fork": Case(Fork(IMAGE), ElementFolding(2), depth=2),
     "add": Case(Add(IMAGE, IMAGE, (7, -3)), ElementFolding(2), depth=2),
@@ -72,7 +73,7 @@ CASES |= {
     "gearbox of pixels": Case(Gearbox(Tensor((2, 4, 12), Int(8))), GearboxFolding(3, 4, 2), depth=2),
     "matmul of pixels": Case(MatMul(IMAGE, WEIGHTS), MatMulFolding(2, 2, 2), depth=2),
     "requantize of pixels": Case(
-        ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), -8, 7, 0, Int(4)), RequantizeFolding(2, pixels=2), depth=2
+        ByArithmetic(IMAGE, SIXTEENTHS, (Fraction(0),), Grid.over(Int(4))), RequantizeFolding(2, pixels=2), depth=2
     ),
 }
 CASES |= {

@@ -45,8 +45,8 @@ def test_data_neither_vanishes_nor_saturates(name: str) -> None:
     """At any depth frames differ, many values are not zero, and few lie at the ends of int8."""
     network = network_of(name)
     values = golden.trace(network, golden.integers_of(network, mlperf_tiny.NETS[name].frames(16)))
-    for tensor in network.quantization:
-        array, (zero,) = values[tensor], network.quantization[tensor].zero_point
+    for tensor, grid in network.grids.items():
+        array, (zero,) = values[tensor], grid.zero_point
         assert ((array == 127) | ((array == -128) & (zero != -128))).mean() < 0.04, tensor
         assert (array != zero).mean() > 0.3, tensor
         assert array.std(axis=0).mean() > 1.5, tensor

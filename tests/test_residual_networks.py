@@ -18,6 +18,7 @@ from design_bench import Bench, assert_proven, no_stall, random_stall
 from onnx_hw import flow
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.sums import separate
 from onnx_hw.exact.tables import Thresholds
@@ -53,7 +54,7 @@ class Residuals(Sketch):
         (columns,) = self.add(f"{name}/window", window, [x], (1, 1), 1)
         weights = np.random.default_rng(0).integers(-3, 4, (tensor.channels, window.elements))
         (sums,) = self.add(name, MatMul(window.results()[0], weights), [columns], (1, 1), 1)
-        requantize = Requantize(self.tensors[sums], (Fraction(1, 9),), (Fraction(0),), -8, 7, 0, Int(4))
+        requantize = Requantize(self.tensors[sums], (Fraction(1, 9),), (Fraction(0),), Grid.over(Int(4)))
         return self.add(f"{name}/q", requantize, [sums], (1, 1), 1)[0]
 
     def chain(self, x: str, steps: int) -> str:
@@ -65,7 +66,7 @@ class Residuals(Sketch):
         """``0.3·a ± 0.5·b``, quantized."""
         one, other = self.tensors[a], self.tensors[b]
         slopes = (Fraction(3, 10), sign * Fraction(1, 2))
-        weighted = separate(slopes, Fraction(0), (one.range, other.range), zero_point=1, low=-8, high=7)
+        weighted = separate(slopes, Fraction(0), (one.range, other.range), Grid.over(Int(4), zero_point=1))
         name = f"sum{len(self.nodes)}"
         (total,) = self.add(name, Add(one, other, weighted.factors), [a, b], (1, 1), 1)
         return self.add(f"{name}/q", Staircase(self.tensors[total], weighted.exact, Int(4)), [total], (1, 1), 1)[0]

@@ -16,9 +16,10 @@ from onnx_hw.assemble import assemble
 from onnx_hw.broken import Broken
 from onnx_hw.design import Design, FifoSize
 from onnx_hw.errors import UserError
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.failures import explain
-from onnx_hw.network import Network, Node, Quantization
+from onnx_hw.network import Network, Node
 from onnx_hw.onnx.model import Value
 from onnx_hw.ops.add import Add
 from onnx_hw.passes import schedule_network
@@ -125,8 +126,8 @@ NETWORKS: dict[str, tuple[Callable[[Network], Network], str, str, str]] = {
     "an empty range": (typed("image_int8", low=3, high=2), "", "image_int8", "not 3..2"),
     "a tensor without a type": (without("tensors", "pool1"), POOL, "pool1", "it has none"),
     "the type of no tensor": (also("tensors", "ghost", Tensor((1, 1, 1), Int(8))), "", "ghost", "nothing makes"),
-    "the scale of no tensor": (also("quantization", "ghost", Quantization((1.0,), (0,))), "", "ghost", "nothing makes"),
-    "too many scales": (also("quantization", "pool1", Quantization((1.0, 2.0), (0,))), "", "pool1", "1 or 8 scales"),
+    "the scale of no tensor": (also("grids", "ghost", Grid.over(Int(8))), "", "ghost", "nothing makes"),
+    "too many scales": (also("grids", "pool1", Grid.over(Int(8), (1, 2))), "", "pool1", "1 or 8 scales"),
     "an order with one place twice": (enters(order=TWICE), "", "image_int8", "a permutation of 0..63"),
     "an order beyond the end": (enters(order=np.arange(1, 65)), "", "image_int8", "a permutation of 0..63"),
     "an order that is too short": (leaves(order=np.arange(9)), "", LEAVES, "a permutation of 0..9"),

@@ -1,6 +1,6 @@
 """The exact meaning of a requantizer: a monotone step function of an integer, held as its thresholds.
 
-    y = clamp(rhe(M·x + B) + z, low, high)          rhe: round half to even; M ≥ 0, B rational; x, y, z integer
+    y = grid.integer(slope·x + offset)          slope ≥ 0, offset rational; x, y integer
 
 takes a step from below ``k`` to ``k`` or more at one integer ``T_k``, the least ``x`` with ``y ≥ k``. These
 integers *are* the function: comparing anything monotone with it at every ``T_k`` and ``T_k − 1`` is a proof.
@@ -15,14 +15,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.rounding import Rounding
 
-__all__ = ["Steps", "round_half_even", "steps"]
-
-
-def round_half_even(value: Fraction) -> int:
-    """The nearest integer; the even one of two."""
-    return round(value)
+__all__ = ["Steps", "steps"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +31,8 @@ class Steps:
         low, high: the values.
         thresholds: (channels, high − low) int64, ascending along a row: entry k − low − 1 is T_k, the least x with
             y ≥ k. ``first`` where every x has y ≥ k, ``last + 1`` where none has. One row may stand for all channels.
-        parity: the parity (0 or 1) of the values k for which a tie at k − ½ stays below k: those that are odd before
-            the zero point is added.
+        parity: the parity (0 or 1) of the values k for which a tie at k − ½ stays below k: of ONNX's rounding, those
+            that are an odd number of steps from the zero point.
     """
 
     first: int
@@ -105,57 +102,62 @@ class Steps:
         return y
 
 
-def steps(
-    multiplier: Sequence[Fraction],
-    offset: Sequence[Fraction],
-    *,
-    zero_point: int,
-    low: int,
-    high: int,
-    first: int,
-    last: int,
-) -> Steps:
-    """The step functions of ``clamp(rhe(multiplier·x + offset) + zero_point, low, high)`` for x in ``first..last``.
+def steps(slope: Sequence[Fraction], offset: Sequence[Fraction], grid: Grid, first: int, last: int) -> Steps:
+    """The step functions of ``grid.integer(slope·x + offset)`` for x in ``first..last``.
 
-    ``multiplier`` and ``offset`` have one entry, or one per channel; multipliers must not be negative.
+    ``slope`` and ``offset`` have one entry, or one per channel, like the grid; slopes must not be negative.
     """
-    channels = max(len(multiplier), len(offset))
-    slopes = list(multiplier) * (channels if len(multiplier) == 1 else 1)
-    offsets = list(offset) * (channels if len(offset) == 1 else 1)
-    rows = [
-        _thresholds(slope, shift, range(low + 1 - zero_point, high + 1 - zero_point), first, last)
-        for slope, shift in zip(slopes, offsets, strict=True)
-    ]
-    thresholds = np.stack(rows).reshape(channels, high - low)
-    return Steps(first, last, low, high, thresholds, parity=(1 + zero_point) % 2)
+    channels = max(len(slope), len(offset), grid.channels)
+    slopes, offsets = (list(v) * (channels if len(v) == 1 else 1) for v in (slope, offset))
+    rows = []
+    for channel, (rise, start) in enumerate(zip(slopes, offsets, strict=True)):
+        k = channel % grid.channels
+        rows.append(_thresholds(rise / grid.step[k % len(grid.step)], grid.position(start, k), grid, k, first, last))
+    thresholds = np.stack(rows).reshape(channels, grid.high - grid.low)
+    return Steps(first, last, grid.low, grid.high, thresholds, grid.rounding.parity(grid.zeros[0]))
 
 
-def _thresholds(slope: Fraction, offset: Fraction, levels: range, first: int, last: int) -> np.ndarray:
-    """The least x in ``first..last + 1`` with rhe(slope·x + offset) ≥ k, for every k of ``levels``; int64.
-
-    rhe(v) ≥ k exactly if v > k − ½, or v = k − ½ and k is even; so x = (k − ½ − offset)/slope decides, and the least
-    integer is its ceiling, or one more where x is an integer (a tie) and k is odd.
-    """
+def _thresholds(slope: Fraction, offset: Fraction, grid: Grid, channel: int, first: int, last: int) -> np.ndarray:
+    """The least x in ``first..last + 1`` at which slope·x + offset rounds to k or more, for every k; int64."""
     if slope < 0:
-        raise ValueError(f"a requantizer's multiplier must not be negative, not {slope}")
-    row = np.full(len(levels), last + 1, dtype=np.int64)
+        raise ValueError(f"a requantizer's slope must not be negative, not {slope}")
+    zero, levels = grid.zeros[channel], range(grid.low + 1, grid.high + 1)
     if slope == 0:
-        constant = round_half_even(offset)
-        row[: max(0, constant - levels.start + 1)] = first
+        row = np.full(len(levels), last + 1, dtype=np.int64)
+        row[: max(0, grid.rounding.integer(offset, zero) - grid.low)] = first
         return row
-    # x = (2k − 1 − 2·offset) / (2·slope) over one denominator, so that all is pure integers
+    parts = [levels]
+    if grid.rounding.is_signed and 0 in range(grid.low, grid.high + 1):
+        parts = [levels[: -grid.low], levels[-grid.low :]]
+    rows = [_reached(slope, offset, grid.rounding, zero, part, first, last) for part in parts]
+    return np.concatenate(rows)
+
+
+def _reached(
+    slope: Fraction, offset: Fraction, rounding: Rounding, zero: int, levels: range, first: int, last: int
+) -> np.ndarray:
+    """Of levels whose edges all lie h halves below them, 2k − h.
+
+    slope·x + offset reaches the edge of k where x = (k − h/2 − offset)/slope; the least integer is its ceiling, or one
+    more where x is an integer and the edge does not belong to k (of a tie: where k is odd).
+    """
+    row = np.full(len(levels), last + 1, dtype=np.int64)
+    if not levels:
+        return row
+    halves = rounding.halves_below(levels.start)
+    # x = (2k − h − 2·offset) / (2·slope) over one denominator, so that all is pure integers
     numerator, scale = offset.denominator * slope.denominator, 2 * slope.numerator * offset.denominator
     constant = 2 * offset.numerator * slope.denominator
 
     def exactly(k: int) -> int:
-        whole, rest = divmod((2 * k - 1) * numerator - constant, scale)
-        return whole + (1 if rest or k % 2 else 0)
+        whole, rest = divmod((2 * k - halves) * numerator - constant, scale)
+        return whole + (1 if rest or not rounding.takes_edge(k, zero) else 0)
 
     reach = bisect_right(levels, first, key=exactly)
     row[:reach] = first
     inside = levels[reach : bisect_right(levels, last, key=exactly)]
     if inside:
-        row[reach : reach + len(inside)] = _inside(inside, 2 * numerator, numerator + constant, scale, exactly)
+        row[reach : reach + len(inside)] = _inside(inside, 2 * numerator, halves * numerator + constant, scale, exactly)
     return row
 
 

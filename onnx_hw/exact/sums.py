@@ -1,6 +1,6 @@
 """The sum of two quantized tensors with scales of their own, exactly: a weighted sum of integers and its thresholds.
 
-    y = clamp(rhe(p·a + q·b + c) + z, low, high)          p > 0, q ≠ 0, c rational; a, b, y, z integer
+    y = grid.integer(p·a + q·b + c)          p > 0, q ≠ 0, c rational; a, b, y integer
 
 For every a this is a step function of b, so the pairs (a, b) with y ≥ k are known exactly: those with b at or beyond a
 threshold. Integers j, k *separate* the levels if at every level each pair with y ≥ level has a greater j·a + k·b than
@@ -21,6 +21,7 @@ from math import gcd
 
 import numpy as np
 
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.signed_digits import signed_digits
 from onnx_hw.exact.steps import Steps, steps
 
@@ -51,10 +52,7 @@ def separate(
     slopes: tuple[Fraction, Fraction],
     offset: Fraction,
     ranges: tuple[tuple[int, int], tuple[int, int]],
-    *,
-    zero_point: int,
-    low: int,
-    high: int,
+    grid: Grid,
 ) -> WeightedSum:
     """The separating factors with the fewest digits, then the smallest; proven for every pair that can occur.
 
@@ -62,6 +60,7 @@ def separate(
         slopes: (p, q).
         offset: c.
         ranges: (least, greatest) of a and of b; at most ``LARGEST`` integers each.
+        grid: of the sum.
 
     Raises:
         ValueError: an operand has a longer range, p is not positive, or q is 0.
@@ -78,9 +77,7 @@ def separate(
     rows = steps(
         [abs(slopes[1])],
         [slopes[0] * int(x) + offset for x in a],
-        zero_point=zero_point,
-        low=low,
-        high=high,
+        grid,
         first=least,
         last=greatest,
     )
@@ -93,7 +90,9 @@ def separate(
         if (below < above).all():
             bottom, top = j * first + k * least, j * last + k * greatest
             thresholds = np.minimum(above, top + 1)
-            return WeightedSum((j, sign * k), Steps(bottom, top, low, high, thresholds[np.newaxis], rows.parity))
+            return WeightedSum(
+                (j, sign * k), Steps(bottom, top, grid.low, grid.high, thresholds[np.newaxis], rows.parity)
+            )
     raise AssertionError(f"no factors separate the sums of {slopes} over {ranges}")
 
 

@@ -1,8 +1,8 @@
-"""Staircase: any monotone step function per channel; Requantize: the one of a scale and an offset, exactly.
+"""Staircase: any monotone step function per channel; Requantize: the one of real numbers onto a grid, exactly.
 
-    y = clamp(rhe(multiplier · x + offset) + zero_point, low, high)
+    y = grid.integer(slope · x + offset)
 
-rhe rounds half to even; multiplier and offset are rationals. The circuit is one that is proven equal.
+Slope and offset are rationals. The circuit is one that is proven equal.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
 from onnx_hw.exact.requantization import Costs, Requantizer, choose, costs, prove, weigh
@@ -63,13 +64,16 @@ class Monotone(Operator[RequantizeFolding]):
 
     Attributes:
         operand: the arguments.
-        dtype: of the result.
     """
 
     operand: Tensor
-    dtype: Int
 
     folding_type = RequantizeFolding
+
+    @property
+    @abstractmethod
+    def result_type(self) -> Int:
+        """Of the integers that come out."""
 
     @property
     @abstractmethod
@@ -113,7 +117,7 @@ class Monotone(Operator[RequantizeFolding]):
         return (self.operand,)
 
     def results(self) -> tuple[Tensor, ...]:
-        return (Tensor(self.operand.shape, self.dtype, self.exact.low, self.exact.high),)
+        return (Tensor(self.operand.shape, self.result_type, self.exact.low, self.exact.high),)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return (self.exact(arrays[0]),)
@@ -189,8 +193,8 @@ class Monotone(Operator[RequantizeFolding]):
             channels=self.operand.channels,
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,
-            out_bits=self.dtype.bits,
-            out_signed=self.dtype.signed,
+            out_bits=self.result_type.bits,
+            out_signed=self.result_type.signed,
             lanes=folding.lanes,
             pixels=folding.pixels,
             run=self.takes(folding)[0].tile_groups,
@@ -230,44 +234,32 @@ class Monotone(Operator[RequantizeFolding]):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Requantize(Monotone):
-    """A scale and an offset per channel.
+    """The integers that stand for ``slope · x + offset`` on a grid.
 
     Attributes:
-        operand: the accumulators.
-        multiplier, offset: exact rationals, one or one per channel; multipliers are not negative.
-        low, high: the result is clamped to this range (after the zero point is added).
-        zero_point: added after rounding.
-        dtype: of the result.
+        operand: the accumulators x.
+        slope, offset: exact rationals, one or one per channel; slopes are not negative.
+        grid: of the result; its steps and zero points are one, or one per channel.
     """
 
     operand: Tensor
-    multiplier: tuple[Fraction, ...] = field(repr=False)
+    slope: tuple[Fraction, ...] = field(repr=False)
     offset: tuple[Fraction, ...] = field(repr=False)
-    low: int
-    high: int
-    zero_point: int
-    dtype: Int
+    grid: Grid
 
     def __post_init__(self) -> None:
-        for name, constants in (("multiplier", self.multiplier), ("offset", self.offset)):
-            if len(constants) not in (1, self.operand.channels):
-                raise ValueError(f"{name} must have 1 or {self.operand.channels} entries, not {len(constants)}")
-        if not self.dtype.min <= self.low <= self.high <= self.dtype.max:
-            raise ValueError(f"the range {self.low}..{self.high} must lie within {self.dtype!r}")
+        for name, count in (("slope", len(self.slope)), ("offset", len(self.offset)), ("grid", self.grid.channels)):
+            if count not in (1, self.operand.channels):
+                raise ValueError(f"{name} must have 1 or {self.operand.channels} entries, not {count}")
+
+    @property
+    def result_type(self) -> Int:
+        return self.grid.dtype
 
     @cached_property
     def exact(self) -> Steps:
         """The function, as thresholds, over the operand's reachable range."""
-        first, last = self.operand.range
-        return steps(
-            self.multiplier,
-            self.offset,
-            zero_point=self.zero_point,
-            low=self.low,
-            high=self.high,
-            first=first,
-            last=last,
-        )
+        return steps(self.slope, self.offset, self.grid, *self.operand.range)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -287,6 +279,10 @@ class Staircase(Monotone):
     @property
     def exact(self) -> Steps:
         return self.function
+
+    @property
+    def result_type(self) -> Int:
+        return self.dtype
 
     def __post_init__(self) -> None:
         exact, (first, last) = self.function, self.operand.range

@@ -11,9 +11,9 @@ from onnx_hw.ops.fork import Fork
 def insert_forks(network: Network) -> Network:
     """Streams are consumed once; a tensor read twice, or read and also an output of the network, is copied.
 
-    The copies are called ``{tensor}/0``, ``{tensor}/1``, ...; quantization metadata follows them.
+    The copies are called ``{tensor}/0``, ``{tensor}/1``, ...; their grids follow them.
     """
-    tensors, quantization = dict(network.tensors), dict(network.quantization)
+    tensors, grids = dict(network.tensors), dict(network.grids)
     nodes: list[Node] = []
     renamed: dict[tuple[str, int], str] = {}  # (consumer, input index) -> copy
     outputs = {boundary.tensor: boundary for boundary in network.outputs}
@@ -28,8 +28,8 @@ def insert_forks(network: Network) -> Network:
         renamed.update(zip(readers, copies, strict=False))
         for copy in copies:
             tensors[copy] = network.tensors[tensor]
-            if tensor in quantization:
-                quantization[copy] = quantization[tensor]
+            if tensor in grids:
+                grids[copy] = grids[tensor]
         if tensor in outputs:
             outputs[tensor] = replace(outputs[tensor], tensor=copies[-1])
 
@@ -45,5 +45,5 @@ def insert_forks(network: Network) -> Network:
         nodes=tuple(nodes),
         tensors=tensors,
         outputs=tuple(outputs[boundary.tensor] for boundary in network.outputs),
-        quantization=quantization,
+        grids=grids,
     ).verify("insert_forks")

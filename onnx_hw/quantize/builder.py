@@ -11,8 +11,9 @@ from typing import TypeGuard, TypeVar
 import numpy as np
 
 from onnx_hw.errors import Problem
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.network import Boundary, Quantization
+from onnx_hw.network import Boundary
 from onnx_hw.network import Node as HardwareNode
 from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.ops.operator import Operator
@@ -90,6 +91,7 @@ class Builder:
         pending: ONNX values that hardware makes when they are quantized.
         constants: quantized constants by the name of the real-valued ONNX value.
         padded: hardware tensors that are images with a constant around them.
+        grids: what the integers of hardware tensors stand for, where the model says so.
     """
 
     graph: Graph
@@ -99,7 +101,7 @@ class Builder:
     padded: dict[str, Padded] = field(default_factory=dict)
     nodes: list[HardwareNode] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    quantization: dict[str, Quantization] = field(default_factory=dict)
+    grids: dict[str, Grid] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 

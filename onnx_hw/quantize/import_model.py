@@ -258,7 +258,7 @@ class Walk:
                 for name, entry in entries.items()
             ),
             tuple(boundaries),
-            {name: q for name, q in builder.quantization.items() if name in kept},
+            {name: grid for name, grid in builder.grids.items() if name in kept},
             parts.head,
             parts.tail,
             tuple(outputs),

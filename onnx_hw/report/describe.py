@@ -13,8 +13,6 @@ from onnx_hw.onnx.model import Model
 from onnx_hw.ops.operator import Resources
 from onnx_hw.report import report
 
-NO_SCALE = ((), ())
-
 
 def describe_ports(design: Design) -> tuple[report.Port, ...]:
     """The streams into the circuit, then those out of it."""
@@ -125,6 +123,10 @@ def _onnx_nodes(model: Model | None) -> tuple[str, ...]:
     return () if model is None else tuple(f"{node.op_type} {node.label}" for node in model.graph.nodes)
 
 
-def _scaling(network: Network, tensor: str) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    known = network.quantization.get(tensor)
-    return NO_SCALE if known is None else (known.scale, known.zero_point)
+def _scaling(network: Network, tensor: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Scales and zero points; these are integers where they can be."""
+    grid = network.grids.get(tensor)
+    if grid is None:
+        return (), ()
+    zeros = (int(zero) if zero.denominator == 1 else float(zero) for zero in grid.zero_point)
+    return tuple(map(float, grid.step)), tuple(zeros)

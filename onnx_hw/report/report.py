@@ -53,7 +53,7 @@ class Port:
     scale: Annotated[
         tuple[float, ...], "real = scale × (integer − zero point); one entry, one per channel, or none where unknown"
     ]
-    zero_point: Annotated[tuple[int, ...], "see scale"]
+    zero_point: Annotated[tuple[float, ...], "see scale; an integer where ONNX says it"]
     lanes: Annotated[int, "integers per beat"]
     beats_per_frame: Annotated[int, "beats of one frame"]
 
@@ -68,7 +68,7 @@ class QuantizedTensor:
     scale: Annotated[
         tuple[float, ...], "real = scale × (integer − zero point); one entry, one per channel, or none where unknown"
     ]
-    zero_point: Annotated[tuple[int, ...], "see scale"]
+    zero_point: Annotated[tuple[float, ...], "see scale; an integer where ONNX says it"]
 
 
 @dataclass(frozen=True)

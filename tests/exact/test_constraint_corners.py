@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from onnx_hw.exact import multiply_add_shift
 from onnx_hw.exact.constraint_corners import corners
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
 from onnx_hw.exact.steps import Steps, steps
 
 
@@ -25,9 +27,7 @@ def functions(draw: st.DrawFn) -> Steps:
     return steps(
         [base * slope for slope in slopes],
         [Fraction(half, 2) for half in halves],
-        zero_point=draw(st.integers(-2, 2)),
-        low=0,
-        high=draw(st.sampled_from([1, 3, 15, 255])),
+        Grid.over(Int(draw(st.sampled_from([1, 2, 4, 8])), signed=False), zero_point=draw(st.integers(-2, 2))),
         first=-draw(st.integers(0, reach)),
         last=draw(st.integers(1, reach)),
     )
@@ -59,7 +59,7 @@ def test_what_is_left_out_never_mattered(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_straight_line_has_few_corners() -> None:
     """A layer of 16-bit data: whatever is searched, it is no search among all values of all channels."""
     slopes, ends = [Fraction(1, 811), Fraction(1, 79)], (-(2**30), 2**30)
-    line = steps(slopes, [Fraction(5)], zero_point=0, low=-32768, high=32767, first=ends[0], last=ends[1])
+    line = steps(slopes, [Fraction(5)], Grid.over(Int(16)), *ends)
     columns = corners(line.thresholds, np.arange(65535) % 2 == 1, line.reached, line.missed)
     assert columns.shape[1] < 200
     assert (np.diff(columns) >= 0).all()

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from exact_requantization import Formula, formulas
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
 from onnx_hw.exact.steps import steps
 
 
@@ -33,20 +35,20 @@ def test_nothing_changes_outside_the_busy_range(formula: Formula) -> None:
 
 
 def test_ties_go_to_the_even_neighbour_before_the_zero_point_is_added() -> None:
-    exact = steps([Fraction(1, 2)], [Fraction(0)], zero_point=3, low=-8, high=7, first=-9, last=9)
+    exact = steps([Fraction(1, 2)], [Fraction(0)], Grid.over(Int(4), zero_point=3), -9, 9)
     assert exact(np.arange(-3, 6)).tolist() == [1, 2, 3, 3, 3, 4, 5, 5, 5]  # rhe: −2 −1 −0 0 0 1 2 2 2
 
 
 def test_a_slope_of_zero_is_a_constant() -> None:
-    exact = steps([Fraction(0)], [Fraction(5, 2)], zero_point=-1, low=-8, high=7, first=-9, last=9)
+    exact = steps([Fraction(0)], [Fraction(5, 2)], Grid.over(Int(4), zero_point=-1), -9, 9)
     assert set(exact(np.arange(-9, 10)).tolist()) == {1}
 
 
 def test_astronomic_offsets_saturate() -> None:
-    exact = steps([Fraction(1)], [Fraction(10**40)], zero_point=0, low=-8, high=7, first=-9, last=9)
+    exact = steps([Fraction(1)], [Fraction(10**40)], Grid.over(Int(4)), -9, 9)
     assert set(exact(np.arange(-9, 10)).tolist()) == {7}
 
 
 def test_refuses_falling_slopes() -> None:
     with pytest.raises(ValueError, match="must not be negative, not -1/2"):
-        steps([Fraction(-1, 2)], [Fraction(0)], zero_point=0, low=0, high=1, first=0, last=1)
+        steps([Fraction(-1, 2)], [Fraction(0)], Grid.over(Int(1)), 0, 1)

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
 from onnx_hw.exact.sums import separate
 from onnx_hw.quantize.values import fractions
 
@@ -42,7 +44,7 @@ def check(
     high: int = 127,
 ) -> tuple[int, int]:
     """Every pair; the factors."""
-    found = separate(slopes, offset, ranges, zero_point=zero_point, low=low, high=high)
+    found = separate(slopes, offset, ranges, Grid.over(Int(8), zero_point=zero_point).within(low, high))
     a, b = (np.arange(first, last + 1) for first, last in ranges)
     j, k = found.factors
     sums = j * a[:, np.newaxis] + k * b
@@ -110,4 +112,4 @@ def test_one_value_for_all() -> None:
 )
 def test_refuses(slopes: tuple[Fraction, Fraction], span: tuple[int, int], told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        separate(slopes, Fraction(0), (INT8, span), zero_point=0, low=0, high=1)
+        separate(slopes, Fraction(0), (INT8, span), Grid.over(Int(1, signed=False)))

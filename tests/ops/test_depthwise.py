@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from design_bench import assert_proven, prove
 from drawn_cases import Case, cases, few, many
 from drawn_operators import depthwise
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import Folding, SlidingFolding
@@ -132,7 +133,7 @@ def test_a_separable_block() -> None:
     x = sketch.input("x", Tensor((4, 3, 5), Int(8)))
     operator = Depthwise(sketch.tensors[x], weights(10, 3, 3), (1, 2), (1, 1, 1, 1), pad_value=3)
     (y,) = sketch.add("depthwise", operator, [x], (2, 4), 3)
-    requantize = Requantize(sketch.tensors[y], (Fraction(1, 300),), (Fraction(0),), -128, 127, 0, Int(8))
+    requantize = Requantize(sketch.tensors[y], (Fraction(1, 300),), (Fraction(0),), Grid.over(Int(8)))
     (y,) = sketch.add("requantize", requantize, [y], (4, 4), 3)
     (y,) = sketch.add("product", MatMul(sketch.tensors[y], weights(3, 10, 1)[:, :, 0]), [y], (4, 2), 3)
     for seed in range(3):

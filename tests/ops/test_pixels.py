@@ -15,6 +15,7 @@ from design_bench import assert_proven, prove
 from drawn_cases import Case
 from drawn_operators import ByArithmetic, ByTable, ByThresholds, element_foldings
 from onnx_hw.design import Design, FifoSize
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.conversion import conversion
@@ -142,7 +143,7 @@ def test_a_convolution_takes_less_than_a_cycle_per_pixel(pixels: int) -> None:
     weights = np.random.default_rng(0).integers(-8, 8, (3, 9))
     (sums,) = sketch.add("conv", MatMul(sketch.tensors[columns], weights), [columns], (9, 3, pixels), 1)
     scale = (Fraction(1, 9),)
-    requantize = ByArithmetic(sketch.tensors[sums], scale, (Fraction(0),), -8, 7, 0, Int(4))
+    requantize = ByArithmetic(sketch.tensors[sums], scale, (Fraction(0),), Grid.over(Int(4)))
     (y,) = sketch.add("requantize", requantize, [sums], (3, 3, 1, pixels), 1)
     sketch.add("pool", Pool(sketch.tensors[y], "max", (1, 1), (2, 2)), [y], (3, 3, pixels, pixels // 2), 1)
     design = size_fifos(sketch.design())

@@ -9,6 +9,7 @@ from hypothesis import given
 from design_bench import Bench, assert_proven, no_stall
 from drawn_cases import Case, cases, few, many
 from drawn_operators import ByArithmetic, ByTable, ByThresholds, requantizers
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.steps import Steps
 from onnx_hw.ops.folding import Folding
@@ -22,7 +23,7 @@ OFFSETS = tuple(Fraction(k, 3) for k in (0, -5, 7, 1, 100))
 
 
 def requantize(kind: type[Requantize], operand: Tensor, scales: tuple[Fraction, ...]) -> Requantize:
-    return kind(operand, scales, OFFSETS[: len(scales)], -7, 7, 1, Int(4))
+    return kind(operand, scales, OFFSETS[: len(scales)], Grid.over(Int(4), zero_point=1).within(-7, 7))
 
 
 @few
@@ -59,7 +60,7 @@ WIDE = tuple(Fraction(k, 2**27 + 1) for k in (13, 100, 1000, 37, 1))
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 6, 7, 13, 14])
 def test_wide_accumulators_in_any_number_of_steps(steps: int, lanes: int) -> None:
     """With 14 digits, some numbers of steps leave digits over."""
-    operator = ByArithmetic(Tensor((4, 4, 5), Int(24)), WIDE, OFFSETS, -128, 127, -3, Int(8))
+    operator = ByArithmetic(Tensor((4, 4, 5), Int(24)), WIDE, OFFSETS, Grid.over(Int(8), zero_point=-3))
     assert operator.most_steps == 14
     Case(operator, RequantizeFolding(lanes, steps)).check()
 
@@ -67,7 +68,9 @@ def test_wide_accumulators_in_any_number_of_steps(steps: int, lanes: int) -> Non
 @pytest.mark.parametrize("steps", [1, 2, 3, 5])
 @pytest.mark.parametrize("scale", [Fraction(3, 2**9), Fraction(1, 36), Fraction(5, 2**9), Fraction(0)])
 def test_ties_in_any_number_of_steps(steps: int, scale: Fraction) -> None:
-    operator = ByArithmetic(Tensor((8, 8, 2), Int(13)), (scale,), (Fraction(1, 2),), -100, 127, -3, Int(8))
+    operator = ByArithmetic(
+        Tensor((8, 8, 2), Int(13)), (scale,), (Fraction(1, 2),), Grid.over(Int(8), zero_point=-3).within(-100, 127)
+    )
     Case(operator, RequantizeFolding(2, min(steps, operator.most_steps))).check()
 
 
@@ -96,7 +99,7 @@ def test_steps_are_one_per_digit_at_most() -> None:
 
 def test_the_time_there_is_is_used() -> None:
     """Lanes work on one digit at a time where a frame may take long, and on all of them where it may not."""
-    operator = Requantize(Tensor((4, 4, 5), Int(24)), WIDE, OFFSETS, -128, 127, -3, Int(8))
+    operator = Requantize(Tensor((4, 4, 5), Int(24)), WIDE, OFFSETS, Grid.over(Int(8), zero_point=-3))
     beats = 4 * 4 * 5
     seen = [next(operator.foldings(interval)) for interval in (beats // 5, beats, 4 * beats, 9 * beats, 99 * beats)]
     assert seen == [
@@ -124,9 +127,9 @@ def test_foldings_keep_up() -> None:
 def test_refuses_constants_that_do_not_fit() -> None:
     operand = Tensor((1, 1, 3), Int(8))
     with pytest.raises(ValueError, match="multiplier must have 1 or 3 entries, not 2"):
-        Requantize(operand, SCALES[:2], OFFSETS[:1], 0, 1, 0, Int(8))
+        Requantize(operand, SCALES[:2], OFFSETS[:1], Grid.over(Int(8)).within(0, 1))
     with pytest.raises(ValueError, match=r"the range 0\.\.255 must lie within i8"):
-        Requantize(operand, SCALES[:1], OFFSETS[:1], 0, 255, 0, Int(8))
+        Requantize(operand, SCALES[:1], OFFSETS[:1], Grid.over(Int(8)).within(0, 255))
 
 
 def test_a_given_function() -> None:
@@ -156,7 +159,7 @@ def test_refuses_a_function_that_does_not_fit() -> None:
 @pytest.mark.parametrize("scales", [WIDE, tuple(Fraction(k, 2**20) for k in (1, 2, 64, 8, 3))])
 def test_both_sides_of_every_threshold(scales: tuple[Fraction, ...], steps: int) -> None:
     """Where the circuit's constants were proven, the circuit itself; the second scales have ties."""
-    operator = ByArithmetic(Tensor((16, 16, 5), Int(24)), scales, OFFSETS, -128, 127, -3, Int(8))
+    operator = ByArithmetic(Tensor((16, 16, 5), Int(24)), scales, OFFSETS, Grid.over(Int(8), zero_point=-3))
     thresholds = np.clip(operator.exact.thresholds.T, -(2**23) + 1, 2**23 - 1)
     at = np.concatenate([thresholds, thresholds[:1]]).reshape(16, 16, 5)
     design = alone(operator, (5, 5, min(steps, operator.most_steps)), 4)

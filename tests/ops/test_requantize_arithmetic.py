@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exact_requantization import Formula, formulas
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.requantization import prove
 from onnx_hw.ops.requantize import Requantize
@@ -18,9 +19,7 @@ from onnx_hw.tensor import Tensor
 
 def operator_of(formula: Formula, shape: tuple[int, int]) -> Requantize:
     operand = Tensor((*shape, 3), Int.holding(formula.first, formula.last), formula.first, formula.last)
-    return Requantize(
-        operand, formula.multiplier, formula.offset, formula.low, formula.high, formula.zero_point, Int(8)
-    )
+    return Requantize(operand, formula.multiplier, formula.offset, formula.grid)
 
 
 @settings(max_examples=60)
@@ -45,7 +44,7 @@ def test_the_circuit_is_proven(formula: Formula) -> None:
 def test_a_layer_of_sixty_four_channels_takes_milliseconds() -> None:
     """The best of several runs, since machines are shared."""
     scales = tuple(Fraction(1000 + k, 10**6 + 3) for k in range(64))
-    operator = Requantize(Tensor((32, 32, 64), Int(20)), scales, (Fraction(1, 3),), -128, 127, 3, Int(8))
+    operator = Requantize(Tensor((32, 32, 64), Int(20)), scales, (Fraction(1, 3),), Grid.over(Int(8), zero_point=3))
     x = np.random.default_rng(1).integers(-(1 << 19), 1 << 19, (1, 32, 32, 64))
     operator.golden(x)
     seconds = []

@@ -15,6 +15,7 @@ from amaranth.hdl import Cat, Const, Value
 
 from design_bench import Bench, random_stall
 from drawn_operators import ByArithmetic
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.requantize import Monotone
 from onnx_hw.prove import Run
@@ -35,7 +36,9 @@ def proof(steps: int, *, ties: bool = False) -> Run:
 
     Five channels are on two lanes, so that a lane changes its constants and the last beat is ragged.
     """
-    operator = ByArithmetic(Tensor((8, 8, 5), Int(20)), TIES if ties else SCALES, OFFSETS, -31, 31, -3, Int(6))
+    operator = ByArithmetic(
+        Tensor((8, 8, 5), Int(20)), TIES if ties else SCALES, OFFSETS, Grid.over(Int(6), zero_point=-3).within(-31, 31)
+    )
     at = np.zeros((64, 5), dtype=np.int64)
     at[: operator.exact.thresholds.shape[1]] = np.clip(operator.exact.thresholds.T, -(2**19) + 1, 2**19 - 1)
     frames = np.stack([at - 1, at]).reshape(2, 8, 8, 5)

@@ -10,6 +10,7 @@ import pytest
 
 from design_bench import Bench, assert_proven
 from onnx_hw.design import Design, FifoSize
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.network import Network
 from onnx_hw.ops.add import Add
@@ -43,7 +44,7 @@ def small_network() -> Network:
     names = [x]
     add("window", Window(sketch.tensors[x], (3, 3), pads=(1, 1, 1, 1), pad_value=3))
     add("conv", MatMul(sketch.tensors[names[-1]], generator.integers(-90, 90, (6, 18))))
-    add("quantize", Requantize(sketch.tensors[names[-1]], (Fraction(1, 777),), (Fraction(5),), -128, 127, 0, i8))
+    add("quantize", Requantize(sketch.tensors[names[-1]], (Fraction(1, 777),), (Fraction(5),), Grid.over(i8)))
     add("pool", Pool(sketch.tensors[names[-1]], "max", (2, 2), (2, 2), pad_value=-128))
     add("flatten", Window(sketch.tensors[names[-1]], (3, 2)))
     add("dense", MatMul(sketch.tensors[names[-1]], generator.integers(-90, 90, (4, 36))))
@@ -59,7 +60,7 @@ def convolutions() -> Network:
     def product(name: str, x: str, outputs: int) -> str:
         tensor = sketch.tensors[x]
         (x,) = sketch.add(name, MatMul(tensor, generator.integers(-9, 9, (outputs, tensor.channels))), [x], (1, 1), 1)
-        operator = Requantize(sketch.tensors[x], (Fraction(1, 77),), (Fraction(5),), -128, 127, 0, i8)
+        operator = Requantize(sketch.tensors[x], (Fraction(1, 77),), (Fraction(5),), Grid.over(i8))
         return sketch.add(f"{name}/q", operator, [x], (1, 1), 1)[0]
 
     for k, channels in enumerate((5, 7, 5)):

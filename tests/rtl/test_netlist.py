@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
@@ -46,7 +47,7 @@ CORES = {
     "matmul": (MatMul(IMAGE, WEIGHTS), MatMulFolding(4, 3)),
     "gearbox": (Gearbox(IMAGE), GearboxFolding(4, 5)),
     "regroup": (Regroup(IMAGE), RegroupFolding(4, out_pixels=2)),
-    "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), -8, 7, 0, Int(4)), RequantizeFolding(4)),
+    "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), Grid.over(Int(4))), RequantizeFolding(4)),
     "fork": (Fork(IMAGE, 3), ElementFolding(4)),
     "add": (Add(IMAGE, IMAGE), ElementFolding(4)),
     "multiply": (Multiply(IMAGE, IMAGE), ElementFolding(4)),

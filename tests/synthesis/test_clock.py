@@ -11,6 +11,7 @@ import pytest
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.board import check_fit, find_board, pin_constraints
 from onnx_hw.build_folder import opened
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
@@ -34,7 +35,7 @@ def test_64_lanes_reach_100_mhz(tmp_path: Path) -> None:
     for label, operator in (
         ("window", lambda t: Window(t, (3, 3), pads=(1, 1, 1, 1), pad_value=-3)),
         ("conv", lambda t: MatMul(t, generator.integers(-128, 128, (16, 144)))),
-        ("quantize", lambda t: Requantize(t, scales(generator), (Fraction(0),), -128, 127, 5, Int(8))),
+        ("quantize", lambda t: Requantize(t, scales(generator), (Fraction(0),), Grid.over(Int(8), zero_point=5))),
     ):
         (name,) = sketch.add(label, operator(sketch.tensors[name]), [name], (1, 1), 1)
     board = find_board("ecp5")

@@ -10,6 +10,7 @@ import pytest
 
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.build_folder import opened
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
@@ -25,7 +26,7 @@ def requantize(channels: int) -> Requantize:
     draw = random.Random(channels)
     scales = tuple(Fraction(draw.randrange(400, 3000), 1000003) for _ in range(channels))
     offsets = tuple(Fraction(draw.randrange(-(10**5), 10**5), 10**3) for _ in range(channels))
-    return Requantize(Tensor((6, 6, channels), Int(21)), scales, offsets, -128, 127, -128, Int(8))
+    return Requantize(Tensor((6, 6, channels), Int(21)), scales, offsets, Grid.over(Int(8), zero_point=-128))
 
 
 @pytest.mark.slow

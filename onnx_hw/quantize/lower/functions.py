@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.requantization import LARGEST_TABLE
 from onnx_hw.exact.steps import Steps
@@ -96,10 +97,7 @@ def quantize_function(
     builder: Builder,
     node: Node,
     value: Function,
-    step: Fraction,
-    zero_point: int,
-    bounds: tuple[int, int],
-    dtype: Int,
+    grid: Grid,
     *,
     name: str,
     output: str,
@@ -118,10 +116,8 @@ def quantize_function(
     if np.isnan(values).any():
         at = first + int(np.argwhere(np.isnan(values))[0][1])
         raise Obstacle("not-a-number", f"`{node.inputs[0]}` must be a number for every integer; it is NaN for {at}")
-    with np.errstate(over="ignore"):
-        scaled = np.rint(values / float(step)) + zero_point
-    integers = np.broadcast_to(np.clip(scaled, *bounds).astype(np.int64), (len(values), count))
-    operator = _operator(operand, integers, dtype)
+    integers = np.broadcast_to(grid.integers(values), (len(values), count))
+    operator = _operator(operand, integers, grid.dtype)
     if operator is None:
         raise too_many(builder, node, value, integers.size)
     tensor = builder.add(name, operator, [value.tensor], node, output=output)

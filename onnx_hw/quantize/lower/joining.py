@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 
-from onnx_hw.exact.integers import Int
+from onnx_hw.exact.grid import Grid
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.concat import Concat
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, T
@@ -32,15 +31,13 @@ def concat(builder: Builder, node: Node) -> None:
         builder.pending[node.outputs[0]] = Joined(tuple(reals), axis, shape)
 
 
-def quantize_joined(
-    builder: Builder, node: Node, value: Joined, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
-) -> Integers:
-    """Each part's integers in the scale of the whole, one behind the other."""
+def quantize_joined(builder: Builder, node: Node, value: Joined, grid: Grid) -> Integers:
+    """Each part's integers on the grid of the whole, one behind the other."""
     parts = []
     for number, part in enumerate(value.parts):
-        within = bounds if isinstance(part, Function) else clipped(part, step, zero_point, bounds)
+        own = grid if isinstance(part, Function) else clipped(part, grid)
         name = f"{node.label}/part{number}"
-        parts.append(quantize_tensor(builder, node, part, step, zero_point, within, dtype, name=name))
+        parts.append(quantize_tensor(builder, node, part, own, name=name))
     return _joined(builder, node, parts, value.axis, value.shape)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from math import inf, isinf
+from math import inf
 
-from onnx_hw.exact.integers import Int
-from onnx_hw.exact.steps import round_half_even
+from onnx_hw.exact.grid import Grid
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantize.builder import Builder
@@ -15,30 +14,16 @@ from onnx_hw.quantize.lower.functions import finely_tabled, quantize_function, t
 from onnx_hw.quantize.values import Clipped, Function, Integers, Real
 
 
-def rounded(number: Fraction | float, step: Fraction, zero_point: int, bounds: tuple[int, int]) -> int:
-    """The integer within ``bounds`` that stands for a number, which may be infinite."""
-    if isinstance(number, float) and isinf(number):
-        return bounds[number > 0]
-    return min(max(round_half_even(Fraction(number) / step) + zero_point, bounds[0]), bounds[1])
-
-
-def clipped(value: Clipped, step: Fraction, zero_point: int, bounds: tuple[int, int]) -> tuple[int, int]:
-    """The bounds of a value as integers within ``bounds``.
-
-    A clip commutes with rounding, which is monotone: the bound is rounded like everything else.
-    """
-    low, high = (-inf if value.low is None else value.low), (inf if value.high is None else value.high)
-    return rounded(low, step, zero_point, bounds), rounded(high, step, zero_point, bounds)
+def clipped(value: Clipped, grid: Grid) -> Grid:
+    """The grid for the numbers of a value, whose bounds it has."""
+    return grid.clipped(-inf if value.low is None else value.low, inf if value.high is None else value.high)
 
 
 def quantize_tensor(
     builder: Builder,
     node: Node,
     value: Real | Function,
-    step: Fraction,
-    zero_point: int,
-    bounds: tuple[int, int],
-    dtype: Int,
+    grid: Grid,
     *,
     name: str,
     output: str = "",
@@ -47,30 +32,21 @@ def quantize_tensor(
 
     Args:
         node: the QuantizeLinear.
+        grid: with one step, like all data.
         name, output: of the hardware node and its tensor.
     """
     if value.partial:
         whole = value.whole(builder.tensors[value.tensor].size)
-        integers = quantize_tensor(builder, node, whole, step, zero_point, bounds, dtype, name=name, output=output)
+        integers = quantize_tensor(builder, node, whole, grid, name=name, output=output)
         return builder.moved(integers, value.where, value.shape, node)
     if isinstance(value, Function):
-        return quantize_function(builder, node, value, step, zero_point, bounds, dtype, name=name, output=output)
-    if (
-        set(value.slope) == {step}
-        and set(value.offset) == {-step * zero_point}
-        and builder.integer_type(value) == dtype
-    ):
+        return quantize_function(builder, node, value, grid, name=name, output=output)
+    dtype = grid.dtype
+    if set(value.lines()) == set(grid.lines()) and builder.integer_type(value) == dtype:
         low, high = builder.settled(value).range if value.clipped else (dtype.min, dtype.max)
-        if bounds[0] <= low and high <= bounds[1]:
+        if grid.low <= low and high <= grid.high:
             return Integers(value.tensor, value.shape, value.where)
-    operator = Requantize(
-        builder.settled(value),
-        tuple(slope / step for slope in value.slope),
-        tuple(offset / step for offset in value.offset),
-        *bounds,
-        zero_point,
-        dtype,
-    )
+    operator = Requantize(builder.settled(value), value.slope, value.offset, grid)
     tensor = builder.add(name, operator, [value.tensor], node, output=output)
     return Integers(tensor, value.shape, builder.positions(value))
 
@@ -100,7 +76,7 @@ def unclipped(builder: Builder, node: Node, real: Real) -> Real:
     if low.denominator != 1 or high.denominator != 1 or not dtype.min <= low <= high <= dtype.max:
         return real
     operand = builder.tensors[real.tensor]
-    clamp = Requantize(operand, (Fraction(1),), (Fraction(0),), int(low), int(high), 0, dtype)
+    clamp = Requantize(operand, (Fraction(1),), (Fraction(0),), Grid.over(dtype).within(int(low), int(high)))
     stream = builder.add(f"{node.label}/clamp", clamp, [real.tensor], node)
     return replace(real, tensor=stream, where=builder.positions(real), low=None, high=None)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.network import Quantization
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.joining import quantize_joined
-from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor, rounded
+from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor
 from onnx_hw.quantize.lower.registry import Effect, lowers
 from onnx_hw.quantize.lower.two_tensors import quantize_product, quantize_sum
 from onnx_hw.quantize.values import (
@@ -46,11 +44,10 @@ def dequantize(builder: Builder, node: Node) -> None:
         raise Obstacle("not-integers", f"`{node.inputs[0]}` must be integers")
     if scale.size != 1:
         raise Obstacle("per-channel-data", "data must have one scale, not one per channel")
-    (slope,) = fractions(scale)
-    zero_point = 0 if zero is None else int(zero.reshape(-1)[0])
-    _check_scale(slope)
-    builder.values[node.outputs[0]] = Real(value.tensor, value.shape, value.where, (slope,), (-slope * zero_point,))
-    builder.quantization.setdefault(value.tensor, Quantization((float(slope),), (zero_point,)))
+    grid = _grid(builder.integer_type(value), scale, zero)
+    ((slope, offset),) = grid.lines()
+    builder.values[node.outputs[0]] = Real(value.tensor, value.shape, value.where, (slope,), (offset,))
+    builder.grids.setdefault(value.tensor, grid)
 
 
 @lowers("Cast", effect=Effect.KEEPS)
@@ -103,37 +100,43 @@ def quantize(builder: Builder, node: Node) -> None:
     element_type = builder.graph.values[node.outputs[0]].element_type
     if element_type not in INTEGER_TYPES:
         raise Obstacle("element-type", f"data must be quantized to 2..16 bit integers, not {element_type}")
-    dtype = INTEGER_TYPES[element_type]
-    (step,) = fractions(scale)
-    _check_scale(step)
-    zero_point = 0 if zero is None else int(zero.reshape(-1)[0])
-    integers = _integers(builder, node, value, step, zero_point, (dtype.min, dtype.max), dtype)
+    grid = _grid(INTEGER_TYPES[element_type], scale, zero)
+    integers = _integers(builder, node, value, grid)
     builder.values[node.outputs[0]] = integers
-    builder.quantization.setdefault(integers.tensor, Quantization((float(step),), (zero_point,)))
+    builder.grids.setdefault(integers.tensor, grid)
 
 
-def _integers(
-    builder: Builder, node: Node, value: Operand, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
-) -> Integers:
-    """What stands for a value in a scale; bounds of its own lie within ``bounds``."""
+def _integers(builder: Builder, node: Node, value: Operand, grid: Grid) -> Integers:
+    """What stands for a value on a grid."""
     if isinstance(value, Clipped):
-        bounds = clipped(value, step, zero_point, bounds)
-    given = (step, zero_point, bounds, dtype)
+        grid = clipped(value, grid)
     match value:
         case Real() | Function():
-            return quantize_tensor(builder, node, value, *given, name=node.label, output=node.outputs[0])
+            return quantize_tensor(builder, node, value, grid, name=node.label, output=node.outputs[0])
         case Sum():
-            return quantize_sum(builder, node, value, *given)
+            return quantize_sum(builder, node, value, grid)
         case Product():
-            return quantize_product(builder, node, value, *given)
+            return quantize_product(builder, node, value, grid)
         case Joined():
-            return quantize_joined(builder, node, value, *given)
+            return quantize_joined(builder, node, value, grid)
         case Surrounded():
-            inside = _integers(builder, node, value.value, *given)
-            fill = rounded(value.fill, step, zero_point, bounds)
+            inside = _integers(builder, node, value.value, grid)
+            fill = grid.integer(value.fill)
             return builder.moved(inside, value.origin.reshape(-1), value.shape, node, fill=fill)
         case Maxima():
-            return value.of_integers(builder, _integers(builder, node, value.value, *given))
+            return value.of_integers(builder, _integers(builder, node, value.value, grid))
+
+
+def _grid(dtype: Int, scale: np.ndarray, zero: np.ndarray | None) -> Grid:
+    """All integers of a type, with one scale.
+
+    Raises:
+        Obstacle: it is not positive.
+    """
+    (step,) = fractions(scale)
+    if step <= 0:
+        raise Obstacle("scale", f"a scale must be positive, not {float(step)}")
+    return Grid.over(dtype, step, 0 if zero is None else int(zero.reshape(-1)[0]))
 
 
 def _zero_point(builder: Builder, node: Node) -> np.ndarray | None:
@@ -146,8 +149,3 @@ def _zero_point(builder: Builder, node: Node) -> np.ndarray | None:
     if scale is not None and zero.size != scale.size:
         raise Obstacle("zero-point-count", f"there must be a zero point per scale, {scale.size}, not {zero.size}")
     return zero
-
-
-def _check_scale(scale: Fraction) -> None:
-    if scale <= 0:
-        raise Obstacle("scale", f"a scale must be positive, not {float(scale)}")

@@ -87,8 +87,8 @@ def postpone_maxima(
 
 def carry_scale(builder: Builder, source: str, result: str) -> None:
     """What the integers of one tensor stand for, those of another do, too."""
-    if source in builder.quantization:
-        builder.quantization[result] = builder.quantization[source]
+    if source in builder.grids:
+        builder.grids[result] = builder.grids[source]
 
 
 def _pixels(builder: Builder, node: Node, value: T, axes: tuple[int, ...]) -> tuple[T, Tensor]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.exact.integers import Int
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.sums import LARGEST, separate
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.add import Add
@@ -39,24 +39,15 @@ def sum_of(builder: Builder, node: Node) -> Sum:
     return Sum(a, b, -1 if node.op_type == "Sub" else 1)
 
 
-def quantize_sum(
-    builder: Builder, node: Node, value: Sum, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
-) -> Integers:
+def quantize_sum(builder: Builder, node: Node, value: Sum, grid: Grid) -> Integers:
     """Integers of a sum: a weighted sum of the operands' integers, and its steps."""
     a, b = (builder.tensors[real.tensor] for real in (value.a, value.b))
     (p,), (q,) = value.a.slope, value.b.slope
     (c,), (d,) = value.a.offset, value.b.offset
-    weighted = separate(
-        (p / step, value.sign * q / step),
-        (c + value.sign * d) / step,
-        (a.range, b.range),
-        zero_point=zero_point,
-        low=bounds[0],
-        high=bounds[1],
-    )
+    weighted = separate((p, value.sign * q), c + value.sign * d, (a.range, b.range), grid)
     operands = [value.a.tensor, value.b.tensor]
     total = builder.add(f"{node.label}/sum", Add(a, b, weighted.factors), operands, node)
-    staircase = Staircase(builder.tensors[total], weighted.exact, dtype)
+    staircase = Staircase(builder.tensors[total], weighted.exact, grid.dtype)
     tensor = builder.add(node.label, staircase, [total], node, output=node.outputs[0])
     return Integers(tensor, value.a.shape, builder.positions(value.a))
 
@@ -74,16 +65,14 @@ def product_of(builder: Builder, node: Node) -> Product:
     return Product(a, b)
 
 
-def quantize_product(
-    builder: Builder, node: Node, value: Product, step: Fraction, zero_point: int, bounds: tuple[int, int], dtype: Int
-) -> Integers:
-    """Integers of a product: ``s_a s_b (a − z_a)(b − z_b) / step``."""
+def quantize_product(builder: Builder, node: Node, value: Product, grid: Grid) -> Integers:
+    """Integers of a product: those of ``s_a s_b (a − z_a)(b − z_b)``."""
     a, b = (builder.tensors[real.tensor] for real in (value.a, value.b))
     offsets = [-real.zero_point for real in (value.a, value.b) if real.zero_point is not None]
     product = Multiply(a, b, (offsets[0], offsets[1]))
     total = builder.add(f"{node.label}/product", product, [value.a.tensor, value.b.tensor], node)
-    scale = value.a.slope[0] * value.b.slope[0] / step
-    requantize = Requantize(builder.tensors[total], (scale,), (Fraction(0),), *bounds, zero_point, dtype)
+    scale = value.a.slope[0] * value.b.slope[0]
+    requantize = Requantize(builder.tensors[total], (scale,), (Fraction(0),), grid)
     tensor = builder.add(node.label, requantize, [total], node, output=node.outputs[0])
     return Integers(tensor, value.a.shape, builder.positions(value.a))
 
