@@ -50,3 +50,14 @@ def test_averages_of_an_even_number_tie_and_no_others() -> None:
         assert abs(ties - (1 - taps % 2) / taps) < 0.02  # of 9,216 results
         assert max(plain, even, odd) <= 1.1 * ties and (ties > 0) == (odd > 0) == (float(worst) > 0)
         assert float(worst) <= 1
+
+
+def test_networks_of_several_pixels_are_proven() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    script = [sys.executable, CHECKOUT / "benchmarks" / "several_pixels.py", "1", "--seed", "3"]
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
+    for pixels, line in zip((2, 4), done.stdout.splitlines(), strict=True):
+        told, _, counts = line.partition(": ")
+        found = {name: int(count.replace(",", "")) for count, name in (c.split(" ", 1) for c in counts.split("; "))}
+        assert told == f"{pixels} pixels" and found["values"] > 0 < found["firings"]
+        assert not any(count for name, count in found.items() if name.startswith(("wrong", "deadlocks", "other")))
