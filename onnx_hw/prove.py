@@ -238,7 +238,7 @@ def _max_fill(design: Design, edge: Edge, names: Names, recording: Recording) ->
     node, port = edge.producer
     schedule = design.network.node(node).operator.schedule(design.foldings[node])
     engine = next(e for e in schedule.engines if port in e.pushes)
-    fires = recording.fires[names.engines[node, engine.name]]
+    fires = recording.fires[names.engines[node, engine.name]][engine.once :]
     pushes = np.asarray(engine.pushes[port])
     frames = -(-len(fires) // engine.operations)
     numbers = (np.arange(frames)[:, None] * engine.operations + pushes[None, :]).reshape(-1)

@@ -6,12 +6,30 @@ frame; an operation pops at most one token of each input and pushes at most one 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from onnx_hw.ops.numbers import Numbers, Turns
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """A loop-carried dependency: operations of an engine that need its own earlier results.
+
+    It never reaches into the frame before: state that a frame begins with is set at its start.
+
+    Attributes:
+        waits: numbers of the operations that need a result.
+        needs: for each of them the number of an earlier operation of the frame, whose result it is.
+        delay: cycles from an operation until one that needs its result may fire.
+    """
+
+    waits: Numbers
+    needs: Numbers
+    delay: int
 
 
 @dataclass(frozen=True)
@@ -24,6 +42,8 @@ class Engine:
         latency: L of the law: pipeline stages behind the firing decision.
         pops: by input port, the numbers of the operations that pop.
         pushes: by output port, those of the operations that push.
+        once: operations before the first frame, after every reset; they wait for nothing, pop and push nothing.
+        dependencies: on its own earlier results.
     """
 
     name: str
@@ -31,6 +51,26 @@ class Engine:
     latency: int
     pops: Mapping[str, Numbers] = field(default_factory=dict)
     pushes: Mapping[str, Numbers] = field(default_factory=dict)
+    once: int = 0
+    dependencies: tuple[Dependency, ...] = ()
+
+    @property
+    def cycles(self) -> int:
+        """From one frame to the next where nobody else makes it wait."""
+        waits = sorted(
+            (wait, need, dependency.delay)
+            for dependency in self.dependencies
+            for wait, need in zip(
+                np.asarray(dependency.waits).tolist(), np.asarray(dependency.needs).tolist(), strict=True
+            )
+        )
+        from_operation, late = [0], [0]  # from which operation on, how many cycles after its number it fires
+        for wait, need, delay in waits:
+            fired = need + late[bisect_right(from_operation, need) - 1]
+            if fired + delay - wait > late[-1]:
+                from_operation.append(wait)
+                late.append(fired + delay - wait)
+        return self.operations + late[-1]
 
 
 @dataclass(frozen=True)
@@ -84,5 +124,5 @@ class Schedule:
 
     @property
     def interval(self) -> int:
-        """Operations per frame of the busiest engine."""
-        return max(engine.operations for engine in self.engines)
+        """Cycles per frame of the busiest engine."""
+        return max(engine.cycles for engine in self.engines)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
+from onnx_hw.ops.schedule import Dependency, Engine, Schedule, SharedBuffer
 
 
 def faults_of_schedule(schedule: Schedule, takes: Mapping[str, int], gives: Mapping[str, int]) -> Iterator[str]:
     """Everything that is wrong with a schedule, one sentence each.
 
-    Every token of every port is popped or pushed once, in order, by one engine; a buffer lies between two engines, its
-    reader waits for beats in order and gives back all of them.
+    Every token of every port is popped or pushed once, in order, by one engine, which needs its own results only after
+    it made them; a buffer lies between two engines, its reader waits for beats in order and gives back all of them.
 
     Args:
         takes, gives: tokens of a frame, by input port and by output port.
@@ -41,16 +43,33 @@ def faults_of_schedule(schedule: Schedule, takes: Mapping[str, int], gives: Mapp
 
 
 def _engine(engine: Engine) -> Iterator[str]:
-    if engine.operations < 1 or engine.latency < 0:
-        yield f"`{engine.name}` must have 1 operation or more and a latency of 0 or more, not {engine!r}"
+    if engine.operations < 1 or min(engine.latency, engine.once) < 0:
+        yield (
+            f"`{engine.name}` must have 1 operation or more, 0 or more of them once and a latency of 0 or more, not "
+            f"{engine.operations}, {engine.once} and {engine.latency}"
+        )
     for port, numbers in (*engine.pops.items(), *engine.pushes.items()):
         yield from _operations(f"`{engine.name}`, `{port}`", numbers, engine)
+    for dependency in engine.dependencies:
+        yield from (f"`{engine.name}`, its own results: {fault}" for fault in _dependency(dependency, engine))
 
 
 def _operations(where: str, numbers: Numbers, engine: Engine, by: int = 1) -> Iterator[str]:
     """Numbers of operations of an engine, in order; ``by`` is 0 where one may be there several times."""
     if len(numbers) and not (numbers.rises(by) and numbers.ends[0] >= 0 and numbers.ends[1] < engine.operations):
         yield f"{where}: operations must be numbers from 0 to {engine.operations - 1} in order, not {numbers!r}"
+
+
+def _dependency(dependency: Dependency, engine: Engine) -> Iterator[str]:
+    waits, needs = dependency.waits, dependency.needs
+    yield from _operations("those that wait", waits, engine)
+    yield from _operations("those that are needed", needs, engine)
+    if len(waits) != len(needs):
+        yield f"{len(waits)} operations wait, so that many must be needed, not {len(needs)}"
+    elif (np.asarray(needs) >= np.asarray(waits)).any():
+        yield "an operation must need the result of an earlier one"
+    if dependency.delay < 1:
+        yield f"a result must take 1 cycle or more, not {dependency.delay}"
 
 
 def _buffer(buffer: SharedBuffer, engines: Mapping[str, Engine]) -> Iterator[str]:

@@ -44,7 +44,7 @@ class Frames:
         tracks = {**links.engines, **links.sinks, **links.sources}
         self._solver: FrameSolver | None = None
         if law_by_rows.available():
-            self._solver = FrameSolver(tracks, links.all, tuple(links.sinks), tuple(links.sources))
+            self._solver = FrameSolver(tracks, links.all, tuple(links.sinks), tuple(links.sources), links.once)
         self._by_definition: Events | None = None
 
     def times(self, frames: int, interval: int, depths: Mapping[str, int] | None = None) -> FrameTimes:

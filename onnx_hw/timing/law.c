@@ -50,7 +50,7 @@ static int64_t advance(Track *tracks, Track *track)
                 continue;
             const Track *other = &tracks[bound[b].other];
             int64_t cause = bound[b].there_frame + entry(bound[b].after, bound[b].there), bounded;
-            if (cause >= other->done) {
+            if (cause >= other->done && other != track) { /* its own earlier ones are known */
                 track->lacks = cause;
                 blocker = bound[b].other;
                 goto end;

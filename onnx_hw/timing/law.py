@@ -1,9 +1,9 @@
 """The least solution of the firing law, by its definition: in Python, without cleverness.
 
 A *track* is an engine, a source or a sink with its operations, frame after frame. A *bound* says that operations of a
-track are not before operations of another one. All bounds are lower ones, so there is a least solution; computing each
-operation once its causes are known finds it without iteration, and what never becomes known *is* the deadlock.
-``law.c`` is the same compiled, see ``native_law.py``.
+track are not before operations of another one, or before earlier ones of its own. All bounds are lower ones, so there
+is a least solution; computing each operation once its causes are known finds it without iteration, and what never
+becomes known *is* the deadlock. ``law.c`` is the same compiled, see ``native_law.py``.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ class Track:
     Attributes:
         name: (node, engine), ("source", tensor) or ("sink", tensor).
         operations: how many there are in a frame.
+        once: how many there are before the first frame: they wait for nothing and are not counted among the others.
     """
 
     name: tuple[str, str]
     operations: int
+    once: int = 0
     bounds: list[Bound] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -83,14 +85,15 @@ class Times:
 
     @property
     def every(self) -> np.ndarray:
-        """(fired,) int64: the cycle of every operation."""
-        operations, stops = self.track.operations, self.stops
+        """(once + fired,) int64: the cycle of every operation, those before the first frame included."""
+        operations, once, stops = self.track.operations, self.track.once, self.stops
         if len(stops) == operations:
-            return self.cycles
+            return np.concatenate([np.arange(once), self.cycles]) if once else self.cycles
         frames = np.arange(-(-len(self.cycles) // max(1, len(stops))))
         numbers = (frames[:, None] * operations + stops[None, :]).reshape(-1)[: len(self.cycles)]
-        lead = np.concatenate([[0], self.cycles - numbers])  # before its first stop a track is never late
-        return np.repeat(lead, np.diff(numbers, prepend=0, append=self.fired)) + np.arange(self.fired)
+        lead = np.concatenate([[once], self.cycles - numbers])  # before its first stop a track is never late
+        every = np.repeat(lead, np.diff(numbers, prepend=0, append=self.fired)) + np.arange(self.fired)
+        return np.concatenate([np.arange(once), every]) if once else every
 
 
 def stops_of(tracks: Sequence[Track]) -> dict[Track, np.ndarray]:
@@ -144,7 +147,7 @@ def _advance(track: Track, frames: int, found: Mapping[Track, list[int]], ready:
     """Find as many operations of one track as possible; the track that is waited for, or None when all are known."""
     cycles = found[track]
     for operation in range(len(cycles), frames * track.operations):
-        t = cycles[-1] + 1 if cycles else 0
+        t = cycles[-1] + 1 if cycles else track.once
         for bound, cause in track.causes(operation):
             if cause >= len(found[bound.other]):
                 return bound.other

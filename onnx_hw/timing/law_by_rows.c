@@ -68,7 +68,8 @@ void law_begin(Law *law, int64_t frames)
         }
     }
     for (int64_t k = 0; k < law->tracks_count; k++) {
-        law->tracks[k].operation = law->tracks[k].previous = -1;
+        law->tracks[k].operation = -1;
+        law->tracks[k].previous = law->tracks[k].once - 1;
     }
 }
 

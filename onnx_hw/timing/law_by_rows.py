@@ -98,7 +98,7 @@ class _Bound(ctypes.Structure):
 
 class _Track(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("operations", "sources", "pace")),
+        *((name, ctypes.c_int64) for name in ("operations", "once", "sources", "pace")),
         ("waits", ctypes.c_void_p),
         ("serves", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("waits_count", "serves_count", "operation", "previous", "before")),
@@ -140,6 +140,7 @@ class FrameSolver:
         links: their delays and lags are looked at when a solution begins.
         sinks: the tracks whose ends are wanted.
         sources: those of the tracks that wait for nobody; each serves one link with every operation.
+        once: operations before the first frame, of the tracks that have any.
     """
 
     def __init__(
@@ -148,6 +149,7 @@ class FrameSolver:
         links: Sequence[Link],
         sinks: Sequence[Name],
         sources: Sequence[Name],
+        once: Mapping[Name, int],
     ) -> None:
         self._links, self._sinks, self._sources, self._operations = links, sinks, sources, operations
         self._numbers = {name: k for k, name in enumerate(operations)}
@@ -163,7 +165,7 @@ class FrameSolver:
             waits[link.here].append(k)
             serves[link.there].append(k)
         for track, (name, count) in zip(self._tracks, operations.items(), strict=True):
-            track.operations = count
+            track.operations, track.once = count, once.get(name, 0)
             track.waits, track.waits_count = self._array(waits[name]), len(waits[name])
             track.serves, track.serves_count = self._array(serves[name]), len(serves[name])
 

@@ -39,6 +39,7 @@ typedef struct {
 
 typedef struct {
     int64_t operations;
+    int64_t once;    /* before the first frame, one a cycle; they are not counted among the others */
     int64_t sources; /* rounds of a source, that are put in turn by turn; 0 for all others */
     int64_t pace;    /* of a source: cycles of a round */
     const int64_t *waits, *serves; /* its own bounds; those of others that wait for it */

@@ -1,4 +1,4 @@
-"""Who waits for whom in a design: rules 2, 3 and 4 of the firing law (``prediction.py``) as bounds between tracks."""
+"""Who waits for whom in a design: rules 2 to 5 of the firing law (``prediction.py``) as bounds between tracks."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class Links:
         edges: of the design.
         engines, sinks, sources: operations of a frame, by track; the last two are called ("sink", tensor) and
             ("source", tensor).
+        once: operations before the first frame, of the engines that have any.
         all: the links.
     """
 
@@ -41,11 +42,18 @@ class Links:
             for node, schedule in self._schedules.items()
             for engine in schedule.engines
         }
+        self.once: dict[Name, int] = {
+            (node, engine.name): engine.once
+            for node, schedule in self._schedules.items()
+            for engine in schedule.engines
+            if engine.once
+        }
         self.sinks: dict[Name, int] = {("sink", e.tensor): e.beats for e in self.edges if e.consumer is None}
         self.sources: dict[Name, int] = {("source", e.tensor): e.beats for e in self.edges if e.producer is None}
         self.all: list[Link] = []
         self._tokens: dict[str, tuple[Link, int]] = {}
         self._credits: dict[str, Link] = {}
+        self._dependencies()
         self._buffers()
         for edge in self.edges:
             self._connect(edge)
@@ -57,6 +65,14 @@ class Links:
         for tensor, (tokens, latency) in self._tokens.items():
             tokens.delay = latency + visible_after(depths[tensor])
             self._credits[tensor].lag = depths[tensor]
+
+    def _dependencies(self) -> None:
+        """Rule 5."""
+        for node, schedule in self._schedules.items():
+            for engine in schedule.engines:
+                name = (node, engine.name)
+                for own in engine.dependencies:
+                    self.all.append(Link(name, own.waits, name, own.needs, "a result of its own", own.delay))
 
     def _buffers(self) -> None:
         """Rule 4."""

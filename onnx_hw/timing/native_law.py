@@ -100,7 +100,7 @@ class Solver:
         for entry, track in table:
             stops = self._stops[track]
             entry.cycles, entry.place, entry.done = cycles[track].ctypes.data, 0, 0
-            entry.previous = int(stops[-1]) - track.operations if len(stops) else 0
+            entry.previous = track.once + int(stops[-1]) - track.operations if len(stops) else 0
             if track in known:
                 cycles[track][:] = known[track]
                 entry.done = entry.count = len(known[track])

@@ -7,10 +7,12 @@ An engine fires operation k in the least cycle t with
 3. every pushed token j ≥ depth has a place: fire_consumer(pop of j - depth) + CREDIT_RETURN ≤ t;
 4. of each shared buffer the reader's beat is written: fire_writer(b) + BUFFER_DELAY ≤ t; the writer's beat
    j ≥ capacity finds room: fire_reader(release of j - capacity) + BUFFER_DELAY ≤ t.
+5. every result of its own that it needs has come: fire(k') + D ≤ t.
 
-A sink pops token j in the least t ≥ max(visible(j), pop(j - 1) + 1) in which it is ready. All conditions are lower
-bounds on sums, so there is a least solution; computing each event once its causes are known finds it without
-iteration, and events that never become known *are* the deadlock. See ``docs/streams.md``.
+What an engine does once, before its first frame, waits for nothing: fire(k) = k. A sink pops token j in the least
+t ≥ max(visible(j), pop(j - 1) + 1) in which it is ready. All conditions are lower bounds on sums, so there is a least
+solution; computing each event once its causes are known finds it without iteration, and events that never become known
+*are* the deadlock. See ``docs/streams.md``.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class Prediction:
     """Cycle of every event.
 
     Attributes:
-        fires: (node, engine) -> cycles of its operations, frames end to end.
+        fires: (node, engine) -> cycles of its operations: those that happen once, then frames end to end.
         sinks: output tensor -> cycle in which each token leaves.
         beats: output tensor -> tokens per frame.
         waits: who never fires again though there are operations left, and why.
@@ -142,7 +144,7 @@ class Events:
         self._links = links = Links(design, schedules)
         self.edges = links.edges
         named = {
-            name: Track(name, operations)
+            name: Track(name, operations, links.once.get(name, 0))
             for name, operations in (*links.engines.items(), *links.sinks.items(), *links.sources.items())
         }
         self._engines = {name: named[name] for name in links.engines}

@@ -5,7 +5,10 @@ everything decoded from them about operation k is a register, so that the decisi
 
 * ``go``: every output the operation pushes on has a credit;
 * every input the operation pops from is valid;
-* ``conditions``: whatever else the law demands, one of each shared buffer, themselves made of flip-flops.
+* ``conditions``: whatever else the law demands, one of each shared buffer and of each own result, themselves made of
+  flip-flops.
+
+What happens once, before the first frame, waits for nothing; meanwhile the counters stand before the first operation.
 """
 
 from __future__ import annotations
@@ -32,11 +35,16 @@ class Engine:
         loops: count of every loop, outermost first.
         pops: per input stream, which operations pop: a function of the turn.
         pushes: per outbox, which operations push.
-        conditions: that must hold as well: of each shared buffer ``has_room`` or ``has_beat``.
+        conditions: that must hold as well: of each shared buffer ``has_room`` or ``has_beat``, of own results
+            ``has_come``.
         exclusive: no operation pops from more than one input.
+        once: operations before the first frame, which pop and push nothing.
 
     Attributes:
         fire: high in each cycle in which an operation fires.
+        works: the same of those that belong to a frame.
+        prepares: high while operations fire that happen once.
+        prepared: how many of those have fired.
     """
 
     def __init__(
@@ -49,10 +57,18 @@ class Engine:
         pushes: Sequence[tuple[Outbox, Callable[[Turn], Any]]] = (),
         conditions: Sequence[Value] = (),
         exclusive: bool = False,
+        once: int = 0,
     ):
-        self.m, self.name = m, name
+        self.m, self.name, self.once = m, name, once
         self.loops = dict(loops)
-        self.fire = Signal(name=f"{name}_fire")
+        self.fire: Value = Signal(name=f"{name}_fire")
+        self.works: Value = self.fire
+        self.prepares: Value = Const(0, 1)
+        self.prepared: Value = Const(0, 1)
+        self._advances: Value = self.fire
+        if once:
+            self._prepare()
+            conditions = [condition | self.prepares for condition in conditions]
         self._count()
         go_next: Value = Const(1, 1)
         for outbox, pushes_at in pushes:
@@ -64,12 +80,26 @@ class Engine:
         else:
             self._fire_with_many(go_next, pops, conditions or (Const(1, 1),))
 
+    def _prepare(self) -> None:
+        """Count what happens once; the frames begin with its last operation."""
+        m, once = self.m, self.once
+        self.prepares = Signal(init=1, name=f"{self.name}_prepares")
+        self.prepared = Signal(range(once + 1), name=f"{self.name}_prepared")
+        last = Signal(name=f"{self.name}_prepares_last")
+        m.d.comb += last.eq(self.prepared == once - 1)
+        with m.If(self.prepares & self.fire):
+            m.d.sync += [self.prepared.eq(self.prepared + 1), self.prepares.eq(~last)]
+        self.works = self.fire & ~self.prepares
+        self._advances = self.fire & (~self.prepares | last)
+
     def _count(self) -> None:
         """Counters of the next operation, advanced by ``fire``."""
         m = self.m
         self.first: dict[str, int] = dict.fromkeys(self.loops, 0)
         second = dict(self.first)
         for loop in reversed(self.loops):
+            if self.once:
+                break
             if second[loop] < self.loops[loop] - 1:
                 second[loop] += 1
                 break
@@ -78,7 +108,7 @@ class Engine:
             loop: Signal(range(max(count, 2)), init=second[loop], name=f"{self.name}_{loop}_next")
             for loop, count in self.loops.items()
         }
-        carry: Value = self.fire
+        carry: Value = self._advances
         for loop, count in reversed(self.loops.items()):
             if count == 1:
                 continue
@@ -89,18 +119,22 @@ class Engine:
                 m.d.sync += counter.eq(Mux(last, 0, counter + 1))
             carry = carry & last
 
+    def _at_first(self, what: Callable[[Turn], Any]) -> int:
+        """What holds for the first operation of all; for one that happens once, 0."""
+        return 0 if self.once else int(what(self.first))
+
     def _decode(self, what: Callable[[Turn], Any], shape: Any, name: str) -> tuple[Signal, Signal]:
         """A register with what holds for the current operation, and its value in the next cycle."""
-        current = Signal(shape, init=int(what(self.first)), name=f"{self.name}_{name}")
+        current = Signal(shape, init=self._at_first(what), name=f"{self.name}_{name}")
         following = Signal(shape, name=f"{self.name}_{name}_following")
-        self.m.d.comb += following.eq(Mux(self.fire, what(self.next), current))
+        self.m.d.comb += following.eq(Mux(self._advances, what(self.next), current))
         self.m.d.sync += current.eq(following)
         return current, following
 
     def decode(self, what: Callable[[Turn], Any], shape: Any = 1, name: str = "flag") -> Signal:
-        """A register that holds a function of the current operation's turn."""
-        current = Signal(shape, init=int(what(self.first)), name=f"{self.name}_{name}")
-        with self.m.If(self.fire):
+        """A register that holds a function of the current operation's turn; 0 before the first frame."""
+        current = Signal(shape, init=self._at_first(what), name=f"{self.name}_{name}")
+        with self.m.If(self._advances):
             self.m.d.sync += current.eq(what(self.next))
         return current
 
@@ -115,11 +149,11 @@ class Engine:
         fires: Value = Const(0, 1)
         for stream, pops_at in pops:
             _, pop_next = self._decode(pops_at, 1, "pop")
-            ready = Signal(init=int(pops_at(self.first)), name=f"{self.name}_ready")
+            ready = Signal(init=self._at_first(pops_at), name=f"{self.name}_ready")
             m.d.sync += ready.eq(go_next & pop_next)
             m.d.comb += stream.ready.eq(ready)
             pops_next, fires = pops_next | pop_next, fires | (ready & stream.valid)
-        free = Signal(init=not any(pops_at(self.first) for _, pops_at in pops), name=f"{self.name}_free")
+        free = Signal(init=not any(self._at_first(pops_at) for _, pops_at in pops), name=f"{self.name}_free")
         m.d.sync += free.eq(go_next & ~pops_next)
         m.d.comb += self.fire.eq(free | fires)
 

@@ -50,6 +50,6 @@ class SharedBuffer:
             released: beats that the reader's current operation gives back.
         """
         m.d.sync += [
-            self._ahead.eq(self._ahead - Mux(reader.fire, further, 0) + writer.fire),
-            self._room.eq(self._room + Mux(reader.fire, released, 0) - writer.fire),
+            self._ahead.eq(self._ahead - Mux(reader.works, further, 0) + writer.works),
+            self._room.eq(self._room + Mux(reader.works, released, 0) - writer.works),
         ]
