@@ -54,6 +54,20 @@ def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Ite
             yield Fault(f"{why}, not {folding!r}", name)
 
 
+def faults_of_repetition(network: Network, foldings: Mapping[str, Folding]) -> Iterator[Fault]:
+    """What a node makes comes once a frame; only the host can send it again. Nodes without a folding are left out."""
+    for node in network.nodes:
+        orders = node.operator.takes(foldings[node.name]) if node.name in foldings else ()
+        for tensor, order in zip(node.inputs, orders, strict=False):
+            if order.times > 1 and network.producer(tensor) is not None:
+                yield Fault(
+                    f"a tensor that a node makes must be taken once a frame, not {order.times} times: its buffer must "
+                    f"hold all of it under {foldings[node.name]!r}",
+                    node.name,
+                    tensor,
+                )
+
+
 def _illegal(operator: Operator, folding: Folding) -> str:
     """Why it cannot be built. More lanes than channels can: they are waste, that is all."""
     why = operator.illegal(folding)

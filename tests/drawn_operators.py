@@ -160,6 +160,17 @@ def matmuls(draw: st.DrawFn) -> tuple[MatMul, Folding]:
 
 
 @st.composite
+def matmuls_of_two(draw: st.DrawFn) -> tuple[MatMul, Folding]:
+    """Weights that come, once a frame or for every beat of pixels; a buffer for one group of results to one for all."""
+    operand, outputs, dtype = draw(tensors(9)), draw(st.integers(1, 7)), draw(types)
+    low, high = sorted(draw(st.tuples(*[st.integers(dtype.min, dtype.max)] * 2)))
+    weights = Tensor((1, outputs, operand.channels), dtype, *draw(st.sampled_from([(None, None), (low, high)])))
+    folding = MatMulFolding(draw(lanes(operand.channels)), draw(lanes(outputs)), draw(pixels(operand)))
+    capacity = draw(st.one_of(st.none(), st.sampled_from([1, 2]), st.integers(1, 9)))
+    return MatMul(operand, weights, capacity=capacity), folding
+
+
+@st.composite
 def gearboxes(draw: st.DrawFn) -> tuple[Gearbox, Folding]:
     operand = draw(tensors(24))
     folding = GearboxFolding(draw(lanes(operand.channels)), draw(lanes(operand.channels)), draw(pixels(operand)))

@@ -134,7 +134,7 @@ def looks_late(name: str) -> Callable[[pytest.MonkeyPatch], None]:
 
         def init(self: Any, m: Module, its_name: str, loops: Any, **arguments: Any) -> None:
             if its_name == name:
-                late = Signal(init=name == "writer")
+                late = Signal(init=name in ("writer", "weights"))
                 (condition,) = arguments["conditions"]
                 m.d.sync += late.eq(condition)
                 arguments["conditions"] = [late]

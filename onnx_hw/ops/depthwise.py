@@ -124,12 +124,10 @@ class Depthwise(Operator[SlidingFolding]):
         """Beats of the output pixels that leave side by side."""
         return self.gives(folding)[0].groups
 
-    def weight_words(self, folding: SlidingFolding) -> np.ndarray:
+    def weight_words(self, folding: SlidingFolding) -> Order:
         """For each chunk of results, for each element of the kernel: ``out_lanes`` weights."""
         outputs, rows, columns = self.weights.shape
-        kernels = Tensor((rows, columns, outputs), self.weight_type)
-        one_after_the_other = Order(kernels, folding.out_lanes, tile=rows * columns)
-        return one_after_the_other.to_beats(np.moveaxis(self.weights, 0, -1)[None])
+        return Order(Tensor((rows, columns, outputs), self.weight_type), folding.out_lanes, tile=rows * columns)
 
     def cycles(self, folding: SlidingFolding) -> int:
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats * self.sliding.taps)
@@ -196,7 +194,7 @@ class Depthwise(Operator[SlidingFolding]):
         weight, result = self.weight_type, self.results()[0].dtype
         return Circuit(
             Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
-            self.weight_words(folding),
+            self.weight_words(folding).to_beats(np.moveaxis(self.weights, 0, -1)[None]),
             multiplier=self.multiplier,
             weight_bits=weight.bits,
             weight_signed=weight.signed,

@@ -11,10 +11,12 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.requantization import costs
 from onnx_hw.exact.tables import Table
+from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_lanes, uneven_tiles
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -85,6 +87,10 @@ class Lookup(Operator[ElementFolding]):
         each = costs(table, self.takes(folding)[0].groups)
         return Resources(lut=80 + lanes * each.lut, bram=lanes * each.bram)
 
+    def weight_words(self, folding: ElementFolding) -> Order:
+        """For each group of channels: ``lanes`` channels' tables; an element is the channel."""
+        return channel_words(self.operand, folding.lanes)
+
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
         from amaranth.hdl import Shape
 
@@ -95,7 +101,7 @@ class Lookup(Operator[ElementFolding]):
         return Circuit(
             Shape(index.bits, index.signed),
             self.values[:, arguments - first],
-            channels=self.operand.channels,
+            words=channels_of(self.weight_words(folding)),
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,
             out_bits=self.dtype.bits,

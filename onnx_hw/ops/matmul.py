@@ -1,11 +1,17 @@
-"""MatMul: ``result[pixel] = weights · operand[pixel]``, integers, exact; also the arithmetic of a convolution."""
+"""MatMul: ``result[pixel] = weights · operand[pixel]``, integers, exact; also the arithmetic of a convolution.
+
+The weights are constants in a memory, or a tensor that comes frame by frame. Either way the circuit reads words, in an
+order that ``weight_words`` states; words that come are kept in a buffer between their writer and the multipliers. A
+buffer that holds all of a frame's weights takes them once. A smaller one takes them anew for each beat of vectors, and
+gives a group of results' weights back as soon as they have been used.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +19,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.numbers import Numbers, Turns
 from onnx_hw.ops.operator import Operator, Resources
-from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.sliding import ring_blocks
 from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.tensor import Tensor
@@ -44,72 +50,127 @@ class MatMulFolding(Folding):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MatMul(Operator[MatMulFolding]):
-    """Constant matrix times the vector of each pixel.
+    """A matrix times the vector of each pixel.
 
     Attributes:
         operand: the vectors.
-        weights: (outputs, inputs) int64.
+        weights: (outputs, inputs) int64; or a tensor [1, outputs, inputs], whose pixel r holds the weights of result r.
         groups: of the convolution this is the arithmetic of: of the products only one in ``groups`` counts as useful.
+        capacity: of weights that come: the groups of results whose weights the buffer holds; None for as many as a
+            frame has and one more, for the next frame's.
     """
 
     operand: Tensor
-    weights: np.ndarray = field(repr=False)
+    weights: np.ndarray | Tensor = field(repr=False)
     groups: int = 1
+    capacity: int | None = None
 
     folding_type = MatMulFolding
 
     def __post_init__(self) -> None:
-        if self.weights.ndim != 2 or self.weights.shape[1] != self.operand.channels:
-            raise ValueError(
-                f"weights must be (outputs, {self.operand.channels}) for {self.operand!r}, not {self.weights.shape}"
-            )
+        wanted = f"{self.operand.channels}) for {self.operand!r}"
+        shape = self.weights.shape
+        if isinstance(self.weights, Tensor):
+            if shape != (1, shape[1], self.operand.channels):
+                raise ValueError(f"weights must be (1, outputs, {wanted}, not {shape}")
+            if self.capacity is not None and self.capacity < 1:
+                raise ValueError(f"a buffer must hold the weights of at least one group, not of {self.capacity}")
+            return
+        if len(shape) != 2 or shape[1] != self.operand.channels:
+            raise ValueError(f"weights must be (outputs, {wanted}, not {shape}")
+        if self.capacity is not None:
+            raise ValueError("only weights that come are kept in a buffer, constant ones are there")
 
     @cached_property
-    def weight_type(self) -> Int:
+    def matrix(self) -> Tensor:
+        """The weights' type, [1, outputs, inputs]."""
+        if isinstance(self.weights, Tensor):
+            return self.weights
         low, high = int(self.weights.min()), int(self.weights.max())
-        return Int.holding(min(low, 0), max(high, 0))
+        return Tensor((1, *self.weights.shape), Int.holding(min(low, 0), max(high, 0)), low, high)
+
+    @property
+    def weight_type(self) -> Int:
+        return self.matrix.dtype
+
+    @property
+    def comes(self) -> bool:
+        """Whether the weights are a tensor."""
+        return isinstance(self.weights, Tensor)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("i", "w") if self.comes else ("i",)
 
     def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
+        return (self.operand, self.matrix) if self.comes else (self.operand,)
 
     def results(self) -> tuple[Tensor, ...]:
         return (self._result,)
 
     @cached_property
     def _result(self) -> Tensor:
-        """The accumulator's type follows from the real weights."""
+        """The accumulator's type follows from the real weights, or from their range."""
         low, high = self.operand.range
-        positive, negative = np.maximum(self.weights, 0).sum(axis=1), np.minimum(self.weights, 0).sum(axis=1)
-        least = int((positive * low + negative * high).min())
-        most = int((positive * high + negative * low).max())
-        shape = (*self.operand.shape[:2], self.weights.shape[0])
+        if isinstance(self.weights, Tensor):
+            products = [a * b for a in (low, high) for b in self.weights.range]
+            least, most = (self.operand.channels * bound for bound in (min(products), max(products)))
+        else:
+            positive, negative = np.maximum(self.weights, 0).sum(axis=1), np.minimum(self.weights, 0).sum(axis=1)
+            least = int((positive * low + negative * high).min())
+            most = int((positive * high + negative * low).max())
+        shape = (*self.operand.shape[:2], self.matrix.shape[1])
         dtype = Int.holding(min(least, -1), max(most, 0))  # always signed: the adders are
         return Tensor(shape, dtype, least, most)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         """Float64 has a fast product and is exact below 2^53, a bound every partial sum keeps."""
-        (vectors,) = arrays
-        largest = max(map(abs, self.operand.range))
-        if int(np.abs(self.weights).sum(axis=1).max()) * largest >= EXACT_IN_FLOAT64:
-            return (vectors @ self.weights.T,)
-        product = vectors.reshape(-1, vectors.shape[-1]).astype(np.float64) @ self.weights.T.astype(np.float64)
+        vectors, largest = arrays[0], max(map(abs, self.operand.range))
+        if isinstance(self.weights, Tensor):
+            weights = arrays[1][:, 0]  # (frames, outputs, inputs)
+            bound = largest * max(map(abs, self.weights.range)) * self.operand.channels
+        else:
+            weights = self.weights[None]
+            bound = largest * int(np.abs(self.weights).sum(axis=1).max())
+        number = np.float64 if bound < EXACT_IN_FLOAT64 else np.int64
+        flat = vectors.reshape(len(weights), -1, vectors.shape[-1]).astype(number)
+        product = flat @ weights.swapaxes(1, 2).astype(number)
         return (product.astype(np.int64).reshape(*vectors.shape[:-1], -1),)
 
     @property
     def macs(self) -> int:
-        return self.operand.pixels * self.weights.size // self.groups
+        return self.operand.pixels * self.matrix.size // self.groups
+
+    def takes(self, folding: MatMulFolding) -> tuple[Order, ...]:
+        vectors = folding.takes(self.operand)
+        return (vectors, self.weight_words(folding)) if self.comes else (vectors,)
 
     def turns(self, folding: MatMulFolding) -> tuple[int, int]:
         """(groups of results, beats of a vector)."""
-        return self.gives(folding)[0].groups, self.takes(folding)[0].groups
+        return folding.gives(self._result).groups, folding.takes(self.operand).groups
 
-    def weight_words(self, folding: MatMulFolding) -> np.ndarray:
-        """For each group of results, for each beat of a vector: ``out_lanes · in_lanes`` weights, inputs inside."""
-        outputs, inputs = self.weights.shape
-        rows = min(folding.out_lanes, outputs)
-        words = Order(Tensor((1, outputs, inputs), self.weight_type), folding.in_lanes, rows)
-        filled = (folding.out_lanes - rows) * folding.in_lanes  # lanes that have no result in any word
-        return np.pad(words.to_beats(self.weights[None, None]), [(0, 0), (0, filled)])
+    def weight_words(self, folding: MatMulFolding) -> Order:
+        """For each tile, for each group of results, for each beat of a vector: the weights of every result and input.
+
+        Results outside, inputs inside. A tile is a beat of pixels here; constants are told for one tile, and so is what
+        the buffer holds to the last one.
+        """
+        tiles = 1 if self.held(folding) else self.tiles(folding)
+        return Order(self.matrix, folding.in_lanes, min(folding.out_lanes, self.matrix.shape[1]), times=tiles)
+
+    def tiles(self, folding: MatMulFolding) -> int:
+        """Of a frame: beats of pixels."""
+        return folding.takes(self.operand).pixel_groups
+
+    def held(self, folding: MatMulFolding) -> bool:
+        """Whether all weights stay until the last tile."""
+        return not self.comes or self.stored_groups(folding) >= self.turns(folding)[0]
+
+    def stored_groups(self, folding: MatMulFolding) -> int:
+        """Capacity of the buffer."""
+        if self.capacity is not None:
+            return self.capacity
+        return self.turns(folding)[0] + 1 if self.tiles(folding) > 1 else 2
 
     def cycles(self, folding: MatMulFolding) -> int:
         groups, beats = self.turns(folding)
@@ -143,7 +204,15 @@ class MatMul(Operator[MatMulFolding]):
             pops={"i": Numbers((first_group,)) if groups > 1 and pixels > 1 else Numbers.every(pixels * beats)},
             pushes={"o": Numbers.every(pixels * groups, beats, beats - 1)},
         )
-        return Schedule((engine,))
+        if not self.comes:
+            return Schedule((engine,))
+        words = self.weight_words(folding).beats
+        every, last_tile = Numbers.every(words), engine.operations - words
+        given_back = Turns(last_tile + beats - 1, words // beats, beats, np.zeros(beats, dtype=np.int64))
+        writer = Engine("weights", words, 0, pops={"w": every})
+        capacity = self.stored_groups(folding) * beats
+        buffer = SharedBuffer("weights", "matmul", capacity, every, every, Numbers((given_back,)), "the weights")
+        return Schedule((writer, engine), (buffer,))
 
     def resources(self, folding: MatMulFolding) -> Resources:
         groups, beats = self.turns(folding)
@@ -152,11 +221,15 @@ class MatMul(Operator[MatMulFolding]):
         accumulator, weight = self.results()[0].dtype.bits, self.weight_type.bits
         adders = results * (folding.in_lanes - 1) * (weight + self.operand.dtype.bits + 2)
         vector = ring_blocks(self.operand.dtype.bits * self.takes(folding)[0].width, beats, 1) if groups > 1 else 0
+        words, lut = groups * beats, 80 + adders + results * accumulator * 2
+        if self.comes:
+            words = self.stored_groups(folding) * beats
+            lut += 90 + (0 if ring_blocks(weight * weights, words, 1) else weight * weights * -(-words // 16) * 2)
         return Resources(
             mac_lanes=lanes,
             dsp=lanes,
-            lut=80 + adders + results * accumulator * 2,
-            bram=ring_blocks(weight * weights, groups * beats, 1) + vector,
+            lut=lut,
+            bram=ring_blocks(weight * weights, words, 1) + vector,
         )
 
     def core(self, folding: MatMulFolding, depths: Mapping[str, int]) -> Component:
@@ -164,7 +237,7 @@ class MatMul(Operator[MatMulFolding]):
 
         weight, result = self.weight_type, self.results()[0].dtype
         return Circuit(
-            self.weight_words(folding),
+            self._weights(folding),
             groups=self.turns(folding)[0],
             weight_bits=weight.bits,
             weight_signed=weight.signed,
@@ -178,9 +251,22 @@ class MatMul(Operator[MatMulFolding]):
             depth=depths["o"],
         )
 
+    def _weights(self, folding: MatMulFolding) -> Any:
+        """The words, or how they come."""
+        from onnx_hw_rtl.weights import Streamed
+
+        words = self.weight_words(folding)
+        if isinstance(self.weights, Tensor):
+            groups, beats = self.turns(folding)
+            tiles = self.tiles(folding) if self.held(folding) else 1
+            return Streamed(words.width, groups * beats, self.operand.channels, self.stored_groups(folding), tiles)
+        filled = folding.out_lanes * folding.in_lanes - words.width  # lanes that have no result in any word
+        return np.pad(words.to_beats(self.weights[None, None]), [(0, 0), (0, filled)])
+
     @property
     def parameters(self) -> Mapping[str, object]:
-        return {"weights": int(self.weights.size)}
+        return {} if self.comes else {"weights": self.matrix.size}
 
     def __repr__(self) -> str:
-        return f"MatMul {self.weights.shape[1]}→{self.weights.shape[0]}"
+        _, outputs, inputs = self.matrix.shape
+        return f"MatMul {inputs}→{outputs}" + (" of two tensors" if self.comes else "")

@@ -103,9 +103,10 @@ class Operator(ABC, Generic[F]):
     def core(self, folding: F, depths: Mapping[str, int]) -> Component:
         """The circuit (imports ``onnx_hw_rtl`` inside). ``depths`` gives the FIFO depth of each output port."""
 
-    def weight_words(self, folding: F) -> np.ndarray | None:
-        """(words, lanes) int64: constants in the order in which the core reads them, one word after the other, over
-        and over; 0 where a lane is unused. None for a core without any.
+    def weight_words(self, folding: F) -> Order | None:
+        """Which constant lies where in which word: one word after the other is what the core reads, over and over.
+
+        Unused places are 0. None for a core without constants that change from word to word.
         """
         return None
 

@@ -22,6 +22,7 @@ from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
 from onnx_hw.exact.requantization import Costs, Requantizer, choose, costs, prove, weigh
 from onnx_hw.exact.steps import Steps, steps
 from onnx_hw.exact.tables import Table, Thresholds
+from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_lanes, uneven_tiles
@@ -185,12 +186,16 @@ class Monotone(Operator[RequantizeFolding]):
         """What is known already: the search for foldings asks often."""
         return {}
 
+    def weight_words(self, folding: RequantizeFolding) -> Order:
+        """For each group of channels: ``lanes`` channels' constants, whatever those are; an element is the channel."""
+        return channel_words(self.operand, folding.lanes)
+
     def core(self, folding: RequantizeFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl import requantize as rtl
 
         return rtl.Requantize(
             self._arithmetic(folding),
-            channels=self.operand.channels,
+            words=channels_of(self.weight_words(folding)),
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,
             out_bits=self.result_type.bits,

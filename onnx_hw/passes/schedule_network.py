@@ -26,7 +26,7 @@ from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.say_what_fits import Place, folding_too_big, folding_too_slow, nothing_fits, too_many_frames
 from onnx_hw.passes.size_fifos import kept_interval, size_fifos
-from onnx_hw.verify_design import faults_of_foldings
+from onnx_hw.verify_design import faults_of_foldings, faults_of_repetition
 
 DSP_SHARE, LUT_SHARE, BRAM_SHARE = 0.6, 0.7, 0.95
 """How full a chip is planned where that is enough: with 85 of 156 multipliers a network is routed in two minutes, with
@@ -134,6 +134,7 @@ def interval_of(fps: float, clock_mhz: float) -> int:
 
 def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float) -> Design:
     """Without FIFOs."""
+    refuse("folding", faults_of_repetition(network, foldings))
     with_gearboxes, all_foldings = insert_gearboxes(network, foldings)
     return Design(with_gearboxes, all_foldings, {}, clock_mhz).verify("insert_gearboxes", sized=False)
 

@@ -22,7 +22,7 @@ from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.multiplier import Multiplier
 from onnx_hw_rtl.stream import beat, bits_of
 from onnx_hw_rtl.weights import LATENCY as WEIGHTS_LATENCY
-from onnx_hw_rtl.weights import read_weights
+from onnx_hw_rtl.weights import Streamed, WeightBuffer, read_weights
 
 __all__ = ["MatMul"]
 
@@ -30,7 +30,7 @@ RESULTS_PER_VECTOR_COPY = 4
 
 
 class MatMul(Core):
-    """Matrix times vector with constant weights.
+    """Matrix times vector.
 
     Args:
         words: (groups · beats, out_lanes · in_lanes) integers: the weights of each cycle of a vector, for each group
@@ -46,7 +46,7 @@ class MatMul(Core):
 
     def __init__(
         self,
-        words: np.ndarray,
+        words: np.ndarray | Streamed,
         *,
         groups: int,
         weight_bits: int,
@@ -60,9 +60,10 @@ class MatMul(Core):
         pixels: int = 1,
         depth: int,
     ) -> None:
-        if words.shape[1] != out_lanes * in_lanes or len(words) % groups:
-            raise ValueError(f"words must be (n · {groups}, {out_lanes} · {in_lanes}), not {words.shape}")
-        self.words, self.groups, self.beats = words, groups, len(words) // groups
+        count, lanes = (words.words, out_lanes * in_lanes) if isinstance(words, Streamed) else words.shape
+        if lanes != out_lanes * in_lanes or count % groups:
+            raise ValueError(f"words must be (n · {groups}, {out_lanes} · {in_lanes}), not ({count}, {lanes})")
+        self.words, self.groups, self.beats = words, groups, count // groups
         self.weight, self.element, self.result = (
             Shape(weight_bits, weight_signed),
             Shape(bits, signed),
@@ -71,23 +72,27 @@ class MatMul(Core):
         self.in_lanes, self.out_lanes, self.pixels = in_lanes, out_lanes, pixels
         self.latency = 10 + (in_lanes - 1).bit_length()
         super().__init__(
-            {"i": beat(pixels * in_lanes, bits, signed)},
+            {
+                "i": beat(pixels * in_lanes, bits, signed),
+                **({"w": beat(words.lanes, weight_bits, weight_signed)} if isinstance(words, Streamed) else {}),
+            },
             {"o": (beat(pixels * out_lanes, out_bits, out_signed), depth)},
-            ("matmul",),
+            ("weights", "matmul") if isinstance(words, Streamed) else ("matmul",),
         )
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()
-        outbox = self.outboxes["o"]
+        outbox, buffer = self.outboxes["o"], self._buffer(m)
         engine = Engine(
             m,
             "matmul",
-            {"group": self.groups, "beat": self.beats},
+            {**(buffer.loops if buffer else {}), "group": self.groups, "beat": self.beats},
             pops=[(self.i, lambda turn: turn["group"] == 0)],
             pushes=[(outbox, lambda turn: turn["beat"] == self.beats - 1)],
+            conditions=(buffer.has_word,) if buffer else (),
         )
         vectors = self._vectors(m, engine)
-        weights = self._weights(m, engine)
+        weights = self._weights(m, engine, buffer)
         sums = self.latency - 1  # the stage of the adder tree's result
         there = delayed(m, engine.fire, sums - 1, "there", strobe=True)
         first = delayed(m, engine.decode(lambda turn: turn["beat"] == 0, 1, "first"), sums - 1, "first")
@@ -104,8 +109,14 @@ class MatMul(Core):
                 m.d.sync += result.eq(Mux(control[1], 0, result) + total)
             m.d.comb += outbox.data[place].eq(result)
         m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.latency, "write", strobe=True))
-        self.report(m, engine)
+        self.report(m, *([buffer.writer] if buffer else []), engine)
         return m
+
+    def _buffer(self, m: Module) -> WeightBuffer | None:
+        """Of weights that come."""
+        if not isinstance(self.words, Streamed):
+            return None
+        return WeightBuffer(m, self.w, self.words, beats=self.beats, in_lanes=self.in_lanes, weight=self.weight)
 
     def _vectors(self, m: Module, engine: Engine) -> list[Value]:
         """Stage 5: the input beat, fresh or replayed, a copy for every few results."""
@@ -129,9 +140,13 @@ class MatMul(Core):
             x4 = delayed(m, x, 3, "x")
         return copies(m, x4, -(-self.out_lanes // RESULTS_PER_VECTOR_COPY), "vector")
 
-    def _weights(self, m: Module, engine: Engine) -> list[list[Value]]:
+    def _weights(self, m: Module, engine: Engine, buffer: WeightBuffer | None) -> list[list[Value]]:
         """Stage 5: the weight of every lane, by result and input lane."""
-        found = read_weights(m, engine, self.words, self.weight, waits=5 - WEIGHTS_LATENCY)
+        if buffer is not None:
+            found = buffer.read(engine, self.out_lanes * self.in_lanes)
+        else:
+            assert isinstance(self.words, np.ndarray)
+            found = read_weights(m, engine, self.words, self.weight, waits=5 - WEIGHTS_LATENCY)
         return [found[row * self.in_lanes : (row + 1) * self.in_lanes] for row in range(self.out_lanes)]
 
     def _dot(self, m: Module, place: int, vector: Value, weights: list[Value]) -> Value:

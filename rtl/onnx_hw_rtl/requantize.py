@@ -126,7 +126,7 @@ class Requantize(Core):
 
     Args:
         arithmetic: how it is computed.
-        channels: of a pixel.
+        words: (chunks, lanes) integers: the channel whose constants each lane has, for each beat of a pixel.
         bits, signed: of an input element.
         out_bits, out_signed: of a result.
         lanes: channels per beat, in and out.
@@ -139,7 +139,7 @@ class Requantize(Core):
         self,
         arithmetic: Arithmetic,
         *,
-        channels: int,
+        words: np.ndarray,
         bits: int,
         signed: bool,
         out_bits: int,
@@ -149,8 +149,10 @@ class Requantize(Core):
         run: int = 1,
         depth: int,
     ) -> None:
-        self.arithmetic, self.channels, self.lanes, self.width = arithmetic, channels, lanes, lanes * pixels
-        self.chunks, self.run = -(-channels // lanes), run if lanes < channels else 1
+        if words.shape[1] != lanes:
+            raise ValueError(f"words must be (n, {lanes}), not {words.shape}")
+        self.arithmetic, self.words, self.width = arithmetic, words, lanes * pixels
+        self.chunks, self.run = len(words), run if len(words) > 1 else 1
         self.latency = arithmetic.latency
         super().__init__(
             {"i": beat(self.width, bits, signed)},
@@ -171,7 +173,7 @@ class Requantize(Core):
         )
         for lane, turn in enumerate(self._turns(m, engine)):
             x = delayed(m, self.i.payload[lane], 1, f"lane{lane}")
-            channels = [min(k * self.lanes + lane % self.lanes, self.channels - 1) for k in range(self.chunks)]
+            channels = self.words[:, lane % self.words.shape[1]].tolist()
             result = self.arithmetic.lane(m, f"lane{lane}", x, turn, channels)
             m.d.comb += outbox.data[lane].eq(result)
         m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.latency, "write", strobe=True))

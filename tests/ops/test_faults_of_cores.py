@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from amaranth.hdl import Const
 
@@ -150,7 +151,8 @@ def constants_of_the_next_lane(patch: pytest.MonkeyPatch) -> None:
 
     def init(self: Any, *arguments: Any, **named: Any) -> None:
         original(self, *arguments, **named)
-        self.lanes = self.width
+        further = np.minimum(self.words + self.words.shape[1], self.words.max())
+        self.words = np.concatenate([self.words, further], axis=1)
 
     patch.setattr(requantize.Requantize, "__init__", init)
 

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import numpy as np
 from hypothesis import given
 
 from drawn_cases import many
@@ -17,12 +18,12 @@ def test_words_of_a_matmul(drawn: tuple[MatMul, MatMulFolding]) -> None:
     """For each group, for each beat: results outside, inputs inside."""
     matmul, folding = drawn
     outputs, inputs = matmul.weights.shape
-    expected = []
-    for first in range(0, outputs, folding.out_lanes):
+    rows, expected = min(folding.out_lanes, outputs), []
+    for first in range(0, outputs, rows):
         for beat in range(0, inputs, folding.in_lanes):
-            places = product(range(first, first + folding.out_lanes), range(beat, beat + folding.in_lanes))
+            places = product(range(first, first + rows), range(beat, beat + folding.in_lanes))
             expected.append([int(matmul.weights[at]) if at[0] < outputs and at[1] < inputs else 0 for at in places])
-    assert matmul.weight_words(folding).tolist() == expected
+    assert matmul.weight_words(folding).to_beats(matmul.weights[None, None]).tolist() == expected
 
 
 @many
@@ -37,4 +38,5 @@ def test_words_of_a_depthwise(drawn: tuple[Depthwise, SlidingFolding]) -> None:
         for row in range(rows)
         for column in range(columns)
     ]
-    assert operator.weight_words(folding).tolist() == expected
+    words = operator.weight_words(folding)
+    assert words.to_beats(np.moveaxis(operator.weights, 0, -1)[None]).tolist() == expected

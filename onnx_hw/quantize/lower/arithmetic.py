@@ -153,6 +153,8 @@ def _turned(builder: Builder, node: Node, real: Real, factors: tuple[Fraction, .
     if made is None or not isinstance(made.operator, MatMul | Depthwise):
         return None
     weights = made.operator.weights
+    if not isinstance(weights, np.ndarray):
+        return None
     signs = np.array([-1 if factor < 0 else 1 for factor in _wide(factors, len(weights))])
     opposite = replace(made.operator, weights=weights * signs.reshape(-1, *[1] * (weights.ndim - 1)))
     return replace(real, tensor=builder.add(f"{made.name}/turned", opposite, made.inputs, node))

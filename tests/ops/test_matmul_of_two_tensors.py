@@ -1,0 +1,155 @@
+"""MatMul whose weights come on a stream: values, firings under every stall, and what a frame's words are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from design_bench import Bench, assert_proven, no_stall, prove, random_frames, random_stall
+from drawn_cases import Case, cases, few, many
+from drawn_operators import matmuls_of_two
+from onnx_hw.exact.integers import Int
+from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul, MatMulFolding
+from onnx_hw.tensor import Tensor
+from onnx_hw.timing import law_by_rows, native_law
+from onnx_hw.timing.frame_times import Frames
+from onnx_hw.timing.prediction import predict
+from operator_facts import assert_facts, assert_foldings_keep_up
+from sketched_designs import alone
+
+VECTORS = Tensor((2, 3, 5), Int(5))
+MATRIX = Tensor((1, 7, 5), Int(4))
+
+
+@few
+@given(cases(matmuls_of_two()))
+def test_any_product(case: Case) -> None:
+    case.check()
+
+
+@pytest.mark.parametrize("capacity", [1, 2, None])
+@pytest.mark.parametrize("folding", [(2, 3), (5, 2, 3), (4, 7), (1, 1, 2)])
+def test_under_random_stalls_several_frames_back_to_back(capacity: int | None, folding: tuple[int, ...]) -> None:
+    """Both operands hesitate with moods of their own; a reset in mid-frame leaves no trace."""
+    bench = Bench(alone(MatMul(VECTORS, MATRIX, capacity=capacity), folding, 5))
+    for seed in range(2):
+        assert_proven(bench.prove(random_stall(bench.design, 4, seed), frames=4, seed=seed, false_start=9 * seed))
+
+
+@pytest.mark.parametrize("folding", [(2, 3), (5, 2, 3)])
+@pytest.mark.parametrize("shape", [(2, 3), (1, 1)])
+def test_two_groups_are_full_rate_and_so_is_all_and_one_more(shape: tuple[int, int], folding: tuple[int, ...]) -> None:
+    vectors, at = Tensor((*shape, 5), Int(5)), MatMulFolding(*folding[: 2 if shape == (1, 1) else 3])
+    for capacity in (2, None):
+        operator = MatMul(vectors, MATRIX, capacity=capacity)
+        assert prove(alone(operator, at, 20), frames=4, stalls=False).interval_cycles == operator.cycles(at)
+
+
+def test_one_group_waits_for_its_successor() -> None:
+    """The words of a group come only when the one before has been used: a cycle of waiting a group, no more."""
+    operator, folding = MatMul(VECTORS, MATRIX, capacity=1), MatMulFolding(2, 3)
+    groups = 6 * 3
+    run = prove(alone(operator, folding, 20), frames=4, stalls=False)
+    assert run.interval_cycles == operator.cycles(folding) + groups
+
+
+@many
+@given(matmuls_of_two())
+def test_words_of_a_frame(drawn: tuple[MatMul, MatMulFolding]) -> None:
+    """For each beat of pixels, or once where all of them are kept: each group, each beat, results outside."""
+    matmul, folding = drawn
+    _, outputs, inputs = matmul.weights.shape
+    numbers, rows = np.arange(1, outputs * inputs + 1).reshape(outputs, inputs), min(folding.out_lanes, outputs)
+    expected = [
+        [
+            int(numbers[row, k]) if row < outputs and k < inputs else 0
+            for row in range(first, first + rows)
+            for k in range(beat, beat + folding.in_lanes)
+        ]
+        for first in range(0, outputs, rows)
+        for beat in range(0, inputs, folding.in_lanes)
+    ]
+    height, width, _ = matmul.operand.shape
+    kept = matmul.capacity is None or matmul.capacity >= -(-outputs // rows)
+    again = 1 if kept else height * -(-width // folding.pixels)
+    assert matmul.takes(folding)[1].to_beats(numbers[None, None]).tolist() == expected * again
+
+
+@many
+@given(matmuls_of_two(), st.integers(0, 99))
+def test_golden_is_the_definition(drawn: tuple[MatMul, MatMulFolding], seed: int) -> None:
+    """Each frame with its own weights."""
+    matmul, folding = drawn
+    values = random_frames(alone(matmul, folding, 4), 2, seed)
+    x, w = values["i"], values["w"]
+    expected = [
+        [sum(map(int.__mul__, v.tolist(), row.tolist())) for row in w[frame, 0]]
+        for frame in range(2)
+        for v in x[frame].reshape(-1, x.shape[-1])
+    ]
+    (found,) = matmul.golden(x, w)
+    assert found.reshape(-1, matmul.weights.shape[1]).tolist() == expected
+    low, high = matmul.results()[0].range
+    assert low <= found.min() and found.max() <= high
+
+
+def test_a_result_at_the_far_end_of_64_bits_is_exact() -> None:
+    """Beyond 2^53 a float product would round."""
+    x, w = np.array([2**39 - 1, 3]).reshape(1, 1, 1, 2), np.array([2**15 - 1, 1]).reshape(1, 1, 1, 2)
+    matmul = MatMul(Tensor((1, 1, 2), Int(40)), Tensor((1, 1, 2), Int(16)))
+    assert EXACT_IN_FLOAT64 < (2**39 - 1) * (2**15 - 1)
+    assert matmul.golden(x, w)[0].item() == (2**39 - 1) * (2**15 - 1) + 3
+
+
+@many
+@given(matmuls_of_two())
+def test_facts(drawn: tuple[MatMul, MatMulFolding]) -> None:
+    assert_facts(*drawn)
+
+
+def test_foldings_keep_up() -> None:
+    assert_foldings_keep_up(MatMul(VECTORS, MATRIX))
+
+
+@pytest.mark.skipif(not native_law.available(), reason="no C++ compiler for the native solver")
+@many
+@given(matmuls_of_two(), st.integers(1, 20), st.integers(0, 999))
+def test_all_solvers_agree(drawn: tuple[MatMul, MatMulFolding], depth: int, seed: int) -> None:
+    design = alone(*drawn, depth)
+    stall = random_stall(design, 3, seed)
+    native = predict(design, 4, offers=stall.offers, ready=stall.ready)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native_law, "available", lambda: False)
+        defined = predict(design, 4, offers=stall.offers, ready=stall.ready)
+        patch.setattr(law_by_rows, "available", lambda: False)
+        by_definition = Frames(design).times(8, design.interval)
+    assert native.fires.keys() == defined.fires.keys()
+    for name, cycles in native.fires.items():
+        assert cycles.tolist() == defined.fires[name].tolist()
+    by_rows = Frames(design).times(8, design.interval)
+    assert by_rows == by_definition
+
+
+def test_the_bound_of_the_accumulator_is_reached() -> None:
+    x, w = Tensor((1, 1, 3), Int(4)), Tensor((1, 2, 3), Int(3), -4, 2)
+    (result,) = MatMul(x, w).results()
+    assert result.range == (3 * 7 * -4, 3 * -8 * -4)
+    design = alone(MatMul(x, w), (2, 2), 4)
+    ends = {"i": np.full((2, 1, 1, 3), -8), "w": np.full((2, 1, 2, 3), -4)}
+    assert_proven(Bench(design).prove(no_stall(design, 2), frames=2, inputs=ends))
+
+
+@pytest.mark.parametrize(
+    ("weights", "capacity", "told"),
+    [
+        (Tensor((1, 7, 4), Int(4)), None, r"weights must be \(1, outputs, 5\) for i5\[2,3,5\], not \(1, 7, 4\)"),
+        (Tensor((7, 1, 5), Int(4)), None, r"not \(7, 1, 5\)"),
+        (MATRIX, 0, "at least one group, not of 0"),
+        (np.ones((7, 5), dtype=np.int64), 2, "constant ones are there"),
+    ],
+)
+def test_refuses_what_is_no_matrix(weights: Tensor | np.ndarray, capacity: int | None, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        MatMul(VECTORS, weights, capacity=capacity)

@@ -1,0 +1,93 @@
+"""Networks in which tensors are multiplied with each other, scheduled as users' models are and simulated whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from design_bench import Bench, assert_proven, no_stall, random_stall
+from onnx_hw import golden
+from onnx_hw import simulate as simulation
+from onnx_hw.design import Design
+from onnx_hw.errors import UserError
+from onnx_hw.exact.integers import Int
+from onnx_hw.network import Network
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.requantize import Requantize
+from onnx_hw.passes.choose_folding import Budget
+from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.tensor import Tensor
+from sketched_designs import Sketch, alone
+
+WORDS, FEATURES = 5, 6
+
+
+class Products(Sketch):
+    def projected(self, x: str, seed: int) -> str:
+        """A constant matrix times each vector, as integers of four bits."""
+        channels = self.tensors[x].channels
+        weights = np.random.default_rng(seed).integers(-3, 4, (channels, channels))
+        name = f"projected{len(self.nodes)}"
+        return self.requantized(self.add(name, MatMul(self.tensors[x], weights), [x], (1, 1), 1)[0])
+
+    def requantized(self, x: str) -> str:
+        requantize = Requantize(self.tensors[x], (Fraction(1, 13),), (Fraction(0),), -8, 7, 0, Int(4))
+        return self.add(f"{x}/q", requantize, [x], (1, 1), 1)[0]
+
+    def product(self, vectors: str, weights: str, capacity: int | None = None) -> str:
+        operator = MatMul(self.tensors[vectors], self.tensors[weights], capacity=capacity)
+        return self.add(f"product{len(self.nodes)}", operator, [vectors, weights], (1, 1), 1)[0]
+
+
+def of_two_inputs(capacity: int | None = None) -> Network:
+    """Behind the product a convolution's arithmetic goes on."""
+    net = Products()
+    x, w = net.input("x", Tensor((1, WORDS, FEATURES), Int(4))), net.input("w", Tensor((1, 7, FEATURES), Int(4)))
+    net.projected(net.requantized(net.product(net.projected(x, 0), w, capacity)), 1)
+    return net.design().network
+
+
+def of_what_it_makes() -> Network:
+    """The likeness of each word with each other one: queries times keys, both made from the words."""
+    net = Products()
+    x = net.input("x", Tensor((1, WORDS, FEATURES), Int(4)))
+    net.requantized(net.product(net.projected(x, 0), net.projected(x, 1)))
+    return net.design().network
+
+
+def scheduled(network: Network, lanes: int) -> Design:
+    return schedule_network(network, Budget(mac_lanes=lanes), clock_mhz=100)[0]
+
+
+@pytest.mark.parametrize("network", [of_two_inputs(), of_two_inputs(2), of_what_it_makes()])
+@pytest.mark.parametrize("lanes", [6, 20])
+def test_full_rate_and_as_predicted_under_stalls(network: Network, lanes: int) -> None:
+    design = scheduled(network, lanes)
+    bench = Bench(design)
+    run = bench.prove(no_stall(design, 4), frames=4)
+    assert_proven(run)
+    assert run.interval_cycles == design.interval
+    assert_proven(bench.prove(random_stall(design, 3, lanes), frames=3, seed=lanes))
+
+
+def test_the_compiled_netlist(tmp_path: Path) -> None:
+    """Where a word that is read while it is written would be anything."""
+    design = alone(MatMul(Tensor((1, 4, 5), Int(4)), Tensor((1, 7, 5), Int(3)), capacity=1), (2, 3), 8)
+    simulator, names = simulation.compile_simulator(design, tmp_path)
+    values = golden.trace(design.network, simulation.random_integers(design.network))
+    assert simulation.prove(design, simulator, names, values).agrees
+
+
+def test_what_a_node_makes_comes_once() -> None:
+    """A buffer of one group, and weights that cannot be sent again for the next vector."""
+    network = of_what_it_makes()
+    nodes = [
+        replace(node, operator=replace(node.operator, capacity=1)) if isinstance(node.operator, MatMul)
+        and len(node.inputs) == 2 else node for node in network.nodes
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="must be taken once a frame, not 5 times: its buffer must hold all of it"):
+        scheduled(replace(network, nodes=tuple(nodes)), 3)
