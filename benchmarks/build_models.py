@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw import flow, golden
+from onnx_hw.build import build
 from onnx_hw.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
@@ -196,7 +197,7 @@ def measure(pipe: Connection, path: Path, out: Path, until: Stage, multipliers: 
             multipliers=multipliers,
             stop_after=until,
         )
-        facts |= asdict(flow.build(options, progress).report)
+        facts |= asdict(build(options, progress).report)
         facts |= speeds(model, frames)
     except UserError as error:
         facts["error"] = str(error).splitlines()[0]

@@ -1,4 +1,4 @@
-"""The command line: arguments become options, options go to ``onnx_hw.flow``, values that come back are shown.
+"""The command line: arguments become options, options go to ``onnx_hw.build``, values that come back are shown.
 
 Nothing is decided here. What a command imports it imports when it runs, so that ``--help`` answers at once.
 """
@@ -13,15 +13,20 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from onnx_hw import __version__
-from onnx_hw.errors import ExitCode
+from onnx_hw.errors import ExitCode, UserError
 from onnx_hw.failures import explain
 from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Engine, Reading, RunOptions, Stage
+from onnx_hw.progress import Progress
 from onnx_hw.terminal import Terminal
+
+if TYPE_CHECKING:
+    from onnx_hw.build import Build
+    from onnx_hw.outputs import Outputs
 
 
 class File(click.Path):
@@ -38,15 +43,36 @@ class File(click.Path):
 FILE = File(path_type=Path)
 
 
+class Work:
+    """What is done for the commands; whoever wants to see only what they ask for puts something else here."""
+
+    def build(self, options: BuildOptions, progress: Progress) -> Build:
+        from onnx_hw.build import build
+
+        return build(options, progress)
+
+    def run(self, options: RunOptions, progress: Progress) -> Outputs:
+        from onnx_hw.run import run
+
+        return run(options, progress)
+
+    def check_hardware(self, options: BuildOptions) -> UserError | None:
+        from onnx_hw.flow import check_hardware
+
+        return check_hardware(options)
+
+
 @dataclass
 class Session:
     """One call of the command.
 
     Attributes:
+        work: what the command calls.
         terminal: where it speaks.
         folder: its output folder, once that is known; the traceback of a bug goes there.
     """
 
+    work: Work = field(default_factory=Work)
     terminal: Terminal = field(default_factory=Terminal)
     folder: Path | None = None
 
@@ -55,7 +81,7 @@ class CommandLine(click.Group):
     """The group of all commands; the one place that catches everything and turns it into words and an exit code."""
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
-        session = Session()
+        session = Session(settings.pop("obj", None) or Work())
         try:
             with _ended_politely():
                 ended = super().main(*arguments, **{**settings, "standalone_mode": False, "obj": session})
@@ -183,7 +209,6 @@ def build(
     reading: Reading,
 ) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
-    from onnx_hw import flow
     from onnx_hw.report.show import summary
 
     options = BuildOptions(
@@ -193,7 +218,7 @@ def build(
     terminal.verbose = verbose
     terminal.expect(options.stages)
     terminal.note(f"onnx-hw {__version__}   {model} → {options.folder} for {board}")
-    built = flow.build(options, terminal)
+    built = session.work.build(options, terminal)
     if as_json:
         terminal.data(built.report.to_json())
     terminal.show(summary(built.report, built.folder), aside=as_json)
@@ -234,13 +259,12 @@ def run(
     reading: Reading,
 ) -> None:
     """Compute the outputs of MODEL for samples."""
-    from onnx_hw import flow
     from onnx_hw.report.outputs import described
     from onnx_hw.samples import write_samples
 
     session.terminal.verbose = verbose
     options = RunOptions(model, inputs, Engine(engine), board, calibration, multipliers, folding, reading, clock, fps)
-    outputs = flow.run(options, session.terminal)
+    outputs = session.work.run(options, session.terminal)
     if out is not None:
         write_samples(out, outputs)
     session.terminal.show(described(outputs))
@@ -288,7 +312,6 @@ def check(
     reading: Reading,
 ) -> int:
     """Say everything that is wrong with MODEL, and everything that stands in the way of a circuit."""
-    from onnx_hw import flow
     from onnx_hw.onnx.check import check as check_file
     from onnx_hw.report.checked import Checked
 
@@ -296,7 +319,7 @@ def check(
     checked, obstacle = Checked(report), None
     if report.verdict == "accepted" and not onnx_only:
         options = BuildOptions(model, board, multipliers=multipliers, clock_mhz=clock, reading=reading, fps=fps)
-        obstacle = flow.check_hardware(options)
+        obstacle = session.work.check_hardware(options)
         checked = replace(checked, obstacles=obstacle.problems if obstacle else ())
     terminal = session.terminal
     if as_json:

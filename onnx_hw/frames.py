@@ -3,33 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
 from onnx_hw import golden, samples, simulate
+from onnx_hw.design import Design
+from onnx_hw.errors import Problem, UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model, Value
-from onnx_hw.quantize.batch_as_frames import frames_of
+from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
+from onnx_hw.simulate import Proof
 
 
-def read_frames(
-    path: Path, inputs: Sequence[Value], batch: int, classes: int | None = None
-) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-    """The frames of a file by graph input, (frames, *shape of one frame), and their labels.
+@dataclass(frozen=True)
+class Given:
+    """The samples of a caller, as frames by graph input: (frames, *shape of one frame).
+
+    Attributes:
+        frames: to prove and to compute with; None where none were given.
+        labels: (frames,) their right classes, or None.
+        calibration: to learn ranges from; None where none were given.
+    """
+
+    frames: Mapping[str, np.ndarray] | None = None
+    labels: np.ndarray | None = None
+    calibration: Mapping[str, np.ndarray] | None = None
+
+
+def read_given(inputs: Path | None, calibration: Path | None, model: Model) -> Given:
+    """The frames in the files of a caller.
 
     Args:
-        inputs: of the model as it was read.
-        batch: frames of a sample.
-        classes: that labels may name; None where that is unknown.
+        model: as it was read.
 
     Raises:
-        UserError: as ``read_samples``.
+        UserError: what is wrong with both files; see ``read_samples``.
     """
-    given = samples.read_samples(path, inputs, frames_of_a_sample=batch, classes=classes)
-    return frames_of(given.arrays, batch), given.labels
+    frame, batch = batch_as_frames(model)
+    problems: list[Problem] = []
+
+    def read(
+        path: Path | None, classes: int | None = None
+    ) -> tuple[Mapping[str, np.ndarray] | None, np.ndarray | None]:
+        if path is None:
+            return None, None
+        try:
+            found = samples.read_samples(path, model.graph.inputs, frames_of_a_sample=batch, classes=classes)
+        except UserError as error:
+            problems.extend(error.problems)
+            return None, None
+        return frames_of(found.arrays, batch), found.labels
+
+    frames, labels = read(inputs, classes_of(frame.graph.outputs))
+    learned, _ = read(calibration)
+    if problems:
+        raise UserError(*problems)
+    return Given(frames, labels, learned)
 
 
 def classes_of(outputs: Sequence[Value]) -> int | None:
@@ -54,3 +87,13 @@ def by_reference(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, np
     """The model's outputs by name, (frames, *shape)."""
     each = [reference.run(model, samples.one_frame(frames, k)) for k in range(samples.frame_count(frames))]
     return samples.stack_outputs(each)
+
+
+def by_circuit(design: Design, proof: Proof, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The graph's outputs as they left the circuit, by name: of the first frames, where it has not seen all of them.
+
+    Args:
+        frames: those that it was proven with, by graph input; see ``streamed_in``.
+    """
+    seen = {tensor: array[: samples.frame_count(frames)] for tensor, array in proof.outputs.items()}
+    return golden.outputs_of(design.network, seen, frames)

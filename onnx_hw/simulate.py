@@ -147,9 +147,7 @@ def _first(golden: Mapping[str, np.ndarray], frames: int) -> Mapping[str, np.nda
     return {tensor: values[:frames] for tensor, values in golden.items()}
 
 
-def write_waves(
-    design: Design, proof: Proof, names: Names, golden: Mapping[str, np.ndarray], folder: Path
-) -> Path | None:
+def write_waves(design: Design, proof: Proof, golden: Mapping[str, np.ndarray], folder: Path) -> Path | None:
     """Every signal of the circuit in the cycles around the first difference, as a VCD file in ``folder``.
 
     None where there is nothing to show, or no tools to show it: the difference itself is worth more than its picture.
@@ -161,7 +159,7 @@ def write_waves(
         if run.difference is not None:
             first = max(0, run.difference.cycle - CYCLES_SHOWN_BEFORE)
             last = run.difference.cycle + CYCLES_SHOWN_AFTER
-            circuit, _, _ = to_circuit(design)
+            circuit, names, _ = to_circuit(design)
             stimulus = stimulus_of(design, names, part, stall, last + 1)
             try:
                 write_vcd(circuit, stimulus, folder / WAVES_FILE, folder / "simulation", first=first, last=last)

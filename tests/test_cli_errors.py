@@ -102,7 +102,16 @@ def test_samples_that_do_not_fit(command: tuple[object, ...], wrong: str) -> Non
     np.savez("samples.npz", image=array)
     said = told(call(*command, "samples.npz"), 1, code)
     assert says in said and 'where  samples.npz["image"]' in said
-    assert "--inputs" not in command or not Path("out").exists()  # a build reads those first
+    assert not Path("out").exists()  # a build reads them first
+
+
+def test_samples_and_calibration_are_refused_at_once() -> None:
+    np.savez("samples.npz", image=SAMPLES["shape"][0])
+    np.savez("calibration.npz", image=SAMPLES["dtype"][0])
+    done = call("build", FLOAT, "--inputs", "samples.npz", "--calibration", "calibration.npz", "--out", "out")
+    assert done.exit_code == 1
+    assert re.findall(r"^error\[(.*?)\]", done.stderr, re.MULTILINE) == ["samples-shape", "samples-dtype"]
+    assert not Path("out").exists()
 
 
 def test_calibration_without_effect_is_told() -> None:

@@ -15,27 +15,29 @@ import pytest
 
 from material_folders import CHECKOUT, EXAMPLES
 from onnx_hw import flow
+from onnx_hw.build import Build, build
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.progress import Silent
 from onnx_hw.report import report
+from onnx_hw.run import run
 
 DIGITS = EXAMPLES / "digits"
 SCHEMA = json.loads((CHECKOUT / "docs" / "report.schema.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> flow.Build:
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Digits, all its test images through the circuit; shared by the tests that only look."""
     out = tmp_path_factory.mktemp("digits") / "out"
     options = BuildOptions(
         DIGITS / "digits.onnx", out=out, inputs=DIGITS / "digits_test.npz", stop_after=Stage.SIMULATE, multipliers=40
     )
-    return flow.build(options)
+    return build(options)
 
 
-def test_every_value_and_every_firing_agree(simulated: flow.Build) -> None:
+def test_every_value_and_every_firing_agree(simulated: Build) -> None:
     proof = simulated.report.simulation
     assert proof is not None
     assert proof.mismatches == proof.firing_mismatches == 0
@@ -47,7 +49,7 @@ def test_every_value_and_every_firing_agree(simulated: flow.Build) -> None:
     assert (proof.interval_cycles, proof.latency_cycles) == (design.interval_cycles, design.latency_cycles)
 
 
-def test_the_circuit_classifies_as_golden_does(simulated: flow.Build) -> None:
+def test_the_circuit_classifies_as_golden_does(simulated: Build) -> None:
     accuracy = simulated.report.accuracy
     assert accuracy is not None
     assert accuracy.samples >= 300 and accuracy.circuit_samples == accuracy.samples
@@ -55,7 +57,7 @@ def test_the_circuit_classifies_as_golden_does(simulated: flow.Build) -> None:
     assert accuracy.golden >= 0.97 and accuracy.reference >= 0.97
 
 
-def test_report_is_what_the_schema_says(simulated: flow.Build) -> None:
+def test_report_is_what_the_schema_says(simulated: Build) -> None:
     written = json.loads((simulated.folder / "report.json").read_text())
     jsonschema.validate(written, SCHEMA)
     assert written["io"][0]["lanes"] >= 1
@@ -64,12 +66,12 @@ def test_report_is_what_the_schema_says(simulated: flow.Build) -> None:
     assert all(fifo["live_depth"] <= fifo["rate_depth"] <= fifo["depth"] for fifo in written["design"]["fifos"])
 
 
-def test_written_folding_gives_the_same_design(simulated: flow.Build, tmp_path: Path) -> None:
+def test_written_folding_gives_the_same_design(simulated: Build, tmp_path: Path) -> None:
     text = (simulated.folder / "folding.toml").read_text()
     place = tmp_path / "folding.toml"
     place.write_text(text)
     options = BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", folding=place, stop_after=Stage.SCHEDULE)
-    assert flow.build(options).report.design.interval_cycles == simulated.report.design.interval_cycles  # type: ignore[union-attr]
+    assert build(options).report.design.interval_cycles == simulated.report.design.interval_cycles  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -84,12 +86,12 @@ def test_written_folding_gives_the_same_design(simulated: flow.Build, tmp_path: 
         (r"\{", "{{", "must be TOML"),
     ],
 )
-def test_a_wrong_folding_file(simulated: flow.Build, tmp_path: Path, find: str, replacement: str, told: str) -> None:
+def test_a_wrong_folding_file(simulated: Build, tmp_path: Path, find: str, replacement: str, told: str) -> None:
     text = re.sub(find, replacement, (simulated.folder / "folding.toml").read_text(), count=1, flags=re.MULTILINE)
     place = tmp_path / "folding.toml"
     place.write_text(text)
     with pytest.raises(UserError, match=told):
-        flow.build(BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", folding=place, stop_after=Stage.SCHEDULE))
+        build(BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", folding=place, stop_after=Stage.SCHEDULE))
 
 
 def test_other_foldings_are_proven_too(tmp_path: Path) -> None:
@@ -109,7 +111,7 @@ def test_float_model_is_calibrated_and_proven(tmp_path: Path) -> None:
         multipliers=20,
         stop_after=Stage.SIMULATE,
     )
-    made = flow.build(options)
+    made = build(options)
     assert made.report.simulation.mismatches == 0  # type: ignore[union-attr]
     assert made.report.accuracy.circuit >= 0.97  # type: ignore[union-attr, operator]
 
@@ -118,7 +120,7 @@ def test_run_engines_agree(tmp_path: Path) -> None:
     with np.load(DIGITS / "digits_test.npz") as stored:
         np.savez(tmp_path / "few.npz", **{name: stored[name][:12] for name in stored})
     outputs = {
-        engine: flow.run(RunOptions(DIGITS / "digits.onnx", tmp_path / "few.npz", engine, multipliers=20))
+        engine: run(RunOptions(DIGITS / "digits.onnx", tmp_path / "few.npz", engine, multipliers=20))
         for engine in Engine
     }
     (name,) = outputs[Engine.GOLDEN]
@@ -127,6 +129,19 @@ def test_run_engines_agree(tmp_path: Path) -> None:
     assert golden.dtype == reference.dtype
     assert np.array_equal(golden, circuit)
     assert np.array_equal(golden.reshape(12, -1).argmax(1), reference.reshape(12, -1).argmax(1))
+
+
+def test_one_sample_is_enough(tmp_path: Path) -> None:
+    """The circuit is shown it twice, since state must not leak; what is asked for is told once."""
+    with np.load(DIGITS / "digits_test.npz") as stored:
+        np.savez(tmp_path / "one.npz", **{name: stored[name][:1] for name in stored})
+    asked = {"inputs": tmp_path / "one.npz", "multipliers": 12}
+    outputs = run(RunOptions(DIGITS / "digits.onnx", engine=Engine.SIMULATION, **asked))
+    assert outputs["probabilities"].shape[0] == len(outputs.labels) == 1  # type: ignore[arg-type]
+    options = BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", stop_after=Stage.SIMULATE, **asked)
+    accuracy = build(options).report.accuracy
+    assert accuracy is not None and accuracy.samples == accuracy.circuit_samples == 1
+    assert accuracy.circuit == accuracy.golden
 
 
 def test_what_does_not_fit_is_refused_with_numbers() -> None:
@@ -140,7 +155,7 @@ def test_what_does_not_fit_is_refused_with_numbers() -> None:
 
 def test_an_unknown_board() -> None:
     with pytest.raises(UserError, match="ecp6") as caught:
-        flow.build(BuildOptions(DIGITS / "digits.onnx", board="ecp6"))
+        build(BuildOptions(DIGITS / "digits.onnx", board="ecp6"))
     assert "did you mean `ecp5`" in str(caught.value)
 
 
@@ -149,12 +164,12 @@ def test_a_bitstream_again_and_two_at_once(tmp_path: Path) -> None:
     """Equal inputs, equal bytes; a second build in the folder is cached; two folders at once are no trouble."""
     options = [BuildOptions(DIGITS / "digits.onnx", out=tmp_path / name, multipliers=12) for name in ("one", "two")]
     with ThreadPoolExecutor(2) as pool:
-        builds = list(pool.map(flow.build, options))
+        builds = list(pool.map(build, options))
     bitstreams = [(option.folder / "digits.bit").read_bytes() for option in options]
     assert bitstreams[0] == bitstreams[1] and len(bitstreams[0]) > 100_000
     assert builds[0].report.digest == builds[1].report.digest
     assert builds[0].report.synthesis.timing_met  # type: ignore[union-attr]
-    again = flow.build(options[0])
+    again = build(options[0])
     assert {"synthesize", "route", "pack"} <= set(again.report.cached)
     assert (options[0].folder / "digits.bit").read_bytes() == bitstreams[0]
     jsonschema.validate(json.loads((options[0].folder / "report.json").read_text()), SCHEMA)
@@ -166,8 +181,9 @@ def test_two_processes_in_one_folder(tmp_path: Path) -> None:
         sys.executable,
         "-c",
         (
-            "from pathlib import Path; from onnx_hw import flow; from onnx_hw.options import BuildOptions, Stage;"
-            f"flow.build(BuildOptions(Path({str(DIGITS / 'digits.onnx')!r}), out=Path({str(tmp_path / 'out')!r}),"
+            "from pathlib import Path; from onnx_hw.build import build;"
+            "from onnx_hw.options import BuildOptions, Stage;"
+            f"build(BuildOptions(Path({str(DIGITS / 'digits.onnx')!r}), out=Path({str(tmp_path / 'out')!r}),"
             " multipliers=12, stop_after=Stage.SIMULATE))"
         ),
     ]
@@ -180,7 +196,7 @@ def test_two_processes_in_one_folder(tmp_path: Path) -> None:
 
 def test_stages_are_told_in_order(tmp_path: Path) -> None:
     progress = Silent()
-    flow.build(BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", stop_after=Stage.ASSEMBLE), progress)
+    build(BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", stop_after=Stage.ASSEMBLE), progress)
     assert [running.stage for running in progress.stages] == list(Stage)[:4]
     assert all(running.fact for running in progress.stages)
     assert isinstance(report.Report, type)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from material_folders import EXAMPLES
-from onnx_hw import flow
+from onnx_hw.build import Build, build
 from onnx_hw.errors import UserError
 from onnx_hw.options import BuildOptions, Stage
 
@@ -17,20 +17,20 @@ DIGITS = EXAMPLES / "digits" / "digits.onnx"
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[flow.Build, str]:
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, str]:
     """A scheduled build and the folding file it wrote."""
     out = tmp_path_factory.mktemp("digits") / "out"
-    made = flow.build(BuildOptions(DIGITS, out=out, multipliers=40, stop_after=Stage.SCHEDULE))
+    made = build(BuildOptions(DIGITS, out=out, multipliers=40, stop_after=Stage.SCHEDULE))
     return made, (made.folder / "folding.toml").read_text(encoding="utf-8")
 
 
-def built_with(text: str, place: Path, **choices: object) -> flow.Build:
+def built_with(text: str, place: Path, **choices: object) -> Build:
     folding = place / "folding.toml"
     folding.write_text(text, encoding="utf-8")
-    return flow.build(BuildOptions(DIGITS, out=place / "out", folding=folding, stop_after=Stage.SCHEDULE, **choices))  # type: ignore[arg-type]
+    return build(BuildOptions(DIGITS, out=place / "out", folding=folding, stop_after=Stage.SCHEDULE, **choices))  # type: ignore[arg-type]
 
 
-def depths(made: flow.Build) -> dict[str, int]:
+def depths(made: Build) -> dict[str, int]:
     assert made.report.design is not None
     return {fifo.edge: fifo.depth for fifo in made.report.design.fifos}
 
@@ -45,12 +45,12 @@ def entry(text: str, tensor: str) -> str:
     return line
 
 
-def deepest(made: flow.Build) -> str:
+def deepest(made: Build) -> str:
     return max(depths(made).items(), key=lambda item: item[1])[0]
 
 
 def test_every_fifo_is_listed_and_uncommented_it_gives_the_same_design(
-    written: tuple[flow.Build, str], tmp_path: Path
+    written: tuple[Build, str], tmp_path: Path
 ) -> None:
     made, text = written
     assert made.report.design is not None
@@ -63,14 +63,14 @@ def test_every_fifo_is_listed_and_uncommented_it_gives_the_same_design(
     assert again.report.warnings == made.report.warnings
 
 
-def test_a_given_depth_is_taken(written: tuple[flow.Build, str], tmp_path: Path) -> None:
+def test_a_given_depth_is_taken(written: tuple[Build, str], tmp_path: Path) -> None:
     made, text = written
     tensor = deepest(made)
     again = built_with(f"{text}{quoted(tensor)} = 200\n", tmp_path)
     assert depths(again) == {**depths(made), tensor: 200}
 
 
-def test_a_depth_that_slows_the_circuit_down_is_told(written: tuple[flow.Build, str], tmp_path: Path) -> None:
+def test_a_depth_that_slows_the_circuit_down_is_told(written: tuple[Build, str], tmp_path: Path) -> None:
     made, text = written
     assert made.report.design is not None
     shallow = [fifo for fifo in made.report.design.fifos if fifo.rate_depth > fifo.live_depth]
@@ -95,19 +95,19 @@ def test_a_depth_that_slows_the_circuit_down_is_told(written: tuple[flow.Build, 
         ("[fifos]", "there is no table \\[fifos\\]\n.*\n.*did you mean `fifo`"),
     ],
 )
-def test_a_wrong_table(written: tuple[flow.Build, str], tmp_path: Path, lines: str, told: str) -> None:
+def test_a_wrong_table(written: tuple[Build, str], tmp_path: Path, lines: str, told: str) -> None:
     made, text = written
     with pytest.raises(UserError, match=told):
         built_with(f"{text}{lines.format(tensor=deepest(made))}\n", tmp_path)
 
 
-def test_fifo_is_a_table(written: tuple[flow.Build, str], tmp_path: Path) -> None:
+def test_fifo_is_a_table(written: tuple[Build, str], tmp_path: Path) -> None:
     _, text = written
     with pytest.raises(UserError, match=r"must be a table \[fifo\]"):
         built_with("fifo = 3\n" + text.replace("[fifo]", ""), tmp_path)
 
 
-def test_pixels_are_asked_for_here(written: tuple[flow.Build, str], tmp_path: Path) -> None:
+def test_pixels_are_asked_for_here(written: tuple[Build, str], tmp_path: Path) -> None:
     """Two pixels a cycle where the file says so, a regroup behind them; what is impossible is told."""
     made, text = written
     core, asked = "conv1_sums/Conv/window", "in_pixels = 2, out_pixels = 2"

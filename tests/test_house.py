@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from material_folders import CHECKOUT
+from onnx_hw.options import Stage
 
 ROOTS = {
     "onnx_hw": CHECKOUT / "onnx_hw",
@@ -33,7 +34,11 @@ class Rule:
 
 
 FRONT = ("onnx_hw.cli", "onnx_hw.terminal", "onnx_hw.failures", "onnx_hw.doctor", "onnx_hw.follow_log")
-STAGES = ("onnx_hw.flow", "onnx_hw.simulate", "onnx_hw.synthesize", "onnx_hw.route", "onnx_hw.build_folder")
+WHOLE = ("onnx_hw.build", "onnx_hw.run")
+STAGES = (
+    *WHOLE,
+    *(f"onnx_hw.{name}" for name in ("flow", "netlist", "simulate", "synthesize", "route", "build_folder")),
+)
 REPORT = ("onnx_hw.report",)
 VALUES = ("onnx_hw.tensor", "onnx_hw.network")
 DECISIONS = ("onnx_hw.passes", "onnx_hw.design")
@@ -91,6 +96,7 @@ RULES = (
         "meaning, timing and circuit are views of a value",
     ),
     Rule((*STAGES, *REPORT), FRONT, "whoever computes does not print"),
+    Rule(("onnx_hw.flow",), (*WHOLE, *REPORT), "a stage is a function of its arguments and keeps no account"),
 )
 
 
@@ -138,6 +144,7 @@ def test_imports_point_one_way():
         ("onnx_hw_sim.stalls", "import onnx_hw"),
         ("onnx_hw.ops.pool", "def core():\n    from onnx_hw.passes import size_fifos"),
         ("onnx_hw.flow", "from onnx_hw import terminal"),
+        ("onnx_hw.flow", "from onnx_hw.report import fill"),
     ],
 )
 def test_a_wrong_import_is_found(module, text):
@@ -170,7 +177,7 @@ def test_the_compiler_loads_no_circuit_before_it_builds_one():
 
 
 def test_circuits_are_imported_by_operators_and_assembly_only():
-    at_home = ("onnx_hw.ops", "onnx_hw.assemble", "onnx_hw.flow")
+    at_home = ("onnx_hw.ops", "onnx_hw.assemble", "onnx_hw.netlist")
     found = [
         f"{path.relative_to(CHECKOUT)}:{line} imports {imported}"
         for module, path in modules()
@@ -206,6 +213,14 @@ def operator_files() -> list[str]:
 def test_an_operator_is_three_files_with_one_name(name):
     assert (ROOTS["onnx_hw_rtl"] / f"{name}.py").is_file()
     assert (CHECKOUT / "tests" / "ops" / f"test_{name}.py").is_file()
+
+
+def test_every_stage_is_a_function_of_the_flow():
+    """In the order in which they run, and all of them on one screen."""
+    path = ROOTS["onnx_hw"] / "flow.py"
+    functions = [node.name for node in parsed(path).body if isinstance(node, ast.FunctionDef)]
+    assert [name for name in functions if name in tuple(Stage)] == list(Stage)
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 250
 
 
 def sources() -> list[Path]:

@@ -11,6 +11,7 @@ import pytest
 
 import mlperf_tiny
 from onnx_hw import flow, golden
+from onnx_hw.build import build
 from onnx_hw.network import Network
 from onnx_hw.options import BuildOptions
 
@@ -70,7 +71,7 @@ def test_a_net_becomes_a_bitstream_at_the_board_s_clock(tmp_path: Path) -> None:
     options = BuildOptions(
         mlperf_tiny.write("ds_cnn", tmp_path), out=tmp_path / "out", inputs=tmp_path / "frames.npz", multipliers=48
     )
-    report = flow.build(options).report
+    report = build(options).report
     proof, design, synthesis = report.simulation, report.design, report.synthesis
     assert proof is not None and design is not None and synthesis is not None
     assert proof.frames == FRAMES and proof.mismatches == proof.firing_mismatches == 0

@@ -65,7 +65,7 @@ def test_without_tools_the_difference_is_told_all_the_same(
     simulator, names = simulation.compile_simulator(design, tmp_path)
     proof = simulation.prove(design, simulator, names, golden)
     assert not proof.agrees
-    assert simulation.write_waves(design, proof, names, golden, tmp_path) is None
+    assert simulation.write_waves(design, proof, golden, tmp_path) is None
     error = simulation.difference_error(proof)
     assert "node.o[0, 0, 0, 1]: golden 3, circuit 1" in error.problems[0].message
     assert not error.problems[0].where

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
+from onnx_hw.errors import user_error
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.quantize import import_model
-from onnx_hw.quantize.calibrate import seen_in
+from onnx_hw.quantize.assumed_ranges import assumed_ranges
+from onnx_hw.quantize.calibrate import Ranges
 from onnx_hw.quantize.complete_quantization import import_completed
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import is_quantized
@@ -24,30 +24,48 @@ class Quantized:
     Attributes:
         network: named like the model.
         model: that it is the network of.
+        brings: whether the model came with integers of its own for its data.
         floats: where integers were chosen: the model as given, and as prepared for that.
         chosen: values that got integers although the model brings some of its own.
     """
 
     network: Network
     model: Model
+    brings: bool = True
     floats: tuple[Model, Model] | None = None
     chosen: tuple[str, ...] = ()
 
 
-def to_integers(model: Model, frames: Mapping[str, np.ndarray] | None) -> Quantized:
+Source = Callable[[Model, bool], Ranges | None]
+"""Says what the ranges of values without integers are learned from, None for nothing; told the model, and whether it
+brings integers of its own."""
+
+
+def without_data(_model: Model, brings: bool) -> Ranges | None:
+    """The source for a verdict: assumed ranges for a model that brings none. It is not run."""
+    return None if brings else assumed_ranges
+
+
+def to_integers(model: Model, source: Source) -> Quantized:
     """The network of a model.
 
-    Args:
-        frames: to learn ranges from, by graph input, (frames, *shape); None if there are none.
-
     Raises:
-        UserError: every obstacle, with the nodes' own names; a value is not finite during calibration.
+        UserError: every obstacle, with the nodes' own names; a value is not finite during calibration; there is
+            nothing to learn ranges from, and the model lacks them all.
     """
-    given, floats = model, None
-    if frames is not None and not is_quantized(model):
+    brings, given, floats = is_quantized(model), model, None
+    ranges = source(model, brings)
+    if not brings:
+        if ranges is None:
+            raise user_error(
+                "calibration-missing",
+                f"the float model `{model.name}` must come with calibration frames",
+                hint="quantize(model, calibration={input: array of frames})",
+                stage="quantize",
+            )
         ready = prepared(model)
-        model, floats = quantize_prepared(ready, seen_in(frames)), (given, ready)
-    network, completed, chosen = import_completed(model, seen_in(frames))
+        model, floats = quantize_prepared(ready, ranges), (given, ready)
+    network, completed, chosen = import_completed(model, ranges)
     if chosen and floats is None:
         floats = given, in_float32(import_model.prepared(model))
-    return Quantized(network, completed, floats, chosen)
+    return Quantized(network, completed, brings, floats, chosen)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw import __version__
-from onnx_hw.assemble import Names
 from onnx_hw.design import Design
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
@@ -22,7 +21,6 @@ from onnx_hw.simulate import Proof
 from onnx_hw.synthesize import SynthesisResult
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.pins import PadStream
 from onnx_hw_sim import tools
 
 __all__ = [
@@ -37,8 +35,6 @@ __all__ = [
     "describe_synthesis",
     "describe_tools",
     "empty_model",
-    "leaving",
-    "pad_streams",
     "parameters",
     "tools_of",
 ]
@@ -98,12 +94,6 @@ def describe_plan(design: Design, proof: Proof | None = None, *, fps: float | No
     )
 
 
-def pad_streams(design: Design, names: Names) -> list[PadStream]:
-    """The streams that leave the chip."""
-    open_edges = [edge for edge in design.edges() if edge.producer is None or edge.consumer is None]
-    return [PadStream(names.edges[edge.tensor], edge.width, edge.type.dtype.bits) for edge in open_edges]
-
-
 def describe_proof(proof: Proof) -> report.Simulation:
     """All runs together; interval and latency of the one at full rate."""
     first = proof.runs[0]
@@ -128,12 +118,6 @@ def describe_synthesis(synthesis: SynthesisResult, routed: RouteResult | None = 
     return report.Synthesis(
         used.lut, used.ff, used.dsp, used.bram, routed.fmax_mhz, routed.target_mhz, routed.timing_met
     )
-
-
-def leaving(network: Network, design: Design, proof: Proof) -> dict[str, np.ndarray]:
-    """What left the circuit, by the output tensors of the network (a fork in the design renames them)."""
-    pairs = zip(network.outputs, design.network.outputs, strict=True)
-    return {plain.tensor: proof.outputs[forked.tensor] for plain, forked in pairs}
 
 
 def describe_accuracy(

@@ -12,7 +12,8 @@ import pytest
 
 import onnx
 from onnx import TensorProto
-from onnx_hw import flow, golden
+from onnx_hw import golden
+from onnx_hw.build import build
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw.network import Network
 from onnx_hw.ops.window import Window
@@ -334,11 +335,11 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
 def test_the_build_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     model, patch = FAULTS[fault]
     options = BuildOptions(model(tmp_path), out=tmp_path / "out", stop_after=Stage.QUANTIZE)
-    found = flow.build(options).report.reference
+    found = build(options).report.reference
     assert found is not None and found.frames == 4 and found.worst <= 1
     assert found.equal + found.one_step == found.values_compared
     patch(monkeypatch)
     with pytest.raises(UserError) as caught:
-        flow.build(options)
+        build(options)
     assert caught.value.exit_code is ExitCode.MISMATCH
     assert "`" in str(caught.value)

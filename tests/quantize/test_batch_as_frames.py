@@ -10,9 +10,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx_files import write
 from onnx_hw import flow
+from onnx_hw.build import build
 from onnx_hw.errors import UserError
 from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
 from onnx_hw.quantize.batch_as_frames import batch_as_frames
+from onnx_hw.run import run
 
 
 def constant(name: str, array: object, dtype: type = np.float32):
@@ -58,7 +60,7 @@ def network(batch: int | str, seed: int, folder: Path) -> Path:
 
 
 def computed(path: Path, samples: Path, engine: Engine) -> dict[str, np.ndarray]:
-    return flow.run(RunOptions(path, samples, engine, calibration=samples))
+    return run(RunOptions(path, samples, engine, calibration=samples))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -92,7 +94,7 @@ def labelled(folder: Path, count: int) -> tuple[Path, Path]:
 def test_every_frame_has_a_label(tmp_path: Path) -> None:
     path, samples = labelled(tmp_path, 2)
     with pytest.raises(UserError, match="6, not 2"):
-        flow.build(BuildOptions(path, out=tmp_path / "out", inputs=samples, stop_after=Stage.READ))
+        build(BuildOptions(path, out=tmp_path / "out", inputs=samples, stop_after=Stage.READ))
     assert flow.check_hardware(BuildOptions(path)) is None
 
 
@@ -100,7 +102,7 @@ def test_every_frame_has_a_label(tmp_path: Path) -> None:
 def test_a_batch_is_proven_frame_by_frame(tmp_path: Path) -> None:
     path, samples = labelled(tmp_path, 6)
     options = BuildOptions(path, out=tmp_path / "out", inputs=samples, multipliers=8, stop_after=Stage.SIMULATE)
-    made = flow.build(options).report
+    made = build(options).report
     assert any("batch" in note for note in made.model.notes)
     assert made.accuracy is not None and made.accuracy.samples == 6
 

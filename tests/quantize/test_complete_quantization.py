@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from onnx_hw import flow, golden
+from onnx_hw.build import build
 from onnx_hw.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.options import BuildOptions, Stage
@@ -66,7 +67,7 @@ def test_a_build_says_what_it_chose(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", **random_frames(flow.read(path), 4))
     for given in ({"calibration": tmp_path / "x.npz"}, {"inputs": tmp_path / "x.npz"}):
         progress = Silent()
-        flow.build(BuildOptions(path, out=tmp_path / "out", stop_after=Stage.QUANTIZE, **given), progress)
+        build(BuildOptions(path, out=tmp_path / "out", stop_after=Stage.QUANTIZE, **given), progress)
         (warning,) = progress.warnings
         assert "conv" in warning and "sigmoid" in warning and "samples" in warning
 

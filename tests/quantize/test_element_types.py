@@ -12,12 +12,14 @@ import onnx
 from drawn_float_models import FloatDrawing
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow, golden
+from onnx_hw.build import build
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
 from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.quantize_float_model import quantize_without_data
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
+from onnx_hw.run import run
 from onnx_hw.samples import write_samples
 from onnx_witness import write
 from qdq_models import Sketch
@@ -39,10 +41,10 @@ def saved(path: Path, nodes: list[onnx.NodeProto], given: int, result: int, cons
 def assert_works(path: Path, folder: Path, *, tolerance: float) -> None:
     """``check``, ``build`` without samples, ``run`` with samples in the model's own dtypes."""
     assert flow.check_hardware(BuildOptions(path)) is None
-    flow.build(BuildOptions(path, out=folder / "out", stop_after=Stage.QUANTIZE))
+    build(BuildOptions(path, out=folder / "out", stop_after=Stage.QUANTIZE))
     samples = folder / "samples.npz"
     write_samples(samples, synthetic_frames(flow.read(path)))
-    found, wanted = (flow.run(RunOptions(path, samples, engine)) for engine in (Engine.GOLDEN, Engine.REFERENCE))
+    found, wanted = (run(RunOptions(path, samples, engine)) for engine in (Engine.GOLDEN, Engine.REFERENCE))
     assert found.keys() == wanted.keys()
     for name, expected in wanted.items():
         assert (found[name].dtype, found[name].shape) == (expected.dtype, expected.shape)

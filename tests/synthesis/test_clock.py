@@ -8,22 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw.assemble import assemble, to_rtlil
-from onnx_hw.board import check_fit, find_board, pin_constraints
+from onnx_hw.board import check_fit, find_board
 from onnx_hw.build_folder import opened
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.netlist import netlist_of
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.choose_folding import Budget
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.report.fill import pad_streams
 from onnx_hw.route import route
 from onnx_hw.synthesize import synthesize
 from onnx_hw.tensor import Tensor
-from onnx_hw_rtl.shell import Shell
-from onnx_hw_rtl.target import Target
 from sketched_designs import Sketch
 
 
@@ -41,11 +38,11 @@ def test_64_lanes_reach_100_mhz(tmp_path: Path) -> None:
     board = find_board("ecp5")
     design, _ = schedule_network(sketch.design().network, Budget(mac_lanes=64), clock_mhz=100)
     assert design.resources().mac_lanes == 64
-    assembly, names = assemble(design)
+    netlist = netlist_of(design, board)
     with opened(tmp_path / "build") as folder:
-        netlist = synthesize(folder, to_rtlil(Shell(assembly), Target(board.family)), board.family)
-        check_fit(netlist.used, board)
-        routed = route(folder, netlist, board, pin_constraints(board, pad_streams(design, names), 100), 100)
+        synthesized = synthesize(folder, netlist.rtlil, board.family)
+        check_fit(synthesized.used, board)
+        routed = route(folder, synthesized, board, netlist.constraints, netlist.clock_mhz)
     assert routed.fmax_mhz >= 100, routed.critical_path
 
 

@@ -1,0 +1,289 @@
+"""One build: the stages of ``flow`` in a folder, with a cache, and the report of what they gave and said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx_hw import flow, golden, samples
+from onnx_hw import simulate as simulation
+from onnx_hw.board import check_fit, find_board, fuller_than_comfortable
+from onnx_hw.build_folder import BuildFolder, Made, opened
+from onnx_hw.design import Design
+from onnx_hw.errors import ExitCode, UserError
+from onnx_hw.folding_file import read_foldings, to_text
+from onnx_hw.frames import Given, by_circuit, by_reference, read_given, streamed_in
+from onnx_hw.netlist import Netlist
+from onnx_hw.network import Network
+from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.read import read as read_onnx
+from onnx_hw.options import BuildOptions, Stage
+from onnx_hw.passes.insert_forks import insert_forks
+from onnx_hw.progress import Progress, Silent
+from onnx_hw.proof.compare import compare
+from onnx_hw.quantize.batch_as_frames import batch_as_frames
+from onnx_hw.quantize.calibrate import Ranges, seen_in
+from onnx_hw.quantize.synthetic_frames import synthetic_frames
+from onnx_hw.report import fill, report
+from onnx_hw.report.account import Account
+from onnx_hw.route import BITSTREAM, RouteResult
+from onnx_hw.simulate import Proof
+from onnx_hw.spelling import file_name, printable, short
+from onnx_hw.synthesize import SynthesisResult
+from onnx_hw_sim import tools
+
+
+@dataclass(frozen=True)
+class Build:
+    """The files of a build and what was found out on the way.
+
+    Attributes:
+        folder: where everything is.
+        report: as in ``report.json``.
+        exit_code: OK, or DOES_NOT_FIT where a clock or a rate that was asked for is missed.
+    """
+
+    folder: Path
+    report: report.Report
+    exit_code: ExitCode = ExitCode.OK
+
+    def __repr__(self) -> str:
+        return printable(f"Build {self.report.model.name} for {self.report.board.name} in {self.folder}")
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The stages that other programs do; ``flow``'s own, unless somebody has others."""
+
+    simulate: Callable[..., Proof] = flow.simulate
+    synthesize: Callable[..., SynthesisResult] = flow.synthesize
+    route: Callable[..., RouteResult] = flow.route
+    pack: Callable[..., Made] = flow.pack
+
+
+TOOLCHAIN = Toolchain()
+
+
+def build(
+    options: BuildOptions | str | Path,
+    progress: Progress | None = None,
+    *,
+    toolchain: Toolchain = TOOLCHAIN,
+    **choices: Any,
+) -> Build:
+    """Run the stages up to ``options.stop_after`` and write ``report.json``, also when a stage fails.
+
+    Args:
+        options: what to build; or the model's path, with ``choices`` for further fields of ``BuildOptions``.
+
+    Raises:
+        UserError: anything the user can mend.
+        ToolMissing, ToolFailed: a program is not there, or failed.
+    """
+    options = options if isinstance(options, BuildOptions) else BuildOptions(Path(options), **choices)
+    work = Work(options, progress or Silent(), toolchain)
+    if not os.path.isfile(options.model):  # false also where the path is too long, or a loop of links
+        read_onnx(options.model)  # says what is wrong
+    for name in fill.tools_of(options.stages):
+        if name not in simulation.REPLACEABLE:
+            tools.find(name)  # what is missing is missed at once, not after all the stages before
+    work.take(Stage.READ)  # what is refused leaves no folder
+    with opened(options.folder) as work.folder:
+        try:
+            for stage in options.stages[1:]:
+                work.take(stage)
+        except BaseException:
+            with suppress(UserError):  # what went wrong first is worth more than a report of it
+                work.finish()
+            raise
+        return work.finish()
+
+
+class Work:
+    """A build under way: the values so far, each made by the function of ``flow`` that its stage is called like."""
+
+    folder: BuildFolder
+    model: Model  # of one frame
+    batch: int  # frames of a sample
+    given: Given
+    network: Network
+    design: Design
+    netlist: Netlist
+    proof: Proof
+    synthesized: SynthesisResult
+    routed: RouteResult
+
+    def __init__(self, options: BuildOptions, progress: Progress, toolchain: Toolchain = TOOLCHAIN) -> None:
+        self.options, self.board, self.toolchain = options, find_board(options.board), toolchain
+        begun = report.Report(fill.empty_model(options.model), fill.describe_board(self.board))
+        self.account = Account(progress, begun)
+
+    def take(self, stage: Stage) -> None:
+        """The next stage; all but the first write into ``folder``."""
+        with self.account.stage(stage):
+            getattr(self, stage.value)()
+
+    def read(self) -> None:
+        model = flow.read(self.options.model, self.options.reading)
+        self.model, self.batch = batch_as_frames(model)
+        self.given = read_given(self.options.inputs, self.options.calibration, model)
+        self.account.say(f"{len(self.model.graph.nodes):,} nodes, {fill.parameters(self.model):,} weights")
+
+    def quantize(self) -> None:
+        account, data = self.account, self.given.calibration
+
+        def source(model: Model, brings: bool) -> Ranges | None:
+            """What there is to learn ranges from; for a model that lacks them all, at least something."""
+            nonlocal data
+            if data is None and not brings:
+                found = "random numbers in 0..1" if self.given.frames is None else "the samples of --inputs"
+                account.warn(f"the scales come from {found}", "give real samples with --calibration")
+            if data is None:
+                data = synthetic_frames(model) if self.given.frames is None and not brings else self.given.frames
+            return seen_in(data)
+
+        made = flow.quantized(self.model, source)
+        if made.chosen and made.brings:
+            missed = f"hardware needs integers for {', '.join(map(short, made.chosen))}"
+            account.warn(missed, "their scales come from the samples")
+        elif self.options.calibration is not None and made.brings:
+            account.warn("the model brings its scales: --calibration has no effect", "leave it out")
+        self.network = made.network
+        widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
+        fact = f"int{widths[0]} data, {len(self.network.nodes)} operators"
+        if not made.brings:
+            fact += f"; calibrated with {samples.frame_count(data or {})} samples"
+        account.say(fact)
+        self.folder.write("network.txt", f"{self.network!r}\n")
+        account.note(model=fill.describe_model(self.model, self.network))
+        compared = compare(made.model, self.network, self.given.frames or data, made.floats)
+        if not compared.agreement.frames:
+            account.warn(
+                "golden was not compared with the model: no frame could be drawn", "give samples with --inputs"
+            )
+        account.note(reference=fill.describe_reference(compared))
+        account.say(f"{fact}; {compared.agreement}")
+
+    def schedule(self) -> None:
+        asked, forked = self.options, insert_forks(self.network)
+        foldings, depths = (None, None) if asked.folding is None else read_foldings(asked.folding, forked)
+        self.design = flow.schedule(
+            self.network,
+            asked.board,
+            clock_mhz=asked.clock_mhz,
+            multipliers=asked.multipliers,
+            fps=asked.fps,
+            foldings=foldings,
+            depths=depths,
+        )
+        full = fuller_than_comfortable(self.design, self.board, asked.multipliers)
+        if full:
+            hint = "routing may take long, or miss the clock"
+            self.account.warn(f"the chip is fuller than is comfortable: {full}", hint)
+        chosen = {node.name: self.design.foldings[node.name] for node in forked.nodes}
+        self.folder.write("design.txt", f"{self.design!r}\n")
+        self.folder.write("folding.toml", to_text(self.design, chosen))
+        planned = fill.describe_plan(self.design, fps=asked.fps)
+        if planned.interval_cycles > self.design.interval:
+            slow = f"{planned.interval_cycles:,} cycles a frame instead of {self.design.interval:,}"
+            hint = "larger depths under [fifo], or none there"
+            self.account.warn(f"FIFOs are too shallow for full rate: {slow}", hint)
+        self.account.note(
+            io=fill.describe_ports(self.design),
+            design=planned,
+            quantization=fill.describe_quantization(self.design.network),
+        )
+        self.account.say(
+            f"{len(planned.nodes)} cores, {planned.lanes} lanes, {planned.interval_cycles:,} cycles a frame "
+            f"({planned.mac_efficiency:.0%} busy); {short(planned.bottleneck.name)} sets the pace"
+        )
+
+    def assemble(self) -> None:
+        self.netlist = flow.assemble(self.design, self.options.board)
+        self.account.note(digest=self.netlist.digest)
+        self.account.say(f"{self.netlist.lines:,} lines of netlist, {self.netlist.pins} pins")
+
+    def simulate(self) -> None:
+        design, account = self.design, self.account
+        self.proof = self.toolchain.simulate(
+            design, self.given.frames, folder=self.folder.path / "simulation", listener=account
+        )
+        account.note(
+            design=fill.describe_plan(design, self.proof, fps=self.options.fps),
+            simulation=fill.describe_proof(self.proof),
+            accuracy=self._accuracy(),
+        )
+        if not self.proof.agrees:
+            integers = streamed_in(design.network, self.given.frames)
+            seen = {tensor: array[: self.proof.frames] for tensor, array in integers.items()}
+            waves = simulation.write_waves(design, self.proof, golden.trace(design.network, seen), self.folder.path)
+            if waves is not None:
+                account.note_file("waves", waves.name)
+            raise simulation.difference_error(self.proof, waves)
+        account.say(
+            f"{self.proof.frames} frames bit-exact with golden, every firing as predicted; "
+            f"{self.proof.runs[0].interval_cycles:,} cycles a frame"
+        )
+
+    def synthesize(self) -> None:
+        self.synthesized = self.toolchain.synthesize(self.netlist, self.folder, self.account)
+        used = self.synthesized.used
+        self.account.running.cached = self.synthesized.made.cached
+        self.account.say(f"{used.lut:,} LUT4, {used.ff:,} flip-flops, {used.dsp} multipliers, {used.bram} block RAMs")
+        self.account.note(synthesis=fill.describe_synthesis(self.synthesized))
+        check_fit(used, self.board)
+
+    def route(self) -> None:
+        clock_mhz = self.netlist.clock_mhz
+        self.routed = self.toolchain.route(
+            self.synthesized, self.netlist, self.folder, self.options.board, self.account
+        )
+        self.account.running.cached = self.routed.made.cached
+        verdict = "PASS" if self.routed.timing_met else "MISSED"
+        self.account.say(f"{self.routed.fmax_mhz:.1f} MHz ({verdict} at {clock_mhz:g} MHz)")
+        self.account.note(synthesis=fill.describe_synthesis(self.synthesized, self.routed))
+        if not self.routed.timing_met:
+            reached, rate = f"{self.routed.fmax_mhz:.1f} MHz, not {clock_mhz:g} MHz", ""
+            if self.options.fps is not None:
+                rate = f", hence {self.routed.fmax_mhz * 1e6 / self.design.interval:,.1f} frames a second"
+            self.account.warn(
+                f"the circuit reaches {reached}{rate}",
+                f"run it at {int(self.routed.fmax_mhz)} MHz, or use fewer lanes (--multipliers)",
+            )
+
+    def pack(self) -> None:
+        place = self.folder.path / f"{file_name(self.model.name)}.bit"
+        made = self.toolchain.pack(self.routed, self.folder)
+        shutil.copyfile(made.folder / BITSTREAM, place)
+        self.account.running.cached = made.cached
+        self.account.say(f"{place.name}, {place.stat().st_size:,} bytes")
+        self.account.note_file("bitstream", place.name)
+
+    def finish(self) -> Build:
+        """The build as far as it came, its report written."""
+        self.account.note(tools=fill.describe_tools(self.options.stages))
+        self.account.note_file("report", "report.json")
+        told = self.account.report
+        self.folder.write("report.json", told.to_json())
+        return Build(self.options.folder, told, ExitCode.OK if self._keeps_word() else ExitCode.DOES_NOT_FIT)
+
+    def _keeps_word(self) -> bool:
+        """Whether the clock and the rate that were asked for are reached, as far as that is known."""
+        made, fps = self.account.report.synthesis, self.options.fps
+        if made is None or made.fmax_mhz is None or made.timing_met:
+            return True
+        return self.options.clock_mhz is None and (fps is None or made.fmax_mhz * 1e6 >= fps * self.design.interval)
+
+    def _accuracy(self) -> report.Accuracy | None:
+        frames, labels = self.given.frames, self.given.labels
+        if labels is None or frames is None:
+            return None
+        circuit = by_circuit(self.design, self.proof, frames)
+        return fill.describe_accuracy(
+            labels, by_reference(self.model, frames), golden.run(self.network, frames), circuit
+        )

@@ -1,0 +1,51 @@
+"""A model's outputs for samples, computed by the ONNX operators, by the integer network, or by the circuit."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from onnx_hw import flow, golden, samples
+from onnx_hw.board import find_board
+from onnx_hw.build import Work
+from onnx_hw.build_folder import opened
+from onnx_hw.frames import by_circuit, by_reference
+from onnx_hw.options import Engine, RunOptions, Stage
+from onnx_hw.outputs import Outputs
+from onnx_hw.progress import Progress, Silent
+from onnx_hw.quantize.batch_as_frames import batch_as_frames, batches_of
+
+STAGES = {
+    Engine.GOLDEN: (Stage.READ, Stage.QUANTIZE),
+    Engine.SIMULATION: (Stage.READ, Stage.QUANTIZE, Stage.SCHEDULE, Stage.SIMULATE),
+}
+
+
+def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
+    """The model's outputs for samples.
+
+    Raises:
+        UserError, ToolMissing, ToolFailed: as ``build``.
+    """
+    if options.engine is Engine.REFERENCE:
+        return _by_reference(options)
+    work = Work(options.build(), progress or Silent())
+    with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
+        for stage in STAGES[options.engine]:
+            work.take(stage)
+    frames = work.given.frames
+    assert frames is not None
+    if options.engine is Engine.SIMULATION:
+        outputs = by_circuit(work.design, work.proof, frames)
+    else:
+        outputs = golden.run(work.network, frames)
+    return Outputs(batches_of(outputs, work.batch), work.given.labels)
+
+
+def _by_reference(options: RunOptions) -> Outputs:
+    """No circuit is asked for, so nothing has to be possible in one: a batch stays a batch."""
+    find_board(options.board)
+    model = flow.read(options.model, options.reading)
+    _, batch = batch_as_frames(model)
+    given = samples.read_samples(options.inputs, model.graph.inputs, frames_of_a_sample=batch)
+    return Outputs(by_reference(model, given.arrays), given.labels)

@@ -1,0 +1,31 @@
+"""The command line called in this process, with all that it calls or with a stand-in for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from onnx_hw.cli import Work, main
+
+
+def call(*arguments: object, work: Work | None = None) -> Result:
+    """What a command prints, and its exit code."""
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], obj=work)
+
+
+class Instead(Work):
+    """Other functions in place of those that the commands call; whatever was asked for stands in ``asked``."""
+
+    def __init__(self, **functions: Callable[..., Any]) -> None:
+        self.asked: list[Any] = []
+        for name, function in functions.items():
+            setattr(self, name, self._noted(function))
+
+    def _noted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(options: Any, *progress: Any) -> Any:
+            self.asked.append(options)
+            return function(options, *progress)
+
+        return noted

@@ -1,0 +1,60 @@
+"""``onnx-hw run``: what it asks for, prints and writes."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import Instead, call
+from material_folders import EXAMPLES
+from onnx_hw.options import Engine, RunOptions
+from onnx_hw.outputs import Outputs
+
+DIGITS = EXAMPLES / "digits" / "digits.onnx"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch, tmp_path):
+    """Commands may write into the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"), [(None, ""), ([2, 2], "accuracy: 100.00% of 2 samples\n"), ([2, 0], "50.00% of 2 samples\n")]
+)
+def test_run(labels, told):
+    outputs = Outputs({"y": np.arange(6, dtype=np.int8).reshape(2, 3)}, labels and np.array(labels))
+    work = Instead(run=lambda options, progress: outputs)
+    wanted = ("--multipliers", "4", "--fps", "25", "--clock", "50")
+    done = call("run", "m.onnx", "--inputs", "x.npz", "--engine", "simulation", "--out", "y.npz", *wanted, work=work)
+    assert done.exit_code == 0
+    assert work.asked == [
+        RunOptions(Path("m.onnx"), Path("x.npz"), Engine.SIMULATION, multipliers=4, fps=25.0, clock_mhz=50.0)
+    ]
+    assert done.stdout.startswith("y: int8[2, 3]\n[[0 1 2]\n [3 4 5]]\n") and done.stdout.endswith(f"{told}")
+    assert ("accuracy" in done.stdout) == bool(told)
+    with np.load("y.npz") as written:
+        np.testing.assert_array_equal(written["y"], [[0, 1, 2], [3, 4, 5]])
+
+
+def test_run_computes_golden_unless_told_otherwise():
+    work = Instead(run=lambda options, progress: Outputs({}))
+    assert call("run", "m.onnx", "--inputs", "x.npz", work=work).exit_code == 0
+    assert [options.engine for options in work.asked] == [Engine.GOLDEN]
+
+
+@pytest.mark.parametrize("engine", ["reference", "golden"])
+def test_run_states_the_accuracy(engine):
+    """As it is said beside the example."""
+    done = call("run", DIGITS, "--inputs", EXAMPLES / "digits" / "digits_test.npz", "--engine", engine)
+    assert done.exit_code == 0
+    share, samples = re.search(r"accuracy: ([\d.]+)% of (\d+) samples", done.stdout).groups()
+    assert int(samples) == 360 and 97.5 < float(share) < 98.5
+
+
+def test_run_without_a_place_for_its_outputs():
+    work = Instead(run=lambda options, progress: Outputs({"y": np.zeros(1)}))
+    done = call("run", "m.onnx", "--inputs", "x.npz", "--engine", "golden", "--out", "no/such/folder/y.npz", work=work)
+    assert done.exit_code == 1
+    assert "error[samples-write]" in done.stderr
