@@ -15,9 +15,10 @@ import numpy as np
 from onnx_hw.errors import ExitCode, user_error
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.operators import facts_of
 from onnx_hw.proof.known_values import Known
 from onnx_hw.proof.likeness import Likeness
-from onnx_hw.proof.segments import RESULT_SCALE, run_in_double
+from onnx_hw.proof.segments import run_in_double
 
 SAME_DB = 60.0
 """Folding rounds weights to float32, some 140 dB below them; what is less alike has another meaning."""
@@ -69,7 +70,7 @@ def check_preparation(model: Model, prepared: Model, frame: Mapping[str, np.ndar
 
     In double precision, in which nothing but the folded weights is rounded.
     """
-    rounds = any((node.domain, node.op_type) in RESULT_SCALE for node in model.graph.nodes)
+    rounds = any(facts_of(node).rounded is not None for node in model.graph.nodes)
     found = run_in_double(prepared, frame)
     for name, wanted in run_in_double(model, frame).items():
         if not isinstance(wanted, np.ndarray) or wanted.dtype != np.float64:

@@ -12,8 +12,10 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import dtype_of_name
-from onnx_hw.proof.segments import RESULT_SCALE, Pieces
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.proof.segments import Pieces
 
 TIE = 1e-3
 """Of a step: nearer to the middle between two integers either of them is right."""
@@ -39,9 +41,9 @@ def unexplained(pieces: Pieces, name: str, node: Node, golden: np.ndarray) -> np
     differs = _differs(golden, pieces.computed[name])
     if not differs.any():
         return differs
-    if (node.domain, node.op_type) in RESULT_SCALE and golden.dtype.kind in "iu":
+    if facts_of(node).rounded is not None and golden.dtype.kind in "iu":
         return differs & ~_rounded(pieces, name, golden)
-    if node.op_type in ("ArgMax", "ArgMin"):
+    if facts_of(node).effect is Effect.PICKS:
         return differs & ~_as_extreme(pieces, node, golden)
     if golden.dtype.kind == "f":
         return differs & ~_near(pieces, name, golden)

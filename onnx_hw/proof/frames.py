@@ -11,7 +11,9 @@ from onnx_hw.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Graph, Model, Value
+from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, integer_range, is_integer
+from onnx_hw.onnx.operators.facts import Effect
 
 AT_LEAST = 4
 """Frames on which every build compares."""
@@ -20,9 +22,6 @@ SEED = 8
 
 RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0), (-128.0, 127.0), (0.0, 9.0), (0.0, 0.0))
 """What models take for images and the like, whatever they do before they quantize; and for indices."""
-
-ONLY_PLACES = frozenset(("Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast"))
-"""Operators that leave numbers as they are."""
 
 NUMBERS = frozenset(name for name, of in BY_NAME.items() if of.dtype.kind in "fiub")
 """Element types that can be drawn."""
@@ -86,9 +85,9 @@ def _said(graph: Graph, value: Value) -> tuple[float, float] | None:
     for node in graph.nodes:
         if not node.inputs or node.inputs[0] not in same:
             continue
-        if node.op_type in ONLY_PLACES:
+        if facts_of(node).effect is Effect.KEEPS:
             same.update(node.outputs)
-        elif node.op_type == "QuantizeLinear":
+        elif facts_of(node).effect is Effect.QUANTIZES:
             scale, zero = (graph.constants.get(name) for name in (*node.inputs[1:], "")[:2])
             known = graph.values.get(node.outputs[0])
             if scale is None or scale.size != 1 or known is None or not is_integer(dtype_of_name(known.element_type)):

@@ -19,36 +19,14 @@ from onnx_hw.onnx.dependencies import reads
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.feeds import checked_feeds
 from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import held, tagged
 from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants
-
-MICROSOFT = "com.microsoft"
-RESULT_SCALE = {
-    ("", "QuantizeLinear"): 1,
-    ("", "QLinearConv"): 6,
-    ("", "QLinearMatMul"): 6,
-    (MICROSOFT, "QuantizeLinear"): 1,
-    (MICROSOFT, "QLinearConv"): 6,
-    (MICROSOFT, "QLinearAdd"): 6,
-    (MICROSOFT, "QLinearMul"): 6,
-    (MICROSOFT, "QLinearWhere"): 7,
-    (MICROSOFT, "QLinearConcat"): 0,
-    (MICROSOFT, "QLinearSigmoid"): 3,
-    (MICROSOFT, "QLinearLeakyRelu"): 3,
-    (MICROSOFT, "QLinearSoftmax"): 3,
-    (MICROSOFT, "QLinearAveragePool"): 3,
-    (MICROSOFT, "QLinearGlobalAveragePool"): 3,
-    (MICROSOFT, "QLinearReduceMean"): 3,
-    (MICROSOFT, "QGemm"): 7,
-}
-"""Operators that round to integers: the input with the scale of the result, behind which its zero point is."""
+from onnx_hw.onnx.operators.facts import Effect
 
 FINER = 1 << 14
 """With a scale so many times finer the same operator says what a value was before it was rounded; 17 bits of integers
 remain within int32."""
-
-JUMPS = frozenset(("Ceil", "Floor", "Mod", "Reciprocal", "Round", "Shrink", "Sign", "Tan", "ThresholdedRelu"))
-"""Functions with jumps: on one, the last bit of an argument decides."""
 
 LEAST_NOISE = 1e-9
 """Of the largest value: far more than double precision errs, and less than a model means."""
@@ -83,7 +61,7 @@ class Pieces:
     @property
     def jumps(self) -> bool:
         """Whether the model has functions with jumps."""
-        return any(node.op_type in JUMPS for node in self.graph.nodes)
+        return any(facts_of(node).jumps for node in self.graph.nodes)
 
     def in_double(self, names: Collection[str], nudge: float = 0.0) -> dict[str, np.ndarray]:
         """Values in double precision; those that a node rounds to integers, before it does (within 1 / 2 ``FINER``).
@@ -93,11 +71,11 @@ class Pieces:
             nudge: times ``noise``, added to the arguments of functions with jumps.
         """
         made = {name: node for node in self.graph.nodes for name in node.outputs if name in names}
-        rounded = {name: node for name, node in made.items() if (node.domain, node.op_type) in RESULT_SCALE}
+        rounded = {name: node for name, node in made.items() if facts_of(node).rounded is not None}
         wanted = {name for node in rounded.values() for name in node.inputs if name} | (made.keys() - rounded.keys())
         piece, given = self._piece(wanted)
         if nudge:
-            jumping = [node.inputs[0] for node in piece.nodes if node.op_type in JUMPS and node.inputs[0] not in given]
+            jumping = [node.inputs[0] for node in piece.nodes if facts_of(node).jumps and node.inputs[0] not in given]
             noise = {name: nudge * self.noise(name) for name in jumping}
             piece = _nudged(piece, noise)
         values, found = _observed(_widened(piece), _all_wide(given), wanted)
@@ -124,7 +102,7 @@ class Pieces:
     def is_exact(self, name: str) -> bool:
         """Whether a value is integers, or what integers stand for: nothing was added up in floats."""
         made = next((node for node in self.graph.nodes if name in node.outputs), None)
-        return name in self.known or (made is not None and made.op_type == "DequantizeLinear")
+        return name in self.known or (made is not None and facts_of(made).effect is Effect.DEQUANTIZES)
 
     def _tagged(self, name: str, value: Any) -> Any:
         return tagged(value, self.graph.values[name].element_type) if isinstance(value, np.ndarray) else value
@@ -194,7 +172,8 @@ def _in_double(node: Node) -> Node:
 
 def _before_rounding(node: Node, values: Mapping[str, np.ndarray]) -> np.ndarray:
     """What a node that rounds would have rounded, zero point included."""
-    at = RESULT_SCALE[node.domain, node.op_type]
+    at = facts_of(node).rounded
+    assert at is not None  # the caller asks of nodes that round
     inputs: list[Any] = [values[name] if name else None for name in node.inputs]
     inputs += [None] * (at + 2 - len(inputs))
     scale, zero = inputs[at], inputs[at + 1]
@@ -210,7 +189,7 @@ def _nudged(graph: Graph, terms: Mapping[str, float]) -> Graph:
     nodes: list[Node] = []
     constants = dict(graph.constants)
     for node in graph.nodes:
-        if node.op_type in JUMPS and node.inputs[0] in terms:
+        if facts_of(node).jumps and node.inputs[0] in terms:
             moved, term = f"{node.outputs[0]}/nudged", f"{node.outputs[0]}/nudge"
             constants[term] = np.array(terms[node.inputs[0]])
             nodes.append(Node("", "Add", "", 13, (node.inputs[0], term), (moved,)))

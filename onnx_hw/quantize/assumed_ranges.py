@@ -14,10 +14,10 @@ import numpy as np
 
 from onnx_hw.errors import UserError
 from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import compute
+from onnx_hw.onnx.operators.facts import STRAIGHT, Effect
 from onnx_hw.quantize.calibrate import Range
-from onnx_hw.quantize.insert_quantization import PRODUCTS, axis_of_outputs
-from onnx_hw.quantize.lower import EFFECTS, Effect
 from onnx_hw.quantize.synthetic_frames import range_of_input
 
 SAMPLES = (33, 9, 5)
@@ -29,7 +29,7 @@ LARGEST = 1e6
 UNKNOWN = Range(-1.0, 1.0)
 """Of what the host computes."""
 
-ELEMENTWISE = frozenset((Effect.AFFINE, Effect.BOUNDS, Effect.BENDS))
+ELEMENTWISE = STRAIGHT | {Effect.BOUNDS, Effect.BENDS}
 
 
 def assumed_ranges(model: Model, names: Collection[str] | None = None) -> dict[str, Range]:
@@ -48,14 +48,14 @@ def assumed_ranges(model: Model, names: Collection[str] | None = None) -> dict[s
 
 def _of_node(node: Node, graph: Graph, ranges: Mapping[str, Range]) -> Range:
     data = [ranges[name] for name in node.inputs if name in ranges]
-    effect = EFFECTS.get(node.op_type) if not node.domain else None
-    if not data or effect is None:
-        return UNKNOWN
-    if effect in ELEMENTWISE:
+    effect = facts_of(node).effect
+    if data and effect in ELEMENTWISE:
         return _of_function(node, graph, ranges) or _hull(data)
-    if effect is Effect.SUMS:
+    if data and effect is Effect.SUMS:
         return _of_sums(node, graph, ranges)
-    return data[0] if effect is Effect.KEEPS else _hull(data)
+    if data and effect is Effect.KEEPS:
+        return data[0]
+    return _hull(data) if data and effect is Effect.JOINS else UNKNOWN
 
 
 def _hull(ranges: Sequence[Range]) -> Range:
@@ -104,11 +104,12 @@ def _of_sums(node: Node, graph: Graph, ranges: Mapping[str, Range]) -> Range:
     """An average lies where its data does; a sum of products is as large as one of independent terms is mostly."""
     data = ranges.get(node.inputs[0], UNKNOWN)
     second = node.inputs[1] if len(node.inputs) > 1 else ""
-    weights = graph.constants.get(second)
-    if weights is None or weights.dtype.kind != "f" or not weights.size or node.op_type not in PRODUCTS:
+    place = facts_of(node).weights
+    weights = graph.constants.get(node.inputs[place.at]) if place is not None else None
+    if place is None or weights is None or weights.dtype.kind != "f" or not weights.size:
         return data if second not in ranges else UNKNOWN
     low, high = float(weights.min()), float(weights.max())
-    axis = axis_of_outputs(node, weights)
+    axis = place.axis_of_outputs(node, weights.ndim)
     terms = tuple(k for k in range(weights.ndim) if k != axis)
     size = max(-data.low, data.high) * float(np.sqrt(np.square(weights, dtype=np.float64).sum(axis=terms)).max())
     corners = [a * b for a, b in product((data.low, data.high), (low, high))]

@@ -15,16 +15,8 @@ import numpy as np
 from onnx_hw.errors import UserError
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Graph, Model, Node, Value
-from onnx_hw.quantize.lower import EFFECTS
-from onnx_hw.quantize.take_apart_integer_operators import INTEGER_OPERATORS
-
-ALONG_AN_AXIS = frozenset(("Softmax", "LogSoftmax", "Hardmax", "QuantizeLinear", "DequantizeLinear"))
-"""Alike unless their axis is the first one."""
-
-ALIKE = ALONG_AN_AXIS | EFFECTS.keys() | {"ArgMax", "ArgMin"}
-
-SHAPES = {"Reshape": 1, "Expand": 1, "Resize": 3}
-"""Operators that may be told the length of the first axis by a constant, and the input that says it."""
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import OF_SCALES
 
 
 def batch_as_frames(model: Model) -> tuple[Model, int]:
@@ -57,10 +49,11 @@ def batch_as_frames(model: Model) -> tuple[Model, int]:
 
 
 def _is_alike(node: Node, graph: Graph) -> bool:
-    known = (node.domain, node.op_type) in INTEGER_OPERATORS or (not node.domain and node.op_type in ALIKE)
+    facts = facts_of(node)
+    known = facts.effect is not None or facts.means is not None or facts.along_axis
     data = graph.values.get(node.inputs[0])
     rank = len(data.shape) if data is not None and data.shape is not None else 0
-    if node.op_type in ALONG_AN_AXIS:
+    if facts.along_axis or facts.effect in OF_SCALES:
         scale = graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
         default = 1 if len(node.inputs) > 1 or node.version < 13 else -1
         along = scale is None or scale.size > 1
@@ -76,7 +69,7 @@ def _with_one_frame(graph: Graph, framed: set[str], batch: int) -> Graph:
     constants, values = dict(graph.constants), {name: _of_one(value, framed) for name, value in graph.values.items()}
     nodes = []
     for node in graph.nodes:
-        at = SHAPES.get(node.op_type, len(node.inputs))
+        at = facts_of(node).shape_at or len(node.inputs)
         told = graph.constants.get(node.inputs[at]) if at < len(node.inputs) else None
         if told is not None and node.inputs[0] in framed and told.ndim == 1 and told.size and told[0] == batch:
             name = f"{node.inputs[at]}/{node.label}/frame"

@@ -17,13 +17,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import evaluate
+from onnx_hw.onnx.operators.facts import OF_SCALES, STRAIGHT, Effect
 from onnx_hw.quantize.builder import INTEGER_TYPES
 from onnx_hw.quantize.in_float32 import OTHERS
-from onnx_hw.quantize.lower import EFFECTS, Effect
-from onnx_hw.quantize.lower.two_tensors import OF_TWO_TENSORS
 
-ABSORBED = frozenset((Effect.AFFINE, Effect.BOUNDS))
+ABSORBED = STRAIGHT | {Effect.BOUNDS}
 """Effects that the requantization of a sum takes over, where all other operands are constant."""
 
 
@@ -38,7 +38,7 @@ def readers_of(nodes: Sequence[Node]) -> Mapping[str, Sequence[Node]]:
 
 def _is_stored_constant(node: Node, constants: Mapping[str, np.ndarray]) -> bool:
     """A DequantizeLinear of weights."""
-    return node.op_type == "DequantizeLinear" and all(name in constants for name in node.inputs if name)
+    return _effect(node) is Effect.DEQUANTIZES and all(name in constants for name in node.inputs if name)
 
 
 def _float_inputs_cast(graph: Graph) -> set[str]:
@@ -50,11 +50,16 @@ def _float_inputs_cast(graph: Graph) -> set[str]:
 
 
 def _effect(node: Node) -> Effect | None:
-    return EFFECTS.get(node.op_type) if node.domain == "" else None
+    return facts_of(node).effect
+
+
+def _changes_integers(node: Node) -> bool:
+    """Whether integers go in and come out."""
+    return _effect(node) not in OF_SCALES | {None, Effect.PICKS}
 
 
 def _is_elementwise(node: Node) -> bool:
-    return _effect(node) in (Effect.AFFINE, Effect.BOUNDS, Effect.BENDS)
+    return _effect(node) in ABSORBED | {Effect.BENDS}
 
 
 def choose_quantized_values(model: Model, head: Collection[str] = ()) -> set[str]:
@@ -89,7 +94,7 @@ class _Choice:
         self.before_products = self._before(nodes, self._sums)
         self.without_products = not entering
         if self.without_products:
-            entering = self.before_products = self._before(nodes, lambda node: _effect(node) is not None)
+            entering = self.before_products = self._before(nodes, _changes_integers)
         floats = {v.name for v in graph.inputs if v.element_type == "float"} | _float_inputs_cast(graph)
         self.points = floats & entering
         small = {v.name for v in graph.inputs if v.element_type in INTEGER_TYPES and v.name in entering}
@@ -165,7 +170,7 @@ class _Choice:
             constant = all(other == name or not other or other in self.constants for other in node.inputs)
             if _effect(node) not in absorbed or not constant or self._turns(node, name):
                 break
-            if bounded and _effect(node) is Effect.AFFINE and not self._is_scalar(node):
+            if bounded and _effect(node) in STRAIGHT and not self._is_scalar(node):
                 break  # each channel would have bounds of its own
             bounded = bounded or _effect(node) is Effect.BOUNDS
             name = node.outputs[0]
@@ -185,7 +190,7 @@ class _Choice:
             return len(parts) == 1 and parts[0] in self.integers
         if node.inputs[0] not in self.integers:
             return False
-        if node.op_type in ("Mul", "Div"):
+        if _effect(node) is Effect.SCALES:
             factor = self.constants.get(node.inputs[1])
             return factor is not None and factor.size == 1 and bool(factor > 0)
         return _effect(node) is Effect.KEEPS
@@ -196,10 +201,10 @@ class _Choice:
 
     def _turns(self, node: Node, data: str) -> bool:
         """Whether an absorbed node has a negative slope, or is a division by the data."""
-        if node.op_type in ("Sub", "Div") and node.inputs[1] == data:
+        if facts_of(node).inverts and node.inputs[1] == data:
             return True
         others = [self.constants[name] for name in node.inputs if name in self.constants]
-        return node.op_type in ("Mul", "Div") and any(bool((array <= 0).any()) for array in others)
+        return _effect(node) is Effect.SCALES and any(bool((array <= 0).any()) for array in others)
 
     def _sums(self, node: Node) -> bool:
         """Whether a node is a product or an average of real numbers; sums of indices, or of a shape that depends on
@@ -214,4 +219,5 @@ class _Choice:
 
     def _adds_tensors(self, node: Node) -> bool:
         """Whether a node adds or multiplies two tensors."""
-        return node.op_type in OF_TWO_TENSORS and not any(name in self.constants for name in node.inputs)
+        of_two = _effect(node) is Effect.ADDS or (_effect(node) is Effect.SCALES and not facts_of(node).inverts)
+        return of_two and not any(name in self.constants for name in node.inputs)

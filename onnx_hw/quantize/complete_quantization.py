@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from onnx_hw.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.products import is_product
 from onnx_hw.quantize.builder import Obstacle
 from onnx_hw.quantize.calibrate import Ranges
-from onnx_hw.quantize.host_head import MULTIPLIES
 from onnx_hw.quantize.import_model import Walk, import_model, prepared
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
@@ -76,7 +76,7 @@ class _Assuming(Walk):
         self.behind = list(known)
         self.before_products: set[str] = set()
         for node in reversed(graph.nodes):
-            if node.op_type in MULTIPLIES or self.before_products.intersection(node.outputs):
+            if is_product(node) or self.before_products.intersection(node.outputs):
                 self.before_products.update(node.inputs)
 
     def visit(self, node: Node) -> None:

@@ -13,6 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.unused_name import unused_name
 from onnx_hw.quantize.batch_normalization import factor_and_term, is_training
 from onnx_hw.quantize.choose_quantized_values import readers_of
@@ -63,7 +65,7 @@ class _Folding:
         self.made = {name: node for node in graph.nodes for name in node.outputs}
         self.renamed: dict[str, str] = {}
         for node in graph.nodes:
-            if node.op_type in ("Mul", "Div"):
+            if facts_of(node).effect is Effect.SCALES:
                 self._fold(node)
         nodes = tuple(
             replace(node, inputs=tuple(self._final(name) for name in node.inputs))
@@ -79,19 +81,20 @@ class _Folding:
 
     def _fold(self, node: Node) -> None:
         data, factor = node.inputs
-        if node.op_type == "Mul" and data in self.constants:
+        inverse = facts_of(node).inverts
+        if data in self.constants and not inverse:
             data, factor = factor, data
         result = node.outputs[0]
         if factor not in self.constants or data in self.constants or result in self.outputs:
             return
         column = self._per_channel(self.constants[factor], data)
-        if column is None or (node.op_type == "Div" and not column.all()):
+        if column is None or (inverse and not column.all()):
             return
         chain = self._chain(data)
         if not chain:
             return
         product, *additions = chain
-        column = 1 / column if node.op_type == "Div" else column
+        column = 1 / column if inverse else column
         self._replace(product, self._scaled_product(product, column))
         for addition in additions:
             self._replace(addition, self._scaled_addition(addition, column))
@@ -104,7 +107,7 @@ class _Folding:
             node = self.made.get(self._final(name))
             if node is None:
                 return []
-            if node.op_type in ("Conv", "ConvTranspose", "MatMul", "Gemm"):
+            if facts_of(node).effect is Effect.SUMS:
                 return [node, *additions[::-1]] if self._is_plain(node) else []
             data, constant = self._operands(node)
             if not constant or self._per_channel(self.constants[constant], data) is None:
@@ -115,17 +118,19 @@ class _Folding:
 
     def _operands(self, node: Node) -> tuple[str, str]:
         """(data, constant) of the addition of a constant; both empty for any other node."""
-        if node.op_type == "Add" and node.inputs[0] in self.constants:
-            return node.inputs[1], node.inputs[0]
-        if node.op_type in ("Add", "Sub") and node.inputs[1] in self.constants:
-            return node.inputs[0], node.inputs[1]
-        return "", ""
+        facts = facts_of(node)
+        if facts.effect is not Effect.ADDS or len(node.inputs) != 2:
+            return "", ""
+        first, second = node.inputs
+        if second in self.constants:
+            return first, second
+        return (second, first) if first in self.constants and not facts.inverts else ("", "")
 
     def _is_plain(self, node: Node) -> bool:
         """Constant weights and bias; a MatMul with a matrix of them."""
-        rank = {"MatMul": 2, "Gemm": 2}.get(node.op_type)
-        weights = self.constants.get(node.inputs[1])
-        if weights is None or (rank is not None and weights.ndim != rank):
+        place = facts_of(node).weights
+        weights = self.constants.get(node.inputs[place.at]) if place is not None else None
+        if place is None or weights is None or place.rank not in (None, weights.ndim):
             return False
         return all(name in self.constants for name in node.inputs[2:] if name)
 
@@ -143,16 +148,20 @@ class _Folding:
         return constant.astype(np.float64).reshape(-1)
 
     def _channel_axis(self, data: str, rank: int) -> int:
-        """1 behind a Conv, the last behind a matrix product, as far as additions reach."""
+        """Where the outputs of the product behind a value lie, as far as additions reach; the last axis without one."""
         node = self.made.get(self._final(data))
         while node is not None and self._operands(node)[0]:
             node = self.made.get(self._final(self._operands(node)[0]))
-        return 1 if node is not None and node.op_type in ("Conv", "ConvTranspose") else rank - 1
+        place = facts_of(node).weights if node is not None else None
+        return (place.channel if place is not None else -1) % rank
 
     def _scaled_product(self, node: Node, column: np.ndarray) -> Node:
-        weights = self.constants[node.inputs[1]]
+        place = facts_of(node).weights
+        assert place is not None  # a chain begins with a product
+        weights = self.constants[node.inputs[place.at]]
+        factors = place.beside(node, weights.shape, column)
         inputs = list(node.inputs)
-        inputs[1] = self._store(node, "weights", weights * _beside_weights(node, weights, column), weights.dtype)
+        inputs[place.at] = self._store(node, "weights", weights * factors, weights.dtype)
         if len(inputs) > 2 and inputs[2]:
             bias = self.constants[inputs[2]]
             inputs[2] = self._store(node, "bias", bias * column, bias.dtype)
@@ -178,16 +187,3 @@ class _Folding:
         self.nodes[self.nodes.index(old)] = new
         for name in new.outputs:
             self.made[name] = new
-
-
-def _beside_weights(node: Node, weights: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """One number, or one per output, to be broadcast to the weights of a product."""
-    if column.size == 1:
-        return column.reshape(())
-    if node.op_type == "ConvTranspose":  # (in, out / group, ...): a group's inputs meet its own outputs
-        inputs, outputs, *size = weights.shape
-        group = int(node.attributes.get("group", 1))
-        spread = np.repeat(column.reshape(group, outputs), inputs // group, axis=0)
-        return spread.reshape(inputs, outputs, *[1] * len(size))
-    rows = node.op_type == "Conv" or bool(node.attributes.get("transB", 0))
-    return column.reshape((-1,) + (1,) * (weights.ndim - 1) if rows else (1, -1))

@@ -9,34 +9,27 @@ from collections.abc import Callable
 
 from onnx_hw.onnx.dependencies import reads
 from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
+from onnx_hw.onnx.products import is_product
 from onnx_hw.quantize.builder import Builder, Obstacle
-from onnx_hw.quantize.lower import EFFECTS, LOWERINGS, Effect
+from onnx_hw.quantize.lower import lowering_of
 from onnx_hw.quantize.rehearsal import OF_THE_STAND_INS, stand_in
 from onnx_hw.quantize.values import NotFinite
-
-MULTIPLIES = frozenset(
-    ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul")
-    + ("Einsum", "LSTM", "GRU", "RNN", "Attention", "DeformConv")
-)
-"""Operators that must not be left to the host."""
-
-
-def has_no_lowering(node: Node) -> bool:
-    """Whether a node is never in hardware."""
-    return node.domain != "" or node.op_type not in LOWERINGS
 
 
 def is_obstacle(node: Node, graph: Graph) -> bool:
     """Whether a node would not be in hardware either if its data were quantized, because of its attributes, say."""
-    if has_no_lowering(node):
+    lowering = lowering_of(node)
+    if lowering is None:
         return True
-    if EFFECTS.get(node.op_type, Effect.SUMS) is Effect.SUMS:
+    if facts_of(node).effect in (Effect.SUMS, Effect.PICKS, *OF_SCALES):
         return False
     stage = Builder(graph)
     try:
         for name in reads(node) - set(graph.constants):
             stand_in(stage, name)
-        LOWERINGS[node.op_type](stage, node)
+        lowering(stage, node)
     except Obstacle as obstacle:
         return obstacle.code not in OF_THE_STAND_INS
     except NotFinite:
@@ -52,8 +45,8 @@ def left_in_floats(graph: Graph) -> frozenset[str]:
     raw = {value.name for value in graph.inputs}
     for node in graph.nodes:
         data = reads(node) - set(graph.constants)
-        before = bool(data) and data <= raw and node.op_type not in (*MULTIPLIES, "QuantizeLinear", "DequantizeLinear")
-        if has_no_lowering(node) or (before and (not found.isdisjoint(data) or is_obstacle(node, graph))):
+        before = bool(data) and data <= raw and not is_product(node) and facts_of(node).effect not in OF_SCALES
+        if lowering_of(node) is None or (before and (not found.isdisjoint(data) or is_obstacle(node, graph))):
             found.update(node.outputs)
         if before:
             raw.update(node.outputs)
@@ -70,17 +63,13 @@ def values_of_head(graph: Graph, stays: Callable[[Node], bool]) -> frozenset[str
     behind: set[str] = set()  # values that some product is before
     early = []
     for node in graph.nodes:
-        if node.op_type in MULTIPLIES or not behind.isdisjoint(reads(node)):
+        if is_product(node) or not behind.isdisjoint(reads(node)):
             behind.update(node.outputs)
         elif not reads(node) <= set(graph.constants):
             early.append(node)
     leading: set[str] = set()
     for node in reversed(graph.nodes):
-        if (
-            EFFECTS.get(node.op_type) is Effect.SUMS
-            or node.op_type in MULTIPLIES
-            or not leading.isdisjoint(node.outputs)
-        ):
+        if facts_of(node).effect is Effect.SUMS or is_product(node) or not leading.isdisjoint(node.outputs):
             leading.update(reads(node))
     head: set[str] = set()
     read: set[str] = set()

@@ -22,13 +22,13 @@ from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.products import macs_of
 from onnx_hw.onnx.verify_model import faults_of_typed
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.held_values import held_values
-from onnx_hw.quantize.host_head import MULTIPLIES, left_in_floats, values_of_head
+from onnx_hw.quantize.host_head import left_in_floats, values_of_head
 from onnx_hw.quantize.host_parts import head_nodes, host_parts
-from onnx_hw.quantize.lower import LOWERINGS
-from onnx_hw.quantize.lower.registry import Lowering
+from onnx_hw.quantize.lower import lowering_of
 from onnx_hw.quantize.rehearsal import Rehearsal
 from onnx_hw.quantize.scale_on_host import ScaleOnHost
 from onnx_hw.quantize.stream_layout import MOST_ELEMENTS, elements_of
@@ -108,7 +108,7 @@ class Walk:
         elif large is not None and self._is_streamed(node):
             self._to_tail(node, large)
         elif any(name in self.on_tail for name in inputs):
-            lowering = self._lowering(node)
+            lowering = lowering_of(node)
             self._to_tail(node, self.rehearsal.obstacle(node, lowering) if lowering else _not_built(node))
         elif self._reads_stream(node) or self._is_constant(node):
             self._lower(node)
@@ -126,7 +126,7 @@ class Walk:
         if node.op_type == "QuantizeLinear" and node.inputs[0] not in self.builder.values and self._can_enter(node):
             with suppress(Obstacle):
                 self._enter(node.outputs[0], self.graph.values[node.outputs[0]].element_type)
-        elif (lowering := self._lowering(node)) and any(name in self.builder.values for name in reads(node)):
+        elif (lowering := lowering_of(node)) and any(name in self.builder.values for name in reads(node)):
             with suppress(Obstacle, NotFinite):
                 lowering(self.builder, node)
 
@@ -167,7 +167,7 @@ class Walk:
         return scale is not None and scale.size == 1 and element_type in INTEGER_TYPES
 
     def _lower(self, node: Node) -> None:
-        lowering = self._lowering(node)
+        lowering = lowering_of(node)
         try:
             if lowering is None:
                 raise _not_built(node)
@@ -198,10 +198,6 @@ class Walk:
         """Constants, values of the head, inputs of the graph."""
         streamed = name in self.builder.values or name in self.builder.pending
         return not streamed or name in {value.name for value in self.graph.inputs}
-
-    @staticmethod
-    def _lowering(node: Node) -> Lowering | None:
-        return LOWERINGS.get(node.op_type) if node.domain == "" else None
 
     def _to_tail(self, node: Node, obstacle: Obstacle | None) -> None:
         self.tail.append(node)
@@ -316,7 +312,7 @@ class Walk:
         """Multiply-accumulates belong into hardware; also what kept their data out of it."""
         told = self.told
         for node in (*head, *tail):
-            if node.op_type not in MULTIPLIES:
+            if macs_of(node, self.graph) == 0:
                 continue
             for cause in self._causes(node):
                 key = cause.where or cause.label

@@ -14,32 +14,21 @@ import numpy as np
 
 from onnx_hw.errors import user_error
 from onnx_hw.onnx.model import Model, Node, Value
-from onnx_hw.onnx.operators.registry import place
+from onnx_hw.onnx.operators.facts import OF_SCALES, Effect, Weights
+from onnx_hw.onnx.operators.registry import facts_of, place
 from onnx_hw.onnx.unused_name import unused_name
 from onnx_hw.quantize.calibrate import Range
-from onnx_hw.quantize.take_apart_integer_operators import INTEGER_OPERATORS
-
-PRODUCTS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1, "Gemm": -1}
-"""Operators with weights at input 1, and the axis of their output channels (of a Gemm without transB)."""
 
 VERSION = 13
 """Opset of the inserted nodes: the first with scales along an axis."""
 
 
-def axis_of_outputs(node: Node, weights: np.ndarray) -> int:
-    """The axis of a product's weights along which its outputs lie."""
-    if node.op_type == "Gemm" and node.attributes.get("transB", 0):
-        return 0
-    return PRODUCTS[node.op_type] % weights.ndim
-
-
 def is_quantized(model: Model) -> bool:
     """Whether the model brings integers of its own for its data; weights alone do not count."""
     constants = model.graph.constants
+    rows = ((node, facts_of(node)) for node in model.graph.nodes)
     return any(
-        (node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.inputs[0] not in constants)
-        or (node.domain, node.op_type) in INTEGER_OPERATORS
-        for node in model.graph.nodes
+        facts.takes_integers or (facts.effect in OF_SCALES and node.inputs[0] not in constants) for node, facts in rows
     )
 
 
@@ -61,10 +50,11 @@ def insert_quantization(
         if value.name in points:
             renamed[value.name] = rewriter.data(nodes, value.name, value.name, ranges[value.name])
     for node in graph.nodes:
-        plain = node.op_type == "QuantizeLinear" or any(name in head for name in node.outputs)
+        plain = facts_of(node).effect is Effect.QUANTIZES or any(name in head for name in node.outputs)
         inputs = [name if plain else renamed.get(name, name) for name in node.inputs]
-        if node.op_type in PRODUCTS and inputs[1] in rewriter.constants:
-            inputs[1] = rewriter.weights(nodes, node, inputs[1])
+        facts = facts_of(node)
+        if facts.effect is Effect.SUMS and (at := facts.weights) is not None and inputs[at.at] in rewriter.constants:
+            inputs[at.at] = rewriter.weights(nodes, node, inputs[at.at], at)
         results = list(node.outputs)
         for k, name in enumerate(results):
             if name in points and name in outputs:  # the graph's output keeps its name: it is the dequantized value
@@ -116,7 +106,7 @@ class _Rewriter:
         nodes.append(Node("", "DequantizeLinear", "", VERSION, (stored, scale_name, zero_name), (result,)))
         return result
 
-    def weights(self, nodes: list[Node], node: Node, name: str) -> str:
+    def weights(self, nodes: list[Node], node: Node, name: str, at: Weights) -> str:
         """int8 weights, symmetric, with a scale per output channel."""
         weights = self.constants[name]
         if not np.isfinite(weights).all():
@@ -127,7 +117,7 @@ class _Rewriter:
                 hint="look at the weights, and at the constants and attributes of the nodes around it",
                 stage="quantize",
             )
-        axis = axis_of_outputs(node, weights)
+        axis = at.axis_of_outputs(node, weights.ndim)
         others = tuple(k for k in range(weights.ndim) if k != axis)
         largest = np.abs(weights).max(axis=others)
         scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)

@@ -6,52 +6,20 @@ the integers with their scales and zero points. Behind this pass there is only t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import OF_SCALES, Means, Weights
 from onnx_hw.onnx.unused_name import unused_name
 
 QDQ_VERSION = 21
 """Opset since which QuantizeLinear knows 16 bits."""
 
 
-@dataclass(frozen=True)
-class Form:
-    """How an operator takes its inputs.
-
-    Attributes:
-        operator: of real numbers, and the opset whose meaning it has.
-        data: index of (integers, scale, zero point) of each operand.
-        result: index of (scale, zero point) of the result.
-        axis: of the scales of the second operand, where there is one per channel.
-        bias: index of int32 integers whose scale is the product of the operands'.
-    """
-
-    operator: tuple[str, int]
-    data: tuple[int, ...]
-    result: int
-    axis: int = 0
-    bias: int | None = None
-
-
 MICROSOFT = "com.microsoft"
-FORMS = {
-    ("", "QLinearConv"): Form(("Conv", 11), (0, 3), 6, 0, 8),
-    (MICROSOFT, "QLinearConv"): Form(("Conv", 11), (0, 3), 6, 0, 8),
-    ("", "QLinearMatMul"): Form(("MatMul", 13), (0, 3), 6, 1),
-    (MICROSOFT, "QLinearAdd"): Form(("Add", 13), (0, 3), 6),
-    (MICROSOFT, "QLinearMul"): Form(("Mul", 13), (0, 3), 6),
-    (MICROSOFT, "QLinearSigmoid"): Form(("Sigmoid", 13), (0,), 3),
-    (MICROSOFT, "QLinearLeakyRelu"): Form(("LeakyRelu", 6), (0,), 3),
-    (MICROSOFT, "QLinearAveragePool"): Form(("AveragePool", 11), (0,), 3),
-    (MICROSOFT, "QLinearGlobalAveragePool"): Form(("GlobalAveragePool", 1), (0,), 3),
-    (MICROSOFT, "QLinearReduceMean"): Form(("ReduceMean", 13), (0,), 3),
-    (MICROSOFT, "QGemm"): Form(("Gemm", 13), (0, 3), 7, 1, 6),
-}
-INTEGER_OPERATORS = frozenset((*FORMS, (MICROSOFT, "QLinearConcat")))
-"""(domain, operator)."""
 
 
 def take_apart_integer_operators(model: Model) -> Model:
@@ -71,19 +39,25 @@ class _Apart:
         self.graph = replace(graph, nodes=tuple(self.nodes), constants=self.constants, values=self.values)
 
     def _visit(self, node: Node) -> None:
-        form = FORMS.get((node.domain, node.op_type))
-        if node.domain == MICROSOFT and node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        facts = facts_of(node)
+        if node.domain == MICROSOFT and facts.effect in OF_SCALES:
             self.nodes.append(replace(node, domain="", version=QDQ_VERSION))
         elif node.domain == MICROSOFT and node.op_type == "QLinearConcat":
             parts = [self._dequantized(node, k, 0) for k in range(2, len(node.inputs), 3)]
             self._operator(node, ("Concat", 13), parts, 0)
-        elif form is None or node.attributes.get("channels_last", 0) or len(node.inputs) <= form.result:
+        elif facts.means is not None and facts.rounded is not None:
+            self._between_integers(node, facts.means, facts.rounded)
+        else:
             self.nodes.append(node)
-        elif form.bias is None or len(node.inputs) <= form.bias or not node.inputs[form.bias]:
-            self._operator(node, form.operator, self._operands(node, form), form.result)
-        elif (scale := self._scale_of_products(node, form)) is not None:
-            bias = self._dequantized_bias(node, form.bias, scale)
-            self._operator(node, form.operator, [*self._operands(node, form), bias], form.result)
+
+    def _between_integers(self, node: Node, means: Means, result: int) -> None:
+        if node.attributes.get("channels_last", 0) or len(node.inputs) <= result:
+            self.nodes.append(node)
+        elif means.bias is None or len(node.inputs) <= means.bias or not node.inputs[means.bias]:
+            self._operator(node, means.operator, self._operands(node, means), result)
+        elif (scale := self._scale_of_products(node, means)) is not None:
+            bias = self._dequantized_bias(node, means.bias, scale)
+            self._operator(node, means.operator, [*self._operands(node, means), bias], result)
         else:
             self.nodes.append(node)
 
@@ -92,9 +66,16 @@ class _Apart:
         self.taken.add(name)
         return name
 
-    def _operands(self, node: Node, form: Form) -> list[str]:
-        axis = 0 if form.axis and node.attributes.get("transB", 0) else form.axis
-        return [self._dequantized(node, at, axis if k else 0) for k, at in enumerate(form.data)]
+    def _operands(self, node: Node, means: Means) -> list[str]:
+        weights = facts_of(node).weights
+        return [
+            self._dequantized(node, at, self._axis_of_outputs(node, weights) if weights and at == weights.at else 0)
+            for at in means.data
+        ]
+
+    def _axis_of_outputs(self, node: Node, weights: Weights) -> int:
+        shape = self.values[node.inputs[weights.at]].shape if node.inputs[weights.at] in self.values else None
+        return weights.axis_of_outputs(node, len(shape) if shape else 2)
 
     def _dequantized(self, node: Node, at: int, axis: int) -> str:
         result = self._unused(f"{node.outputs[0]}/operand{at}")
@@ -110,9 +91,9 @@ class _Apart:
         self.nodes.append(Node("", "DequantizeLinear", "", QDQ_VERSION, inputs, (result,), {"axis": 0}))
         return result
 
-    def _scale_of_products(self, node: Node, form: Form) -> np.ndarray | None:
+    def _scale_of_products(self, node: Node, means: Means) -> np.ndarray | None:
         """float32, one number or one per output; None where the scales are not constant."""
-        scales = [self.constants.get(node.inputs[at + 1]) for at in form.data]
+        scales = [self.constants.get(node.inputs[at + 1]) for at in means.data]
         if any(scale is None for scale in scales):
             return None
         product = np.array(node.attributes.get("alpha", 1.0), dtype=np.float32)

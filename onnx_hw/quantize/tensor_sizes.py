@@ -7,13 +7,11 @@ from math import prod
 from onnx_hw.errors import Problem, UserError
 from onnx_hw.onnx.capability import MAX_ELEMENTS
 from onnx_hw.onnx.model import Graph, Value
-from onnx_hw.onnx.operators.registry import place
+from onnx_hw.onnx.operators.facts import OF_SCALES
+from onnx_hw.onnx.operators.registry import facts_of, place
 
 MOST_ELEMENTS = 1 << 27
 """Of all tensors of a network together: each is laid out element by element."""
-
-SAME = frozenset(("QuantizeLinear", "DequantizeLinear"))
-"""Operators whose results lie as their data does."""
 
 NAMED = 5
 """Tensors that are named when there are too many elements."""
@@ -39,7 +37,7 @@ def check_sizes(graph: Graph) -> None:
     if open_inputs:
         raise UserError(*open_inputs)
     sizes = {value.name: _size(value) for value in (*graph.inputs, *graph.values.values())}
-    nodes = [node for node in graph.nodes if node.op_type not in SAME]
+    nodes = [node for node in graph.nodes if facts_of(node).effect not in OF_SCALES]  # what lies as its data does
     made = [(node, name) for node in nodes for name in node.outputs if name in sizes]
     where = {**{value.name: f"input `{value.name}`" for value in graph.inputs}, **{n: place(node) for node, n in made}}
     problems = [

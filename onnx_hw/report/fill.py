@@ -11,6 +11,8 @@ from onnx_hw import __version__
 from onnx_hw.design import Design
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import OF_SCALES
 from onnx_hw.options import Stage
 from onnx_hw.outputs import share_right
 from onnx_hw.report import report
@@ -49,12 +51,7 @@ def empty_model(path: Path) -> report.Model:
 
 def parameters(model: Model) -> int:
     """How many weights and biases there are: numbers in constants, but for scales, zero points and shapes."""
-    scaling = {
-        name
-        for node in model.graph.nodes
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear")
-        for name in node.inputs[1:]
-    }
+    scaling = {name for node in model.graph.nodes if facts_of(node).effect in OF_SCALES for name in node.inputs[1:]}
     return sum(
         int(array.size)
         for name, array in model.graph.constants.items()

@@ -26,9 +26,9 @@ by `python -m onnx_hw.report.operators docs`.
 def operator_table() -> str:
     """The table, Markdown. The first paragraph of a lowering's docstring states its limits, if it has any."""
     hardware = {}
-    for name, lowering in LOWERINGS.items():
+    for key, lowering in LOWERINGS.items():
         limits = " ".join((lowering.__doc__ or "").split("\n\n")[0].split())
-        hardware[name] = f"yes: {limits}" if limits else "yes"
+        hardware[key] = f"yes: {limits}" if limits else "yes"
     return markdown(rows(), hardware)
 
 

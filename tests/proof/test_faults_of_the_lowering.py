@@ -202,8 +202,8 @@ def changed(module: object, name: str, **fields: Callable[[Any], Any]) -> Patch:
 
 
 def lowered(op_type: str, change: Callable[..., None]) -> Patch:
-    original = LOWERINGS[op_type]
-    return lambda monkeypatch: monkeypatch.setitem(LOWERINGS, op_type, lambda b, node: change(original, b, node))
+    original = LOWERINGS["", op_type]
+    return lambda monkeypatch: monkeypatch.setitem(LOWERINGS, ("", op_type), lambda b, node: change(original, b, node))
 
 
 def unordered(network: Network) -> Network:
@@ -227,9 +227,6 @@ def other_perm(original: Callable[..., None], builder: Builder, node: Any) -> No
 def without_zero_point(original: Callable[..., Any], scale: Any, zero: int, *given: Any) -> Any:
     return original(scale, 0, *given)
 
-
-FORMS = take_apart_integer_operators.FORMS
-QLINEAR_CONV = ("", "QLinearConv")
 
 FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     "padded with 0, not with the zero point": (
@@ -309,7 +306,11 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     ),
     "the scale of another operand": (
         integer_operator,
-        lambda monkeypatch: monkeypatch.setitem(FORMS, QLINEAR_CONV, replace(FORMS[QLINEAR_CONV], result=1)),
+        calling(
+            take_apart_integer_operators._Apart,
+            "_between_integers",
+            lambda original, self, node, means, _: original(self, node, means, 1),
+        ),
     ),
     "the host forgets the bias": (
         float_end,

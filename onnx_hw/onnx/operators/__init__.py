@@ -37,7 +37,7 @@ from onnx_hw.onnx.operators import (
     transposed_convolution,  # ConvTranspose, Col2Im, MaxUnpool
     unary,  # Abs, Exp, Sqrt, Sin, Erf ...
 )
-from onnx_hw.onnx.operators.registry import Call, Operator, lookup, operator_of, operators
+from onnx_hw.onnx.operators.registry import Call, Operator, facts_of, lookup, operator_of, operators
 
 __all__ = [
     "Call",
@@ -50,6 +50,7 @@ __all__ = [
     "control_flow",
     "convolution",
     "detection",
+    "facts_of",
     "indexing",
     "integer_arithmetic",
     "joining",

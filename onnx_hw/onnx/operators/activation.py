@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast, like_first, same_dtype
 from onnx_hw.onnx.operators.unary import erf
@@ -14,13 +15,13 @@ from onnx_hw.onnx.operators.unary import erf
 _CONSUMED = ("consumed_inputs",)
 
 
-@operator(since=(6, 13, 14), types=like_first)
+@operator(since=(6, 13, 14), types=like_first, facts=Facts(Effect.BOUNDS))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Relu(x: Array) -> Array:
     return np.maximum(x, x.dtype.type(0))
 
 
-@operator(since=(11, 12, 13), types=like_first)
+@operator(since=(11, 12, 13), types=like_first, facts=Facts(Effect.BOUNDS))
 def Clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
     """``min(max(x, low), high)``: the upper bound wins where the bounds cross."""
     if low is not None:
@@ -41,19 +42,19 @@ def Clip_1(x: Array, *, max: float | None = None, min: float | None = None) -> A
     return x if max is None else np.minimum(x, x.dtype.type(max))
 
 
-@operator(since=(6, 13), types=like_first)
+@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Sigmoid(x: Array) -> Array:
     return sigmoid(widened(x)).astype(x.dtype, copy=False)
 
 
-@operator(since=(6, 13), types=like_first)
+@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Tanh(x: Array) -> Array:
     return np.tanh(x)
 
 
-@operator(since=(6, 16), types=like_first)
+@operator(since=(6, 16), types=like_first, facts=Facts(Effect.BENDS))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def LeakyRelu(x: Array, *, alpha: float = 0.009999999776482582) -> Array:
     return np.where(x < 0, x * x.dtype.type(alpha), x)
@@ -63,7 +64,7 @@ def prelu_type(x: TensorType, slope: TensorType) -> TensorType:
     return TensorType(same_dtype(x, slope), x.shape)
 
 
-@operator(since=(7, 9, 16), types=prelu_type)
+@operator(since=(7, 9, 16), types=prelu_type, facts=Facts(Effect.BENDS))
 def PRelu(x: Array, slope: Array) -> Array:
     """The slope broadcasts to ``x``."""
     return np.where(x < 0, x * slope, x)
@@ -76,13 +77,13 @@ def PRelu_1(x: Array, slope: Array) -> Array:
     return PRelu(x, slope if slope.size == 1 else slope.reshape(-1, *(1,) * (x.ndim - 2)))
 
 
-@operator(since=(6, 22), types=like_first)
+@operator(since=(6, 22), types=like_first, facts=Facts(Effect.BENDS))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Elu(x: Array, *, alpha: float = 1.0) -> Array:
     return np.where(x < 0, np.expm1(np.minimum(x, x.dtype.type(0))) * x.dtype.type(alpha), x)
 
 
-@operator(since=(6, 22), types=like_first)
+@operator(since=(6, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Selu(x: Array, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Array:
     return Elu(x, alpha=alpha) * x.dtype.type(gamma)
 
@@ -93,40 +94,40 @@ def Selu_1(x: Array, *, alpha: float = 1.673200011253357, gamma: float = 1.05069
     return Selu(x, alpha=alpha, gamma=gamma)
 
 
-@operator(since=(12, 28), types=like_first)
+@operator(since=(12, 28), types=like_first, facts=Facts(Effect.BENDS))
 def Celu(x: Array, *, alpha: float = 1.0) -> Array:
     scale = x.dtype.type(alpha)
     return np.where(x < 0, np.expm1(np.minimum(x, x.dtype.type(0)) / scale) * scale, x)
 
 
-@operator(since=(6, 22), types=like_first)
+@operator(since=(6, 22), types=like_first, facts=Facts(Effect.BENDS))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def HardSigmoid(x: Array, *, alpha: float = 0.20000000298023224, beta: float = 0.5) -> Array:
     one = x.dtype.type
     return np.clip(x * one(alpha) + one(beta), one(0), one(1))
 
 
-@operator(since=(14, 22), types=like_first)
+@operator(since=(14, 22), types=like_first, facts=Facts(Effect.BENDS))
 def HardSwish(x: Array) -> Array:
     return x * HardSigmoid(x, alpha=1 / 6, beta=0.5)
 
 
-@operator(since=(1, 22), types=like_first)
+@operator(since=(1, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Softplus(x: Array) -> Array:
     return np.logaddexp(x, x.dtype.type(0))
 
 
-@operator(since=(1, 22), types=like_first)
+@operator(since=(1, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Softsign(x: Array) -> Array:
     return x / (x.dtype.type(1) + np.abs(x))
 
 
-@operator(since=(10, 22), types=like_first)
+@operator(since=(10, 22), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
 def ThresholdedRelu(x: Array, *, alpha: float = 1.0) -> Array:
     return np.where(x > x.dtype.type(alpha), x, x.dtype.type(0))
 
 
-@operator(since=9, types=like_first)
+@operator(since=9, types=like_first, facts=Facts(Effect.BENDS, jumps=True))
 def Shrink(x: Array, *, bias: float = 0.0, lambd: float = 0.5) -> Array:
     wide = x.astype(np.float64) if is_integer(x.dtype) else x
     one = wide.dtype.type
@@ -134,12 +135,12 @@ def Shrink(x: Array, *, bias: float = 0.0, lambd: float = 0.5) -> Array:
     return y.astype(x.dtype, copy=False)
 
 
-@operator(since=(18, 22), types=like_first)
+@operator(since=(18, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Mish(x: Array) -> Array:
     return x * np.tanh(Softplus(x))
 
 
-@operator(since=20, types=like_first)
+@operator(since=20, types=like_first, facts=Facts(Effect.BENDS))
 def Gelu(x: Array, *, approximate: str = "none") -> Array:
     """``x * (1 + erf(x / sqrt 2)) / 2``, or its approximation by a hyperbolic tangent."""
     wide = widened(x)
@@ -152,7 +153,7 @@ def Gelu(x: Array, *, approximate: str = "none") -> Array:
     return y.astype(x.dtype)
 
 
-@operator(since=24, types=like_first)
+@operator(since=24, types=like_first, facts=Facts(Effect.BENDS))
 def Swish(x: Array, *, alpha: float = 1.0) -> Array:
     wide = widened(x)
     return (wide * sigmoid(wide * wide.dtype.type(alpha))).astype(x.dtype, copy=False)

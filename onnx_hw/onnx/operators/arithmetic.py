@@ -8,26 +8,27 @@ from functools import reduce
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, is_integer
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast, broadcast_shape, normal_axis, same_dtype
 
 
-@operator(since=(7, 13, 14), types=broadcast)
+@operator(since=(7, 13, 14), types=broadcast, facts=Facts(Effect.ADDS))
 def Add(a: Array, b: Array) -> Array:
     return np.add(a, b)
 
 
-@operator(since=(7, 13, 14), types=broadcast)
+@operator(since=(7, 13, 14), types=broadcast, facts=Facts(Effect.ADDS, inverts=True))
 def Sub(a: Array, b: Array) -> Array:
     return np.subtract(a, b)
 
 
-@operator(since=(7, 13, 14), types=broadcast)
+@operator(since=(7, 13, 14), types=broadcast, facts=Facts(Effect.SCALES))
 def Mul(a: Array, b: Array) -> Array:
     return np.multiply(a, b)
 
 
-@operator(since=(7, 13, 14), types=broadcast)
+@operator(since=(7, 13, 14), types=broadcast, facts=Facts(Effect.SCALES, inverts=True))
 def Div(a: Array, b: Array) -> Array:
     """Integers are divided towards zero."""
     return quotient(a, b)
@@ -101,7 +102,7 @@ def power_type(a: TensorType, b: TensorType, **_: int | None) -> TensorType:
     return TensorType(a.dtype, broadcast_shape(a, b))
 
 
-@operator(since=(7, 12, 13, 15), types=power_type)
+@operator(since=(7, 12, 13, 15), types=power_type, facts=Facts(Effect.BENDS))
 def Pow(a: Array, b: Array) -> Array:
     """In the type of the base; an integer base with a float exponent is computed in float64 and cut off."""
     return power(a, b)
@@ -120,7 +121,7 @@ def power(a: Array, b: Array) -> Array:
     return np.power(a, b.astype(a.dtype))
 
 
-@operator(since=(10, 13, 28), types=broadcast)
+@operator(since=(10, 13, 28), types=broadcast, facts=Facts(Effect.BENDS, jumps=True))
 def Mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
     """The remainder with the sign of the divisor, or with ``fmod`` that of the dividend (C's ``fmod``)."""
     if is_integer(a.dtype) and not np.all(b):
@@ -128,17 +129,17 @@ def Mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
     return np.fmod(a, b) if fmod else np.mod(a, b)
 
 
-@operator(since=(8, 12, 13), types=broadcast)
+@operator(since=(8, 12, 13), types=broadcast, facts=Facts(Effect.BENDS))
 def Max(*inputs: Array) -> Array:
     return reduce(np.maximum, inputs)
 
 
-@operator(since=(8, 12, 13), types=broadcast)
+@operator(since=(8, 12, 13), types=broadcast, facts=Facts(Effect.BENDS))
 def Min(*inputs: Array) -> Array:
     return reduce(np.minimum, inputs)
 
 
-@operator(since=(8, 13), types=broadcast)
+@operator(since=(8, 13), types=broadcast, facts=Facts(Effect.ADDS))
 def Sum(*inputs: Array) -> Array:
     return reduce(np.add, inputs)
 

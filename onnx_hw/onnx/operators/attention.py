@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
+from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.activation import Swish
 from onnx_hw.onnx.operators.budget import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code
+from onnx_hw.onnx.operators.facts import Facts
+from onnx_hw.onnx.operators.macs import known
 from onnx_hw.onnx.operators.matmul import product
 from onnx_hw.onnx.operators.registry import operator
-from onnx_hw.onnx.operators.tensor_type import TensorType, like_first
+from onnx_hw.onnx.operators.tensor_type import TensorType, Types, like_first
 
 
-@operator(since=25)
+def attention_macs(_: Node, inputs: Types, results: Types) -> int:
+    """Each query meets all keys, those of the past included, and their weights meet the values."""
+    past = inputs[4] if len(inputs) > 4 else None
+    keys = known(inputs, 1).shape[-2] + (0 if past is None else past.shape[-2])
+    return (known(inputs, 0).size + known(results, 0).size) * keys
+
+
+@operator(since=25, facts=Facts(macs=attention_macs))
 def Attention(
     q: Array,
     k: Array,
@@ -202,6 +214,14 @@ def RotaryEmbedding(
     return y.swapaxes(1, 2).reshape(x.shape) if packed else y
 
 
+def linear_attention_macs(node: Node, inputs: Types, __: Types) -> int:
+    """Each token's key and value meet in the state of their head, and each query meets the state."""
+    q, k, v = (known(inputs, at) for at in range(3))
+    queries, heads = int(node.attributes["q_num_heads"]), int(node.attributes["kv_num_heads"])
+    reads = heads if "delta" in str(node.attributes.get("update_rule", "gated_delta")) else 0
+    return prod(q.shape[:2]) * (k.shape[2] // heads) * (v.shape[2] // heads) * (heads + reads + queries)
+
+
 def linear_attention_type(
     q: TensorType,
     _: TensorType,
@@ -218,7 +238,7 @@ def linear_attention_type(
     )
 
 
-@operator(since=27, types=linear_attention_type)
+@operator(since=27, types=linear_attention_type, facts=Facts(macs=linear_attention_macs))
 def LinearAttention(
     q: Array,
     k: Array,
@@ -261,11 +281,16 @@ def LinearAttention(
     return packed.astype(q.dtype), state.astype(q.dtype if past_state is None else past_state.dtype)
 
 
+def causal_conv_macs(_: Node, inputs: Types, __: Types) -> int:
+    """Each channel with its own kernel."""
+    return known(inputs, 0).size * known(inputs, 1).shape[2]
+
+
 def causal_conv_type(x: TensorType, w: TensorType, *_: TensorType | None, **__: str) -> tuple[TensorType, TensorType]:
     return TensorType(x.dtype, x.shape), x.with_shape((*x.shape[:2], w.shape[2] - 1))
 
 
-@operator(since=27, types=causal_conv_type)
+@operator(since=27, types=causal_conv_type, facts=Facts(macs=causal_conv_macs))
 def CausalConvWithState(
     x: Array, w: Array, bias: Array | None = None, past_state: Array | None = None, *, activation: str = "none"
 ) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, dtype_of_name, greatest, integer_range, is_integer
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
@@ -22,7 +23,7 @@ def cast_type(x: TensorType, *, to: int, **_: Any) -> TensorType:
     return x.with_dtype(dtype_of_code(to))
 
 
-@operator(since=(24, 25, 28), types=cast_type)
+@operator(since=(24, 25, 28), types=cast_type, facts=Facts(Effect.KEEPS))
 def Cast(x: Array, *, round_mode: str = "up", saturate: int = 1, to: int) -> Array:
     """``round_mode`` is for float8e8m0 alone, ``saturate`` for the 8-bit floats."""
     return convert(x, dtype_of_code(to), saturate=bool(saturate), round_mode=round_mode)

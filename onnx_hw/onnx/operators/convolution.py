@@ -8,6 +8,8 @@ import numpy as np
 
 from onnx_hw.onnx.operators.budget import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.facts import Effect, Facts, Weights
+from onnx_hw.onnx.operators.macs import window_macs
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, same_dtype
 from onnx_hw.onnx.operators.windows import Window, slide
@@ -34,7 +36,7 @@ def conv_type(
     return x.with_shape((x.shape[0], w.shape[0], *window.output))
 
 
-@operator(since=(1, 11, 22), types=conv_type)
+@operator(since=(1, 11, 22), types=conv_type, facts=Facts(Effect.SUMS, window_macs(1), Weights(1, axis=0, channel=1)))
 def Conv(
     x: Array,
     w: Array,

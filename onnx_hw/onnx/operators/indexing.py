@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.budget import hold
 from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis, same_dtype
 
@@ -18,7 +19,7 @@ def gather_type(x: TensorType, indices: TensorType, *, axis: int = 0) -> TensorT
     return x.with_shape((*x.shape[:along], *indices.shape, *x.shape[along + 1 :]))
 
 
-@operator(since=(1, 11, 13), types=gather_type)
+@operator(since=(1, 11, 13), types=gather_type, facts=Facts(Effect.KEEPS))
 def Gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
     """Slices along one axis; negative indices count from the end."""
     return np.take(x, indices, axis=axis)
@@ -125,7 +126,7 @@ def slice_type(
     return _sliced_type(x, starts.value, ends.value, _value(axes), _value(steps))
 
 
-@operator(since=(10, 11, 13), types=slice_type, shape_inputs=(1, 2, 3, 4))
+@operator(since=(10, 11, 13), types=slice_type, shape_inputs=(1, 2, 3, 4), facts=Facts(Effect.KEEPS))
 def Slice(x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Array:
     """Python's slices, steps below zero included; the others axes stay whole."""
     return x[slices(x.shape, starts, ends, axes, steps)]

@@ -6,6 +6,8 @@ import numpy as np
 
 from onnx_hw.onnx.operators.convolution import conv_window, convolve
 from onnx_hw.onnx.operators.dtypes import Array, integer_range
+from onnx_hw.onnx.operators.facts import Facts, Means, Weights
+from onnx_hw.onnx.operators.macs import matrix_macs, window_macs
 from onnx_hw.onnx.operators.matmul import integer_product, matmul_shape
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType
@@ -28,7 +30,7 @@ def conv_integer_type(
     return TensorType(np.dtype(np.int32), (x.shape[0], w.shape[0], *window.output))
 
 
-@operator(since=10, types=conv_integer_type)
+@operator(since=10, types=conv_integer_type, facts=Facts(macs=window_macs(1), weights=Weights(1, axis=0, channel=1)))
 def ConvInteger(
     x: Array,
     w: Array,
@@ -54,7 +56,9 @@ def matmul_integer_type(
     return TensorType(np.dtype(np.int32), matmul_shape(a.shape, b.shape))
 
 
-@operator(since=10, types=matmul_integer_type)
+@operator(
+    since=10, types=matmul_integer_type, facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2))
+)
 def MatMulInteger(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
     """``(a - a_zero_point) @ (b - b_zero_point)``, exactly, modulo 2^32; zero points per row of a, per column of b."""
     product = integer_product(_centred_rows(a, a_zero_point), centred(b, b_zero_point, axis=-1))
@@ -76,7 +80,13 @@ def qlinear_conv_type(
     return conv_integer_type(x, w, **attributes).with_dtype(y_zero_point.dtype)  # type: ignore[arg-type]
 
 
-@operator(since=10, types=qlinear_conv_type)
+@operator(
+    since=10,
+    types=qlinear_conv_type,
+    facts=Facts(
+        macs=window_macs(3), weights=Weights(3, axis=0, channel=1), rounded=6, means=Means(("Conv", 11), (0, 3), bias=8)
+    ),
+)
 def QLinearConv(
     x: Array,
     x_scale: Array,
@@ -118,7 +128,16 @@ def qlinear_matmul_type(
     return TensorType(y_zero_point.dtype, matmul_shape(a.shape, b.shape))
 
 
-@operator(since=(10, 21), types=qlinear_matmul_type)
+@operator(
+    since=(10, 21),
+    types=qlinear_matmul_type,
+    facts=Facts(
+        macs=matrix_macs,
+        weights=Weights(3, axis=-1, channel=-1, rank=2),
+        rounded=6,
+        means=Means(("MatMul", 13), (0, 3)),
+    ),
+)
 def QLinearMatMul(
     a: Array,
     a_scale: Array,

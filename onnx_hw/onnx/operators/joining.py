@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, TypeCall, normal_axes, normal_axis, same_dtype
 
@@ -21,7 +22,7 @@ def concat_type(*inputs: TensorType, axis: int = 1) -> TensorType:
     return TensorType(dtype, (*first.shape[:along], total, *first.shape[along + 1 :]))
 
 
-@operator(since=(4, 11, 13), types=concat_type)
+@operator(since=(4, 11, 13), types=concat_type, facts=Facts(Effect.JOINS))
 def Concat(*inputs: Array, axis: int) -> Array:
     return np.concatenate(inputs, axis)
 
@@ -43,7 +44,7 @@ def split_2_type(x: TensorType, *, axis: int = 0, split: Ints | None = None, cal
     return _parts(x, split, axis, None, call.results)
 
 
-@operator(since=18, types=split_type, shape_inputs=(1,))
+@operator(since=18, types=split_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
 def Split(
     x: Array, split: Array | None = None, *, axis: int = 0, num_outputs: int | None = None, call: Call
 ) -> tuple[Array, ...]:
@@ -126,7 +127,7 @@ def tile_type(x: TensorType, repeats: TensorType) -> TensorType:
     return x.with_shape([a * b for a, b in zip(x.shape, repeats.value.tolist(), strict=True)])
 
 
-@operator(since=(6, 13), types=tile_type, shape_inputs=(1,))
+@operator(since=(6, 13), types=tile_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
 def Tile(x: Array, repeats: Array) -> Array:
     return np.tile(x, repeats.tolist())
 
@@ -159,7 +160,7 @@ def pad_type(
     return x.with_shape(padded_shape(x.shape, pads.value, None if axes is None else axes.value, mode))
 
 
-@operator(since=(18, 19, 21, 23, 24, 25), types=pad_type, shape_inputs=(1, 3))
+@operator(since=(18, 19, 21, 23, 24, 25), types=pad_type, shape_inputs=(1, 3), facts=Facts(Effect.KEEPS))
 def Pad(
     x: Array, pads: Array, value: Array | None = None, axes: Array | None = None, *, mode: str = "constant"
 ) -> Array:
@@ -242,7 +243,7 @@ def center_crop_pad_type(x: TensorType, shape: TensorType, *, axes: Ints | None 
     return x.with_shape(centered_shape(x.shape, shape.value, axes))
 
 
-@operator(since=18, types=center_crop_pad_type, shape_inputs=(1,))
+@operator(since=18, types=center_crop_pad_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
 def CenterCropPad(x: Array, shape: Array, *, axes: Ints | None = None) -> Array:
     """Cut or framed with zeros to the wanted lengths, equally on both sides; an odd element is taken at the end."""
     wanted = centered_shape(x.shape, shape, axes)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.budget import VALUE_BYTES, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
+from onnx_hw.onnx.operators.facts import Effect, Facts, Weights
+from onnx_hw.onnx.operators.macs import known, matrix_macs
 from onnx_hw.onnx.operators.registry import operator
-from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, same_dtype
+from onnx_hw.onnx.operators.tensor_type import TensorType, Types, broadcast_shape, same_dtype
 
 
 def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
@@ -33,7 +37,9 @@ def matmul_type(a: TensorType, b: TensorType) -> TensorType:
     return TensorType(same_dtype(a, b), matmul_shape(a.shape, b.shape))
 
 
-@operator(since=(1, 9, 13), types=matmul_type)
+@operator(
+    since=(1, 9, 13), types=matmul_type, facts=Facts(Effect.SUMS, matrix_macs, Weights(1, axis=-1, channel=-1, rank=2))
+)
 def MatMul(a: Array, b: Array) -> Array:
     return product(a, b)
 
@@ -50,7 +56,11 @@ def gemm_type(
     return y
 
 
-@operator(since=(11, 13), types=gemm_type)
+@operator(
+    since=(11, 13),
+    types=gemm_type,
+    facts=Facts(Effect.SUMS, matrix_macs, Weights(1, axis=-1, channel=-1, rank=2, turned="transB")),
+)
 def Gemm(
     a: Array,
     b: Array,
@@ -144,9 +154,21 @@ def Det(x: Array) -> Array:
 def einsum_type(*inputs: TensorType, equation: str) -> TensorType:
     """The length of each letter of the result; the axes of an ellipsis broadcast."""
     terms, arrow, result = equation.replace(" ", "").partition("->")
+    lengths, outer = _lengths(terms.split(","), inputs)
+    letters = terms.replace(",", "").replace(".", "")
+    if not arrow:
+        result = "..." + "".join(sorted(letter for letter in lengths if letters.count(letter) == 1))
+    before, dots, after = result.partition("...")
+    middle = outer if dots else ()
+    shape = (*(lengths[c] for c in before), *middle, *(lengths[c] for c in after))
+    return TensorType(same_dtype(*inputs), shape)
+
+
+def _lengths(terms: Sequence[str], inputs: Sequence[TensorType]) -> tuple[dict[str, int], tuple[int, ...]]:
+    """The length of each letter, and of the axes of the ellipses."""
     lengths: dict[str, int] = {}
     unnamed: list[tuple[int, ...]] = []
-    for term, x in zip(terms.split(","), inputs, strict=True):
+    for term, x in zip(terms, inputs, strict=True):
         before, dots, after = term.partition("...")
         free = x.ndim - len(before) - len(after)
         if free < 0 or (free and not dots):
@@ -157,17 +179,17 @@ def einsum_type(*inputs: TensorType, equation: str) -> TensorType:
             if lengths.setdefault(letter, length) not in (length, 1) and length != 1:
                 raise ValueError(f"index {letter} must have one length, not {lengths[letter]} and {length}")
             lengths[letter] = max(lengths[letter], length)
-    outer = broadcast_shape(*(TensorType(inputs[0].dtype, shape) for shape in unnamed))
-    letters = terms.replace(",", "").replace(".", "")
-    if not arrow:
-        result = "..." + "".join(sorted(letter for letter in lengths if letters.count(letter) == 1))
-    before, dots, after = result.partition("...")
-    middle = outer if dots else ()
-    shape = (*(lengths[c] for c in before), *middle, *(lengths[c] for c in after))
-    return TensorType(same_dtype(*inputs), shape)
+    return lengths, broadcast_shape(*(TensorType(inputs[0].dtype, shape) for shape in unnamed))
 
 
-@operator(since=(12, 28), types=einsum_type)
+def einsum_macs(node: Node, inputs: Types, _: Types) -> int:
+    """One for each combination of indices and operand but the first: a single operand is no product."""
+    terms = str(node.attributes["equation"]).replace(" ", "").partition("->")[0].split(",")
+    lengths, outer = _lengths(terms, [known(inputs, k) for k in range(len(inputs))])
+    return prod((*lengths.values(), *outer)) * (len(terms) - 1)
+
+
+@operator(since=(12, 28), types=einsum_type, facts=Facts(macs=einsum_macs))
 def Einsum(*inputs: Array, equation: str) -> Array:
     """Einstein's summation, contracted pairwise through matrix products."""
     wide = [x if is_integer(x.dtype) else widened(x) for x in inputs]

@@ -12,6 +12,8 @@ import numpy as np
 from onnx_hw.onnx.operators.activation import Gelu, LeakyRelu, Relu, Sigmoid, Tanh, sigmoid
 from onnx_hw.onnx.operators.convolution import Conv, conv_type
 from onnx_hw.onnx.operators.dtypes import Array, widened
+from onnx_hw.onnx.operators.facts import Facts, Weights
+from onnx_hw.onnx.operators.macs import matrix_macs, window_macs
 from onnx_hw.onnx.operators.matmul import Gemm, MatMul, gemm_type, matmul_shape, product
 from onnx_hw.onnx.operators.registry import Floats, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, like_first
@@ -27,7 +29,12 @@ def fused_conv_type(
     return conv_type(x, w, b, **options)
 
 
-@operator(since=1, domain=_DOMAIN, types=fused_conv_type)
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=fused_conv_type,
+    facts=Facts(macs=window_macs(1), weights=Weights(1, axis=0, channel=1)),
+)
 def FusedConv(
     x: Array,
     w: Array,
@@ -64,7 +71,12 @@ def fused_gemm_type(
     return gemm_type(a, b, c, transA=transA, transB=transB)
 
 
-@operator(since=1, domain=_DOMAIN, types=fused_gemm_type)
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=fused_gemm_type,
+    facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2, turned="transB")),
+)
 def FusedGemm(
     a: Array,
     b: Array,
@@ -94,7 +106,12 @@ def fused_matmul_type(a: TensorType, b: TensorType, **attributes: Any) -> Tensor
     return TensorType(a.dtype, matmul_shape(*shapes))
 
 
-@operator(since=1, domain=_DOMAIN, types=fused_matmul_type)
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=fused_matmul_type,
+    facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2, turned="transB")),
+)
 def FusedMatMul(
     a: Array,
     b: Array,

@@ -15,8 +15,10 @@ from onnx_hw.onnx.operators.activation import LeakyRelu, Sigmoid
 from onnx_hw.onnx.operators.arithmetic import Add, Mul
 from onnx_hw.onnx.operators.convolution import conv_type
 from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.facts import Effect, Facts, Means, Weights
 from onnx_hw.onnx.operators.integer_arithmetic import DynamicQuantizeLinear, MatMulInteger, QLinearConv, requantized
 from onnx_hw.onnx.operators.joining import Concat
+from onnx_hw.onnx.operators.macs import matrix_macs, window_macs
 from onnx_hw.onnx.operators.matmul import integer_product, matmul_shape
 from onnx_hw.onnx.operators.pooling import AveragePool_10, pool_type
 from onnx_hw.onnx.operators.quantization import (
@@ -45,12 +47,12 @@ def integers(y: Array, scale: Array, zero_point: Array | None, like: Array) -> A
     return quantize(y, scale, zero_point, like.dtype if zero_point is None else zero_point.dtype)
 
 
-@operator(since=1, domain=_DOMAIN, types=quantized_type)
+@operator(since=1, domain=_DOMAIN, types=quantized_type, facts=Facts(Effect.QUANTIZES, rounded=1))
 def QuantizeLinear_microsoft(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
     return QuantizeLinear(x, scale, zero_point, axis=axis)
 
 
-@operator(since=1, domain=_DOMAIN, types=dequantized_type)
+@operator(since=1, domain=_DOMAIN, types=dequantized_type, facts=Facts(Effect.DEQUANTIZES))
 def DequantizeLinear_microsoft(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
     return DequantizeLinear(x, scale, zero_point, axis=axis)
 
@@ -61,7 +63,7 @@ def binary_type(
     return TensorType(a.dtype, broadcast_shape(a, b))
 
 
-@operator(since=1, domain=_DOMAIN, types=binary_type)
+@operator(since=1, domain=_DOMAIN, types=binary_type, facts=Facts(rounded=6, means=Means(("Add", 13), (0, 3))))
 def QLinearAdd(
     a: Array,
     a_scale: Array,
@@ -75,7 +77,7 @@ def QLinearAdd(
     return integers(Add(real(a, a_scale, a_zero_point), real(b, b_scale, b_zero_point)), c_scale, c_zero_point, a)
 
 
-@operator(since=1, domain=_DOMAIN, types=binary_type)
+@operator(since=1, domain=_DOMAIN, types=binary_type, facts=Facts(rounded=6, means=Means(("Mul", 13), (0, 3))))
 def QLinearMul(
     a: Array,
     a_scale: Array,
@@ -89,14 +91,14 @@ def QLinearMul(
     return integers(Mul(real(a, a_scale, a_zero_point), real(b, b_scale, b_zero_point)), c_scale, c_zero_point, a)
 
 
-@operator(since=1, domain=_DOMAIN, types=like_first)
+@operator(since=1, domain=_DOMAIN, types=like_first, facts=Facts(rounded=3, means=Means(("Sigmoid", 13), (0,))))
 def QLinearSigmoid(
     x: Array, x_scale: Array, x_zero_point: Array | None, y_scale: Array, y_zero_point: Array | None = None
 ) -> Array:
     return integers(Sigmoid(real(x, x_scale, x_zero_point)), y_scale, y_zero_point, x)
 
 
-@operator(since=1, domain=_DOMAIN, types=like_first)
+@operator(since=1, domain=_DOMAIN, types=like_first, facts=Facts(rounded=3, means=Means(("LeakyRelu", 6), (0,))))
 def QLinearLeakyRelu(
     x: Array,
     x_scale: Array,
@@ -109,7 +111,7 @@ def QLinearLeakyRelu(
     return integers(LeakyRelu(real(x, x_scale, x_zero_point), alpha=alpha), y_scale, y_zero_point, x)
 
 
-@operator(since=1, domain=_DOMAIN, types=like_first)
+@operator(since=1, domain=_DOMAIN, types=like_first, facts=Facts(rounded=3))
 def QLinearSoftmax(
     x: Array,
     x_scale: Array,
@@ -132,7 +134,7 @@ def where_type(
     return TensorType(x.dtype, broadcast_shape(condition, x, y))
 
 
-@operator(since=1, domain=_DOMAIN, types=where_type)
+@operator(since=1, domain=_DOMAIN, types=where_type, facts=Facts(rounded=7))
 def QLinearWhere(
     condition: Array,
     x: Array,
@@ -148,7 +150,7 @@ def QLinearWhere(
     return integers(z, z_scale, z_zero_point, x)
 
 
-@operator(since=1, domain=_DOMAIN)
+@operator(since=1, domain=_DOMAIN, facts=Facts(Effect.JOINS, rounded=0))
 def QLinearConcat(y_scale: Array, y_zero_point: Array, *inputs: Array, axis: int) -> Array:
     """After scale and zero point of the result: tensor, scale, zero point of each input."""
     if not inputs or len(inputs) % 3:
@@ -164,7 +166,7 @@ def average_type(
     return _channels_last(y) if channels_last else y
 
 
-@operator(since=1, domain=_DOMAIN, types=average_type)
+@operator(since=1, domain=_DOMAIN, types=average_type, facts=Facts(rounded=3, means=Means(("AveragePool", 11), (0,))))
 def QLinearAveragePool(
     x: Array,
     x_scale: Array,
@@ -198,7 +200,12 @@ def global_average_type(x: TensorType, *_: TensorType, channels_last: int = 0) -
     return x.with_shape((x.shape[0], *ones, x.shape[-1]) if channels_last else (*x.shape[:2], *ones))
 
 
-@operator(since=1, domain=_DOMAIN, types=global_average_type)
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=global_average_type,
+    facts=Facts(rounded=3, means=Means(("GlobalAveragePool", 1), (0,))),
+)
 def QLinearGlobalAveragePool(
     x: Array, x_scale: Array, x_zero_point: Array, y_scale: Array, y_zero_point: Array, *, channels_last: int = 0
 ) -> Array:
@@ -213,7 +220,9 @@ def reduce_mean_type(x: TensorType, *_: TensorType | None, axes: Ints, keepdims:
     return x.with_shape(reduced_shape(x.shape, axes, keepdims))
 
 
-@operator(since=1, domain=_DOMAIN, types=reduce_mean_type)
+@operator(
+    since=1, domain=_DOMAIN, types=reduce_mean_type, facts=Facts(rounded=3, means=Means(("ReduceMean", 13), (0,)))
+)
 def QLinearReduceMean(
     x: Array,
     x_scale: Array,
@@ -244,7 +253,14 @@ def qlinear_conv_type(
     return (_channels_last(y) if channels_last else y).with_dtype(zero_point.dtype)
 
 
-@operator(since=1, domain=_DOMAIN, types=qlinear_conv_type)
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=qlinear_conv_type,
+    facts=Facts(
+        macs=window_macs(3), weights=Weights(3, axis=0, channel=1), rounded=6, means=Means(("Conv", 11), (0, 3), bias=8)
+    ),
+)
 def QLinearConv_microsoft(
     x: Array,
     x_scale: Array,
@@ -304,7 +320,17 @@ def qgemm_type(
     return TensorType(a_scale.dtype if y_zero_point is None else y_zero_point.dtype, shape)
 
 
-@operator(since=1, domain=_DOMAIN, types=qgemm_type)
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=qgemm_type,
+    facts=Facts(
+        macs=matrix_macs,
+        weights=Weights(3, axis=-1, channel=-1, rank=2, turned="transB"),
+        rounded=7,
+        means=Means(("Gemm", 13), (0, 3), bias=6),
+    ),
+)
 def QGemm(
     a: Array,
     a_scale: Array,
@@ -337,7 +363,12 @@ def integer_to_float_type(a: TensorType, b: TensorType, a_scale: TensorType, *_:
     return TensorType(a_scale.dtype, matmul_shape(a.shape, b.shape))
 
 
-@operator(since=1, domain=_DOMAIN, types=integer_to_float_type)
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=integer_to_float_type,
+    facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2)),
+)
 def MatMulIntegerToFloat(
     a: Array,
     b: Array,
@@ -355,7 +386,12 @@ def dynamic_matmul_type(a: TensorType, b: TensorType, *_: TensorType | None) -> 
     return TensorType(a.dtype, matmul_shape(a.shape, b.shape))
 
 
-@operator(since=1, domain=_DOMAIN, types=dynamic_matmul_type)
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=dynamic_matmul_type,
+    facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2)),
+)
 def DynamicQuantizeMatMul(
     a: Array, b: Array, b_scale: Array, b_zero_point: Array | None = None, bias: Array | None = None
 ) -> Array:

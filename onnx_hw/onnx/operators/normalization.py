@@ -11,6 +11,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.budget import spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widened
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis
 
@@ -39,7 +40,7 @@ def batch_norm_type(
     return TensorType(x.dtype, x.shape), mean, var, mean, var
 
 
-@operator(since=(14, 15), types=batch_norm_type)
+@operator(since=(14, 15), types=batch_norm_type, facts=Facts(Effect.AFFINE))
 def BatchNormalization(
     x: Array,
     scale: Array,

@@ -11,6 +11,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.budget import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, widened
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.operators.windows import Window, slide
@@ -64,7 +65,7 @@ def pool_window(
     )
 
 
-@operator(since=(10, 11, 12, 22), types=max_pool_type)
+@operator(since=(10, 11, 12, 22), types=max_pool_type, facts=Facts(Effect.KEEPS))
 def MaxPool(
     x: Array,
     *,
@@ -123,7 +124,7 @@ def MaxPool_1(
     return along_axes(np.maximum, window.padded(x, lowest(x.dtype)), window)
 
 
-@operator(since=(19, 22), types=pool_type)
+@operator(since=(19, 22), types=pool_type, facts=Facts(Effect.SUMS))
 def AveragePool(
     x: Array,
     *,
@@ -203,12 +204,12 @@ def global_pool_type(x: TensorType, **_: Any) -> TensorType:
     return x.with_shape((*x.shape[:2], *(1,) * (x.ndim - 2)))
 
 
-@operator(since=(1, 22), types=global_pool_type)
+@operator(since=(1, 22), types=global_pool_type, facts=Facts(Effect.SUMS))
 def GlobalAveragePool(x: Array) -> Array:
     return x.mean(axis=tuple(range(2, x.ndim)), keepdims=True, dtype=np.float64).astype(x.dtype)
 
 
-@operator(since=(1, 22), types=global_pool_type)
+@operator(since=(1, 22), types=global_pool_type, facts=Facts(Effect.KEEPS))
 def GlobalMaxPool(x: Array) -> Array:
     return x.max(axis=tuple(range(2, x.ndim)), keepdims=True)
 

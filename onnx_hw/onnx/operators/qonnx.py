@@ -12,6 +12,8 @@ import numpy as np
 
 from onnx_hw.onnx.operators.convolution import Conv, conv_type
 from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.facts import Facts
+from onnx_hw.onnx.operators.macs import window_macs
 from onnx_hw.onnx.operators.normalization import BatchNormalization
 from onnx_hw.onnx.operators.pooling import along_axes, lowest, pool_window
 from onnx_hw.onnx.operators.registry import F, Ints, operator
@@ -199,7 +201,7 @@ def channels_last_conv_type(x: TensorType, w: TensorType, b: TensorType | None =
     return y.with_shape((y.shape[0], *y.shape[2:], y.shape[1]))
 
 
-@operator(since=1, domain=_CHANNELS_LAST, types=channels_last_conv_type)
+@operator(since=1, domain=_CHANNELS_LAST, types=channels_last_conv_type, facts=Facts(macs=window_macs(1)))
 def Conv_channels_last(
     x: Array,
     w: Array,

@@ -8,6 +8,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.cast import convert
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, integer_range, is_integer
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axis, same_dtype
 
@@ -40,7 +41,7 @@ def dequantized_type(
     return x.with_dtype(dtype_of_code(output_dtype) if output_dtype else scale.dtype)
 
 
-@operator(since=(23, 24, 25, 28), types=quantized_type)
+@operator(since=(23, 24, 25, 28), types=quantized_type, facts=Facts(Effect.QUANTIZES, rounded=1))
 def QuantizeLinear(
     x: Array,
     scale: Array,
@@ -102,7 +103,7 @@ def QuantizeLinear_10(x: Array, scale: Array, zero_point: Array | None = None) -
     return QuantizeLinear(x, scale.reshape(()), zero_point)
 
 
-@operator(since=(23, 24, 25, 28), types=dequantized_type)
+@operator(since=(23, 24, 25, 28), types=dequantized_type, facts=Facts(Effect.DEQUANTIZES))
 def DequantizeLinear(
     x: Array,
     scale: Array,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, bool_like_first
 
@@ -81,7 +82,7 @@ def dropout_type(x: TensorType, *_: TensorType | None, **__: Any) -> tuple[Tenso
     return TensorType(x.dtype, x.shape), bool_like_first(x)
 
 
-@operator(since=(12, 13, 22), types=dropout_type, stateless=False)
+@operator(since=(12, 13, 22), types=dropout_type, stateless=False, facts=Facts(Effect.KEEPS))
 def Dropout(
     x: Array, ratio: Array | None = None, training_mode: Array | None = None, *, seed: int | None = None
 ) -> tuple[Array, Array]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.activation import sigmoid
 from onnx_hw.onnx.operators.budget import spend
 from onnx_hw.onnx.operators.dtypes import Array
+from onnx_hw.onnx.operators.facts import Facts
+from onnx_hw.onnx.operators.macs import known
 from onnx_hw.onnx.operators.registry import Floats, Strings, operator
-from onnx_hw.onnx.operators.tensor_type import TensorType
+from onnx_hw.onnx.operators.tensor_type import TensorType, Types
 
 Activation = Callable[[Array], Array]
 
@@ -150,7 +154,13 @@ def recurrent_type(
     return x.with_shape(y), state, state
 
 
-@operator(since=(14, 22), types=recurrent_type)
+def recurrent_macs(_: Node, inputs: Types, __: Types) -> int:
+    """Of RNN, GRU and LSTM: at every time, data and state meet the weights of all gates in all directions."""
+    x, w, r = (known(inputs, k) for k in range(3))
+    return prod(x.shape[:2]) * (w.size + r.size)
+
+
+@operator(since=(14, 22), types=recurrent_type, facts=Facts(macs=recurrent_macs))
 def RNN(
     x: Array,
     w: Array,
@@ -211,7 +221,7 @@ def RNN_7(
     )
 
 
-@operator(since=(14, 22), types=recurrent_type)
+@operator(since=(14, 22), types=recurrent_type, facts=Facts(macs=recurrent_macs))
 def GRU(
     x: Array,
     w: Array,
@@ -285,7 +295,7 @@ def GRU_7(
     )
 
 
-@operator(since=(14, 22), types=recurrent_type)
+@operator(since=(14, 22), types=recurrent_type, facts=Facts(macs=recurrent_macs))
 def LSTM(
     x: Array,
     w: Array,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, widened
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis
 
@@ -105,7 +106,7 @@ def _bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     return integer_range(dtype) if is_integer(dtype) else (-np.inf, np.inf)
 
 
-@operator(since=13, types=reduced_type, shape_inputs=(1,))
+@operator(since=13, types=reduced_type, shape_inputs=(1,), facts=Facts(Effect.SUMS))
 def ReduceSum(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
     return reduce(_sum, x, axes, keepdims, noop_with_empty_axes)
 
@@ -115,7 +116,7 @@ def ReduceSum_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Arr
     return reduce(_sum, x, axes, keepdims)
 
 
-@operator(since=18, types=reduced_type, shape_inputs=(1,))
+@operator(since=18, types=reduced_type, shape_inputs=(1,), facts=Facts(Effect.SUMS))
 def ReduceMean(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
     return reduce(_mean, x, axes, keepdims, noop_with_empty_axes)
 
@@ -125,7 +126,7 @@ def ReduceMean_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Ar
     return reduce(_mean, x, axes, keepdims)
 
 
-@operator(since=(18, 20), types=reduced_type, shape_inputs=(1,))
+@operator(since=(18, 20), types=reduced_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
 def ReduceMax(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
     return reduce(_max, x, axes, keepdims, noop_with_empty_axes)
 
@@ -209,7 +210,7 @@ def arg_type(x: TensorType, *, axis: int = 0, keepdims: int = 1, **_: int) -> Te
     return x.with_shape(reduced_shape(x.shape, (axis,), keepdims)).with_dtype(np.int64)
 
 
-@operator(since=(12, 13), types=arg_type)
+@operator(since=(12, 13), types=arg_type, facts=Facts(Effect.PICKS))
 def ArgMax(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
     return _arg(np.argmax, x, axis, keepdims, select_last_index)
 
@@ -219,7 +220,7 @@ def ArgMax_1(x: Array, *, axis: int = 0, keepdims: int = 1) -> Array:
     return _arg(np.argmax, x, axis, keepdims, 0)
 
 
-@operator(since=(12, 13), types=arg_type)
+@operator(since=(12, 13), types=arg_type, facts=Facts(Effect.PICKS))
 def ArgMin(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
     return _arg(np.argmin, x, axis, keepdims, select_last_index)
 

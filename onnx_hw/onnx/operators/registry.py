@@ -11,6 +11,8 @@ holds::
     @operator(since=(1, 11), types=like_first)
     def Softmax_1(x, *, axis: int = 1): ...
 
+What else is known of an operator stands there, too: ``facts=Facts(Effect.KEEPS)`` (``facts.py``).
+
 The keyword-only parameter ``call`` is no attribute: a function that has it is given the ``Call``, from which it learns
 how many outputs are wanted and how to run a subgraph.
 """
@@ -28,6 +30,7 @@ import numpy as np
 from onnx_hw.errors import Problem, UserError
 from onnx_hw.onnx.model import Graph, Node, Tensor, Value
 from onnx_hw.onnx.operators.dtypes import tagged
+from onnx_hw.onnx.operators.facts import Facts
 from onnx_hw.spelling import did_you_mean
 
 Function = Callable[..., Any]
@@ -140,6 +143,7 @@ class Operator:
 
 
 _OPERATORS: dict[tuple[str, str], list[Operator]] = {}
+_FACTS: dict[tuple[str, str], Facts] = {}
 
 
 def operator(
@@ -151,8 +155,11 @@ def operator(
     dynamic: bool = False,
     stateless: bool = True,
     hints: tuple[str, ...] = (),
+    facts: Facts | None = None,
 ) -> Callable[[F], F]:
     """Register the decorated function; the other arguments are those of ``Operator``.
+
+    ``facts`` hold for all versions of the operator, and are stated at one of them, the newest.
 
     ``hints`` names attributes of this version that by specification never change the result
     (``consumed_inputs`` of opset 1: which buffers a runtime may overwrite).
@@ -193,6 +200,8 @@ def operator(
         rows = _OPERATORS.setdefault((domain, op_type), [])
         if any(set(row.versions) & set(versions) for row in rows):
             raise ValueError(f"{entry!r} is registered twice")
+        if facts is not None and _FACTS.setdefault((domain, op_type), facts) is not facts:
+            raise ValueError(f"the facts of {entry!r} must be stated once")
         rows.append(entry)
         rows.sort(key=lambda row: row.since)
         return function
@@ -225,6 +234,11 @@ def operator_of(node: Node) -> Operator:
     raise UserError(_problem(node, "operator-unknown", message, f"did you mean `{close[0]}`?" if close else ""))
 
 
+def facts_of(node: Node) -> Facts:
+    """What is known of a node's operator; the row of an operator that states nothing is empty."""
+    return _FACTS.get((node.domain, node.op_type), NOTHING)
+
+
 def operators() -> tuple[Operator, ...]:
     """Every registered operator, by domain, name and version."""
     return tuple(row for key in sorted(_OPERATORS) for row in _OPERATORS[key])
@@ -234,6 +248,8 @@ def place(node: Node) -> str:
     """Where a node stands, in the user's words: ``graph.node[12](Conv "c1")``."""
     return f'{node.where}({node.op_type} "{node.label}")'
 
+
+NOTHING = Facts()
 
 _KIND_NAMES = {
     int: "an integer",

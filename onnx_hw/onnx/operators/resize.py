@@ -10,6 +10,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.budget import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Floats, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axes
 
@@ -62,7 +63,7 @@ def resize_type(
     return x.with_shape(extents(x.shape, values[0], values[1], axes, keep_aspect_ratio_policy)[0])
 
 
-@operator(since=(18, 19), types=resize_type, shape_inputs=(1, 2, 3))
+@operator(since=(18, 19), types=resize_type, shape_inputs=(1, 2, 3), facts=Facts(Effect.KEEPS, shape_at=3))
 def Resize(
     x: Array,
     roi: Array | None = None,
@@ -161,7 +162,7 @@ def Resize_10(x: Array, scales: Array, *, mode: str = "nearest") -> Array:
     return upsampled(x, scales, mode)
 
 
-@operator(since=(9, 10), types=scaled_type, shape_inputs=(1,))
+@operator(since=(9, 10), types=scaled_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
 def Upsample(x: Array, scales: Array, *, mode: str = "nearest") -> Array:
     """The old name of Resize."""
     return upsampled(x, scales, mode)

@@ -10,6 +10,8 @@ import numpy as np
 from onnx_hw.onnx.operators.budget import hold, spend
 from onnx_hw.onnx.operators.convolution import conv_type, conv_window
 from onnx_hw.onnx.operators.dtypes import Array, widened
+from onnx_hw.onnx.operators.facts import Facts, Weights
+from onnx_hw.onnx.operators.macs import window_macs
 from onnx_hw.onnx.operators.pooling import lowest
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.resize import cubic
@@ -265,7 +267,9 @@ def deform_conv_type(
     return conv_type(x, w, b, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads, strides=strides)
 
 
-@operator(since=(19, 22), types=deform_conv_type)
+@operator(
+    since=(19, 22), types=deform_conv_type, facts=Facts(macs=window_macs(1), weights=Weights(1, axis=0, channel=1))
+)
 def DeformConv(
     x: Array,
     w: Array,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, widened
+from onnx_hw.onnx.operators.facts import Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import like_first, normal_axis
 
 
-@operator(since=13, types=like_first)
+@operator(since=13, types=like_first, facts=Facts(along_axis=True))
 def Softmax(x: Array, *, axis: int = -1) -> Array:
     return softmax(x, (normal_axis(axis, x.ndim),))
 
@@ -20,7 +21,7 @@ def Softmax_1(x: Array, *, axis: int = 1) -> Array:
     return softmax(x, flat_axes(x, axis))
 
 
-@operator(since=13, types=like_first)
+@operator(since=13, types=like_first, facts=Facts(along_axis=True))
 def LogSoftmax(x: Array, *, axis: int = -1) -> Array:
     return log_softmax(x, (normal_axis(axis, x.ndim),))
 
@@ -31,7 +32,7 @@ def LogSoftmax_1(x: Array, *, axis: int = 1) -> Array:
     return log_softmax(x, flat_axes(x, axis))
 
 
-@operator(since=13, types=like_first)
+@operator(since=13, types=like_first, facts=Facts(along_axis=True))
 def Hardmax(x: Array, *, axis: int = -1) -> Array:
     """1 at the first maximum along the axis, 0 elsewhere."""
     y = np.zeros_like(x)

@@ -45,13 +45,13 @@ def rows() -> tuple[Row, ...]:
     return tuple(result)
 
 
-def markdown(of: Iterable[Row], hardware: Mapping[str, str]) -> str:
-    """The rows as a table; ``hardware`` says for each operator of the default domain what becomes of it there."""
+def markdown(of: Iterable[Row], hardware: Mapping[tuple[str, str], str]) -> str:
+    """The rows as a table; ``hardware`` says for each (domain, operator) what becomes of it there."""
     lines = ["| operator | opset versions | reference | hardware |", "|---|---|---|---|"]
     for row in of:
         name = f"{row.domain}.{row.name}" if row.domain else row.name
         versions = ", ".join(map(str, row.versions))
         reference = "yes" if row.reference else "no"
-        built = "no" if row.domain else hardware.get(row.name, "no")
+        built = hardware.get((row.domain, row.name), "no")
         lines.append(f"| {name} | {versions} | {reference} | {built} |")
     return "\n".join(lines) + "\n"

@@ -11,6 +11,8 @@ import numpy as np
 
 from onnx_hw.onnx.operators.budget import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, widened
+from onnx_hw.onnx.operators.facts import Effect, Facts, Weights
+from onnx_hw.onnx.operators.macs import scattered_macs
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, same_dtype
 from onnx_hw.onnx.operators.windows import Window
@@ -24,7 +26,11 @@ def conv_transpose_type(
     return x.with_shape((x.shape[0], w.shape[1] * group, *_image(window)))
 
 
-@operator(since=(1, 11, 22), types=conv_transpose_type)
+@operator(
+    since=(1, 11, 22),
+    types=conv_transpose_type,
+    facts=Facts(Effect.SUMS, scattered_macs, Weights(1, axis=1, channel=1)),
+)
 def ConvTranspose(
     x: Array,
     w: Array,

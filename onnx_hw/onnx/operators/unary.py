@@ -8,122 +8,123 @@ from functools import cache
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, widened
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import bool_like_first, like_first
 
 _CONSUMED = ("consumed_inputs",)
 
 
-@operator(since=(6, 13), types=like_first)
+@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Abs(x: Array) -> Array:
     return np.abs(x)
 
 
-@operator(since=(6, 13), types=like_first)
+@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Neg(x: Array) -> Array:
     return np.negative(x)
 
 
-@operator(since=(6, 13), types=like_first)
+@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Ceil(x: Array) -> Array:
     return np.ceil(x)
 
 
-@operator(since=(6, 13), types=like_first)
+@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Floor(x: Array) -> Array:
     return np.floor(x)
 
 
-@operator(since=(11, 22), types=like_first)
+@operator(since=(11, 22), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
 def Round(x: Array) -> Array:
     """Ties go to the even neighbour."""
     return np.rint(x)
 
 
-@operator(since=(6, 13), types=like_first)
+@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Reciprocal(x: Array) -> Array:
     return np.divide(x.dtype.type(1), x)
 
 
-@operator(since=(6, 13), types=like_first)
+@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Sqrt(x: Array) -> Array:
     return np.sqrt(x)
 
 
-@operator(since=(6, 13), types=like_first)
+@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Exp(x: Array) -> Array:
     return np.exp(x)
 
 
-@operator(since=(6, 13), types=like_first)
+@operator(since=(6, 13), types=like_first, facts=Facts(Effect.BENDS))
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Log(x: Array) -> Array:
     return np.log(x)
 
 
-@operator(since=(9, 13), types=like_first)
+@operator(since=(9, 13), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
 def Sign(x: Array) -> Array:
     return np.sign(x)
 
 
-@operator(since=(7, 22), types=like_first)
+@operator(since=(7, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Sin(x: Array) -> Array:
     return np.sin(x)
 
 
-@operator(since=(7, 22), types=like_first)
+@operator(since=(7, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Cos(x: Array) -> Array:
     return np.cos(x)
 
 
-@operator(since=(7, 22), types=like_first)
+@operator(since=(7, 22), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
 def Tan(x: Array) -> Array:
     return np.tan(x)
 
 
-@operator(since=(7, 22), types=like_first)
+@operator(since=(7, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Asin(x: Array) -> Array:
     return np.arcsin(x)
 
 
-@operator(since=(7, 22), types=like_first)
+@operator(since=(7, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Acos(x: Array) -> Array:
     return np.arccos(x)
 
 
-@operator(since=(7, 22), types=like_first)
+@operator(since=(7, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Atan(x: Array) -> Array:
     return np.arctan(x)
 
 
-@operator(since=(9, 22), types=like_first)
+@operator(since=(9, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Sinh(x: Array) -> Array:
     return np.sinh(x)
 
 
-@operator(since=(9, 22), types=like_first)
+@operator(since=(9, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Cosh(x: Array) -> Array:
     return np.cosh(x)
 
 
-@operator(since=(9, 22), types=like_first)
+@operator(since=(9, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Asinh(x: Array) -> Array:
     return np.arcsinh(x)
 
 
-@operator(since=(9, 22), types=like_first)
+@operator(since=(9, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Acosh(x: Array) -> Array:
     return np.arccosh(x)
 
 
-@operator(since=(9, 22), types=like_first)
+@operator(since=(9, 22), types=like_first, facts=Facts(Effect.BENDS))
 def Atanh(x: Array) -> Array:
     return np.arctanh(x)
 
@@ -139,7 +140,7 @@ def IsInf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> Ar
     return (np.isposinf(wide) & bool(detect_positive)) | (np.isneginf(wide) & bool(detect_negative))
 
 
-@operator(since=(9, 13), types=like_first)
+@operator(since=(9, 13), types=like_first, facts=Facts(Effect.BENDS))
 def Erf(x: Array) -> Array:
     return erf(widened(x)).astype(x.dtype)
 

@@ -19,9 +19,9 @@ from onnx_hw.quantize.lower import (
     reducing,
     transposed_convolution,
 )
-from onnx_hw.quantize.lower.registry import EFFECTS, LOWERINGS, Effect
+from onnx_hw.quantize.lower.registry import LOWERINGS, lowering_of
 
-__all__ = ["EFFECTS", "LOWERINGS", "Effect"]
+__all__ = ["LOWERINGS", "lowering_of"]
 
 _FAMILIES = (
     *(activation, arithmetic, comparing, convolution, functions, joining),

@@ -8,16 +8,16 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Builder, Obstacle
-from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import Function, fractions
 
 
-@lowers("Relu", effect=Effect.BOUNDS)
+@lowers("Relu")
 def relu(builder: Builder, node: Node) -> None:
     _bound(builder, node, Fraction(0), None)
 
 
-@lowers("Clip", effect=Effect.BOUNDS)
+@lowers("Clip")
 def clip(builder: Builder, node: Node) -> None:
     """constant bounds"""
     bounds: list[Fraction | None] = []

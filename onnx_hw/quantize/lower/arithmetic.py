@@ -19,12 +19,12 @@ from onnx_hw.quantize.batch_normalization import factor_and_term, is_training
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import aligned, is_constant, per_channel
 from onnx_hw.quantize.lower.functions import function_of
-from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import product_of, sum_of
 from onnx_hw.quantize.values import Function, Real, fractions
 
 
-@lowers("Add", "Sub", "Sum", effect=Effect.AFFINE)
+@lowers("Add", "Sub", "Sum")
 def add(builder: Builder, node: Node) -> None:
     """a constant of one value per channel, or two quantized tensors"""
     if len(node.inputs) != 2:
@@ -41,7 +41,7 @@ def add(builder: Builder, node: Node) -> None:
     _affine(builder, node, real, (Fraction(1) if second else sign,), terms)
 
 
-@lowers("Mul", "Div", effect=Effect.AFFINE)
+@lowers("Mul", "Div")
 def multiply(builder: Builder, node: Node) -> None:
     """a constant of one value per channel; Mul also two quantized tensors"""
     if _is_function(builder, node):
@@ -62,7 +62,7 @@ def multiply(builder: Builder, node: Node) -> None:
     _affine(builder, node, real, factors, (Fraction(0),))
 
 
-@lowers("BatchNormalization", effect=Effect.AFFINE)
+@lowers("BatchNormalization")
 def batch_normalization(builder: Builder, node: Node) -> None:
     """for inference"""
     if is_training(node):

@@ -15,7 +15,7 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.one_tensor import unclipped
-from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.windows import kernel_of
 from onnx_hw.quantize.stream_layout import image_layout
 from onnx_hw.quantize.values import QuantizedConstant, Real
@@ -27,7 +27,7 @@ MOST_WEIGHTS = 1 << 24
 """Of one product, zeros between groups and phases included."""
 
 
-@lowers("Conv", effect=Effect.SUMS)
+@lowers("Conv")
 def conv(builder: Builder, node: Node) -> None:
     """quantized data and constant weights; 1-D and 2-D"""
     real, zero_point = dequantized(builder, node)

@@ -24,7 +24,7 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Staircase
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import aligned, per_channel
-from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import Function, Integers, Real
 
 FINE_BITS = 20
@@ -36,17 +36,16 @@ LARGEST_FUNCTION = 1 << 24
 
 @lowers(
     *("Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "LeakyRelu", "Elu", "Selu", "Celu", "Gelu", "Mish", "Swish"),
-    *("Softplus", "Softsign", "ThresholdedRelu", "Shrink", "ScaledTanh", "ParametricSoftplus", "Affine"),
+    *("Softplus", "Softsign", "ThresholdedRelu", "Shrink"),
     *("Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Exp", "Log", "Sqrt", "Reciprocal", "Erf"),
     *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"),
-    effect=Effect.BENDS,
 )
 def function(builder: Builder, node: Node) -> None:
     """of quantized data, as an exact table"""
     builder.values[node.outputs[0]] = function_of(builder, node)
 
 
-@lowers("PRelu", "Pow", "Min", "Max", "Mod", effect=Effect.BENDS)
+@lowers("PRelu", "Pow", "Min", "Max", "Mod")
 def function_with_constants(builder: Builder, node: Node) -> None:
     """of quantized data and constants of one value per channel, as an exact table"""
     builder.values[node.outputs[0]] = function_of(builder, node)

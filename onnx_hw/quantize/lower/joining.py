@@ -10,12 +10,12 @@ from onnx_hw.onnx.model import Node
 from onnx_hw.ops.concat import Concat
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, T
 from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor
-from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.stream_layout import axes_on_stream, default_layout, layout_of_axes
 from onnx_hw.quantize.values import Function, Integers, Joined, Real
 
 
-@lowers("Concat", effect=Effect.JOINS)
+@lowers("Concat")
 def concat(builder: Builder, node: Node) -> None:
     """of tensors in hardware"""
     filled = [k for k, name in enumerate(node.inputs) if 0 not in builder.shape(name)]

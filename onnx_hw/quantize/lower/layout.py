@@ -8,11 +8,11 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Builder, Obstacle
-from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import QuantizedConstant
 
 
-@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", effect=Effect.KEEPS)
+@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
 def reshape(builder: Builder, node: Node) -> None:
     """as a change of layout, where nothing has to move"""
     if node.op_type == "Dropout":
@@ -51,7 +51,7 @@ def _axis_after(constant: QuantizedConstant, shape: tuple[int, ...]) -> int:
     )
 
 
-@lowers("Transpose", effect=Effect.KEEPS)
+@lowers("Transpose")
 def transpose(builder: Builder, node: Node) -> None:
     """as a change of layout, where nothing has to move"""
     name = node.inputs[0]

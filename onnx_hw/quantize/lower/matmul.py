@@ -12,11 +12,11 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.convolution import affine, dequantized, quantized_weights
-from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import QuantizedConstant, Real, fractions
 
 
-@lowers("MatMul", effect=Effect.SUMS)
+@lowers("MatMul")
 def matmul(builder: Builder, node: Node) -> None:
     """quantized data times a constant matrix"""
     weights = quantized_weights(builder, node, 1)
@@ -25,7 +25,7 @@ def matmul(builder: Builder, node: Node) -> None:
     _product(builder, node, _transposed(weights), None)
 
 
-@lowers("Gemm", effect=Effect.SUMS)
+@lowers("Gemm")
 def gemm(builder: Builder, node: Node) -> None:
     """quantized data times a constant matrix; transA = 0, alpha positive"""
     attributes = node.attributes

@@ -16,11 +16,11 @@ import numpy as np
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.quantize.builder import Builder, Obstacle, Padded, T
-from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import Function, Integers, Operand, Pending, QuantizedConstant, Real, Surrounded, fractions
 
 
-@lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", effect=Effect.KEEPS)
+@lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth")
 def move(builder: Builder, node: Node) -> None:
     """with constant indices and sizes"""
     if node.inputs[0] in builder.constants:
@@ -33,7 +33,7 @@ def move(builder: Builder, node: Node) -> None:
             builder.values[name] = _placed(builder, node, value, origin, fill=0)
 
 
-@lowers("Resize", "Upsample", effect=Effect.KEEPS)
+@lowers("Resize", "Upsample")
 def resize(builder: Builder, node: Node) -> None:
     """mode = nearest"""
     mode = node.attributes.get("mode", "nearest")
@@ -45,7 +45,7 @@ def resize(builder: Builder, node: Node) -> None:
     move(builder, node)
 
 
-@lowers("Pad", "CenterCropPad", effect=Effect.KEEPS)
+@lowers("Pad", "CenterCropPad")
 def pad(builder: Builder, node: Node) -> None:
     """with constant sizes"""
     result = node.outputs[0]

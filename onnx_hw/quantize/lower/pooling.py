@@ -14,14 +14,14 @@ from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, layout_of_imag
 from onnx_hw.quantize.lower.moving import pads_of_image
 from onnx_hw.quantize.lower.one_tensor import summed
 from onnx_hw.quantize.lower.reducing import carry_scale, postpone_maxima
-from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.windows import Kernel, kernel_of
 from onnx_hw.quantize.stream_layout import image_layout
 from onnx_hw.quantize.values import Integers, Operand, Real, Surrounded
 from onnx_hw.tensor import Tensor
 
 
-@lowers("MaxPool", effect=Effect.KEEPS)
+@lowers("MaxPool")
 def max_pool(builder: Builder, node: Node) -> None:
     """without indices"""
     if len(node.outputs) > 1 and node.outputs[1]:
@@ -54,7 +54,7 @@ def _without_pads(builder: Builder, value: Integers | Operand) -> tuple[Integers
     return value, (0, 0, 0, 0)
 
 
-@lowers("AveragePool", effect=Effect.SUMS)
+@lowers("AveragePool")
 def average_pool(builder: Builder, node: Node) -> None:
     """pads only with count_include_pad = 1"""
     shape = builder.shape(node.outputs[0])

@@ -10,7 +10,7 @@ from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.joining import quantize_joined
 from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor
-from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import quantize_product, quantize_sum
 from onnx_hw.quantize.values import (
     Clipped,
@@ -50,7 +50,7 @@ def dequantize(builder: Builder, node: Node) -> None:
     builder.grids.setdefault(value.tensor, grid)
 
 
-@lowers("Cast", effect=Effect.KEEPS)
+@lowers("Cast")
 def cast(builder: Builder, node: Node) -> None:
     """from integers of at most 16 bits, or between floats"""
     if node.inputs[0] in builder.constants:

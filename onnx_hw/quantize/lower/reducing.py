@@ -12,28 +12,28 @@ from onnx_hw.onnx.model import Node
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, T
 from onnx_hw.quantize.lower.one_tensor import summed
-from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.stream_layout import Layout
 from onnx_hw.quantize.values import Integers, Maxima, Operand, Real
 from onnx_hw.tensor import Tensor
 
 
-@lowers("GlobalAveragePool", effect=Effect.SUMS)
+@lowers("GlobalAveragePool")
 def global_average_pool(builder: Builder, node: Node) -> None:
     _mean_or_sum(builder, node, tuple(range(2, len(builder.shape(node.inputs[0])))), mean=True)
 
 
-@lowers("GlobalMaxPool", effect=Effect.KEEPS)
+@lowers("GlobalMaxPool")
 def global_max_pool(builder: Builder, node: Node) -> None:
     _maximum(builder, node, tuple(range(2, len(builder.shape(node.inputs[0])))))
 
 
-@lowers("ReduceMean", "ReduceSum", effect=Effect.SUMS)
+@lowers("ReduceMean", "ReduceSum")
 def reduce_mean(builder: Builder, node: Node) -> None:
     _mean_or_sum(builder, node, _axes(builder, node), mean=node.op_type == "ReduceMean")
 
 
-@lowers("ReduceMax", effect=Effect.KEEPS)
+@lowers("ReduceMax")
 def reduce_max(builder: Builder, node: Node) -> None:
     _maximum(builder, node, _axes(builder, node))
 

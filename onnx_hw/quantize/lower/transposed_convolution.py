@@ -24,7 +24,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.convolution import affine, bias_of, check_count, dequantized, quantized_weights
-from onnx_hw.quantize.lower.registry import Effect, lowers
+from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.windows import Kernel
 from onnx_hw.quantize.stream_layout import image_layout
 from onnx_hw.quantize.values import QuantizedConstant, Real
@@ -77,7 +77,7 @@ class Phases:
         return place % self.stride, place // self.stride - (self.taps - 1 - self.pads[0])
 
 
-@lowers("ConvTranspose", effect=Effect.SUMS)
+@lowers("ConvTranspose")
 def conv_transpose(builder: Builder, node: Node) -> None:
     """quantized data and constant weights; 1-D and 2-D; dilations of 1"""
     real, zero_point = dequantized(builder, node)

@@ -18,9 +18,6 @@ from onnx_hw.quantize.lower.one_tensor import unclipped
 from onnx_hw.quantize.stream_layout import Layout
 from onnx_hw.quantize.values import Integers, Product, Real, Sum
 
-OF_TWO_TENSORS = ("Add", "Sub", "Sum", "Mul")
-"""Operators that hardware has for two tensors, too; their lowerings are in ``arithmetic.py``."""
-
 WIDEST_FACTOR = 16
 """Bits of an operand of a product."""
 

@@ -1,0 +1,143 @@
+"""What else there is to know of an operator, beside what it computes: one row per (domain, operator).
+
+The row stands at the operator's function (``@operator(..., facts=Facts(...))``), and whoever wants to know whether a
+node is a product, where its weights are or what it does to integers asks it. Nobody else keeps a list of names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import numpy as np
+
+from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.operators.tensor_type import Types
+
+
+class Effect(Enum):
+    """What an operator does to the integers that stand for its data: it says where a float model wants new ones.
+
+    Members:
+        KEEPS: the result has some of them, with the same meaning.
+        SUMS: adds up many of them.
+        ADDS: they stand for numbers that are moved by a constant; of two tensors, for sums.
+        SCALES: they stand for numbers times a constant; of two tensors, for products.
+        AFFINE: both, with constants.
+        BOUNDS: they stand for numbers within bounds.
+        BENDS: they stand for any function of the numbers.
+        JOINS: the result has those of several tensors.
+        PICKS: the result says where the greatest or the least of them is.
+        QUANTIZES: real numbers become integers of a scale.
+        DEQUANTIZES: and integers real numbers.
+    """
+
+    KEEPS = auto()
+    SUMS = auto()
+    ADDS = auto()
+    SCALES = auto()
+    AFFINE = auto()
+    BOUNDS = auto()
+    BENDS = auto()
+    JOINS = auto()
+    PICKS = auto()
+    QUANTIZES = auto()
+    DEQUANTIZES = auto()
+
+
+STRAIGHT = frozenset((Effect.ADDS, Effect.SCALES, Effect.AFFINE))
+"""Functions whose graph is a line, where all operands but one are constant."""
+
+OF_SCALES = frozenset((Effect.QUANTIZES, Effect.DEQUANTIZES))
+"""From real numbers to integers of a scale, and back."""
+
+Macs = Callable[[Node, Types, Types], int]
+"""(node, types of its inputs, types of its results), all of them known, to multiply-accumulates."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where the weights of a product are.
+
+    Attributes:
+        at: the input.
+        axis: of the weights, along which the outputs lie. Where it has only those of one group, the first axis has the
+            inputs group by group.
+        channel: axis of the result along which the outputs lie.
+        rank: of weights that hold one number per input and output; None: any.
+        turned: attribute that says that the axes are the other way round, or empty.
+    """
+
+    at: int
+    axis: int
+    channel: int
+    rank: int | None = None
+    turned: str = ""
+
+    def axis_of_outputs(self, node: Node, rank: int) -> int:
+        """The axis of weights of a rank along which a node's outputs lie."""
+        axis = self.axis % rank
+        return rank - 1 - axis if self.turned and node.attributes.get(self.turned, 0) else axis
+
+    def beside(self, node: Node, shape: Sequence[int], column: np.ndarray) -> np.ndarray:
+        """One number, or one per output, as it is broadcast to weights of a shape."""
+        if column.size == 1:
+            return column.reshape(())
+        axis = self.axis_of_outputs(node, len(shape))
+        groups = column.size // shape[axis]
+        spread = np.repeat(column.reshape(groups, -1), shape[0] // groups if groups > 1 else 1, axis=0)
+        ones = [1] * len(shape)
+        ones[axis] = shape[axis]
+        if groups > 1:  # the inputs of a group meet its own outputs
+            ones[0] = shape[0]
+        return spread.reshape(ones)
+
+
+@dataclass(frozen=True)
+class Means:
+    """An operator on integers is one on real numbers, between DequantizeLinear and QuantizeLinear.
+
+    Attributes:
+        operator: of real numbers, and the opset whose meaning it has.
+        data: inputs that hold the integers of an operand, each before its scale and zero point.
+        bias: input with int32 integers whose scale is the product of the operands'.
+    """
+
+    operator: tuple[str, int]
+    data: tuple[int, ...]
+    bias: int | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The row.
+
+    Attributes:
+        effect: what quantization sees in the operator; None: nothing that it can use.
+        macs: multiply-accumulates of a node, of data with weights or with other data; None: it is no product. Fixed
+            factors (of a transform, an interpolation) are none, nor is what is multiplied element by element.
+        weights: where they are; None: it has none, or none of one kind.
+        inverts: the second operand counts by its inverse.
+        rounded: of an operator that rounds to integers, the input with the scale of the result, behind which its zero
+            point is.
+        means: the operator of real numbers that one on integers stands for.
+        jumps: it is a function with jumps: on one, the last bit of an argument decides.
+        along_axis: a batch is treated entry by entry unless its attribute ``axis`` names the axis of the batch.
+        shape_at: the input that may state the lengths of the result's axes.
+    """
+
+    effect: Effect | None = None
+    macs: Macs | None = None
+    weights: Weights | None = None
+    inverts: bool = False
+    rounded: int | None = None
+    means: Means | None = None
+    jumps: bool = False
+    along_axis: bool = False
+    shape_at: int | None = None
+
+    @property
+    def takes_integers(self) -> bool:
+        """Whether it takes integers with their scales, and rounds to integers of a scale."""
+        return self.rounded is not None and self.effect is not Effect.QUANTIZES

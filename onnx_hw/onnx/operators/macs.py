@@ -1,0 +1,43 @@
+"""How many multiply-accumulates a node has: functions of the node and of the types of its inputs and results.
+
+A product counts whether or not a factor lies in the padding, as everybody counts.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.operators.facts import Macs
+from onnx_hw.onnx.operators.tensor_type import TensorType, Types
+
+
+def window_macs(weights: int) -> Macs:
+    """Of windows over the data: each result is a sum over all weights of its output; (outputs, ...) are at an input."""
+
+    def macs(_: Node, inputs: Types, results: Types) -> int:
+        w = known(inputs, weights)
+        return known(results, 0).size * prod(w.shape[1:])
+
+    return macs
+
+
+def scattered_macs(_: Node, inputs: Types, __: Types) -> int:
+    """Of windows that are written: each element of the data meets all weights of its input channel."""
+    return known(inputs, 0).size * prod(known(inputs, 1).shape[1:])
+
+
+def matrix_macs(node: Node, inputs: Types, results: Types) -> int:
+    """Of a matrix product whose first operand is the first input, or its transpose where ``transA`` says so."""
+    shape = list(known(inputs, 0).shape)
+    if node.attributes.get("transBatchA", 0) and len(shape) > 2:
+        shape = [*shape[1:-1], shape[0], shape[-1]]
+    turned = bool(node.attributes.get("transA", 0)) and len(shape) > 1
+    return known(results, 0).size * shape[-2 if turned else -1]
+
+
+def known(types: Types, at: int) -> TensorType:
+    """A type, of which the caller has made sure."""
+    found = types[at]
+    assert found is not None
+    return found

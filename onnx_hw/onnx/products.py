@@ -1,0 +1,30 @@
+"""Which nodes multiply and accumulate, and how often."""
+
+from __future__ import annotations
+
+from onnx_hw.onnx.dependencies import subgraphs
+from onnx_hw.onnx.infer_shapes import type_of
+from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.operators import facts_of
+
+
+def is_product(node: Node) -> bool:
+    """Whether a node multiplies and accumulates, or one in its subgraphs does."""
+    return facts_of(node).macs is not None or any(
+        is_product(inner) for graph in subgraphs(node) for inner in graph.nodes
+    )
+
+
+def macs_of(node: Node, graph: Graph) -> int | None:
+    """Multiply-accumulates of a node; None where it has some, but nobody knows how many.
+
+    Args:
+        graph: with the types of its values, the inputs among them.
+    """
+    count = facts_of(node).macs
+    if count is None:
+        return None if is_product(node) else 0
+    types = {name: type_of(graph.values[name]) for name in (*node.inputs, *node.outputs) if name in graph.values}
+    if any(types.get(name) is None for name in (*node.inputs, *node.outputs) if name):
+        return None
+    return count(node, [types.get(name) for name in node.inputs], [types.get(name) for name in node.outputs])
