@@ -92,6 +92,7 @@ class Network:
         arguments: the graph's inputs, in order; none where the network does not come from a model.
         held: every ONNX value whose integers a tensor of the network holds, the model's own at ``inputs`` and
             ``outputs`` included: what golden and the model have in common.
+        macs: multiply-accumulates of the ONNX nodes that nodes stand for, by the names in ``origin``.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Network:
     handed: tuple[str, ...] = ()
     arguments: tuple[Value, ...] = ()
     held: tuple[Boundary, ...] = ()
+    macs: Mapping[str, int] = field(default_factory=dict)
 
     def verify(self, made_by: str = "") -> Network:
         """This network; see ``faults_of_network`` for what holds.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from onnx_hw.broken import Fault
+from onnx_hw.macs_in_hardware import products_on_host
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.verify_model import faults_of_model
 
@@ -198,6 +199,9 @@ def _host(network: Network) -> Iterator[Fault]:
     for what, part in (("head", head), ("tail", tail)):
         if part is not None:
             yield from (Fault(f"the {what}: {fault.what}", fault.node, fault.tensor) for fault in faults_of_model(part))
+    for product, count in products_on_host(network):
+        times = "" if count is None else f" {count:,} times"
+        yield Fault(f"the host must not multiply and accumulate; {product.op_type} does it{times}", product.label)
     arguments = {value.name for value in network.arguments}
     before = arguments | _made(head)
     behind = {boundary.onnx_name for boundary in network.outputs} | set(network.handed)

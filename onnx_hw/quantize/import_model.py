@@ -7,7 +7,8 @@ that multiplies must not be in head or tail: that, and everything else that stan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -261,7 +262,16 @@ class Walk:
             parts.handed,
             graph.inputs,
             held_values(builder, kept),
+            self._macs_of({name for node in used for name in node.origin}),
         ).verify("import_model")
+
+    def _macs_of(self, names: Collection[str]) -> dict[str, int]:
+        """Multiply-accumulates of nodes, by name."""
+        counts: Counter[str] = Counter()
+        for node in self.graph.nodes:
+            if node.label in names:
+                counts[node.label] += macs_of(node, self.graph) or 0
+        return {name: count for name, count in counts.items() if count}
 
     def _carry_through(self, outputs: Sequence[str]) -> None:
         """Let a model that does nothing but exchange places do that in hardware."""
@@ -331,7 +341,7 @@ class Walk:
                     Problem(obstacle.code, obstacle.message, _where(cause), hint, "capability")
                 )
             if not self._causes(node):
-                obstacle = self._not_quantized(node)
+                obstacle = self._not_quantized(node) if lowering_of(node) else _not_built(node)
                 self.builder.problems.append(
                     Problem(obstacle.code, obstacle.message, _where(node), obstacle.hint, "capability")
                 )

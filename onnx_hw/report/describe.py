@@ -8,6 +8,7 @@ from itertools import permutations
 import numpy as np
 
 from onnx_hw.design import Design, FifoSize
+from onnx_hw.macs_in_hardware import macs_in_hardware
 from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.onnx.model import Model
 from onnx_hw.ops.operator import Resources
@@ -54,7 +55,6 @@ def describe_design(
     *,
     interval_cycles: int,
     latency_cycles: int,
-    model_macs: int,
     fps: float | None = None,
     max_fill: Mapping[str, int] | None = None,
 ) -> report.Design:
@@ -62,7 +62,6 @@ def describe_design(
 
     Args:
         interval_cycles, latency_cycles: what the timing predicts, in clock cycles.
-        model_macs: multiply-accumulates of one frame in the whole ONNX model, to state the circuit's share.
         fps: the frames per second that were asked for.
         max_fill: by edge, the most beats its FIFO held in the simulation.
     """
@@ -85,9 +84,7 @@ def describe_design(
         fifos=tuple(
             _fifo(edge, design.fifos[edge], cost, fills.get(edge)) for edge, cost in design.fifo_costs().items()
         ),
-        host=report.Host(
-            _onnx_nodes(network.head), _onnx_nodes(network.tail), design.macs / model_macs if model_macs else 1.0
-        ),
+        host=report.Host(_onnx_nodes(network.head), _onnx_nodes(network.tail), macs_in_hardware(network)),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_hw import __version__
 from onnx_hw.design import Design
+from onnx_hw.macs_in_hardware import macs_of_circuit
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.operators import facts_of
@@ -60,8 +61,7 @@ def parameters(model: Model) -> int:
 
 
 def describe_model(model: Model, network: Network) -> report.Model:
-    macs = sum(node.operator.macs for node in network.nodes)
-    return report.Model(model.name, macs, parameters(model), model.notes)
+    return report.Model(model.name, macs_of_circuit(network), parameters(model), model.notes)
 
 
 def describe_board(board: Board) -> report.Board:
@@ -85,7 +85,6 @@ def describe_plan(design: Design, proof: Proof | None = None, *, fps: float | No
         design,
         interval_cycles=prediction.elapsed(FRAMES_AHEAD - 1, FRAMES_AHEAD),
         latency_cycles=prediction.latency(),
-        model_macs=design.macs,
         fps=fps,
         max_fill=fills or None,
     )

@@ -171,7 +171,9 @@ class Host:
 
     head: Annotated[tuple[str, ...], "ONNX nodes before the circuit, as `operator name`"]
     tail: Annotated[tuple[str, ...], "ONNX nodes after the circuit"]
-    macs_in_hardware: Annotated[float, "share of the model's multiply-accumulates that the circuit does, 0..1"]
+    macs_in_hardware: Annotated[
+        float | None, "share of the model's multiply-accumulates that the circuit does, 0..1; null where it has none"
+    ]
 
 
 @dataclass(frozen=True)

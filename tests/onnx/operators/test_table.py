@@ -27,7 +27,7 @@ def test_versions_are_those_of_the_functions():
 
 
 def test_markdown_has_a_line_for_each_row():
-    text = markdown(rows(), {"Conv": "yes"})
+    text = markdown(rows(), {("", "Conv"): "yes"})
     assert "| Conv | 1, 11, 22 | yes | yes |" in text
     assert "| com.microsoft.QLinearAdd | 1 | yes | no |" in text
     assert text.count("\n") == len(TABLE) + 2

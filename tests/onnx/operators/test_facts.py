@@ -1,0 +1,146 @@
+"""The rows of facts: counts and places against what the operators compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drawn_products import PRODUCTS, Draw, Product
+from onnx_hw.onnx.model import Graph, Node, Value
+from onnx_hw.onnx.operators import facts_of, operators
+from onnx_hw.onnx.operators.dtypes import name_of_dtype
+from onnx_hw.onnx.operators.evaluate import compute
+from onnx_hw.onnx.operators.facts import Effect, Facts
+from onnx_hw.onnx.operators.registry import operator
+from onnx_hw.onnx.products import is_product, macs_of
+from onnx_hw.quantize.lower import LOWERINGS
+
+ROWS = {(row.domain, row.op_type) for row in operators()}
+SATURATES = 255
+SEEDS = 4
+
+
+def row(domain: str, op_type: str) -> Facts:
+    return facts_of(Node("", op_type, domain, 1, (), ()))
+
+
+def counted(product: Product) -> tuple[int | None, list[np.ndarray]]:
+    node = product.node
+    results = compute(node, product.inputs)
+    arrays = {**dict(zip(node.inputs, product.inputs, strict=True)), **dict(zip(node.outputs, results, strict=True))}
+    values = {name: Value(name, name_of_dtype(array.dtype), array.shape) for name, array in arrays.items()}
+    return macs_of(node, Graph("g", (node,), (), (), {}, values)), results
+
+
+def test_every_product_is_drawn():
+    assert {key for key in ROWS if row(*key).macs is not None} == set(PRODUCTS)
+
+
+SUMS_OF_ONES = [key for key in PRODUCTS if key[1] not in ("RNN", "GRU", "LSTM", "Attention", "LinearAttention")]
+
+
+@pytest.mark.parametrize("key", SUMS_OF_ONES, ids=".".join)
+def test_macs_are_what_a_product_of_ones_adds_up_to(key):
+    """Where nothing is padded or cut; the last inputs of a causal convolution begin with a padding that counts."""
+    for seed in range(SEEDS):
+        product = PRODUCTS[key](Draw(seed, ones=True))
+        if key[1] == "CausalConvWithState":
+            x, w = product.inputs
+            product.inputs.append(np.zeros(w.shape[0], np.float32))
+            product.inputs.append(np.ones((*x.shape[:2], w.shape[2] - 1), np.float32))
+        count, (result, *_) = counted(product)
+        if result.max() < SATURATES:
+            assert count == round(float(result.astype(np.float64).sum())) > 0
+
+
+@pytest.mark.parametrize(("op_type", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_macs_of_a_recurrence(op_type, gates):
+    for seed in range(SEEDS):
+        product = PRODUCTS["", op_type](Draw(seed))
+        times, batch, features = product.inputs[0].shape
+        hidden = product.attributes["hidden_size"]
+        assert counted(product)[0] == times * batch * gates * hidden * (features + hidden)
+
+
+def test_macs_of_attentions():
+    for seed in range(SEEDS):
+        product = PRODUCTS["", "Attention"](Draw(seed))
+        (_, heads, queries, size), (_, _, keys, _) = (of.shape for of in product.inputs[:2])
+        assert counted(product)[0] == heads * queries * keys * 2 * size
+        product = PRODUCTS["", "LinearAttention"](Draw(seed))
+        (_, length, _), (_, heads, size, values) = product.inputs[0].shape, counted(product)[1][1].shape
+        assert counted(product)[0] == heads * length * size * values * 2
+
+
+def test_macs_of_an_einsum():
+    """Of one operand none, of three one for each operand but the first."""
+    for equation, shapes, count in (
+        ("ij->ji", [(2, 3)], 0),
+        ("ii", [(3, 3)], 0),
+        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)], 2 * 2 * 3 * 4 * 5),
+        ("b...i,b...i->b...", [(2, 3, 4, 5)] * 2, 2 * 3 * 4 * 5),
+    ):
+        inputs = [np.ones(shape, np.float32) for shape in shapes]
+        assert counted(Product("Einsum", "", inputs, {"equation": equation}))[0] == count
+
+
+def test_macs_are_unknown_where_a_type_is():
+    node = PRODUCTS["", "MatMul"](Draw(0)).node
+    assert macs_of(node, Graph("g", (node,), (), (), {}, {})) is None
+
+
+def test_what_a_subgraph_multiplies_counts():
+    body = Graph("body", (PRODUCTS["", "MatMul"](Draw(0)).node,), (), (), {})
+    branch = Node("if", "If", "", 13, ("c",), ("y",), {"then_branch": body, "else_branch": body})
+    assert is_product(branch) and macs_of(branch, Graph("g", (branch,), (), (), {})) is None
+    assert not is_product(Node("if", "If", "", 13, ("c",), ("y",), {"then_branch": Graph("b", (), (), (), {})}))
+
+
+PLACED = [key for key in PRODUCTS if row(*key).weights is not None]
+
+
+@pytest.mark.parametrize("key", PLACED, ids=".".join)
+def test_weights_are_where_the_row_says(key):
+    """Numbers at one place of the axis of outputs change one channel of the result, or one in every group."""
+    for seed in range(SEEDS):
+        product = PRODUCTS[key](Draw(seed))
+        node, place = product.node, row(*key).weights
+        weights = product.inputs[place.at]
+        axis = place.axis_of_outputs(node, weights.ndim)
+        chosen = seed % weights.shape[axis]
+        changed = weights.copy()
+        np.moveaxis(changed, axis, 0)[chosen] += 40
+        inputs = [changed if k == place.at else of for k, of in enumerate(product.inputs)]
+        before, after = (compute(node, of)[0].astype(np.float64) for of in (product.inputs, inputs))
+        others = tuple(k for k in range(before.ndim) if k != place.channel % before.ndim)
+        different = np.flatnonzero((before != after).any(axis=others))
+        groups = before.shape[place.channel] // weights.shape[axis]
+        assert set(different) <= {chosen + group * weights.shape[axis] for group in range(groups)}
+        if key[1] not in ("FusedConv", "FusedGemm"):  # an activation may hide it
+            assert different.size or not product.inputs[0].any()
+
+
+@pytest.mark.parametrize("key", [key for key in PLACED if row(*key).effect is Effect.SUMS], ids=".".join)
+def test_factors_beside_weights_are_factors_behind_the_product(key):
+    for seed in range(SEEDS):
+        product = PRODUCTS[key](Draw(seed))
+        node, place = product.node, row(*key).weights
+        (result,) = compute(node, product.inputs)
+        column = np.arange(2, 2 + result.shape[place.channel]).astype(np.float64)
+        spread = [-1 if k == place.channel % result.ndim else 1 for k in range(result.ndim)]
+        weights = product.inputs[place.at]
+        scaled = (weights * place.beside(node, weights.shape, column)).astype(np.float32)
+        inputs = [scaled if k == place.at else of for k, of in enumerate(product.inputs)]
+        np.testing.assert_allclose(compute(node, inputs)[0], result * column.reshape(spread), rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_lowered_says_its_effect():
+    assert all(row(*key).effect is not None for key in LOWERINGS)
+
+
+def test_facts_are_stated_once():
+    with pytest.raises(ValueError, match=r"the facts of Relu \(opset 1000\) must be stated once"):
+
+        @operator(since=1000, facts=Facts(Effect.KEEPS))
+        def Relu(x):
+            return x
