@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import onnx
-from drawn_products import CHANNELS_LAST, MICROSOFT, NEWEST, PRODUCTS, Draw, Product
-from material import EXAMPLES
+from drawn_multiplying_nodes import CHANNELS_LAST, MICROSOFT, NEWEST, PRODUCTS, Draw, Product
+from material_folders import EXAMPLES
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
 from onnx_hw.errors import UserError

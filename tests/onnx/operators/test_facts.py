@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drawn_products import PRODUCTS, Draw, Product
+from drawn_multiplying_nodes import PRODUCTS, Draw, Product
 from onnx_hw.onnx.model import Graph, Node, Value
 from onnx_hw.onnx.operators import facts_of, operators
 from onnx_hw.onnx.operators.dtypes import name_of_dtype
