@@ -135,7 +135,7 @@ MACS = {"conv1": 8 * 8 * 9 * 8, "conv2": 4 * 4 * 9 * 8 * 16, "fc": 64 * 10}
 
 
 def test_the_share_is_counted_on_both_sides_of_the_border():
-    model = flow.load(EXAMPLES / "digits" / "digits.onnx")
+    model = flow.read(EXAMPLES / "digits" / "digits.onnx")
     network = flow.quantize(model)
     assert sorted(network.macs.values()) == sorted(MACS.values()) and macs_in_hardware(network) == 1.0
     products = [node for node in model.graph.nodes if node.label in network.macs]
