@@ -1,0 +1,118 @@
+"""Cut a network in two at a tensor: what the tensor is made of, and all the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_hw.errors import user_error
+from onnx_hw.network import Boundary, Network, Node
+from onnx_hw.onnx.element_types import of_dtype
+from onnx_hw.onnx.model import Value
+from onnx_hw.onnx.unused_name import unused_name
+
+
+def cut_network(network: Network, tensor: str) -> tuple[Network, Network]:
+    """Two networks, whose meanings one after the other are the whole one's: the results of the first are what the
+    second takes.
+
+    The first one makes the tensor, and does what the host does before; the second one does the rest, and what the host
+    does behind. Everything that leaves the one for the other passes under a name of its own, as integers in NHWC order:
+    the tensor, and what else the second one reads of the first; beside it whatever the host hands on.
+
+    Args:
+        tensor: one that a node makes and another one reads.
+
+    Raises:
+        UserError: it is none.
+    """
+    if network.producer(tensor) is None or not network.consumers(tensor):
+        raise user_error(
+            "cut",
+            f"a network must be cut at a tensor that one of its nodes makes and another one reads, not at `{tensor}`",
+            stage="arguments",
+        )
+    before = _made_of(network, tensor)
+    first = tuple(node for node in network.nodes if node.name in before)
+    second = tuple(node for node in network.nodes if node.name not in before)
+    made = {name: None for node in first for name in node.outputs}
+    read = {name for node in second for name in node.inputs}
+    leaving = [boundary for boundary in network.outputs if boundary.tensor in made]
+    across = [*leaving, *_crossing(network, [name for name in made if name in read], leaving)]
+    entering = [boundary for boundary in network.inputs if boundary.tensor in read]
+    handed = list(dict.fromkeys([*(boundary.onnx_name for boundary in entering), *network.handed]))
+    if not network.arguments:  # nobody knows the host: the second takes from it what it takes
+        handed = []
+    one = replace(
+        _part(network, first),
+        outputs=tuple(across),
+        tail=None,
+        results=(*(boundary.onnx_name for boundary in across), *handed),
+        handed=tuple(handed),
+    )
+    other = replace(
+        _part(network, second),
+        inputs=(*{boundary.tensor: boundary for boundary in across if boundary.tensor in read}.values(), *entering),
+        outputs=tuple(boundary for boundary in network.outputs if boundary.tensor not in made),
+        head=None,
+        handed=(*network.handed, *(boundary.onnx_name for boundary in leaving)) if network.arguments else (),
+        arguments=_arguments(network, [*across, *entering], network.handed) if network.arguments else (),
+    )
+    return one.verify("cut_network"), other.verify("cut_network")
+
+
+def _made_of(network: Network, tensor: str) -> set[str]:
+    """Names of the nodes that a tensor depends on."""
+    found: set[str] = set()
+    wanted = [tensor]
+    while wanted:
+        producer = network.producer(wanted.pop())
+        if producer is not None and producer[0].name not in found:
+            found.add(producer[0].name)
+            wanted += producer[0].inputs
+    return found
+
+
+def _part(network: Network, nodes: Sequence[Node]) -> Network:
+    """The network of some of the nodes, with what is known of their tensors."""
+    kept = {name for node in nodes for name in (*node.inputs, *node.outputs)}
+    return replace(
+        network,
+        nodes=tuple(nodes),
+        tensors={name: type_ for name, type_ in network.tensors.items() if name in kept},
+        inputs=_of(network.inputs, kept),
+        grids={name: grid for name, grid in network.grids.items() if name in kept},
+        held=_of(network.held, kept),
+    )
+
+
+def _of(boundaries: Iterable[Boundary], tensors: Collection[str]) -> tuple[Boundary, ...]:
+    return tuple(boundary for boundary in boundaries if boundary.tensor in tensors)
+
+
+def _crossing(network: Network, tensors: Sequence[str], leaving: Sequence[Boundary]) -> list[Boundary]:
+    """New boundaries, of those tensors that do not leave the network anyway."""
+    parts = [part.graph for part in (network.head, network.tail) if part is not None]
+    known = {name for graph in parts for name in (*graph.values, *graph.constants)}
+    known |= {boundary.onnx_name for boundary in (*network.inputs, *network.outputs)}
+    known |= {*(value.name for value in network.arguments), *network.handed, *network.results}
+    found = []
+    for name in tensors:
+        if any(boundary.tensor == name for boundary in leaving):
+            continue
+        type_, onnx_name = network.tensors[name], unused_name(name, known)
+        known.add(onnx_name)
+        shape = (1, *type_.shape)
+        found.append(Boundary(name, onnx_name, shape, np.dtype(np.int64), np.arange(type_.size)))
+    return found
+
+
+def _arguments(network: Network, boundaries: Iterable[Boundary], handed: Iterable[str]) -> tuple[Value, ...]:
+    """What the second part is given, under the names under which the first one gives it."""
+    made = {value.name: value for value in network.head.graph.outputs} if network.head is not None else {}
+    known = {value.name: value for value in network.arguments} | made
+    for b in boundaries:
+        known.setdefault(b.onnx_name, Value(b.onnx_name, of_dtype(b.onnx_dtype).name, b.onnx_shape))
+    return tuple(known[name] for name in dict.fromkeys([*(b.onnx_name for b in boundaries), *handed]))
