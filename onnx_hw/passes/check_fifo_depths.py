@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from onnx_hw.design import Design, Edge
 from onnx_hw.errors import Problem, UserError, user_error
-from onnx_hw.passes.least_fifo_depths import least
+from onnx_hw.passes.find_least import least
 from onnx_hw.spelling import did_you_mean
 
 

@@ -11,7 +11,7 @@ alone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -20,7 +20,9 @@ import numpy as np
 from onnx_hw.design import Design, Edge
 from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.ops.schedule import Schedule
+from onnx_hw.passes.find_least import least, least_step
 from onnx_hw.timing.frame_times import Frames
+from onnx_hw.timing.links import visible_after
 
 SETTLED, FRAMES = 4, 8
 """The first frames fill the buffers; the mean interval of the others counts, since single ones may swing around it."""
@@ -40,22 +42,17 @@ def least_fifo_depths(design: Design, edge: Edge, interval: int, schedules: Mapp
 
     most = ample[edge.tensor]
     live = least(lambda depth: at(depth)[0], most)
-    rate = least(lambda depth: at(depth)[1], most, live)
+    guess = _tokens_under_way(edge, interval, schedules)
+    rate = live + least_step(lambda more: at(live + more)[1], most - live, max(0, guess - live))
     return live, rate
 
 
-def least(good: Callable[[int], bool], most: int, start: int = 1) -> int:
-    """The least number from ``start`` to ``most`` that is good, where more is never worse and ``most`` is good."""
-    bad, number = start - 1, start
-    while number < most and not good(number):
-        bad, number = number, min(2 * number, most)
-    while number - bad > 1:
-        middle = (bad + number) // 2
-        if good(middle):
-            number = middle
-        else:
-            bad = middle
-    return number
+def _tokens_under_way(edge: Edge, interval: int, schedules: Mapping[str, Schedule]) -> int:
+    """How many tokens a credit's way around the edge takes, if they come evenly: mostly ``rate_depth``."""
+    assert edge.producer is not None
+    node, port = edge.producer
+    (latency,) = (engine.latency for engine in schedules[node].engines if port in engine.pushes)
+    return -(-(latency + visible_after(1) + 1) * edge.beats // interval)
 
 
 def _between(design: Design, edge: Edge) -> Design:

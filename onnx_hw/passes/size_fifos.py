@@ -7,13 +7,13 @@ widest stream first, each as small as the whole design allows: what must wait do
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnx_hw.design import Design, Edge, FifoSize
 from onnx_hw.errors import UserError
 from onnx_hw.passes.check_fifo_depths import check_fifo_depths, too_shallow
+from onnx_hw.passes.find_least import least_step
 from onnx_hw.passes.least_fifo_depths import FRAMES, SETTLED, least_fifo_depths
 from onnx_hw.timing.frame_times import Frames, FrameTimes
 from onnx_hw.timing.prediction import DEEPEST_IN_LUTRAM
@@ -112,32 +112,6 @@ def _joint_depths(
     free = [tensor for tensor in edges if tensor not in given]
     choose(sorted(free, key=lambda tensor: -edges[tensor].bits))
     return depths
-
-
-def least_step(holds: Callable[[int], bool], last: int, guess: int) -> int:
-    """The least of 0..last that holds; every later one does, and ``last``, which is not asked.
-
-    From a guess on in strides that double, then by halves: a good guess costs two questions.
-    """
-    fails, good = -1, last
-    guess = min(guess, last)
-    stride = 1
-    if guess == last or holds(guess):
-        good = guess
-        while good > 0:
-            step = max(good - stride, 0)
-            if not holds(step):
-                fails = step
-                break
-            good, stride = step, 2 * stride
-    else:
-        fails = guess
-        while (step := fails + stride) < last:
-            if holds(step):
-                good = step
-                break
-            fails, stride = step, 2 * stride
-    return bisect_left(range(last + 1), True, fails + 1, good, key=holds)
 
 
 def affordable(depth: int) -> int:

@@ -20,8 +20,9 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.choose_folding import Budget
+from onnx_hw.passes.find_least import least_step
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.passes.size_fifos import FRAMES, SETTLED, affordable, least_step, size_fifos
+from onnx_hw.passes.size_fifos import FRAMES, SETTLED, affordable, size_fifos
 from onnx_hw.prove import Stall
 from onnx_hw.tensor import Tensor
 from onnx_hw.timing.prediction import Events, predict

@@ -9,7 +9,7 @@ import numpy as np
 from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator
-from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast, like_first, same_dtype
+from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast, like_first, onto_first, same_dtype
 from onnx_hw.onnx.operators.unary import erf
 
 _CONSUMED = ("consumed_inputs",)
@@ -61,6 +61,7 @@ def LeakyRelu(x: Array, *, alpha: float = 0.009999999776482582) -> Array:
 
 
 def prelu_type(x: TensorType, slope: TensorType) -> TensorType:
+    onto_first(x, slope)
     return TensorType(same_dtype(x, slope), x.shape)
 
 
@@ -70,8 +71,14 @@ def PRelu(x: Array, slope: Array) -> Array:
     return np.where(x < 0, x * slope, x)
 
 
-@operator(since=6, types=prelu_type)
-@operator(since=1, types=prelu_type, hints=_CONSUMED)
+def prelu_1_type(x: TensorType, slope: TensorType) -> TensorType:
+    if slope.size not in (1, *x.shape[1:2]):
+        raise ValueError(f"slope must have one entry, or one for each channel of {list(x.shape)}, not {slope.size}")
+    return TensorType(same_dtype(x, slope), x.shape)
+
+
+@operator(since=6, types=prelu_1_type)
+@operator(since=1, types=prelu_1_type, hints=_CONSUMED)
 def PRelu_1(x: Array, slope: Array) -> Array:
     """One slope for all, or one per channel (axis 1)."""
     return PRelu(x, slope if slope.size == 1 else slope.reshape(-1, *(1,) * (x.ndim - 2)))

@@ -14,7 +14,7 @@ from onnx_hw.onnx.operators.facts import Facts
 from onnx_hw.onnx.operators.macs import known
 from onnx_hw.onnx.operators.matmul import product
 from onnx_hw.onnx.operators.registry import operator
-from onnx_hw.onnx.operators.tensor_type import TensorType, Types, like_first
+from onnx_hw.onnx.operators.tensor_type import TensorType, Types, like_first, must_have_axes
 
 
 def attention_macs(_: Node, inputs: Types, results: Types) -> int:
@@ -231,7 +231,11 @@ def linear_attention_type(
     q_num_heads: int,
     **___: object,
 ) -> tuple[TensorType, TensorType]:
+    for of in (q, v):
+        must_have_axes(of, 3, 3)
     size, values = q.shape[2] // q_num_heads, v.shape[2] // kv_num_heads
+    if q.shape[:2] != v.shape[:2]:
+        raise ValueError(f"query {list(q.shape)} and value {list(v.shape)} must have the same batch and length")
     return (
         q.with_shape((*q.shape[:2], q_num_heads * values)),
         q.with_shape((q.shape[0], kv_num_heads, size, values)),
@@ -286,8 +290,25 @@ def causal_conv_macs(_: Node, inputs: Types, __: Types) -> int:
     return known(inputs, 0).size * known(inputs, 1).shape[2]
 
 
-def causal_conv_type(x: TensorType, w: TensorType, *_: TensorType | None, **__: str) -> tuple[TensorType, TensorType]:
-    return TensorType(x.dtype, x.shape), x.with_shape((*x.shape[:2], w.shape[2] - 1))
+def causal_conv_type(
+    x: TensorType,
+    w: TensorType,
+    bias: TensorType | None = None,
+    past_state: TensorType | None = None,
+    **_: str,
+) -> tuple[TensorType, TensorType]:
+    for of in (x, w):
+        must_have_axes(of, 3, 3)
+    batch, channels, _length = x.shape
+    taps = w.shape[2]
+    for name, given, shape in (
+        ("weight", w, (channels, 1, taps)),
+        ("bias", bias, (channels,)),
+        ("past_state", past_state, (batch, channels, taps - 1)),
+    ):
+        if given is not None and given.shape != shape:
+            raise ValueError(f"{name} must be of the shape {list(shape)}, not {list(given.shape)}")
+    return like_first(x), x.with_shape((batch, channels, taps - 1))
 
 
 @operator(since=27, types=causal_conv_type, facts=Facts(macs=causal_conv_macs))

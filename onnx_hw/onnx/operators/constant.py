@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, is_integer
 from onnx_hw.onnx.operators.registry import Floats, Ints, Strings, operator
-from onnx_hw.onnx.operators.tensor_type import TensorType, same_dtype
+from onnx_hw.onnx.operators.tensor_type import TensorType, must_have_axes, same_dtype
 
 
 @operator(since=(12, 13, 19, 21, 23, 24, 25))
@@ -69,6 +69,7 @@ def ConstantOfShape(shape: Array, *, value: Array | None = None) -> Array:
 
 
 def eye_like_type(x: TensorType, *, dtype: int | None = None, **_: int) -> TensorType:
+    must_have_axes(x, 2, 2)
     return x if dtype is None else x.with_dtype(dtype_of_code(dtype))
 
 

@@ -11,7 +11,15 @@ from onnx_hw.onnx.operators.budget import hold
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Ints, operator
-from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis, same_dtype
+from onnx_hw.onnx.operators.tensor_type import (
+    TensorType,
+    like_first,
+    like_first_of,
+    must_have_axes,
+    normal_axes,
+    normal_axis,
+    same_dtype,
+)
 
 
 def gather_type(x: TensorType, indices: TensorType, *, axis: int = 0) -> TensorType:
@@ -26,7 +34,10 @@ def Gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
 
 
 def gather_elements_type(x: TensorType, indices: TensorType, *, axis: int = 0) -> TensorType:
-    normal_axis(axis, x.ndim)
+    along = normal_axis(axis, x.ndim)
+    others = zip(x.shape, indices.shape, strict=False)
+    if x.ndim != indices.ndim or any(k != along and length < count for k, (length, count) in enumerate(others)):
+        raise ValueError(f"indices {list(indices.shape)} must have the axes of the data, {list(x.shape)}")
     return x.with_shape(indices.shape)
 
 
@@ -37,6 +48,14 @@ def GatherElements(x: Array, indices: Array, *, axis: int = 0) -> Array:
 
 
 def gather_nd_type(x: TensorType, indices: TensorType, *, batch_dims: int = 0) -> TensorType:
+    places = indices.shape[-1] if indices.ndim else 0
+    if not 0 <= batch_dims < indices.ndim or not 1 <= places <= x.ndim - batch_dims:
+        raise ValueError(
+            f"indices {list(indices.shape)} must end with the positions of 1 to {x.ndim - batch_dims} axes, and have "
+            f"the {batch_dims} axes of the batch before"
+        )
+    if x.shape[:batch_dims] != indices.shape[:batch_dims]:
+        raise ValueError(f"data {list(x.shape)} and indices {list(indices.shape)} must be of the same batch")
     return x.with_shape((*indices.shape[:-1], *x.shape[batch_dims + indices.shape[-1] :]))
 
 
@@ -223,7 +242,14 @@ def OneHot(indices: Array, depth: Array, values: Array, *, axis: int = -1) -> Ar
     return np.where(places == wanted, values[1], values[0])
 
 
-@operator(since=(10, 28), types=like_first)
+def reverse_sequence_type(x: TensorType, lengths: TensorType, *, batch_axis: int = 1, **_: int) -> TensorType:
+    must_have_axes(x, 2)
+    if lengths.shape != (x.shape[batch_axis],):
+        raise ValueError(f"sequence_lens must be of the shape [{x.shape[batch_axis]}], not {list(lengths.shape)}")
+    return like_first(x)
+
+
+@operator(since=(10, 28), types=reverse_sequence_type)
 def ReverseSequence(x: Array, lengths: Array, *, batch_axis: int = 1, time_axis: int = 0) -> Array:
     """For each sample the first so many time steps in reverse order."""
     if {batch_axis, time_axis} != {0, 1}:
@@ -234,7 +260,7 @@ def ReverseSequence(x: Array, lengths: Array, *, batch_axis: int = 1, time_axis:
     return x[batch[:, None], order] if batch_axis == 0 else x[order.T, batch]
 
 
-@operator(since=14, types=like_first)
+@operator(since=14, types=like_first_of(2))
 def Trilu(x: Array, k: Array | None = None, *, upper: int = 1) -> Array:
     """The upper or lower triangle of each matrix, ``k`` diagonals above the main one."""
     diagonal = 0 if k is None else int(k.reshape(()))

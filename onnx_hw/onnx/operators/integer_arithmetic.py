@@ -67,16 +67,20 @@ def MatMulInteger(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_
 
 def qlinear_conv_type(
     x: TensorType,
-    _: TensorType,
-    __: TensorType,
+    x_scale: TensorType,
+    x_zero_point: TensorType,
     w: TensorType,
-    ___: TensorType,
-    ____: TensorType,
-    _____: TensorType,
+    w_scale: TensorType,
+    w_zero_point: TensorType,
+    y_scale: TensorType,
     y_zero_point: TensorType,
-    ______: TensorType | None = None,
+    _: TensorType | None = None,
     **attributes: int | str | Ints,
 ) -> TensorType:
+    if any(of.size != 1 for of in (x_scale, x_zero_point, y_scale, y_zero_point)):
+        raise ValueError("scales and zero points of x and y must be scalars")
+    if any(of.ndim > 1 or of.size not in (1, *w.shape[:1]) for of in (w_scale, w_zero_point)):
+        raise ValueError(f"scale and zero point of w must be scalars, or have {w.shape[0]} entries, one per channel")
     return conv_integer_type(x, w, **attributes).with_dtype(y_zero_point.dtype)  # type: ignore[arg-type]
 
 

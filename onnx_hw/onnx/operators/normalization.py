@@ -13,7 +13,14 @@ from onnx_hw.onnx.operators.budget import spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widened
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
-from onnx_hw.onnx.operators.tensor_type import TensorType, like_first, normal_axes, normal_axis
+from onnx_hw.onnx.operators.tensor_type import (
+    TensorType,
+    like_first,
+    must_have_axes,
+    normal_axes,
+    normal_axis,
+    onto_first,
+)
 
 _EPSILON = 9.999999747378752e-06  # 1e-5 as float32, the default of every schema
 _MOMENTUM = 0.8999999761581421
@@ -144,9 +151,11 @@ def _normalized(x: Array, scale: Array, bias: Array, mean: Array, var: Array, ep
     return (wide * gain.astype(dtype) + offset.astype(dtype)).astype(x.dtype, copy=False)
 
 
-def _of_channels(x: TensorType, *_: TensorType, **__: float) -> TensorType:
-    if x.ndim < 2:
-        raise ValueError(f"the data must have a second axis, of channels, not the shape {list(x.shape)}")
+def _of_channels(x: TensorType, *each: TensorType, **_: float) -> TensorType:
+    must_have_axes(x, 2)
+    for of in each:
+        if of.size not in (1, x.shape[1]):
+            raise ValueError(f"scale and bias must have an entry for each channel of {list(x.shape)}, not {of.size}")
     return like_first(x)
 
 
@@ -184,11 +193,18 @@ def _group_standardized(x: Array, groups: int, epsilon: float, stash_type: int) 
 
 
 def layer_norm_type(
-    x: TensorType, _: TensorType, __: TensorType | None = None, *, axis: int = -1, stash_type: int = 1, **___: float
+    x: TensorType,
+    scale: TensorType,
+    bias: TensorType | None = None,
+    *,
+    axis: int = -1,
+    stash_type: int = 1,
+    **_: float,
 ) -> tuple[TensorType, ...]:
     first = normal_axis(axis, x.ndim)
+    y = onto_first(x, scale, bias)
     statistic = x.with_shape((*x.shape[:first], *(1,) * (x.ndim - first))).with_dtype(dtype_of_code(stash_type))
-    return TensorType(x.dtype, x.shape), statistic, statistic
+    return y, statistic, statistic
 
 
 @operator(since=17, types=layer_norm_type)
@@ -211,7 +227,7 @@ def LayerNormalization(
     return (y if bias is None else y + bias), mean, inverse.astype(wide.dtype, copy=False)
 
 
-@operator(since=23, types=like_first)
+@operator(since=23, types=onto_first)
 def RMSNormalization(
     x: Array, scale: Array, *, axis: int = -1, epsilon: float = _EPSILON, stash_type: int = 1
 ) -> Array:

@@ -16,7 +16,7 @@ from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Facts
 from onnx_hw.onnx.operators.macs import known
 from onnx_hw.onnx.operators.registry import Floats, Strings, operator
-from onnx_hw.onnx.operators.tensor_type import TensorType, Types
+from onnx_hw.onnx.operators.tensor_type import TensorType, Types, must_have_axes
 
 Activation = Callable[[Array], Array]
 
@@ -145,9 +145,13 @@ def run_through(
 
 
 def recurrent_type(
-    x: TensorType, w: TensorType, r: TensorType, *_: Any, layout: int = 0, **__: Any
+    x: TensorType, w: TensorType, r: TensorType, *_: Any, direction: str = "forward", layout: int = 0, **__: Any
 ) -> tuple[TensorType, ...]:
+    for of in (x, w, r):
+        must_have_axes(of, 3, 3)
     directions, hidden = w.shape[0], r.shape[-1]
+    if directions != 1 + (direction == "bidirectional"):
+        raise ValueError(f"W must have weights for every direction of `{direction}`, not the shape {list(w.shape)}")
     times, batch = (x.shape[1], x.shape[0]) if layout else (x.shape[0], x.shape[1])
     y = (batch, times, directions, hidden) if layout else (times, directions, batch, hidden)
     state = x.with_shape((batch, directions, hidden) if layout else (directions, batch, hidden))

@@ -7,7 +7,7 @@ It is called only when every input's shape is known. It may give None for an out
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -73,6 +73,33 @@ class TypeCall:
 def like_first(x: TensorType, *_: Any, **__: Any) -> TensorType:
     """Element type and shape of the first input."""
     return TensorType(x.dtype, x.shape)
+
+
+def like_first_of(rank: int) -> Callable[..., TensorType]:
+    """The rule ``like_first`` for a first input of so many axes, or more."""
+
+    def rule(x: TensorType, *_: Any, **__: Any) -> TensorType:
+        must_have_axes(x, rank)
+        return like_first(x)
+
+    return rule
+
+
+def onto_first(x: TensorType, *others: TensorType | None, **_: Any) -> TensorType:
+    """Element type and shape of the first input, to which the others must broadcast (one-sidedly)."""
+    for other in others:
+        if other is not None and broadcast_shape(x, other) != x.shape:
+            raise ValueError(f"{list(other.shape)} must broadcast to the shape of the data, {list(x.shape)}")
+    return like_first(x)
+
+
+def must_have_axes(x: TensorType, least: int, most: int | None = None) -> None:
+    """Raises:
+    ValueError: it has fewer axes, or more.
+    """
+    if x.ndim < least or (most is not None and x.ndim > most):
+        wanted = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        raise ValueError(f"the data must have {wanted} axes, not the shape {list(x.shape)}")
 
 
 def bool_like_first(x: TensorType, *_: Any, **__: Any) -> TensorType:

@@ -14,7 +14,7 @@ from onnx_hw.onnx.operators.dtypes import Array, widened
 from onnx_hw.onnx.operators.facts import Effect, Facts, Weights
 from onnx_hw.onnx.operators.macs import scattered_macs
 from onnx_hw.onnx.operators.registry import Ints, operator
-from onnx_hw.onnx.operators.tensor_type import TensorType, same_dtype
+from onnx_hw.onnx.operators.tensor_type import TensorType, must_have_axes, same_dtype
 from onnx_hw.onnx.operators.windows import Window
 
 
@@ -162,7 +162,11 @@ def fold(columns: Array, window: Window, image: Sequence[int]) -> Array:
 
 def col2im_type(x: TensorType, image_shape: TensorType, block_shape: TensorType, **_: Any) -> TensorType:
     assert image_shape.value is not None and block_shape.value is not None  # they decide the shape
-    channels = x.shape[1] // int(np.prod(block_shape.value))
+    must_have_axes(x, 3, 3)
+    block = int(np.prod(block_shape.value))
+    if block < 1 or x.shape[1] % block:
+        raise ValueError(f"the second axis of {list(x.shape)} must hold whole blocks of {block}")
+    channels = x.shape[1] // block
     return x.with_shape((x.shape[0], channels, *image_shape.value.tolist()))
 
 
@@ -185,7 +189,7 @@ def Col2Im(
         for n, before, after, k, d, s in zip(image, both[:rank], both[rank:], kernel, dilation, stride, strict=True)
     )
     window = Window(kernel, stride, dilation, both[:rank], both[rank:], output)
-    return fold(x.reshape(x.shape[0], -1, *kernel, *output), window, image)
+    return fold(x.reshape(x.shape[0], x.shape[1] // prod(kernel), *kernel, *output), window, image)
 
 
 def max_unpool_type(
