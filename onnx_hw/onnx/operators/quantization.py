@@ -178,7 +178,10 @@ def dequantize(
     x: Array, scale: Array, zero_point: Array | None, dtype: np.dtype[Any], axis: int = 1, block_size: int = 0
 ) -> Array:
     """The real numbers that ``x`` stands for, in ``dtype``."""
-    if is_integer(x.dtype):
+    narrow = is_integer(x.dtype) and x.dtype.itemsize <= 2 and dtype.itemsize >= 4
+    if narrow and zero_point is not None:
+        wide = np.subtract(x, per_element(zero_point, x.shape, axis, block_size), dtype=dtype)  # exact: 17 bits
+    elif is_integer(x.dtype):
         if zero_point is not None and np.any(zero_point):
             x = x.astype(np.int64 if x.dtype.itemsize >= 4 else np.int32)
             x = x - per_element(zero_point, x.shape, axis, block_size).astype(x.dtype)
@@ -187,7 +190,8 @@ def dequantize(
         wide = x.astype(dtype)
         if zero_point is not None:
             wide = wide - per_element(zero_point, x.shape, axis, block_size).astype(dtype)
-    return np.multiply(wide, per_element(scale, x.shape, axis, block_size).astype(dtype, copy=False))
+    factor = per_element(scale, x.shape, axis, block_size).astype(dtype, copy=False)
+    return np.multiply(wide, factor, out=np.asarray(wide) if wide is not x else None)
 
 
 def per_element(parameter: Array, shape: tuple[int, ...], axis: int, block_size: int) -> Array:
