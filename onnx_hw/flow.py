@@ -39,6 +39,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Reading
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
 from onnx_hw.quantize.calibrate import seen_in
+from onnx_hw.quantize.scheme import Scheme
 from onnx_hw.quantize.to_integers import Quantized, Source, to_integers, without_data
 from onnx_hw.route import RouteResult
 from onnx_hw.simulate import Proof
@@ -62,31 +63,37 @@ def read(path: str | Path, reading: Reading | None = None) -> Model:
     return replace(infer(model), name=path.stem)
 
 
-def quantize(model: Model, calibration: Mapping[str, np.ndarray] | None = None) -> Network:
+def quantize(
+    model: Model, calibration: Mapping[str, np.ndarray] | None = None, scheme: Scheme | None = None
+) -> Network:
     """The integer network of a model.
 
     That of a model with a static batch is the network of one frame, (1, ...) instead of (N, ...).
 
     Args:
         calibration: samples by graph input, (samples, *shape), for values that have no integers yet.
+        scheme: how those are chosen; None for the usual one, int8.
 
     Raises:
-        UserError: every obstacle, with the nodes' own names; a float model comes without calibration.
+        UserError: every obstacle, with the nodes' own names; a float model comes without calibration; a scheme is given
+            and all integers are there, or it names what gets none.
     """
     frame, batch = batch_as_frames(model)
     samples = calibration and frames_of(calibration, batch)
-    return quantized(frame, lambda model, brings: seen_in(samples)).network
+    method = (scheme or Scheme()).ranges
+    return quantized(frame, lambda model, brings: seen_in(samples, method), scheme).network
 
 
-def quantized(model: Model, source: Source) -> Quantized:
+def quantized(model: Model, source: Source, scheme: Scheme | None = None) -> Quantized:
     """``quantize``, with all that is known of the network: which quantized model it equals, and what that was made of.
 
     Args:
         source: what the ranges of values without integers are learned from.
+        scheme: of their integers; None for the usual one.
     """
     model, _ = batch_as_frames(model)
     require_capability(model)
-    return to_integers(model, source)
+    return to_integers(model, source, scheme)
 
 
 def schedule(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from re import sub
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class Fidelity:
         for node in self.quantized.graph.nodes:
             if node.op_type == "QuantizeLinear" and node.outputs[0] in known.held:
                 scale, zero = (constants.get(name) for name in node.inputs[1:3])
-                name = node.outputs[0].removesuffix("/int8")
+                name = sub(r"/int\d+$", "", node.outputs[0])
                 if scale is not None and zero is not None and name in self.prepared.graph.values:
                     wanted[name] = (known.held[node.outputs[0]] - zero.astype(np.int64)) * scale.astype(np.float64)
 

@@ -138,7 +138,8 @@ class Comparison:
         node = self.made.get(name)
         if node is None or node.where or not _is_rounding(node):
             return f"`{name}`"
-        return f"`{node.inputs[0].removesuffix('/float')}` in {self.model.graph.values[name].element_type}"
+        quantized = node.inputs[0].removesuffix("/clipped").removesuffix("/float")
+        return f"`{quantized}` in {self.model.graph.values[name].element_type}"
 
 
 def _is_rounding(node: Node) -> bool:

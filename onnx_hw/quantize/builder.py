@@ -152,9 +152,9 @@ class Builder:
 
     # ---- hardware side --------------------------------------------------------------------------------------------
 
-    def enter(self, name: str, shape: tuple[int, ...], element_type: str, dtype: np.dtype) -> Integers:
+    def enter(self, name: str, shape: tuple[int, ...], integer: Int, dtype: np.dtype) -> Integers:
         """A tensor that the host streams in."""
-        self.entries[name] = Entry(name, shape, dtype, INTEGER_TYPES[element_type])
+        self.entries[name] = Entry(name, shape, dtype, integer)
         return Integers(name, shape, np.arange(int(np.prod(shape, dtype=np.int64))))
 
     def add(self, name: str, operator: Operator, inputs: Sequence[str], node: Node, output: str = "") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import overload
 
 import numpy as np
@@ -22,8 +23,20 @@ class Range:
     high: float
 
 
-def calibrate(model: Model, frames: Mapping[str, np.ndarray], names: Collection[str] | None = None) -> dict[str, Range]:
-    """Min–max ranges of float values of the graph: of all, or of those that are named.
+class RangeMethod(Enum):
+    """What of the samples a range is taken from."""
+
+    MIN_MAX = "the least and the greatest number of all samples"
+    MEAN = "the mean of the least numbers of each sample, and that of the greatest"
+
+
+def calibrate(
+    model: Model,
+    frames: Mapping[str, np.ndarray],
+    names: Collection[str] | None = None,
+    method: RangeMethod = RangeMethod.MIN_MAX,
+) -> dict[str, Range]:
+    """Ranges of float values of the graph: of all, or of those that are named.
 
     Args:
         frames: by graph input, (frames, *shape); empty for a graph without inputs, which is run once.
@@ -52,7 +65,13 @@ def calibrate(model: Model, frames: Mapping[str, np.ndarray], names: Collection[
                 stage="quantize",
             )
         known = ranges.get(name)
-        ranges[name] = Range(low, high) if known is None else Range(min(low, known.low), max(high, known.high))
+        if known is None:
+            ranges[name] = Range(low, high)
+        elif method is RangeMethod.MIN_MAX:
+            ranges[name] = Range(min(low, known.low), max(high, known.high))
+        else:  # the mean of all frames so far
+            share = 1 / (frame + 1)
+            ranges[name] = Range(known.low + share * (low - known.low), known.high + share * (high - known.high))
 
     for frame in range(frame_count(frames)):
         given = one_frame(frames, frame)
@@ -68,11 +87,11 @@ Ranges = Callable[[Model, Collection[str]], Mapping[str, Range]]
 
 
 @overload
-def seen_in(frames: Mapping[str, np.ndarray]) -> Ranges: ...
+def seen_in(frames: Mapping[str, np.ndarray], method: RangeMethod = ...) -> Ranges: ...
 @overload
-def seen_in(frames: None) -> None: ...
+def seen_in(frames: None, method: RangeMethod = ...) -> None: ...
 @overload
-def seen_in(frames: Mapping[str, np.ndarray] | None) -> Ranges | None: ...
-def seen_in(frames: Mapping[str, np.ndarray] | None) -> Ranges | None:
+def seen_in(frames: Mapping[str, np.ndarray] | None, method: RangeMethod = ...) -> Ranges | None: ...
+def seen_in(frames: Mapping[str, np.ndarray] | None, method: RangeMethod = RangeMethod.MIN_MAX) -> Ranges | None:
     """The ranges in samples, by graph input, (frames, *shape); None where there are none."""
-    return None if frames is None else lambda model, names: calibrate(model, frames, names)
+    return None if frames is None else lambda model, names: calibrate(model, frames, names, method)

@@ -18,13 +18,17 @@ from onnx_hw.quantize.import_model import Walk, import_model, prepared
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
 from onnx_hw.quantize.rehearsal import stand_in
+from onnx_hw.quantize.scheme import DEFAULT, Scheme
 
 
-def import_completed(model: Model, ranges: Ranges | None) -> tuple[Network, Model, tuple[str, ...]]:
+def import_completed(
+    model: Model, ranges: Ranges | None, scheme: Scheme = DEFAULT
+) -> tuple[Network, Model, tuple[str, ...]]:
     """The network of a quantized model; values that lack integers get them.
 
     Args:
         ranges: of such values; None if nothing is known of them.
+        scheme: of their integers.
 
     Returns:
         the network, the model that it is the network of, the names of the values that got integers.
@@ -41,7 +45,7 @@ def import_completed(model: Model, ranges: Ranges | None) -> tuple[Network, Mode
         points = missing_quantizers(plain)
         if not points:
             raise
-    completed = insert_quantization(plain, points, ranges(plain, points))
+    completed = insert_quantization(plain, points, ranges(plain, points), scheme=scheme)
     return import_model(completed), completed, points
 
 

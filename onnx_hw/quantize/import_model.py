@@ -30,6 +30,7 @@ from onnx_hw.quantize.held_values import held_values
 from onnx_hw.quantize.host_head import left_in_floats, values_of_head
 from onnx_hw.quantize.host_parts import head_nodes, host_parts
 from onnx_hw.quantize.lower import lowering_of
+from onnx_hw.quantize.lower.quantization import made_on_host
 from onnx_hw.quantize.rehearsal import Rehearsal
 from onnx_hw.quantize.scale_on_host import ScaleOnHost
 from onnx_hw.quantize.stream_layout import MOST_ELEMENTS, elements_of
@@ -97,7 +98,10 @@ class Walk:
     def _enter(self, name: str, element_type: str) -> None:
         shape = self.builder.shape(name)
         dtype = np.dtype(BY_NAME[element_type].dtype)
-        self.builder.values[name] = self.builder.enter(name, shape, element_type, dtype)
+        integer, node = INTEGER_TYPES[element_type], self.made.get(name)
+        if node is not None:
+            integer = made_on_host(self.builder, node, self.made.get(node.inputs[0]))
+        self.builder.values[name] = self.builder.enter(name, shape, integer, dtype)
 
     def visit(self, node: Node) -> None:
         inputs = reads(node)

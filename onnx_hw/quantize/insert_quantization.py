@@ -1,4 +1,7 @@
-"""A float model becomes a QDQ model: int8 data with one scale, int8 weights with one per output channel.
+"""A float model becomes a QDQ model: data with one scale, weights with one or one per output channel, of any width.
+
+Integers of a width that ONNX does not know are held in the next type that it does. Numbers are then clipped before they
+are quantized, which tells how many integers there are.
 
 QuantizeLinear and DequantizeLinear go behind chosen values, for all who read them but what quantizes them already.
 Biases and other constants stay float: the requantization takes their exact value. Weights that are quantized already
@@ -7,20 +10,27 @@ keep their integers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from onnx_hw.errors import user_error
+from onnx_hw.exact.grid import Grid
+from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Model, Node, Value
 from onnx_hw.onnx.operators.facts import OF_SCALES, Effect, Weights
 from onnx_hw.onnx.operators.registry import facts_of, place
 from onnx_hw.onnx.unused_name import unused_name
+from onnx_hw.quantize.builder import INTEGER_TYPES
 from onnx_hw.quantize.calibrate import Range
+from onnx_hw.quantize.scheme import DEFAULT, Scheme
 
 VERSION = 13
 """Opset of the inserted nodes: the first with scales along an axis."""
+
+FIRST_OPSET = {2: 25, 4: 21, 8: VERSION, 16: 21}
+"""That quantizes to integers of so many bits."""
 
 
 def is_quantized(model: Model) -> bool:
@@ -32,18 +42,34 @@ def is_quantized(model: Model) -> bool:
     )
 
 
+def _float_weights(node: Node, constants: Container[str]) -> Weights | None:
+    """Where the weights of a node are that are quantized: of a product, and constant."""
+    facts = facts_of(node)
+    at = facts.weights if facts.effect is Effect.SUMS else None
+    return at if at is not None and node.inputs[at.at] in constants else None
+
+
 def insert_quantization(
-    model: Model, points: Collection[str], ranges: Mapping[str, Range], head: Collection[str] = ()
+    model: Model,
+    points: Collection[str],
+    ranges: Mapping[str, Range],
+    head: Collection[str] = (),
+    scheme: Scheme = DEFAULT,
 ) -> Model:
     """The QDQ model of a folded model of float values; ``ranges`` are those of ``calibrate``.
 
     Args:
         points: the values to quantize.
         head: values that the host computes, from floats.
+        scheme: of the integers.
+
+    Raises:
+        UserError: weights are not finite; the scheme names what is not quantized.
     """
     graph = model.graph
+    scheme.check_names(points, [node.label for node in graph.nodes if _float_weights(node, graph.constants)])
     outputs = {value.name for value in graph.outputs}
-    rewriter = _Rewriter(dict(graph.constants), dict(graph.values))
+    rewriter = _Rewriter(dict(graph.constants), dict(graph.values), scheme)
     nodes: list[Node] = []
     renamed: dict[str, str] = {}
     for value in graph.inputs:
@@ -52,8 +78,7 @@ def insert_quantization(
     for node in graph.nodes:
         plain = facts_of(node).effect is Effect.QUANTIZES or any(name in head for name in node.outputs)
         inputs = [name if plain else renamed.get(name, name) for name in node.inputs]
-        facts = facts_of(node)
-        if facts.effect is Effect.SUMS and (at := facts.weights) is not None and inputs[at.at] in rewriter.constants:
+        if at := _float_weights(node, graph.constants):
             inputs[at.at] = rewriter.weights(nodes, node, inputs[at.at], at)
         results = list(node.outputs)
         for k, name in enumerate(results):
@@ -71,14 +96,15 @@ def insert_quantization(
                 if name in points:
                     renamed[name] = rewriter.data(nodes, name, name, ranges[name])
     rewritten = replace(graph, nodes=tuple(nodes), constants=rewriter.constants, values=rewriter.values)
-    return replace(model, graph=rewritten, opsets={**model.opsets, "": max(VERSION, model.opsets.get("", VERSION))})
+    newest = max((node.version for node in nodes if not node.domain), default=VERSION)
+    return replace(model, graph=rewritten, opsets={**model.opsets, "": max(newest, model.opsets.get("", VERSION))})
 
 
 class _Rewriter:
     """Adds constants and pairs of QuantizeLinear and DequantizeLinear."""
 
-    def __init__(self, constants: dict[str, np.ndarray], values: dict[str, Value]) -> None:
-        self.constants, self.values = constants, values
+    def __init__(self, constants: dict[str, np.ndarray], values: dict[str, Value], scheme: Scheme) -> None:
+        self.constants, self.values, self.scheme = constants, values, scheme
 
     def named(self, name: str, like: Value) -> str:
         name = unused_name(name, self.values, self.constants)
@@ -92,22 +118,44 @@ class _Rewriter:
         return name
 
     def data(self, nodes: list[Node], source: str, name: str, span: Range, result: str = "") -> str:
-        """Quantize and dequantize a value; the dequantized one's name. int8, asymmetric, 0 is exact."""
-        low, high = min(span.low, 0.0), max(span.high, 0.0)
-        scale = np.float32((high - low) / 255) if high > low else np.float32(1)
-        if scale == 0:
-            scale = np.finfo(np.float32).tiny
-        zero = int(np.clip(round(-128 - low / float(scale)), -128, 127))
-        scale_name = self.constant(f"{name}/scale", np.array(scale, dtype=np.float32), "float")
-        zero_name = self.constant(f"{name}/zero_point", np.array(zero, dtype=np.int8), "int8")
-        stored = self.named(f"{name}/int8", replace(self.values[source], element_type="int8"))
+        """Quantize and dequantize a value; the dequantized one's name. 0 is exact."""
+        grid = self.scheme.of_value(name).of_data(span)
+        element_type, version = _held_as(grid)
+        scale_name, zero_name = self._scales(name, grid, element_type)
+        if grid.dtype != INTEGER_TYPES[element_type]:
+            source = self._clipped(nodes, source, name, grid)
+        stored = self.named(f"{name}/{element_type}", replace(self.values[source], element_type=element_type))
         result = result or self.named(f"{name}/dequantized", self.values[source])
-        nodes.append(Node(stored, "QuantizeLinear", "", VERSION, (source, scale_name, zero_name), (stored,)))
-        nodes.append(Node("", "DequantizeLinear", "", VERSION, (stored, scale_name, zero_name), (result,)))
+        nodes.append(Node(stored, "QuantizeLinear", "", version, (source, scale_name, zero_name), (stored,)))
+        nodes.append(Node("", "DequantizeLinear", "", version, (stored, scale_name, zero_name), (result,)))
         return result
 
+    def _clipped(self, nodes: list[Node], source: str, name: str, grid: Grid) -> str:
+        """A value between the least and the greatest number of a grid."""
+        ends = [float(grid.real(end)) for end in (grid.low, grid.high)]
+        bounds = [
+            self.constant(f"{name}/{what}", np.array(end, dtype=np.float32), "float")
+            for what, end in zip(("least", "greatest"), ends, strict=True)
+        ]
+        result = self.named(f"{name}/clipped", self.values[source])
+        nodes.append(Node("", "Clip", "", VERSION, (source, *bounds), (result,)))
+        return result
+
+    def _scales(self, name: str, grid: Grid, element_type: str, *, axis: bool = False) -> tuple[str, str]:
+        """Names of the constants; scalars, unless ``axis`` says that there is one."""
+        scale, zero = (np.array([float(v) for v in numbers]) for numbers in (grid.step, grid.zero_point))
+        if axis:
+            zero = np.broadcast_to(zero, scale.shape)
+        else:
+            scale, zero = scale.reshape(()), zero.reshape(())
+        dtype = BY_NAME[element_type].dtype
+        return (
+            self.constant(f"{name}/scale", scale.astype(np.float32), "float"),
+            self.constant(f"{name}/zero_point", zero.astype(dtype), element_type),
+        )
+
     def weights(self, nodes: list[Node], node: Node, name: str, at: Weights) -> str:
-        """int8 weights, symmetric, with a scale per output channel."""
+        """Weights as integers, dequantized; the name of these."""
         weights = self.constants[name]
         if not np.isfinite(weights).all():
             raise user_error(
@@ -117,18 +165,21 @@ class _Rewriter:
                 hint="look at the weights, and at the constants and attributes of the nodes around it",
                 stage="quantize",
             )
+        precision = self.scheme.of_node(node.label)
         axis = at.axis_of_outputs(node, weights.ndim)
-        others = tuple(k for k in range(weights.ndim) if k != axis)
-        largest = np.abs(weights).max(axis=others)
-        scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
-        spread = scale.reshape([-1 if k == axis else 1 for k in range(weights.ndim)])
-        stored = np.clip(np.rint(weights / spread), -127, 127).astype(np.int8)
+        grid = precision.of_weights(weights, axis)
+        element_type, version = _held_as(grid)
+        stored = grid.integers(weights, axis).astype(BY_NAME[element_type].dtype)
         prefix = f"{name}/{node.label}"
-        stored_name = self.constant(f"{prefix}/int8", stored, "int8")
-        scale_name = self.constant(f"{prefix}/scale", scale, "float")
-        zero_name = self.constant(f"{prefix}/zero_point", np.zeros(len(scale), dtype=np.int8), "int8")
+        stored_name = self.constant(f"{prefix}/{element_type}", stored, element_type)
+        scale_name, zero_name = self._scales(prefix, grid, element_type, axis=precision.per_channel)
         result = self.named(f"{prefix}/dequantized", Value(name, "float", tuple(weights.shape)))
-        nodes.append(
-            Node("", "DequantizeLinear", "", VERSION, (stored_name, scale_name, zero_name), (result,), {"axis": axis})
-        )
+        inputs, attributes = (stored_name, scale_name, zero_name), {"axis": axis} if precision.per_channel else {}
+        nodes.append(Node("", "DequantizeLinear", "", version, inputs, (result,), attributes))
         return result
+
+
+def _held_as(grid: Grid) -> tuple[str, int]:
+    """The narrowest ONNX type for the integers of a grid, which have a sign, and the first opset that has it."""
+    bits = min(bits for bits in FIRST_OPSET if bits >= grid.bits)
+    return f"int{bits}", FIRST_OPSET[bits]

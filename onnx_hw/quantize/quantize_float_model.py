@@ -17,6 +17,7 @@ from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
 from onnx_hw.quantize.host_head import is_obstacle, values_of_head
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
+from onnx_hw.quantize.scheme import DEFAULT, Scheme
 
 
 def prepared(model: Model) -> Model:
@@ -30,16 +31,17 @@ def prepared(model: Model) -> Model:
     return factored
 
 
-def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray]) -> Model:
+def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray], scheme: Scheme = DEFAULT) -> Model:
     """The QDQ model.
 
     Args:
         frames: calibration data by graph input, (frames, *shape).
+        scheme: of the integers.
 
     Raises:
-        UserError: a value is not finite during calibration.
+        UserError: a value is not finite during calibration; the scheme names what is not quantized.
     """
-    return quantize_prepared(prepared(model), seen_in(frames))
+    return quantize_prepared(prepared(model), seen_in(frames, scheme.ranges), scheme)
 
 
 def quantize_without_data(model: Model) -> Model:
@@ -47,10 +49,10 @@ def quantize_without_data(model: Model) -> Model:
     return quantize_prepared(prepared(model), assumed_ranges)
 
 
-def quantize_prepared(model: Model, ranges: Ranges) -> Model:
+def quantize_prepared(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) -> Model:
     """The QDQ model of a ``prepared`` one."""
     head = values_of_head(model.graph, lambda node: is_obstacle(node, model.graph))
     points = choose_quantized_values(model, head)
-    quantized = insert_quantization(model, points, ranges(model, points), head)
+    quantized = insert_quantization(model, points, ranges(model, points), head, scheme)
     refuse("model", faults_of_typed(quantized), "insert_quantization")
     return quantized

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx_hw.errors import user_error
 from onnx_hw.network import Network
@@ -15,6 +15,7 @@ from onnx_hw.quantize.complete_quantization import import_completed
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import is_quantized
 from onnx_hw.quantize.quantize_float_model import prepared, quantize_prepared
+from onnx_hw.quantize.scheme import DEFAULT, Scheme
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,18 @@ def without_data(_model: Model, brings: bool) -> Ranges | None:
     return None if brings else assumed_ranges
 
 
-def to_integers(model: Model, source: Source) -> Quantized:
+def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Quantized:
     """The network of a model.
+
+    Args:
+        scheme: of the integers that are chosen; None for the usual one.
 
     Raises:
         UserError: every obstacle, with the nodes' own names; a value is not finite during calibration; there is
-            nothing to learn ranges from, and the model lacks them all.
+            nothing to learn ranges from, and the model lacks them all; there is a scheme and nothing to choose, or it
+            names what is not quantized.
     """
+    chosen_by = scheme or DEFAULT
     brings, given, floats = is_quantized(model), model, None
     ranges = source(model, brings)
     if not brings:
@@ -64,8 +70,16 @@ def to_integers(model: Model, source: Source) -> Quantized:
                 stage="quantize",
             )
         ready = prepared(model)
-        model, floats = quantize_prepared(ready, ranges), (given, ready)
-    network, completed, chosen = import_completed(model, ranges)
+        model, floats = quantize_prepared(ready, ranges, chosen_by), (given, ready)
+        chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={})  # they have been obeyed
+    network, completed, chosen = import_completed(model, ranges, chosen_by)
+    if scheme is not None and floats is None and not chosen:
+        raise user_error(
+            "scheme",
+            f"a scheme is for a model that lacks integers; `{model.name}` brings all of its own",
+            hint="leave it out",
+            stage="quantize",
+        )
     if chosen and floats is None:
         floats = given, in_float32(import_model.prepared(model))
     return Quantized(network, completed, brings, floats, chosen)

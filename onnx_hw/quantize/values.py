@@ -112,8 +112,8 @@ class Real(Clipped):
 
 
 @dataclass(frozen=True)
-class Function:
-    """Real numbers: any function of the integers on a stream, element by element.
+class Function(Clipped):
+    """Real numbers: any function of the integers on a stream, element by element. ``numbers`` has its bounds.
 
     Attributes:
         tensor, shape, where: as of ``Integers``.
@@ -135,7 +135,7 @@ class Function:
         """min(max(value, low), high)."""
         before = self.numbers
         bounds = -np.inf if low is None else float(low), np.inf if high is None else float(high)
-        return replace(self, numbers=lambda integers: np.clip(before(integers), *bounds))
+        return replace(super().clip(low, high), numbers=lambda integers: np.clip(before(integers), *bounds))
 
 
 @dataclass(frozen=True)

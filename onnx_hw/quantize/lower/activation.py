@@ -20,6 +20,15 @@ def relu(builder: Builder, node: Node) -> None:
 @lowers("Clip")
 def clip(builder: Builder, node: Node) -> None:
     """constant bounds"""
+    _bound(builder, node, *bounds_of(builder, node))
+
+
+def bounds_of(builder: Builder, node: Node) -> tuple[Fraction | None, Fraction | None]:
+    """(least, greatest) of a Clip.
+
+    Raises:
+        Obstacle: they are not constant.
+    """
     bounds: list[Fraction | None] = []
     for k, name in ((1, "min"), (2, "max")):
         bound: float | None = node.attributes.get(name)
@@ -30,7 +39,8 @@ def clip(builder: Builder, node: Node) -> None:
             bound = float(array.reshape(-1)[0])
         unbounded = bound is None or bound == (-np.inf if name == "min" else np.inf)
         bounds.append(None if unbounded else fractions(np.array(bound))[0])
-    _bound(builder, node, *bounds)
+    low, high = bounds
+    return low, high
 
 
 def _bound(builder: Builder, node: Node, low: Fraction | None, high: Fraction | None) -> None:

@@ -35,9 +35,8 @@ def quantize_joined(builder: Builder, node: Node, value: Joined, grid: Grid) -> 
     """Each part's integers on the grid of the whole, one behind the other."""
     parts = []
     for number, part in enumerate(value.parts):
-        own = grid if isinstance(part, Function) else clipped(part, grid)
         name = f"{node.label}/part{number}"
-        parts.append(quantize_tensor(builder, node, part, own, name=name))
+        parts.append(quantize_tensor(builder, node, part, clipped(part, grid), name=name))
     return _joined(builder, node, parts, value.axis, value.shape)
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+from math import inf
+
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
+from onnx_hw.quantize.lower.activation import bounds_of
 from onnx_hw.quantize.lower.joining import quantize_joined
 from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor
 from onnx_hw.quantize.lower.registry import lowers
@@ -18,6 +23,7 @@ from onnx_hw.quantize.values import (
     Integers,
     Joined,
     Maxima,
+    NotFinite,
     Operand,
     Product,
     QuantizedConstant,
@@ -103,13 +109,31 @@ def quantize(builder: Builder, node: Node) -> None:
     grid = _grid(INTEGER_TYPES[element_type], scale, zero)
     integers = _integers(builder, node, value, grid)
     builder.values[node.outputs[0]] = integers
-    builder.grids.setdefault(integers.tensor, grid)
+    builder.grids.setdefault(integers.tensor, _grid(builder.integer_type(integers), scale, zero))
+
+
+def made_on_host(builder: Builder, node: Node, before: Node | None) -> Int:
+    """The type of integers that enter the hardware.
+
+    Args:
+        node: the QuantizeLinear that makes them there.
+        before: the node that makes what it reads; a Clip may tell that there are fewer than the model's type holds.
+    """
+    dtype = INTEGER_TYPES[builder.graph.values[node.outputs[0]].element_type]
+    scale = builder.constant(node.inputs[1])
+    if before is None or before.op_type != "Clip" or before.domain or scale is None or scale.size != 1:
+        return dtype
+    with suppress(Obstacle, NotFinite):  # what is no grid, and what is no bound, is refused by those who need one
+        low, high = bounds_of(builder, before)
+        grid = _grid(dtype, scale, _zero_point(builder, node))
+        return _narrowed(grid.clipped(-inf if low is None else low, inf if high is None else high)).dtype
+    return dtype
 
 
 def _integers(builder: Builder, node: Node, value: Operand, grid: Grid) -> Integers:
     """What stands for a value on a grid."""
     if isinstance(value, Clipped):
-        grid = clipped(value, grid)
+        grid = _narrowed(clipped(value, grid))
     match value:
         case Real() | Function():
             return quantize_tensor(builder, node, value, grid, name=node.label, output=node.outputs[0])
@@ -125,6 +149,13 @@ def _integers(builder: Builder, node: Node, value: Operand, grid: Grid) -> Integ
             return builder.moved(inside, value.origin.reshape(-1), value.shape, node, fill=fill)
         case Maxima():
             return value.of_integers(builder, _integers(builder, node, value.value, grid))
+
+
+def _narrowed(grid: Grid) -> Grid:
+    """With the type whose integers it uses, all of them: a clip to a width that ONNX has no type for, say 6 bits."""
+    used = Int.holding(grid.low, grid.high)
+    fills = (used.signed, used.min, used.max) == (grid.dtype.signed, grid.low, grid.high)
+    return replace(grid, dtype=used) if fills and used.min <= grid.zeros[0] <= used.max else grid
 
 
 def _grid(dtype: Int, scale: np.ndarray, zero: np.ndarray | None) -> Grid:
