@@ -85,7 +85,7 @@ def build(
         UserError: anything the user can mend.
         ToolMissing, ToolFailed: a program is not there, or failed.
     """
-    options = options if isinstance(options, BuildOptions) else BuildOptions(Path(options), **choices)
+    options = options if isinstance(options, BuildOptions) else BuildOptions(options, **choices)  # type: ignore[arg-type]  # may be a text
     work = Work(options, progress or Silent(), toolchain)
     if not os.path.isfile(options.model):  # false also where the path is too long, or a loop of links
         read_onnx(options.model)  # says what is wrong

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 
 from onnx_hw.errors import Problem, UserError
-from onnx_hw.spelling import file_name
+from onnx_hw.spelling import did_you_mean, file_name
 
 DEFAULT_BOARD = "ecp5"
 
@@ -60,7 +60,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """What ``onnx-hw build`` was asked to do.
+    """What ``onnx-hw build`` was asked to do. Paths, and the stage, may be given as texts.
 
     Attributes:
         model: the ONNX file.
@@ -89,7 +89,8 @@ class BuildOptions:
     fps: float | None = None
 
     def __post_init__(self) -> None:
-        """Raises ``UserError`` for numbers that are none."""
+        """Raises ``UserError`` for numbers that are none, and a stage that there is not."""
+        _take_texts(self, ("model", "out", "inputs", "calibration", "folding"), {"stop_after": Stage})
         check_numbers(self.multipliers, self.clock_mhz, self.fps)
 
     @property
@@ -118,7 +119,8 @@ class RunOptions:
     fps: float | None = None
 
     def __post_init__(self) -> None:
-        """Raises ``UserError`` for numbers that are none."""
+        """Raises ``UserError`` for numbers that are none, and an engine that there is not."""
+        _take_texts(self, ("model", "inputs", "calibration", "folding"), {"engine": Engine})
         check_numbers(self.multipliers, self.clock_mhz, self.fps)
 
     def build(self) -> BuildOptions:
@@ -134,6 +136,33 @@ class RunOptions:
             reading=self.reading,
             fps=self.fps,
         )
+
+
+def _take_texts(options: BuildOptions | RunOptions, paths: Iterable[str], choices: Mapping[str, type[StrEnum]]) -> None:
+    """Fields that a caller may give as texts become what they stand for.
+
+    Raises:
+        UserError: something else is given.
+    """
+    problems = []
+    needed = {field.name for field in fields(options) if field.default is MISSING}
+    for name in paths:
+        given = getattr(options, name)
+        if isinstance(given, Path) or (given is None and name not in needed):
+            continue
+        try:
+            object.__setattr__(options, name, Path(given))
+        except TypeError:
+            problems.append(Problem("argument", f"`{name}` must be a path, not {given!r}", name, stage="arguments"))
+    for name, kind in choices.items():
+        given = getattr(options, name)
+        try:
+            object.__setattr__(options, name, kind(given))
+        except ValueError:
+            told = f"`{name}` must be one of {', '.join(kind)}, not {given!r}"
+            problems.append(Problem("argument", told, name, did_you_mean(str(given), kind), stage="arguments"))
+    if problems:
+        raise UserError(*problems)
 
 
 CLOCKS_MHZ = (1e-3, 1e4)

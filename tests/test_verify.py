@@ -283,3 +283,17 @@ def test_forks_are_verified(monkeypatch):
     ))  # fmt: skip
     with pytest.raises(Broken, match=r"insert_forks made a broken network: node `scores_int8/QuantizeLinear`"):
         insert_forks(network())
+
+
+def test_a_network_that_was_scheduled_is_told_from_others() -> None:
+    """Its gearboxes are not to be folded: they follow from what stands around them."""
+    assert any(node.name.startswith("gearbox") for node in design().network.nodes)
+    for asked in ({"multipliers": 32}, {"fps": 1000.0}, {}):
+        with pytest.raises(UserError, match="must not have been scheduled before") as refused:
+            flow.schedule(design().network, **asked)  # type: ignore[arg-type]
+        assert "node `gearbox " in str(refused.value)
+
+
+def test_depths_come_with_foldings() -> None:
+    with pytest.raises(UserError, match="must come with the foldings of all nodes"):
+        flow.schedule(network(), depths={"scores": 4})

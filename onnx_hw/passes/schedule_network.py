@@ -9,7 +9,7 @@ from typing import Protocol
 
 from onnx_hw.broken import refuse
 from onnx_hw.design import Design
-from onnx_hw.errors import user_error
+from onnx_hw.errors import UserError, user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding
 from onnx_hw.passes.check_fifo_depths import too_slow
@@ -101,11 +101,18 @@ def schedule_network(
         if most.excess(design.with_fifos()):
             raise folding_too_big(design, most)
         return design, dict(foldings)
-    assert not depths, "which FIFOs there are depends on the foldings"
+    if depths:
+        raise user_error(
+            "fifo-depths",
+            "depths of FIFOs must come with the foldings of all nodes, which decide what FIFOs there are",
+            hint="foldings=..., as in the design that the depths are from",
+            stage="schedule",
+        )
     if fps is not None and interval is not None and interval < least_interval(network)[0]:
         raise too_many_frames(network, fps, clock_mhz)
     cheapest = fold_for(network, interval or longest_interval(network), most.pins)
-    assert cheapest is not None, "every node runs at this interval"
+    if cheapest is None:
+        raise _scheduled_before(network)
     for room in dict.fromkeys((budget, budget.stretched(resources_of(network, cheapest), most), most)):
         found = _fitting(network, room, most, clock_mhz, interval)
         if found is not None:
@@ -130,6 +137,20 @@ def interval_of(fps: float, clock_mhz: float) -> int:
     if not (math.isfinite(fps) and fps > 0):
         raise user_error("fps", f"the frames per second must be a positive number, not {fps:g}", stage="arguments")
     return math.floor(Fraction(str(clock_mhz)) * 1_000_000 / Fraction(str(fps)))
+
+
+def _scheduled_before(network: Network) -> UserError:
+    """A node runs at no interval: its folding is not to be chosen, but follows from those of its neighbours."""
+    longest = longest_interval(network)
+    (node, *_) = (node for node in network.nodes if next(node.operator.foldings(longest), None) is None)
+    return user_error(
+        "network-scheduled",
+        "a network that is to be scheduled must not have been scheduled before: this node joins streams of widths that "
+        "were chosen",
+        where=f"node `{node.name}`",
+        hint="take the network that the design was made of",
+        stage="schedule",
+    )
 
 
 def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float) -> Design:

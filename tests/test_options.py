@@ -1,0 +1,49 @@
+"""What a caller may choose, from Python: texts for paths and names, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from material_folders import EXAMPLES
+from onnx_hw.build import build
+from onnx_hw.errors import UserError
+from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
+
+
+def test_texts_are_taken_for_paths_and_names():
+    paths = {name: f"{name}.npz" for name in ("model", "out", "inputs", "calibration", "folding")}
+    options = BuildOptions(**paths, stop_after="route")  # type: ignore[arg-type]
+    assert options == BuildOptions(**{name: Path(path) for name, path in paths.items()}, stop_after=Stage.ROUTE)
+    assert BuildOptions("models/x.onnx").folder == Path("x-ecp5")  # type: ignore[arg-type]
+    assert RunOptions("x.onnx", "y.npz", "reference").engine is Engine.REFERENCE  # type: ignore[arg-type]
+
+
+def test_a_build_takes_texts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = build(str(EXAMPLES / "digits" / "digits.onnx"), out="made", stop_after="read")
+    assert made.folder == Path("made") and Path("made/report.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: BuildOptions(None), "`model` must be a path, not None"),
+        (lambda: BuildOptions("x", out=3), "`out` must be a path, not 3"),
+        (
+            lambda: BuildOptions("x", stop_after="rout"),
+            "not 'rout'\n  where  stop_after\n  hint   did you mean `route`",
+        ),
+        (lambda: RunOptions("x", None), "`inputs` must be a path, not None"),
+        (lambda: RunOptions("x", "y", "steam"), "`engine` must be one of reference, golden, simulation, not 'steam'"),
+    ],
+)
+def test_what_is_neither(make, told):
+    with pytest.raises(UserError) as refused:
+        make()
+    assert told in str(refused.value)
+
+
+def test_all_that_is_wrong_is_told_at_once():
+    with pytest.raises(UserError) as refused:
+        BuildOptions("x", out=3, inputs=4, stop_after=5)  # type: ignore[arg-type]
+    assert [problem.where for problem in refused.value.problems] == ["out", "inputs", "stop_after"]
