@@ -1,7 +1,7 @@
 """onnx-hw: an ONNX model in, a proven FPGA bitstream out.
 
-The pipeline, as functions to call from Python, is ``onnx_hw.flow``; the command line is ``onnx_hw.cli``. Importing this
-package loads neither.
+The pipeline, as functions to call from Python, is ``onnx_hw.flow``; the command line is ``onnx_hw.front.cli``.
+Importing this package loads neither.
 """
 
 from __future__ import annotations

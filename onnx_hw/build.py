@@ -11,30 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw import flow, golden, samples
-from onnx_hw import simulate as simulation
 from onnx_hw.board import check_fit, find_board, fuller_than_comfortable
 from onnx_hw.build_folder import BuildFolder, Made, opened
+from onnx_hw.chip.netlist import Netlist
+from onnx_hw.chip.route import BITSTREAM, RouteResult
+from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw.folding_file import read_foldings, to_text
 from onnx_hw.frames import Given, by_circuit, by_reference, read_given, streamed_in
-from onnx_hw.netlist import Netlist
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import read as read_onnx
 from onnx_hw.options import BuildOptions, Stage
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Silent
+from onnx_hw.proof.circuit import prove as simulation
+from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.proof.compare import compare
 from onnx_hw.quantize.batch_as_frames import batch_as_frames
 from onnx_hw.quantize.calibrate import Ranges, seen_in
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.report import fill, report
 from onnx_hw.report.account import Account
-from onnx_hw.route import BITSTREAM, RouteResult
-from onnx_hw.simulate import Proof
 from onnx_hw.spelling import file_name, printable, short
-from onnx_hw.synthesize import SynthesisResult
 from onnx_hw_sim import tools
 
 

@@ -20,16 +20,17 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw import golden
-from onnx_hw import route as place_and_route
-from onnx_hw import simulate as simulation
-from onnx_hw import synthesize as synthesis
 from onnx_hw.board import find_board, schedule_on
 from onnx_hw.build_folder import BuildFolder, Made
+from onnx_hw.chip import route as place_and_route
+from onnx_hw.chip import synthesize as synthesis
+from onnx_hw.chip.netlist import Netlist, netlist_of
+from onnx_hw.chip.route import RouteResult
+from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
 from onnx_hw.frames import streamed_in
 from onnx_hw.listener import NOBODY, Listener
-from onnx_hw.netlist import Netlist, netlist_of
 from onnx_hw.network import Network
 from onnx_hw.onnx.capability import require_capability
 from onnx_hw.onnx.infer_shapes import infer
@@ -37,13 +38,12 @@ from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import read as read_onnx
 from onnx_hw.ops.folding import Folding
 from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Reading
+from onnx_hw.proof.circuit import prove as simulation
+from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
 from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.scheme import Scheme
 from onnx_hw.quantize.to_integers import Quantized, Source, to_integers, without_data
-from onnx_hw.route import RouteResult
-from onnx_hw.simulate import Proof
-from onnx_hw.synthesize import SynthesisResult
 
 
 def read(path: str | Path, reading: Reading | None = None) -> Model:
@@ -201,7 +201,7 @@ def route(
 
 
 def pack(routed: RouteResult, folder: BuildFolder) -> Made:
-    """The bitstream: the file ``onnx_hw.route.BITSTREAM``.
+    """The bitstream: the file ``onnx_hw.chip.route.BITSTREAM``.
 
     Raises:
         ToolMissing, ToolFailed: ecppack.

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw import golden, samples, simulate
+from onnx_hw import golden, samples
 from onnx_hw.design import Design
 from onnx_hw.errors import Problem, UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model, Value
+from onnx_hw.proof.circuit.prove import Proof, random_integers
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
-from onnx_hw.simulate import Proof
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def classes_of(outputs: Sequence[Value]) -> int | None:
 def streamed_in(network: Network, frames: Mapping[str, np.ndarray] | None) -> Mapping[str, np.ndarray]:
     """What the host streams in, by hardware input tensor: the frames, or random integers where there are none."""
     if frames is None:
-        return simulate.random_integers(network)
+        return random_integers(network)
     integers = golden.integers_of(network, frames)
     few = max(0, 2 - len(next(iter(integers.values()))))  # two frames at least: state must not leak
     return {tensor: np.concatenate([array] + [array[:1]] * few) for tensor, array in integers.items()}

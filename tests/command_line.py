@@ -7,7 +7,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from onnx_hw.cli import Work, main
+from onnx_hw.front.cli import Work, main
 
 
 def call(*arguments: object, work: Work | None = None) -> Result:

@@ -7,7 +7,7 @@ import numpy as np
 from onnx_hw.assemble import to_circuit
 from onnx_hw.design import Design
 from onnx_hw.network import Network
-from onnx_hw.prove import Run, Stall, simulate_and_compare
+from onnx_hw.proof.circuit.compare import Run, Stall, simulate_and_compare
 from onnx_hw_sim.interpreted import InterpretedSimulator
 
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from command_line import Instead, call
 from material_folders import EXAMPLES
 from onnx_hw import __version__
-from onnx_hw.cli import main
+from onnx_hw.front.cli import main
 from onnx_hw_sim import tools
 
 DIGITS = str(EXAMPLES / "digits" / "digits.onnx")

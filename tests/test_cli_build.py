@@ -11,14 +11,14 @@ from material_folders import EXAMPLES
 from onnx_hw import __version__
 from onnx_hw.build import Build, Toolchain, build
 from onnx_hw.build_folder import Made
-from onnx_hw.cli import Work
+from onnx_hw.chip.route import BITSTREAM, RouteResult
+from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.errors import ExitCode, Problem, UserError
+from onnx_hw.front.cli import Work
 from onnx_hw.options import BuildOptions, Stage
-from onnx_hw.prove import Run
+from onnx_hw.proof.circuit.compare import Run
+from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.report.schema import json_schema
-from onnx_hw.route import BITSTREAM, RouteResult
-from onnx_hw.simulate import Proof
-from onnx_hw.synthesize import SynthesisResult
 from onnx_hw_boards.device import Budget
 from sample_report import FULL
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from onnx_hw.errors import ExitCode, user_error
-from onnx_hw.failures import explain
+from onnx_hw.front.failures import explain
 from onnx_hw_sim.tools import ToolFailed, ToolMissing
 
 

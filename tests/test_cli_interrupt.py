@@ -21,10 +21,10 @@ from click.testing import CliRunner
 
 import onnx
 from onnx import TensorProto
-from onnx_hw.cli import main
+from onnx_hw.front.cli import main
+from onnx_hw.front.terminal import Terminal
 from onnx_hw.options import Stage
 from onnx_hw.progress import Running
-from onnx_hw.terminal import Terminal
 from onnx_hw_sim import tools
 from qdq_models import Sketch
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from onnx_hw.front.terminal import Terminal, duration
 from onnx_hw.options import Stage
-from onnx_hw.terminal import Terminal, duration
 
 
 def test_durations():
@@ -78,7 +78,7 @@ def test_without_verbose_no_log_is_shown(capsys, tmp_path):
 SCRIPT = """
 import time
 from onnx_hw.options import Stage
-from onnx_hw.terminal import Terminal
+from onnx_hw.front.terminal import Terminal
 terminal = Terminal()
 terminal.expect((Stage.READ,))
 with terminal.stage(Stage.READ) as running:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from material_folders import CHECKOUT
 from onnx_hw import flow
-from onnx_hw.cli import main
+from onnx_hw.front.cli import main
 from onnx_hw.report.operators import write as write_operators
 from onnx_hw.report.schema import write as write_schema
 
@@ -33,7 +33,7 @@ def test_links_lead_to_files(path):
 
 
 def test_files_named_in_the_map_exist():
-    """Cells such as ``onnx_hw/cli.py`, `terminal.py``: later names lie in the folder of the first."""
+    """Cells such as ``onnx_hw/options.py`, `samples.py``: later names lie in the folder of the first."""
     rows = re.findall(r"^\| (`.*?`) \|", README.split("## Map of the code")[1], re.MULTILINE)
     assert len(rows) > 10
     for row in rows:

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from onnx_hw.cli import main
 from onnx_hw.errors import Problem
-from onnx_hw.failures import explain
 from onnx_hw.folding_file import _quoted
+from onnx_hw.front.cli import main
+from onnx_hw.front.failures import explain
+from onnx_hw.front.terminal import Terminal
 from onnx_hw.options import Stage
 from onnx_hw.spelling import abridged, file_name, legible, printable, quote, short, to_json
-from onnx_hw.terminal import Terminal
 from onnx_hw_sim.process import ToolFailed
 from qdq_models import Sketch
 

@@ -9,7 +9,6 @@ import pytest
 
 from design_bench import Bench, assert_proven, no_stall, random_stall
 from onnx_hw import golden
-from onnx_hw import simulate as simulation
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
@@ -17,6 +16,7 @@ from onnx_hw.network import Network
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.passes.choose_folding import Budget
 from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.tensor import Tensor
 from products import of_two_inputs, of_what_it_makes
 from sketched_designs import alone

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from material_folders import EXAMPLES
-from onnx_hw import simulate as simulation
-from onnx_hw.cli import main
 from onnx_hw.exact.integers import Int
+from onnx_hw.front.cli import main
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.tensor import Tensor
 from onnx_hw_sim import tools
 from onnx_hw_sim.waves import CYCLE_NS

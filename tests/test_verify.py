@@ -18,7 +18,7 @@ from onnx_hw.design import Design, FifoSize
 from onnx_hw.errors import UserError
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.failures import explain
+from onnx_hw.front.failures import explain
 from onnx_hw.network import Network, Node
 from onnx_hw.onnx.model import Value
 from onnx_hw.ops.add import Add

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw import __version__
+from onnx_hw.chip.route import RouteResult
+from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
 from onnx_hw.macs_in_hardware import macs_of_circuit
 from onnx_hw.network import Network
@@ -16,12 +18,10 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES
 from onnx_hw.options import Stage
 from onnx_hw.outputs import share_right
+from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.report import report
 from onnx_hw.report.describe import describe_design, describe_ports, describe_quantization
 from onnx_hw.report.describe_reference import describe_reference
-from onnx_hw.route import RouteResult
-from onnx_hw.simulate import Proof
-from onnx_hw.synthesize import SynthesisResult
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
 from onnx_hw_sim import tools

@@ -18,7 +18,7 @@ from onnx_hw.design import Design
 from onnx_hw.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.options import Reading
-from onnx_hw.simulate import Proof
+from onnx_hw.proof.circuit.prove import Proof
 
 AVERAGES = frozenset(
     ("AveragePool", "GlobalAveragePool", "ReduceMean", "QLinearAveragePool", "QLinearGlobalAveragePool")

@@ -9,8 +9,8 @@ import pytest
 from amaranth.hdl import unsigned
 
 from onnx_hw.assemble import to_rtlil
+from onnx_hw.chip.synthesize import _count
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, outbox_resources
-from onnx_hw.synthesize import _count
 from onnx_hw_rtl import outbox as circuit
 from onnx_hw_rtl.target import Target
 from onnx_hw_sim import tools

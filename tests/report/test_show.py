@@ -7,8 +7,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from onnx_hw.doctor import Finding
-from onnx_hw.doctor import shown as doctor
+from onnx_hw.front.doctor import Finding
+from onnx_hw.front.doctor import shown as doctor
 from onnx_hw.report import report
 from onnx_hw.report.boards import listed
 from onnx_hw.report.show import bar, summary, verdict

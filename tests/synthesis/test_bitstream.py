@@ -14,8 +14,8 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw.board import find_board, pin_constraints
 from onnx_hw.build_folder import opened
-from onnx_hw.route import BITSTREAM, RouteResult, pack, route
-from onnx_hw.synthesize import SynthesisResult, synthesize
+from onnx_hw.chip.route import BITSTREAM, RouteResult, pack, route
+from onnx_hw.chip.synthesize import SynthesisResult, synthesize
 from onnx_hw_boards.device import Budget
 from onnx_hw_boards.pins import PadStream
 from onnx_hw_rtl.multiplier import Multiplier

@@ -10,16 +10,16 @@ import pytest
 
 from onnx_hw.board import check_fit, find_board
 from onnx_hw.build_folder import opened
+from onnx_hw.chip.netlist import netlist_of
+from onnx_hw.chip.route import route
+from onnx_hw.chip.synthesize import synthesize
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.netlist import netlist_of
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.choose_folding import Budget
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.route import route
-from onnx_hw.synthesize import synthesize
 from onnx_hw.tensor import Tensor
 from sketched_designs import Sketch
 

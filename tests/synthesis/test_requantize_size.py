@@ -10,11 +10,11 @@ import pytest
 
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.build_folder import opened
+from onnx_hw.chip.synthesize import synthesize
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
-from onnx_hw.synthesize import synthesize
 from onnx_hw.tensor import Tensor
 from onnx_hw_rtl.shell import Shell
 from onnx_hw_rtl.target import Target

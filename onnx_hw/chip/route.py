@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw.build_folder import BuildFolder, Made
-from onnx_hw.synthesize import SynthesisResult
+from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw_boards.board import Board
 from onnx_hw_sim import tools
 from onnx_hw_sim.tools import Tool

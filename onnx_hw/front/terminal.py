@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from onnx_hw.errors import Problem
-from onnx_hw.follow_log import follow_log
+from onnx_hw.front.follow_log import follow_log
 from onnx_hw.options import Stage
 from onnx_hw.progress import Running
 from onnx_hw.spelling import legible, printable

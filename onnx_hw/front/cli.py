@@ -19,10 +19,10 @@ import click
 
 from onnx_hw import __version__
 from onnx_hw.errors import ExitCode, UserError
-from onnx_hw.failures import explain
+from onnx_hw.front.failures import explain
+from onnx_hw.front.terminal import Terminal
 from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Engine, Reading, RunOptions, Stage
 from onnx_hw.progress import Progress
-from onnx_hw.terminal import Terminal
 
 if TYPE_CHECKING:
     from onnx_hw.build import Build
@@ -347,7 +347,7 @@ def boards(session: Session) -> None:
 @click.pass_obj
 def doctor(session: Session) -> int:
     """Say which programs are found where, and how to get the others."""
-    from onnx_hw import doctor
+    from onnx_hw.front import doctor
 
     findings = doctor.examine()
     session.terminal.show(doctor.shown(findings))

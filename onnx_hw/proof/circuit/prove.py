@@ -14,7 +14,7 @@ from onnx_hw.assemble import to_circuit
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError
 from onnx_hw.network import Network
-from onnx_hw.prove import Run, Stall, simulate_and_compare, stimulus_of
+from onnx_hw.proof.circuit.compare import Run, Stall, simulate_and_compare, stimulus_of
 
 if TYPE_CHECKING:
     from onnx_hw.assemble import Names

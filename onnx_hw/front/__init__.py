@@ -1,0 +1,1 @@
+"""What a user meets: options in, lines out. Nothing is decided here."""
