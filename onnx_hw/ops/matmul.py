@@ -224,7 +224,7 @@ class MatMul(Operator[MatMulFolding]):
         words, lut = groups * beats, 80 + adders + results * accumulator * 2
         if self.comes:
             words = self.stored_groups(folding) * beats
-            lut += 90 + (0 if ring_blocks(weight * weights, words, 1) else weight * weights * -(-words // 16) * 2)
+            lut += 90 + (0 if ring_blocks(weight * weights, words, 1) else weight * weights * -(-words // 16) * 3 // 2)
         return Resources(
             mac_lanes=lanes,
             dsp=lanes,

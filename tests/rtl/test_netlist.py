@@ -45,6 +45,7 @@ CORES = {
     "depthwise": (Depthwise(IMAGE, np.ones((6, 2, 2), dtype=np.int64)), SlidingFolding(2, 3)),
     "reduce": (Reduce(IMAGE, "sum"), EvenFolding(4)),
     "matmul": (MatMul(IMAGE, WEIGHTS), MatMulFolding(4, 3)),
+    "matmul_of_two": (MatMul(IMAGE, Tensor((1, 7, 6), Int(8)), capacity=1), MatMulFolding(4, 3)),
     "gearbox": (Gearbox(IMAGE), GearboxFolding(4, 5)),
     "regroup": (Regroup(IMAGE), RegroupFolding(4, out_pixels=2)),
     "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), Grid.over(Int(4))), RequantizeFolding(4)),
