@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from material_folders import CHECKOUT
+from onnx_hw.onnx.operators import operators
 from onnx_hw.options import Stage
 
 ROOTS = {
@@ -230,6 +231,52 @@ def test_every_stage_is_a_function_of_the_flow():
     functions = [node.name for node in parsed(path).body if isinstance(node, ast.FunctionDef)]
     assert [name for name in functions if name in tuple(Stage)] == list(Stage)
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 250
+
+
+OWNERS = ("onnx_hw.onnx.operators", "onnx_hw.quantize.lower")
+"""Where an operator's name stands beside what is known of it."""
+
+LISTS_OF_OPERATORS = {
+    "onnx_hw.onnx.fold_constants": "loops, which may run for ever: their bodies are not run to fold them",
+    "onnx_hw.onnx.unroll_control_flow": "a function for each operator that can be unrolled",
+    "onnx_hw.onnx.validate_signatures": "what ONNX says to use instead of withdrawn operators",
+    "onnx_hw.onnx.validate_subgraphs": "a function for each operator whose subgraphs have rules",
+    "onnx_hw.quantize.scale_on_host": "the nodes that it writes",
+    "onnx_hw.onnx.validate_types": "types that ONNX's text states, checked before any function of ours is asked",
+}
+"""By module: why it names several operators itself."""
+
+
+def lists_of_operators(tree: ast.AST) -> Iterator[tuple[int, list[str]]]:
+    """Line and names of every set, tuple, list or dict that names two ONNX operators or more."""
+    known = {row.op_type for row in operators()}
+    for node in ast.walk(tree):
+        entries = node.elts if isinstance(node, (ast.Set, ast.Tuple, ast.List)) else getattr(node, "keys", ())
+        parts = [part for entry in entries for part in getattr(entry, "elts", (entry,))]
+        texts = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        if len(names := [text for text in texts if text in known]) > 1:
+            yield node.lineno, names  # type: ignore[attr-defined]
+
+
+def test_what_is_known_of_an_operator_stands_in_its_row():
+    """Nobody else asks whether a node is one of several: a list of names forgets the next operator, and the domain."""
+    found = [
+        f"{path.relative_to(CHECKOUT)}:{line} lists {', '.join(names)}: ask `facts_of(node)`"
+        for module, path in modules()
+        if within(module, ("onnx_hw",)) and not within(module, (*OWNERS, *LISTS_OF_OPERATORS))
+        for line, names in lists_of_operators(parsed(path))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_no_reason_is_left_over():
+    lists = {module for module, path in modules() if any(lists_of_operators(parsed(path)))}
+    assert lists >= set(LISTS_OF_OPERATORS)
+
+
+@pytest.mark.parametrize("text", ['{"Conv", "Gemm"}', 'x in ("Mul", "Div")', '{("", "Relu"): 1, ("a", "Clip"): 2}'])
+def test_a_list_of_operators_is_found(text):
+    assert list(lists_of_operators(ast.parse(text)))
 
 
 def sources() -> list[Path]:

@@ -12,7 +12,7 @@ from onnx_hw.onnx.dependencies import needed_nodes, subgraphs
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.model import Model, Node, Value
-from onnx_hw.onnx.operators import lookup
+from onnx_hw.onnx.operators import facts_of, lookup
 from onnx_hw.onnx.opsets import domain_name
 from onnx_hw.onnx.validate_signatures import EXPERIMENTAL
 from onnx_hw.onnx.validate_types import place
@@ -23,10 +23,6 @@ MAX_ELEMENTS: Final = 1 << 24
 
 MAX_AXES: Final = 63
 """numpy's 64 without the one on which samples are stacked."""
-
-_RANDOM: Final = frozenset({
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli",
-})  # fmt: skip
 
 STAGE: Final = "capability"
 
@@ -129,7 +125,7 @@ def _check_operator(node: Node, alive: bool, seen: dict[str, Node], findings: Fi
             place(node), hint, stage=STAGE,
         )  # fmt: skip
         return
-    if node.op_type in _RANDOM and not node.domain:
+    if facts_of(node).random:
         report(
             "operator-random", f"a circuit gives equal results for equal inputs; {node.op_type} does not",
             place(node), stage=STAGE,

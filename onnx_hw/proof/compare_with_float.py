@@ -17,6 +17,7 @@ from onnx_hw.errors import ExitCode, user_error
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.proof.known_values import Known
 from onnx_hw.proof.likeness import Likeness
 from onnx_hw.proof.segments import run_in_double
@@ -50,7 +51,7 @@ class Fidelity:
         """Compare what is known of a frame."""
         constants, wanted = self.quantized.graph.constants, {}
         for node in self.quantized.graph.nodes:
-            if node.op_type == "QuantizeLinear" and node.outputs[0] in known.held:
+            if facts_of(node).effect is Effect.QUANTIZES and node.outputs[0] in known.held:
                 scale, zero = (constants.get(name) for name in node.inputs[1:3])
                 name = sub(r"/int\d+$", "", node.outputs[0])
                 if scale is not None and zero is not None and name in self.prepared.graph.values:

@@ -17,7 +17,8 @@ from onnx_hw.network import Network
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Model, Node
-from onnx_hw.onnx.operators.registry import place
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.onnx.operators.registry import facts_of, place
 from onnx_hw.proof.explained import unexplained
 from onnx_hw.proof.known_values import Known, misplaced
 from onnx_hw.proof.likeness import Likeness
@@ -143,7 +144,7 @@ class Comparison:
 
 
 def _is_rounding(node: Node) -> bool:
-    return node.op_type == "QuantizeLinear"
+    return facts_of(node).effect is Effect.QUANTIZES
 
 
 def _counted(found: Agreement, golden: np.ndarray, computed: np.ndarray) -> Agreement:

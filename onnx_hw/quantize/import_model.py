@@ -23,6 +23,8 @@ from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.products import macs_of
 from onnx_hw.onnx.verify_model import faults_of_typed
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
@@ -34,6 +36,7 @@ from onnx_hw.quantize.lower.quantization import made_on_host
 from onnx_hw.quantize.rehearsal import Rehearsal
 from onnx_hw.quantize.scale_on_host import ScaleOnHost
 from onnx_hw.quantize.stream_layout import MOST_ELEMENTS, elements_of
+from onnx_hw.quantize.take_apart_fused_operators import take_apart_fused_operators
 from onnx_hw.quantize.take_apart_integer_operators import take_apart_integer_operators
 from onnx_hw.quantize.tensor_sizes import check_sizes
 from onnx_hw.quantize.values import Integers, NotFinite, Real
@@ -58,7 +61,8 @@ def prepared(model: Model) -> Model:
     Raises:
         UserError: a tensor is too large.
     """
-    model = fold(infer(take_apart_integer_operators(model)), keep=lambda node: node.op_type == "DequantizeLinear")
+    apart = take_apart_integer_operators(take_apart_fused_operators(model))
+    model = fold(infer(apart), keep=_dequantizes)
     check_sizes(model.graph)
     refuse("model", faults_of_typed(model), "import_model.prepared")
     return model
@@ -117,7 +121,7 @@ class Walk:
             self._to_tail(node, self.rehearsal.obstacle(node, lowering) if lowering else _not_built(node))
         elif self._reads_stream(node) or self._is_constant(node):
             self._lower(node)
-        elif node.op_type == "QuantizeLinear" and self._can_enter(node):
+        elif _quantizes(node) and self._can_enter(node):
             try:
                 self._enter(node.outputs[0], self.graph.values[node.outputs[0]].element_type)
                 self.head.append(node)
@@ -128,7 +132,7 @@ class Walk:
 
     def _perhaps_also_in_hardware(self, node: Node) -> None:
         """Other nodes may read there what the host computes for its own."""
-        if node.op_type == "QuantizeLinear" and node.inputs[0] not in self.builder.values and self._can_enter(node):
+        if _quantizes(node) and node.inputs[0] not in self.builder.values and self._can_enter(node):
             with suppress(Obstacle):
                 self._enter(node.outputs[0], self.graph.values[node.outputs[0]].element_type)
         elif (lowering := lowering_of(node)) and any(name in self.builder.values for name in reads(node)):
@@ -144,7 +148,7 @@ class Walk:
         return (
             self._reads_stream(node)
             or any(name in self.on_tail or name in entered for name in node.inputs)
-            or (node.op_type == "QuantizeLinear" and self._can_enter(node))
+            or (_quantizes(node) and self._can_enter(node))
         )
 
     def _too_large(self, node: Node) -> Obstacle | None:
@@ -376,6 +380,14 @@ class Walk:
                 found.append(current)
             queue += [self.made[name] for name in reads(current) if name in self.on_tail and name in self.made]
         return found
+
+
+def _quantizes(node: Node) -> bool:
+    return facts_of(node).effect is Effect.QUANTIZES
+
+
+def _dequantizes(node: Node) -> bool:
+    return facts_of(node).effect is Effect.DEQUANTIZES
 
 
 def _needed_nodes(builder: Builder, tensors: Iterable[str]) -> list[HardwareNode]:

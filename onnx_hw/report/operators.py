@@ -8,8 +8,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from onnx_hw.onnx.operators import operators
+from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
+from onnx_hw.onnx.operators.registry import facts_of_operator
 from onnx_hw.onnx.operators.table import markdown, rows
 from onnx_hw.quantize.lower import LOWERINGS
+from onnx_hw.quantize.take_apart_fused_operators import DOMAIN, FORMS
 
 TABLE_FILE = "operators.md"
 
@@ -25,11 +29,25 @@ by `python -m onnx_hw.report.operators docs`.
 
 def operator_table() -> str:
     """The table, Markdown. The first paragraph of a lowering's docstring states its limits, if it has any."""
-    hardware = {}
+    hardware = {key: f"yes: {said}" for key, said in _in_other_words().items()}
     for key, lowering in LOWERINGS.items():
         limits = " ".join((lowering.__doc__ or "").split("\n\n")[0].split())
         hardware[key] = f"yes: {limits}" if limits else "yes"
     return markdown(rows(), hardware)
+
+
+def _in_other_words() -> dict[tuple[str, str], str]:
+    """What is taken apart before anything becomes hardware."""
+    found = {(DOMAIN, name): form.__doc__ or "" for name, form in FORMS.items()}
+    for row in operators():
+        facts = facts_of_operator(row.domain, row.op_type)
+        if facts.means is not None:
+            found[row.domain, row.op_type] = f"as {facts.means.operator[0]} between integers"
+        elif facts.takes_integers and facts.effect is Effect.JOINS:
+            found[row.domain, row.op_type] = "as Concat between integers"
+        elif row.domain and facts.effect in OF_SCALES:
+            found[row.domain, row.op_type] = "as the one of ONNX"
+    return found
 
 
 def write(folder: Path) -> None:

@@ -125,6 +125,7 @@ class Facts:
         jumps: it is a function with jumps: on one, the last bit of an argument decides.
         along_axis: a batch is treated entry by entry unless its attribute ``axis`` names the axis of the batch.
         shape_at: the input that may state the lengths of the result's axes.
+        random: equal inputs give other results each time.
     """
 
     effect: Effect | None = None
@@ -136,6 +137,7 @@ class Facts:
     jumps: bool = False
     along_axis: bool = False
     shape_at: int | None = None
+    random: bool = False
 
     @property
     def takes_integers(self) -> bool:

@@ -100,7 +100,7 @@ def FusedGemm(
 def fused_matmul_type(a: TensorType, b: TensorType, **attributes: Any) -> TensorType:
     sides = (("transA", "transBatchA"), ("transB", "transBatchB"))
     shapes = [
-        tuple(x.shape[axis] for axis in _fused_order(x.ndim, attributes.get(last, 0), attributes.get(batch, 0)))
+        tuple(x.shape[axis] for axis in fused_order(x.ndim, attributes.get(last, 0), attributes.get(batch, 0)))
         for x, (last, batch) in zip((a, b), sides, strict=True)
     ]
     return TensorType(a.dtype, matmul_shape(*shapes))
@@ -123,12 +123,13 @@ def FusedMatMul(
     transBatchB: int = 0,
 ) -> Array:
     """MatMul of transposed operands; ``transBatch`` moves the first axis before the last but one."""
-    left = a.transpose(_fused_order(a.ndim, transA, transBatchA))
-    right = b.transpose(_fused_order(b.ndim, transB, transBatchB))
+    left = a.transpose(fused_order(a.ndim, transA, transBatchA))
+    right = b.transpose(fused_order(b.ndim, transB, transBatchB))
     return (product(left, right) * alpha).astype(a.dtype) if alpha != 1 else MatMul(left, right)
 
 
-def _fused_order(rank: int, last: int, batch: int) -> list[int]:
+def fused_order(rank: int, last: int, batch: int) -> list[int]:
+    """The axes of an operand of FusedMatMul as the product sees it: ``transX`` and ``transBatchX`` of that operand."""
     order = list(range(rank))
     if batch and rank > 2:
         order = [*order[1:-1], 0, order[-1]]

@@ -25,14 +25,14 @@ def like_type(x: TensorType, *, dtype: int | None = None, **_: Any) -> TensorTyp
     return TensorType(x.dtype if dtype is None else dtype_of_code(dtype), x.shape)
 
 
-@operator(since=(1, 22), types=shaped_type, stateless=False)
+@operator(since=(1, 22), types=shaped_type, stateless=False, facts=Facts(random=True))
 def RandomNormal(
     *, dtype: int = 1, mean: float = 0.0, scale: float = 1.0, seed: float | None = None, shape: Ints
 ) -> Array:
     return generator(seed).normal(mean, scale, shape).astype(dtype_of_code(dtype))
 
 
-@operator(since=(1, 22), types=like_type, stateless=False)
+@operator(since=(1, 22), types=like_type, stateless=False, facts=Facts(random=True))
 def RandomNormalLike(
     x: Array, *, dtype: int | None = None, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
 ) -> Array:
@@ -41,14 +41,14 @@ def RandomNormalLike(
     )
 
 
-@operator(since=(1, 22), types=shaped_type, stateless=False)
+@operator(since=(1, 22), types=shaped_type, stateless=False, facts=Facts(random=True))
 def RandomUniform(
     *, dtype: int = 1, high: float = 1.0, low: float = 0.0, seed: float | None = None, shape: Ints
 ) -> Array:
     return generator(seed).uniform(low, high, shape).astype(dtype_of_code(dtype))
 
 
-@operator(since=(1, 22), types=like_type, stateless=False)
+@operator(since=(1, 22), types=like_type, stateless=False, facts=Facts(random=True))
 def RandomUniformLike(
     x: Array, *, dtype: int | None = None, high: float = 1.0, low: float = 0.0, seed: float | None = None
 ) -> Array:
@@ -57,7 +57,7 @@ def RandomUniformLike(
     )
 
 
-@operator(since=(15, 22), types=like_type, stateless=False)
+@operator(since=(15, 22), types=like_type, stateless=False, facts=Facts(random=True))
 def Bernoulli(x: Array, *, dtype: int | None = None, seed: float | None = None) -> Array:
     """1 with the probability that ``x`` says."""
     drawn = generator(seed).uniform(size=x.shape) < x.astype(np.float64)
@@ -68,7 +68,7 @@ def multinomial_type(x: TensorType, *, dtype: int = 6, sample_size: int = 1, **_
     return TensorType(dtype_of_code(dtype), (x.shape[0], sample_size))
 
 
-@operator(since=(7, 22), types=multinomial_type, stateless=False)
+@operator(since=(7, 22), types=multinomial_type, stateless=False, facts=Facts(random=True))
 def Multinomial(x: Array, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Array:
     """Classes drawn by their unnormalized log-probabilities (batch, classes)."""
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True).astype(np.float64))

@@ -235,8 +235,13 @@ def operator_of(node: Node) -> Operator:
 
 
 def facts_of(node: Node) -> Facts:
-    """What is known of a node's operator; the row of an operator that states nothing is empty."""
-    return _FACTS.get((node.domain, node.op_type), NOTHING)
+    """What is known of a node's operator."""
+    return facts_of_operator(node.domain, node.op_type)
+
+
+def facts_of_operator(domain: str, op_type: str) -> Facts:
+    """The row of an operator; that of one which states nothing is empty."""
+    return _FACTS.get((domain, op_type), NOTHING)
 
 
 def operators() -> tuple[Operator, ...]:

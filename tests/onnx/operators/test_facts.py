@@ -7,11 +7,11 @@ import pytest
 
 from drawn_multiplying_nodes import PRODUCTS, Draw, Product
 from onnx_hw.onnx.model import Graph, Node, Value
-from onnx_hw.onnx.operators import facts_of, operators
+from onnx_hw.onnx.operators import operators
 from onnx_hw.onnx.operators.dtypes import name_of_dtype
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect, Facts
-from onnx_hw.onnx.operators.registry import operator
+from onnx_hw.onnx.operators.registry import facts_of_operator, operator
 from onnx_hw.onnx.products import is_product, macs_of
 from onnx_hw.quantize.lower import LOWERINGS
 
@@ -21,7 +21,7 @@ SEEDS = 4
 
 
 def row(domain: str, op_type: str) -> Facts:
-    return facts_of(Node("", op_type, domain, 1, (), ()))
+    return facts_of_operator(domain, op_type)
 
 
 def counted(product: Product) -> tuple[int | None, list[np.ndarray]]:
