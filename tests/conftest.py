@@ -11,6 +11,11 @@ settings.register_profile("house", deadline=None)
 settings.load_profile("house")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Quick tests first: what is broken is seen soon."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def ctrl_c_is_heard() -> Iterator[None]:
     """Also where the suite was started with SIGINT ignored (nohup, a script's background), which children inherit."""

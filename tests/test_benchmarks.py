@@ -37,6 +37,15 @@ def test_networks_are_drawn_and_judged() -> None:
     assert "100.000% of" in done.stdout
 
 
+def test_circuits_are_drawn_and_proven() -> None:
+    script = [sys.executable, CHECKOUT / "benchmarks" / "random_circuits.py", "2", "add", "chains"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
+    core, networks = done.stdout.splitlines()
+    assert core.startswith("add: 2 cases, none wrong")
+    assert networks.startswith("chains: 2 networks, ") and "0 stop as predicted, none wrong" in networks
+
+
 def test_averages_of_an_even_number_tie_and_no_others() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     script = [sys.executable, CHECKOUT / "benchmarks" / "average_ties.py", "1"]

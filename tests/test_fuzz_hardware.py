@@ -37,8 +37,9 @@ def test_mutants(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_many_mutants(tmp_path: Path) -> None:
-    survive(tmp_path, range(1000, 1400))
+def test_more_mutants(tmp_path: Path) -> None:
+    """Thousands of others: ``benchmarks/fuzz_models.py``."""
+    survive(tmp_path, range(1000, 1100))
 
 
 def changed(kind: str) -> ModelProto:

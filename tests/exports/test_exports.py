@@ -10,7 +10,7 @@ from drawn_exported_models import draw
 from exports.verdicts import Comparison, compared, judged, proven
 
 SEEDS = (0, 2, 3, 4, 9, 13, 16, 21, 31)
-MANY = range(1000, 1040)
+MANY = range(1000, 1012)
 
 
 def assert_near(comparison: Comparison) -> None:
@@ -36,12 +36,12 @@ def test_a_seed_is_one_network(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_most_of_many(tmp_path: Path) -> None:
-    """With the quantizer's samples at hand; the circuits of a handful are proven."""
+    """With the quantizer's samples at hand; two circuits are proven. More: ``benchmarks/exporter_networks.py``."""
     verdicts = {drawn: judged(drawn, samples=True) for drawn in (draw(seed, tmp_path) for seed in MANY)}
     accepted = {drawn: verdict.network for drawn, verdict in verdicts.items() if verdict.design is not None}
     refused = {drawn: verdict.problems for drawn, verdict in verdicts.items() if verdict.design is None}
     assert len(accepted) >= 0.85 * len(MANY), refused
     for drawn, network in accepted.items():
         assert_near(compared(drawn, network))
-    for drawn, network in list(accepted.items())[:4]:
+    for drawn, network in list(accepted.items())[:2]:
         assert proven(drawn, network).agrees, drawn

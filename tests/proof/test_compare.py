@@ -101,7 +101,7 @@ def test_exported_models(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.slow
 def test_many_exported_models(tmp_path: Path) -> None:
-    assert sum(assert_exported_agrees(seed, tmp_path) for seed in range(700, 730)) > 25
+    assert sum(assert_exported_agrees(seed, tmp_path) for seed in range(700, 710)) > 8
 
 
 @pytest.mark.parametrize("function", ["Sign", "Floor", "Reciprocal"])
