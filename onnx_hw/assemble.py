@@ -6,7 +6,7 @@ import gc
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from onnx_hw.design import Design, Edge
@@ -48,6 +48,9 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
     for node in design.network.nodes:
         ports = dict(zip(node.operator.outputs, node.outputs, strict=True))
         core = node.operator.core(design.folding(node), {port: depths[tensor] for port, tensor in ports.items()})
+        for port, tensor in ports.items():
+            if tensor in design.delays:
+                core.lengthen(port, **asdict(design.delays[tensor]))
         cores[modules[node.name]] = core
         for engine in core.engines:
             engines[node.name, engine] = f"{modules[node.name]}.{engine}"

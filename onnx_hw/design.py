@@ -9,13 +9,27 @@ from onnx_hw.broken import Fault, refuse
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Resources
-from onnx_hw.ops.outbox import outbox_resources
+from onnx_hw.ops.outbox import CREDIT_RETURN, outbox_resources, visible_after
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw.order import Order
 from onnx_hw.spelling import printable
 from onnx_hw.tensor import Tensor
 from onnx_hw.verify_design import faults_of_design
+
+
+@dataclass(frozen=True)
+class Delays:
+    """How far apart the ends of a stream are, in cycles: a link between two chips, say.
+
+    Attributes:
+        visible_after: V of the firing law: from a token's arrival at the near end until its consumer sees it; no less
+            than any FIFO takes.
+        credit_return: from a pop until the producer may reserve its place again.
+    """
+
+    visible_after: int
+    credit_return: int
 
 
 @dataclass(frozen=True)
@@ -26,12 +40,23 @@ class Edge:
         tensor: the tensor it carries; also the edge's name.
         order: what travels in which beat.
         producer, consumer: (node name, port name).
+        delays: None where the two are neighbours.
     """
 
     tensor: str
     order: Order
     producer: tuple[str, str] | None
     consumer: tuple[str, str] | None
+    delays: Delays | None = None
+
+    def visible_after(self, depth: int) -> int:
+        """V of the firing law, with a FIFO of so many tokens."""
+        return self.delays.visible_after if self.delays else visible_after(depth)
+
+    @property
+    def credit_return(self) -> int:
+        """Cycles from a pop until its place may be reserved again."""
+        return self.delays.credit_return if self.delays else CREDIT_RETURN
 
     @property
     def type(self) -> Tensor:
@@ -75,12 +100,16 @@ class FifoSize:
 
 @dataclass(frozen=True)
 class Design:
-    """A network with its foldings and FIFO depths. The network contains the gearboxes the foldings ask for."""
+    """A network with its foldings and FIFO depths. The network contains the gearboxes the foldings ask for.
+
+    ``delays`` are those of the streams, by tensor, whose ends are not neighbours.
+    """
 
     network: Network
     foldings: Mapping[str, Folding]
     fifos: Mapping[str, FifoSize] = field(default_factory=dict)
     clock_mhz: float = 80.0
+    delays: Mapping[str, Delays] = field(default_factory=dict)
 
     def verify(self, made_by: str = "", *, sized: bool = True) -> Design:
         """This design; see ``faults_of_design`` for what holds.
@@ -120,7 +149,7 @@ class Design:
                 if readers:
                     ((reader, k),) = readers
                     consumer = (reader.name, reader.operator.inputs[k])
-                edges.append(Edge(tensor, order, (node.name, port), consumer))
+                edges.append(Edge(tensor, order, (node.name, port), consumer, self.delays.get(tensor)))
         return tuple(edges)
 
     def schedules(self) -> dict[str, Schedule]:
@@ -178,4 +207,7 @@ class Design:
         for node in self.network.nodes:
             fold = self.folding(node)
             lines.append(f"  {node!r}  fold={fold!r} cycles={node.operator.cycles(fold)}")
+        for tensor, delays in self.delays.items():
+            told = f"{delays.visible_after} cycles to its consumer, credits {delays.credit_return} back"
+            lines.append(f"  {printable(tensor)}: {told}")
         return "\n".join(lines)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onnx_hw.broken import Fault
+from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, visible_after
 
 if TYPE_CHECKING:
     from onnx_hw.design import Design
@@ -21,7 +22,7 @@ def faults_of_design(design: Design, *, sized: bool) -> Iterator[Fault]:
     """Everything that is wrong with a design; streams and FIFOs only where its network and foldings are whole.
 
     Every tensor has one consumer, every node one legal folding, both ends of a stream the same order, every stream
-    with a producer one FIFO of one token or more.
+    with a producer one FIFO of one token or more, and where it has delays such as there can be.
 
     Args:
         sized: the FIFOs must be there; without, there may be none of them yet.
@@ -35,6 +36,7 @@ def faults_of_design(design: Design, *, sized: bool) -> Iterator[Fault]:
         yield from _orders(design)
         if sized or design.fifos:
             yield from _fifos(design)
+        yield from _delays(design)
 
 
 def faults_of_foldings(network: Network, foldings: Mapping[str, Folding]) -> Iterator[Fault]:
@@ -116,3 +118,18 @@ def _fifos(design: Design) -> Iterator[Fault]:
         elif min(size.depth, size.live_depth, size.rate_depth) < 1:
             depths = f"{size.depth}, {size.live_depth} live, {size.rate_depth} at full rate"
             yield Fault(f"a FIFO must hold 1 token or more, not {depths}", node, tensor)
+
+
+def _delays(design: Design) -> Iterator[Fault]:
+    makers = {tensor: node.name for node in design.network.nodes for tensor in node.outputs}
+    slowest = visible_after(DEEPEST_IN_LUTRAM + 1)
+    for tensor, delays in design.delays.items():
+        if tensor not in makers:
+            yield Fault("delays must be those of a stream that a node makes, there is no such stream", tensor=tensor)
+        elif delays.visible_after < slowest or delays.credit_return < 1:
+            yield Fault(
+                f"a token must take {slowest} cycles or more, as deep FIFOs do, its credit 1 or more, not "
+                f"{delays.visible_after} and {delays.credit_return}",
+                makers[tensor],
+                tensor,
+            )

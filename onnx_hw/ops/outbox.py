@@ -8,6 +8,15 @@ from onnx_hw.ops.sliding import ring_blocks
 DEEPEST_IN_LUTRAM = 33
 """FIFOs of more tokens live in block RAM."""
 
+CREDIT_RETURN = 1
+"""Cycles from a pop until its place may be reserved again, where producer and consumer are neighbours."""
+
+
+def visible_after(depth: int) -> int:
+    """V of the law, where they are: cycles from a token's arrival in the FIFO until its consumer sees it."""
+    return 1 if depth <= DEEPEST_IN_LUTRAM else 3
+
+
 LUTS_PER_CELL = 6
 CELLS_BELOW_A_BLOCK = 21
 """On ECP5 distributed memory comes in cells of 16 words of 4 bits, and yosys makes at most so many of a memory that

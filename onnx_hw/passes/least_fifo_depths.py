@@ -22,28 +22,36 @@ from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.passes.find_least import least, least_step
 from onnx_hw.timing.frame_times import Frames
-from onnx_hw.timing.links import visible_after
 
 SETTLED, FRAMES = 4, 8
 """The first frames fill the buffers; the mean interval of the others counts, since single ones may swing around it."""
+
+
+def horizon(design: Design, interval: int) -> tuple[int, int]:
+    """(frames that settle, frames looked at): more where streams are so long that whole frames travel on them.
+
+    As many more settle, and as many more are looked at: a bubble comes once for all the tokens that travel.
+    """
+    travel = sum(delays.visible_after + delays.credit_return for delays in design.delays.values()) // interval
+    return SETTLED + travel, FRAMES + 2 * travel
 
 
 def least_fifo_depths(design: Design, edge: Edge, interval: int, schedules: Mapping[str, Schedule]) -> tuple[int, int]:
     """(live_depth, rate_depth) of one edge for a wanted interval."""
     part = _between(design, edge)
     frames = Frames(part, {node.name: schedules[node.name] for node in part.network.nodes})
-    ample = {e.tensor: FRAMES * e.beats for e in part.edges()}
+    settled, most = horizon(part, interval)
+    ample = {e.tensor: most * e.beats for e in part.edges()}
 
     @cache
     def at(depth: int) -> tuple[bool, bool]:
         """Whether the part is live at a depth, and keeps the interval on average."""
-        result = frames.times(FRAMES, 0, {**ample, edge.tensor: depth})
-        return result.live, result.live and result.elapsed(SETTLED, FRAMES) <= interval * (FRAMES - SETTLED)
+        result = frames.times(most, 0, {**ample, edge.tensor: depth})
+        return result.live, result.live and result.elapsed(settled, most) <= interval * (most - settled)
 
-    most = ample[edge.tensor]
-    live = least(lambda depth: at(depth)[0], most)
+    live = least(lambda depth: at(depth)[0], ample[edge.tensor])
     guess = _tokens_under_way(edge, interval, schedules)
-    rate = live + least_step(lambda more: at(live + more)[1], most - live, max(0, guess - live))
+    rate = live + least_step(lambda more: at(live + more)[1], ample[edge.tensor] - live, max(0, guess - live))
     return live, rate
 
 
@@ -52,7 +60,7 @@ def _tokens_under_way(edge: Edge, interval: int, schedules: Mapping[str, Schedul
     assert edge.producer is not None
     node, port = edge.producer
     (latency,) = (engine.latency for engine in schedules[node].engines if port in engine.pushes)
-    return -(-(latency + visible_after(1) + 1) * edge.beats // interval)
+    return -(-(latency + edge.visible_after(1) + edge.credit_return) * edge.beats // interval)
 
 
 def _between(design: Design, edge: Edge) -> Design:

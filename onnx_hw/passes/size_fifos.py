@@ -14,7 +14,7 @@ from onnx_hw.design import Design, Edge, FifoSize
 from onnx_hw.errors import UserError
 from onnx_hw.passes.check_fifo_depths import check_fifo_depths, too_shallow
 from onnx_hw.passes.find_least import least_step
-from onnx_hw.passes.least_fifo_depths import FRAMES, SETTLED, least_fifo_depths
+from onnx_hw.passes.least_fifo_depths import horizon, least_fifo_depths
 from onnx_hw.timing.frame_times import Frames, FrameTimes
 from onnx_hw.timing.prediction import DEEPEST_IN_LUTRAM
 
@@ -60,23 +60,25 @@ class _Whole:
     def __init__(self, design: Design, frames: Frames, interval: int) -> None:
         self.interval = interval
         self._frames = frames
-        self.ample = {e.tensor: FRAMES * e.beats + DEEPEST_IN_LUTRAM for e in design.edges() if e.producer}
+        self._settled, self._most = horizon(design, interval)
+        self.ample = {e.tensor: self._most * e.beats + DEEPEST_IN_LUTRAM for e in design.edges() if e.producer}
 
     def is_live(self, depths: Mapping[str, int]) -> bool:
         return not depths or self._times(depths).live
 
     def keeps_rate(self, depths: Mapping[str, int]) -> bool:
-        return self._frames.sustains(self.interval, SETTLED, FRAMES, {**self.ample, **depths})
+        return self._frames.sustains(self.interval, self._settled, self._most, {**self.ample, **depths})
 
     def slow_down(self, depths: Mapping[str, int]) -> None:
         """To the interval that these depths allow."""
         if not self.keeps_rate(depths):
             result = self._times(depths)
             assert result.live, "cores are live by themselves"
-            self.interval = max(self.interval, -(-result.elapsed(SETTLED, FRAMES) // (FRAMES - SETTLED)))
+            counted = self._most - self._settled
+            self.interval = max(self.interval, -(-result.elapsed(self._settled, self._most) // counted))
 
     def _times(self, depths: Mapping[str, int]) -> FrameTimes:
-        return self._frames.times(FRAMES, self.interval, {**self.ample, **depths})
+        return self._frames.times(self._most, self.interval, {**self.ample, **depths})
 
 
 def _joint_depths(

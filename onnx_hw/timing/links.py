@@ -6,20 +6,11 @@ from collections.abc import Mapping
 
 from onnx_hw.design import Design, Edge
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.timing.law_by_rows import Link, Name
 
-CREDIT_RETURN = 1
-"""Cycles from a pop until its place may be reserved again."""
-
 BUFFER_DELAY = 1
 """Cycles from a write into a shared buffer until an operation that reads it, and from a release until a write."""
-
-
-def visible_after(depth: int) -> int:
-    """V: cycles from a token's arrival in the FIFO until its consumer sees it."""
-    return 1 if depth <= DEEPEST_IN_LUTRAM else 3
 
 
 class Links:
@@ -51,8 +42,7 @@ class Links:
         self.sinks: dict[Name, int] = {("sink", e.tensor): e.beats for e in self.edges if e.consumer is None}
         self.sources: dict[Name, int] = {("source", e.tensor): e.beats for e in self.edges if e.producer is None}
         self.all: list[Link] = []
-        self._tokens: dict[str, tuple[Link, int]] = {}
-        self._credits: dict[str, Link] = {}
+        self._tokens: dict[str, tuple[Edge, int, Link, Link]] = {}
         self._dependencies()
         self._buffers()
         for edge in self.edges:
@@ -62,9 +52,9 @@ class Links:
         """Of the FIFOs, by tensor; None for the design's own."""
         if depths is None:
             depths = {tensor: size.depth for tensor, size in self.design.fifos.items()}
-        for tensor, (tokens, latency) in self._tokens.items():
-            tokens.delay = latency + visible_after(depths[tensor])
-            self._credits[tensor].lag = depths[tensor]
+        for tensor, (edge, latency, tokens, credits) in self._tokens.items():
+            tokens.delay, credits.delay = latency + edge.visible_after(depths[tensor]), edge.credit_return
+            credits.lag = depths[tensor]
 
     def _dependencies(self) -> None:
         """Rule 5."""
@@ -98,9 +88,9 @@ class Links:
         if len(pushes) != len(pops):
             raise ValueError(f"edge {edge.tensor}: {len(pushes)} tokens are pushed and {len(pops)} popped")
         tokens = Link(consumer, pops, producer, pushes, f"a token on {edge.tensor}")
-        credits = Link(producer, pushes, consumer, pops, f"room on {edge.tensor}", CREDIT_RETURN)
+        credits = Link(producer, pushes, consumer, pops, f"room on {edge.tensor}")
         self.all += [tokens, credits]
-        self._tokens[edge.tensor], self._credits[edge.tensor] = (tokens, engine.latency), credits
+        self._tokens[edge.tensor] = edge, engine.latency, tokens, credits
 
     def _pops(self, edge: Edge) -> tuple[Name, Numbers]:
         """The engine that takes an edge's tokens, or the sink, and its operations that do."""

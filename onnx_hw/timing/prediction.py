@@ -4,7 +4,8 @@ An engine fires operation k in the least cycle t with
 
 1. t ≥ fire(k - 1) + 1;
 2. every popped token j visible: fire_producer(push of j) + L + V ≤ t (or t ≥ the offer, at a source);
-3. every pushed token j ≥ depth has a place: fire_consumer(pop of j - depth) + CREDIT_RETURN ≤ t;
+3. every pushed token j ≥ depth has a place: fire_consumer(pop of j - depth) + C ≤ t, C being the edge's credit return
+   (1 between neighbours) as V is its delay;
 4. of each shared buffer the reader's beat is written: fire_writer(b) + BUFFER_DELAY ≤ t; the writer's beat
    j ≥ capacity finds room: fire_reader(release of j - capacity) + BUFFER_DELAY ≤ t.
 5. every result of its own that it needs has come: fire(k') + D ≤ t.
@@ -30,7 +31,6 @@ from onnx_hw.ops.schedule import Schedule
 from onnx_hw.timing import native_law
 from onnx_hw.timing.law import Bound, Times, Track, solutions
 from onnx_hw.timing.links import Links
-from onnx_hw.timing.links import visible_after as visible_after
 from onnx_hw.timing.steady_state import sustains
 
 

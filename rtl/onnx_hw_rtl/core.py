@@ -11,6 +11,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from onnx_hw_rtl.engine import Engine
 from onnx_hw_rtl.outbox import Outbox
+from onnx_hw_rtl.outbox import visible_after as between_neighbours
 
 __all__ = ["Core"]
 
@@ -36,6 +37,18 @@ class Core(Component):
                 "fires": Out(len(engines)),
             }
         )
+
+    def lengthen(self, output: str, *, visible_after: int, credit_return: int) -> None:
+        """Let the consumer of an output be further away than a neighbour; to be called before the core is elaborated.
+
+        Args:
+            visible_after: V of the firing law.
+            credit_return: cycles from a pop until its place may be reserved again.
+        """
+        outbox = self.outboxes[output]
+        outbox.forward, outbox.back = visible_after - between_neighbours(outbox.depth), credit_return - 1
+        if min(outbox.forward, outbox.back) < 0:
+            raise ValueError(f"nobody is nearer than a neighbour: {visible_after} and {credit_return} cycles")
 
     def begin(self) -> Module:
         """A module in which every outbox drives its port."""

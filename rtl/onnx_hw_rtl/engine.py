@@ -20,6 +20,7 @@ from typing import Any
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 
+from onnx_hw_rtl.delay_line import delayed
 from onnx_hw_rtl.outbox import Outbox
 
 __all__ = ["Engine", "Turn", "choose", "delayed", "pick"]
@@ -172,15 +173,6 @@ class Engine:
 
 def _all(conditions: Iterable[Value]) -> Value:
     return reduce(operator.and_, conditions, Const(1, 1))
-
-
-def delayed(m: Module, value: Any, cycles: int, name: str = "delayed", *, strobe: bool = False) -> Any:
-    """The value some cycles ago: a chain of registers, which a reset clears only for a ``strobe``."""
-    for stage in range(cycles):
-        register = Signal.like(Value.cast(value), name=f"{name}_{stage + 1}", init=0, reset_less=not strobe)
-        m.d.sync += register.eq(value)
-        value = register
-    return value
 
 
 def choose(condition: Any, yes: Any, no: Any) -> Any:

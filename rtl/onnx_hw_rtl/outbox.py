@@ -11,18 +11,27 @@ from amaranth.hdl import Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import Component, In, Out
 
+from onnx_hw_rtl.delay_line import delayed
+
 __all__ = ["DEEPEST_IN_LUTRAM", "Outbox", "visible_after"]
 
 DEEPEST_IN_LUTRAM = 33  # 32 words of distributed memory and the output register
 
 
 def visible_after(depth: int) -> int:
-    """V of the firing law: cycles from a token's arrival in the outbox until its ``valid``."""
+    """V of the firing law between neighbours: cycles from a token's arrival in the outbox until its ``valid``."""
     return 1 if depth <= DEEPEST_IN_LUTRAM else 3
 
 
 class Outbox(Component):
     """Credits, storage and output register of one edge.
+
+    Args:
+        shape: of the payload.
+        depth: tokens fired and not yet popped.
+        forward, back: registers on the way to a consumer that is no neighbour, and on the way of the credits back:
+            V is ``visible_after(depth) + forward``, and a place may be reserved again ``1 + back`` cycles after the
+            pop. Tokens are stored at the far end.
 
     Ports:
         o: the outgoing stream.
@@ -31,10 +40,10 @@ class Outbox(Component):
         credit_next: a place will be free in the next cycle; feeds the engine's ``go`` register.
     """
 
-    def __init__(self, shape: object, depth: int):
+    def __init__(self, shape: object, depth: int, *, forward: int = 0, back: int = 0):
         if depth < 1:
             raise ValueError(f"an edge must hold at least one token, not {depth}")
-        self.shape, self.depth = shape, depth
+        self.shape, self.depth, self.forward, self.back = shape, depth, forward, back
         super().__init__(
             {
                 "o": Out(stream.Signature(shape)),
@@ -49,15 +58,17 @@ class Outbox(Component):
         m = Module()
         pop = Signal()
         m.d.comb += pop.eq(self.o.valid & self.o.ready)
-        self._count_credits(m, pop)
+        self._count_credits(m, delayed(m, pop, self.back, "credit", strobe=True))
+        write = delayed(m, self.write, self.forward, "write", strobe=True)
+        word = delayed(m, Value.cast(self.data), self.forward, "data")
         payload = Signal(len(Value.cast(self.data)), reset_less=True)  # a reset need not reach every wide register
         m.d.comb += Value.cast(self.o.payload).eq(payload)
         if self.depth == 1:
-            self._store_in_register(m, payload)
+            self._store_in_register(m, payload, write, word)
         elif self.depth <= DEEPEST_IN_LUTRAM:
-            self._store_in_lutram(m, payload)
+            self._store_in_lutram(m, payload, write, word)
         else:
-            self._store_in_block_ram(m, payload, pop)
+            self._store_in_block_ram(m, payload, pop, write, word)
         return m
 
     def _count_credits(self, m: Module, pop: Signal) -> None:
@@ -72,18 +83,18 @@ class Outbox(Component):
         with m.Elif(pop & ~self.reserve):
             m.d.sync += [credits.eq(credits + 1), one.eq(~some)]
 
-    def _store_in_register(self, m: Module, payload: Signal) -> None:
+    def _store_in_register(self, m: Module, payload: Signal, write: Value, word: Value) -> None:
         out = self.o
-        m.d.sync += out.valid.eq(self.write | (out.valid & ~out.ready))
-        with m.If(self.write):
-            m.d.sync += payload.eq(Value.cast(self.data))
+        m.d.sync += out.valid.eq(write | (out.valid & ~out.ready))
+        with m.If(write):
+            m.d.sync += payload.eq(word)
 
-    def _store_in_lutram(self, m: Module, payload: Signal) -> None:
+    def _store_in_lutram(self, m: Module, payload: Signal, write: Value, word: Value) -> None:
         """A token goes around the memory when it finds the output register free and nothing before it.
 
         The memory is written on ``write`` alone: a token that went around leaves a word that both pointers skip.
         """
-        out, word = self.o, Value.cast(self.data)
+        out = self.o
         words = _power_of_two(self.depth - 1)
         m.submodules.memory = ram = memory.Memory(shape=len(word), depth=words, init=[])
         write_port, read_port = ram.write_port(), ram.read_port(domain="comb")
@@ -93,15 +104,15 @@ class Outbox(Component):
         m.d.comb += [
             load.eq(~out.valid | out.ready),
             take.eq(load & some),
-            put.eq(self.write & ~(load & ~some)),
+            put.eq(write & ~(load & ~some)),
             write_port.addr.eq(write_at),
             write_port.data.eq(word),
-            write_port.en.eq(self.write),
+            write_port.en.eq(write),
             read_port.addr.eq(read_at),
         ]
-        with m.If(self.write):
+        with m.If(write):
             m.d.sync += write_at.eq(write_at + 1)
-        with m.If(load & (some | self.write)):
+        with m.If(load & (some | write)):
             m.d.sync += read_at.eq(read_at + 1)
         with m.If(put & ~take):
             m.d.sync += [stored.eq(stored + 1), some.eq(1), one.eq(~some)]
@@ -110,12 +121,12 @@ class Outbox(Component):
         with m.If(load):
             m.d.sync += [
                 payload.eq(Mux(some, read_port.data, word)),
-                out.valid.eq(some | self.write),
+                out.valid.eq(some | write),
             ]
 
-    def _store_in_block_ram(self, m: Module, payload: Signal, pop: Signal) -> None:
+    def _store_in_block_ram(self, m: Module, payload: Signal, pop: Signal, write: Value, word: Value) -> None:
         """Memory, then three registers (one of them the output) that cover the memory's read latency."""
-        out, word = self.o, Value.cast(self.data)
+        out = self.o
         words = _power_of_two(self.depth)
         m.submodules.memory = ram = memory.Memory(shape=len(word), depth=words, init=[])
         write_port, read_port = ram.write_port(), ram.read_port()
@@ -126,14 +137,14 @@ class Outbox(Component):
             read.eq((stored != 0) & (room != 0)),
             write_port.addr.eq(write_at),
             write_port.data.eq(word),
-            write_port.en.eq(self.write),
+            write_port.en.eq(write),
             read_port.addr.eq(read_at),
             read_port.en.eq(1),
         ]
         m.d.sync += [
-            stored.eq(stored + self.write - read),
+            stored.eq(stored + write - read),
             room.eq(room - read + pop),
-            write_at.eq(write_at + self.write),
+            write_at.eq(write_at + write),
             read_at.eq(read_at + read),
             arrived.eq(read),
         ]

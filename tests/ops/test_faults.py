@@ -15,6 +15,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import connect, flipped
 
 from faults import ACCUMULATORS, BUFFERS, CASES, EVERY, ONE_LANE, Fault, each_in_its_cores, looks_late, prove_case
+from onnx_hw import design
 from onnx_hw.timing import links
 from onnx_hw_rtl import core, engine
 from onnx_hw_rtl.outbox import Outbox
@@ -100,7 +101,7 @@ def outbox(faulty: type[Outbox]) -> Callable[[pytest.MonkeyPatch], None]:
 def law(**constants: Any) -> Callable[[pytest.MonkeyPatch], None]:
     def apply(patch: pytest.MonkeyPatch) -> None:
         for name, value in constants.items():
-            patch.setattr(links, name, value)
+            patch.setattr(links if hasattr(links, name) else design, name, value)
 
     return apply
 
@@ -170,7 +171,7 @@ def test_fault_is_caught(fault: Fault, name: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_wrong_firing_is_told_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "CREDIT_RETURN", 2)
+    monkeypatch.setattr(design, "CREDIT_RETURN", 2)
     run = prove_case(CASES["fork"])
     assert run.mismatches == 0
     assert re.fullmatch(

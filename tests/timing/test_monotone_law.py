@@ -5,13 +5,15 @@ So one solution with the latest offers that a memory may make bounds every frame
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from design_bench import random_stall
 from drawn_designs import chains, residuals
-from onnx_hw.design import Design
+from onnx_hw.design import Delays, Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.fork import Fork
 from onnx_hw.tensor import Tensor
@@ -25,7 +27,7 @@ FRAMES = 3
 
 @st.composite
 def joined(draw: st.DrawFn) -> Design:
-    """A core with two shared buffers and one that needs its own results, on two copies of an input."""
+    """A core with two shared buffers and one that needs its own results, on two copies of an input, some far away."""
     pixels, depths = draw(st.integers(1, 6)), st.integers(1, 12)
     x = Tensor((1, pixels, 1), Int(BITS))
     sketch = Sketch()
@@ -34,7 +36,8 @@ def joined(draw: st.DrawFn) -> Design:
     sketch.add("recurrence", Recurrence(x.shape, draw(st.integers(2, 9)), once), copies[:1], (1, 1), draw(depths))
     outer = OuterSum(pixels, 3, (draw(st.integers(1, 9)), draw(st.integers(2, 9))))  # two columns are too few
     sketch.add("outer", outer, [copies[1], sketch.input("y", outer.operands()[1])], (1, 1), draw(depths))
-    return sketch.design()
+    far = Delays(draw(st.integers(3, 30)), draw(st.integers(1, 30)))
+    return replace(sketch.design(), delays={"recurrence.o": far, copies[1]: far})
 
 
 @settings(max_examples=60, deadline=None)

@@ -21,12 +21,12 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
+from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, visible_after
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
 from onnx_hw.timing import native_law
-from onnx_hw.timing.prediction import Prediction, predict, visible_after
+from onnx_hw.timing.prediction import Prediction, predict
 from sketched_designs import Sketch, alone, folded, unequal_branches
 
 

@@ -1,0 +1,18 @@
+"""A delay line: a chain of registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Module, Signal, Value
+
+__all__ = ["delayed"]
+
+
+def delayed(m: Module, value: Any, cycles: int, name: str = "delayed", *, strobe: bool = False) -> Any:
+    """The value some cycles ago: a chain of registers, which a reset clears only for a ``strobe``."""
+    for stage in range(cycles):
+        register = Signal.like(Value.cast(value), name=f"{name}_{stage + 1}", init=0, reset_less=not strobe)
+        m.d.sync += register.eq(value)
+        value = register
+    return value
