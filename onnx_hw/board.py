@@ -1,24 +1,21 @@
-"""Boards as the user meets them: found by name, refused when the streams need more pins than there are."""
+"""Boards as the user meets them: found by name, and with what there is on them a network is scheduled."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import onnx_hw_boards
 from onnx_hw.design import Design
-from onnx_hw.errors import ExitCode, Problem, UserError, user_error
+from onnx_hw.errors import user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding
 from onnx_hw.options import check_numbers
-from onnx_hw.passes.choose_folding import RESOURCES, amount
 from onnx_hw.passes.say_what_fits import Place
 from onnx_hw.passes.schedule_network import budget_of, schedule_network, whole
 from onnx_hw.spelling import did_you_mean
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.device import Budget
-from onnx_hw_boards.pins import NotEnoughPins, PadStream, constraints, place
 
-__all__ = ["check_fit", "find_board", "fuller_than_comfortable", "pin_constraints", "schedule_on"]
+__all__ = ["find_board", "schedule_on"]
 
 
 def find_board(name: str) -> Board:
@@ -72,58 +69,3 @@ def schedule_on(
             b.name: Place(whole(b.budget, multipliers, len(b.pins)), clock_mhz or b.default_clock_mhz) for b in others
         },
     )
-
-
-def fuller_than_comfortable(design: Design, board: Board, multipliers: int | None) -> str:
-    """Of what a design takes more than a comfortable share: ``205 of 208 block RAMs``; empty if of nothing."""
-    used = design.resources()
-    names = budget_of(board.budget, multipliers).excess(used)
-    there = {field: name for field, name in RESOURCES.items() if name in names and field != "mac_lanes"}
-    return ", ".join(f"{amount(used, f):,} of {getattr(board.budget, f):,} {name}" for f, name in there.items())
-
-
-def pin_constraints(board: Board, streams: Sequence[PadStream], clock_mhz: float) -> str:
-    """The text of nextpnr's LPF file: every bit of the streams on a pin of its own.
-
-    Raises:
-        UserError: more bits than pins; the hint says how many lanes would fit.
-    """
-    try:
-        return constraints(board, place(board, streams), clock_mhz)
-    except NotEnoughPins as shortage:
-        widest = max(streams, key=lambda stream: stream.pins)
-        if shortage.lanes:
-            hint = f"at most {shortage.lanes} lanes per stream at the network's inputs and outputs fit"
-        else:
-            hint = "not even one lane per stream fits: the model has too many inputs and outputs for this board"
-        raise user_error(
-            "too-many-pins",
-            f"the streams must fit on {shortage.available} pins of `{board.name}`; they need {shortage.needed}",
-            where=f"stream `{widest.name}`: {widest.lanes} lanes of {widest.bits} bits",
-            hint=hint,
-            stage="capability",
-            exit_code=ExitCode.DOES_NOT_FIT,
-        ) from None
-
-
-def check_fit(used: Budget, board: Board) -> None:
-    """Refuse a design that needs more of anything than the chip has, every shortage at once.
-
-    Raises:
-        UserError: by how much.
-    """
-    names = {"lut": "look-up tables", "ff": "flip-flops", "dsp": "multipliers", "bram": "block RAMs"}
-    problems = []
-    for field, name in names.items():
-        need, have = getattr(used, field), getattr(board.budget, field)
-        if need > have:
-            problems.append(
-                Problem(
-                    "too-big",
-                    f"the {board.device.name} must hold the design: it has {have:,} {name}, {need:,} are needed",
-                    hint="use fewer lanes: `--multipliers N`",
-                    stage="capability",
-                )
-            )
-    if problems:
-        raise UserError(*problems, exit_code=ExitCode.DOES_NOT_FIT)

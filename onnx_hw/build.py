@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw import flow, golden, samples
-from onnx_hw.board import check_fit, find_board, fuller_than_comfortable
+from onnx_hw.board import find_board
 from onnx_hw.build_folder import BuildFolder, Made, opened
+from onnx_hw.chip.fit import check_fit, fuller_than_comfortable
 from onnx_hw.chip.netlist import Netlist
 from onnx_hw.chip.route import BITSTREAM, RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult

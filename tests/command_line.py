@@ -7,7 +7,8 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from onnx_hw.front.cli import Work, main
+from onnx_hw.front.cli import main
+from onnx_hw.front.session import Work
 
 
 def call(*arguments: object, work: Work | None = None) -> Result:

@@ -14,7 +14,7 @@ from onnx_hw.build_folder import Made
 from onnx_hw.chip.route import BITSTREAM, RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.errors import ExitCode, Problem, UserError
-from onnx_hw.front.cli import Work
+from onnx_hw.front.session import Work
 from onnx_hw.options import BuildOptions, Stage
 from onnx_hw.proof.circuit.compare import Run
 from onnx_hw.proof.circuit.prove import Proof

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnx_hw.assemble import Names, assemble, to_rtlil
-from onnx_hw.board import pin_constraints
 from onnx_hw.build_folder import digest
+from onnx_hw.chip.fit import pin_constraints
 from onnx_hw.design import Design
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.pins import PadStream

@@ -74,7 +74,7 @@ def route(
     """Place and route a netlist. Missing the clock is no error here; see ``RouteResult.timing_met``.
 
     Args:
-        constraints: text of an LPF file, see ``onnx_hw.board.pin_constraints``.
+        constraints: text of an LPF file, see ``onnx_hw.chip.fit.pin_constraints``.
         clock_mhz: the clock to aim at.
         seed: of the placer; another one moves Fmax by some 10 %.
 

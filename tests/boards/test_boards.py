@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import onnx_hw_boards
-from onnx_hw.board import check_fit, find_board, pin_constraints
+from onnx_hw.board import find_board
+from onnx_hw.chip.fit import check_fit, pin_constraints
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.device import Budget

@@ -17,7 +17,7 @@ from onnx_hw.broken import Broken
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.verify_schedule import faults_of_schedule
-from onnx_hw.proof.circuit.compare import Stall
+from onnx_hw.proof.circuit.stalls import Stall
 from onnx_hw.timing import law_by_rows, links, native_law
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.prediction import predict

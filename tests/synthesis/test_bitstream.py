@@ -13,8 +13,9 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw.board import find_board, pin_constraints
+from onnx_hw.board import find_board
 from onnx_hw.build_folder import opened
+from onnx_hw.chip.fit import pin_constraints
 from onnx_hw.chip.route import BITSTREAM, RouteResult, pack, route
 from onnx_hw.chip.synthesize import SynthesisResult, synthesize
 from onnx_hw_boards.device import Budget

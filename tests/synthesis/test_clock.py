@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw.board import check_fit, find_board
+from onnx_hw.board import find_board
 from onnx_hw.build_folder import opened
+from onnx_hw.chip.fit import check_fit
 from onnx_hw.chip.netlist import netlist_of
 from onnx_hw.chip.route import route
 from onnx_hw.chip.synthesize import synthesize

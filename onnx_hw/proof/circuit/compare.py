@@ -1,4 +1,4 @@
-"""The proof in every build: the circuit against the golden model on every edge, against the timing on every firing."""
+"""One run of the circuit against the golden model on every edge, and against the timing on every firing."""
 
 from __future__ import annotations
 
@@ -9,26 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.design import Design, Edge
+from onnx_hw.proof.circuit.stalls import Stall
 from onnx_hw.timing.prediction import Prediction, predict
 
 if TYPE_CHECKING:
     from onnx_hw.assemble import Names
     from onnx_hw_sim.circuit import Recording, Simulator, Stimulus
-
-
-@dataclass(frozen=True)
-class Stall:
-    """How the outside behaves in one run.
-
-    Attributes:
-        name: for the report.
-        offers: per input tensor, the cycle from which each token is offered, all frames.
-        ready: per output tensor, trace of readiness; past its end always ready.
-    """
-
-    name: str
-    offers: Mapping[str, np.ndarray]
-    ready: Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The simulation stage: the circuit, compiled, against golden and timing, with and without stalls."""
+"""The proof of a design: its circuit, compiled, against golden and timing, with and without stalls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from onnx_hw.assemble import to_circuit
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError
-from onnx_hw.network import Network
-from onnx_hw.proof.circuit.compare import Run, Stall, simulate_and_compare, stimulus_of
+from onnx_hw.proof.circuit.compare import Run, simulate_and_compare, stimulus_of
+from onnx_hw.proof.circuit.stalls import Stall, full_rate, random_stall
 
 if TYPE_CHECKING:
     from onnx_hw.assemble import Names
@@ -36,12 +36,6 @@ CYCLES_SHOWN_BEFORE, CYCLES_SHOWN_AFTER = 400, 100
 """Of the first difference, in its waveform."""
 
 WAVES_FILE = "difference.vcd"
-
-RANDOM_FRAMES = 4
-"""Proven with so many frames when no samples are given."""
-
-SEED = 20
-"""Of those frames and of the random stalls: two builds see the same ones."""
 
 
 @dataclass(frozen=True)
@@ -167,47 +161,6 @@ def write_waves(design: Design, proof: Proof, golden: Mapping[str, np.ndarray], 
                 return None
             return folder / WAVES_FILE
     return None
-
-
-def random_integers(network: Network) -> dict[str, np.ndarray]:
-    """Frames over the whole range of every input of the hardware; always the same ones."""
-    generator = np.random.Generator(np.random.PCG64(SEED))
-    tensors = {boundary.tensor: network.tensors[boundary.tensor] for boundary in network.inputs}
-    return {
-        name: generator.integers(*tensor.range, (RANDOM_FRAMES, *tensor.shape), endpoint=True)
-        for name, tensor in tensors.items()
-    }
-
-
-def full_rate(design: Design, frames: int) -> Stall:
-    """The outside never waits."""
-    offers = {e.tensor: np.zeros(frames * e.beats, dtype=np.int64) for e in design.edges() if e.producer is None}
-    return Stall("none", offers, {})
-
-
-def random_stall(design: Design, frames: int, kind: str) -> Stall:
-    """Sources and sinks that hesitate: at random, or in bursts."""
-    from onnx_hw_sim import stalls
-
-    interval = max(node.operator.cycles(design.folding(node)) for node in design.network.nodes)
-    offers, ready = {}, {}
-    for k, edge in enumerate(design.edges()):
-        tokens = frames * edge.beats
-        if edge.producer is None:
-            pace = min(0.9, 1.2 * edge.beats / interval)  # about the circuit's own, so that both ends starve and block
-            offers[edge.tensor] = (
-                stalls.random_offers(tokens, pace, SEED + k)
-                if kind == "random"
-                else stalls.burst_offers(tokens, 60, 60, SEED + k)
-            )
-        if edge.consumer is None:
-            cycles = 2 * frames * interval
-            ready[edge.tensor] = (
-                stalls.random_ready(cycles, 0.5, SEED + k)
-                if kind == "random"
-                else stalls.burst_ready(cycles, 60, 60, SEED + k)
-            )
-    return Stall(kind, offers, ready)
 
 
 def difference_error(proof: Proof, waves: Path | None = None) -> UserError:

@@ -1,0 +1,100 @@
+"""One call of the command line: what it works with, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from onnx_hw.errors import ExitCode, UserError
+from onnx_hw.front.failures import explain
+from onnx_hw.front.terminal import Terminal
+from onnx_hw.options import BuildOptions, RunOptions
+from onnx_hw.progress import Progress
+
+if TYPE_CHECKING:
+    from onnx_hw.build import Build
+    from onnx_hw.outputs import Outputs
+
+
+class Work:
+    """What is done for the commands; whoever wants to see only what they ask for puts something else here."""
+
+    def build(self, options: BuildOptions, progress: Progress) -> Build:
+        from onnx_hw.build import build
+
+        return build(options, progress)
+
+    def run(self, options: RunOptions, progress: Progress) -> Outputs:
+        from onnx_hw.run import run
+
+        return run(options, progress)
+
+    def check_hardware(self, options: BuildOptions) -> UserError | None:
+        from onnx_hw.flow import check_hardware
+
+        return check_hardware(options)
+
+
+@dataclass
+class Session:
+    """One call of the command.
+
+    Attributes:
+        work: what the command calls.
+        terminal: where it speaks.
+        folder: its output folder, once that is known; the traceback of a bug goes there.
+    """
+
+    work: Work = field(default_factory=Work)
+    terminal: Terminal = field(default_factory=Terminal)
+    folder: Path | None = None
+
+
+class CommandLine(click.Group):
+    """The group of all commands; the one place that catches everything and turns it into words and an exit code."""
+
+    def main(self, *arguments: Any, **settings: Any) -> NoReturn:
+        session = Session(settings.pop("obj", None) or Work())
+        try:
+            with _ended_politely():
+                ended = super().main(*arguments, **{**settings, "standalone_mode": False, "obj": session})
+            code = int(ended or ExitCode.OK)
+        except SystemExit as stopped:
+            code = stopped.code if isinstance(stopped.code, int) else ExitCode.USAGE
+        except BaseException as error:
+            ending = explain(error, session.folder)
+            code = ending.exit_code
+            session.terminal.problems(ending.problems)
+            if code is ExitCode.INTERRUPTED:
+                session.terminal.note("interrupted")
+        sys.exit(int(code))
+
+
+@contextmanager
+def _ended_politely() -> Iterator[None]:
+    """A request to end (SIGTERM, SIGHUP) unwinds the stack as Ctrl-C does, so that running tools are ended too.
+
+    What was ignored when we were started stays ignored: whoever calls us with ``nohup``, or in the background of a
+    shell's script, wants us to outlive the terminal (SIGHUP) and its Ctrl-C (SIGINT, which Python leaves alone then).
+    SIGTERM ends us there, and every tool with us.
+    """
+    signals = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
+
+    def stop(number: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    heeded = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,59 @@
+"""How the outside treats a circuit that is being proven: never waiting, or hesitating at both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_hw.design import Design
+
+SEED = 20
+"""Of random stalls: two builds see the same ones."""
+
+
+@dataclass(frozen=True)
+class Stall:
+    """How the outside behaves in one run.
+
+    Attributes:
+        name: for the report.
+        offers: per input tensor, the cycle from which each token is offered, all frames.
+        ready: per output tensor, trace of readiness; past its end always ready.
+    """
+
+    name: str
+    offers: Mapping[str, np.ndarray]
+    ready: Mapping[str, np.ndarray]
+
+
+def full_rate(design: Design, frames: int) -> Stall:
+    """The outside never waits."""
+    offers = {e.tensor: np.zeros(frames * e.beats, dtype=np.int64) for e in design.edges() if e.producer is None}
+    return Stall("none", offers, {})
+
+
+def random_stall(design: Design, frames: int, kind: str) -> Stall:
+    """Sources and sinks that hesitate: at random, or in bursts."""
+    from onnx_hw_sim import stalls
+
+    interval = max(node.operator.cycles(design.folding(node)) for node in design.network.nodes)
+    offers, ready = {}, {}
+    for k, edge in enumerate(design.edges()):
+        tokens = frames * edge.beats
+        if edge.producer is None:
+            pace = min(0.9, 1.2 * edge.beats / interval)  # about the circuit's own, so that both ends starve and block
+            offers[edge.tensor] = (
+                stalls.random_offers(tokens, pace, SEED + k)
+                if kind == "random"
+                else stalls.burst_offers(tokens, 60, 60, SEED + k)
+            )
+        if edge.consumer is None:
+            cycles = 2 * frames * interval
+            ready[edge.tensor] = (
+                stalls.random_ready(cycles, 0.5, SEED + k)
+                if kind == "random"
+                else stalls.burst_ready(cycles, 60, 60, SEED + k)
+            )
+    return Stall(kind, offers, ready)
