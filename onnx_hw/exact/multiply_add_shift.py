@@ -31,7 +31,10 @@ from onnx_hw.exact.steps import Steps
 __all__ = ["WIDEST_MULTIPLIER", "MultiplyAddShift", "find"]
 
 WIDEST_MULTIPLIER = 36
-"""Bits of the widest multiplier looked for; real networks need 33 at most."""
+"""Bits of the widest multiplier looked for; real networks with results of 8 bits need 33 at most."""
+
+WIDEST_FOR_WIDE_RESULTS = 48
+"""The same on a second try, for results of more than 8 bits: 65,535 steps that share one line take longer ones."""
 
 _NARROW = 60
 """Below 2^60 every product of the search, and twice its sum, stays within int64."""
@@ -139,12 +142,23 @@ def _reach(digits: int) -> int:
 
 
 def find(exact: Steps) -> MultiplyAddShift | None:
-    """The one with the least shift, hence the narrowest multipliers; None if none within ``WIDEST_MULTIPLIER``."""
+    """The one with the least shift, hence the narrowest multipliers; None if none within ``WIDEST_MULTIPLIER``.
+
+    Results of more than 8 bits may have multipliers of ``WIDEST_FOR_WIDE_RESULTS``.
+    """
+    found = _found(exact, WIDEST_MULTIPLIER)
+    if found is None and exact.high - exact.low >= 1 << 8:
+        found = _found(exact, WIDEST_FOR_WIDE_RESULTS)
+    return found
+
+
+def _found(exact: Steps, widest: int) -> MultiplyAddShift | None:
+    """With multipliers of so many bits at most."""
     clamp = Int.holding(*exact.busy)
     if exact.low == exact.high:
         zeros = np.zeros(exact.channels, dtype=object)
         return MultiplyAddShift(clamp, zeros, zeros + exact.low, 0, exact.low, exact.high)
-    constraints = _Constraints.of(exact)
+    constraints = _Constraints.of(exact, widest)
     for tie_bit in constraints.tie_bits():
         found = constraints.least_shift(tie_bit)
         if found is None:
@@ -159,8 +173,8 @@ def find(exact: Steps) -> MultiplyAddShift | None:
     return None
 
 
-def _deepest_shift(exact: Steps) -> int:
-    """A shift at which some channel needs a multiplier wider than ``WIDEST_MULTIPLIER``, if any does.
+def _deepest_shift(exact: Steps, widest: int) -> int:
+    """A shift at which some channel needs a multiplier wider than that, if any does.
 
     n steps from T_j to T_k take a slope of more than (n − 1)/(T_k − T_j + 1); a tie correction moves one of them.
     """
@@ -169,11 +183,11 @@ def _deepest_shift(exact: Steps) -> int:
     first = np.where(real, exact.thresholds, exact.last + 1).min(axis=1)
     last = np.where(real, exact.thresholds, exact.first).max(axis=1)
     widths = [(int(b - a) + 1) // max(int(n) - 2, 1) for a, b, n in zip(first, last, count, strict=True) if n > 1]
-    return WIDEST_MULTIPLIER + min(widths, default=0).bit_length()
+    return widest + min(widths, default=0).bit_length()
 
 
 class _TooWide(Exception):
-    """Every feasible multiplier is wider than ``WIDEST_MULTIPLIER``."""
+    """Every feasible multiplier is wider than what is looked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +201,7 @@ class _Constraints:
         reached, missed: bool: whether the constraint on T_k and the one on T_k − 1 exist.
         deepest: the greatest shift worth a look.
         steps_per_level: the steps of x to one of y.
+        widest: bits of a multiplier.
     """
 
     thresholds: np.ndarray
@@ -196,14 +211,15 @@ class _Constraints:
     missed: np.ndarray
     deepest: int
     steps_per_level: int
+    widest: int
 
     @classmethod
-    def of(cls, exact: Steps) -> _Constraints:
+    def of(cls, exact: Steps, widest: int) -> _Constraints:
         clamp = Int.holding(*exact.busy)
         low, high = max(exact.first, clamp.min), min(exact.last, clamp.max)  # what x is after saturation
         levels = np.arange(exact.low + 1, exact.high + 1, dtype=np.int64)
-        deepest = _deepest_shift(exact)
-        product = max(abs(low), abs(high) + 1).bit_length() + WIDEST_MULTIPLIER
+        deepest = _deepest_shift(exact, widest)
+        product = max(abs(low), abs(high) + 1).bit_length() + widest
         target = int(np.abs(levels).max()).bit_length() + deepest
         dtype = np.int64 if max(product, target) < _NARROW else object
         thresholds = np.clip(exact.thresholds, low, high + 1)
@@ -218,6 +234,7 @@ class _Constraints:
             np.take_along_axis(exact.missed, columns, axis=1),
             deepest,
             int((real.max(axis=1) - real.min(axis=1)).max()) // len(levels),
+            widest,
         )
 
     def tie_bits(self) -> Iterator[TieBit]:
@@ -268,7 +285,7 @@ class _Constraints:
             if (closes <= 0).any():
                 return None
             multipliers[empty] += -(-gap[empty] // closes)
-            if (multipliers >> WIDEST_MULTIPLIER).any():
+            if (multipliers >> self.widest).any():
                 raise _TooWide
 
     def roomiest(self, least: np.ndarray, shift: int, tie_bit: int | None) -> np.ndarray:

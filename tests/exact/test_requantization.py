@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 
 from exact_requantization import Formula, formulas
+from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, _Constraints, digits_of, find
+from onnx_hw.exact.multiply_add_shift import WIDEST_MULTIPLIER, MultiplyAddShift, _Constraints, digits_of, find
 from onnx_hw.exact.requantization import LARGEST_TABLE, Requantizer, area, choose, costs, prove
-from onnx_hw.exact.steps import Steps
+from onnx_hw.exact.steps import Steps, steps
 from onnx_hw.exact.tables import Table, Thresholds, table, thresholds
 
 
@@ -173,7 +174,7 @@ def test_addends_are_as_round_as_the_multipliers_allow() -> None:
     circuit = find(exact)
     assert circuit is not None
     assert circuit.addend_bits <= 28 <= circuit.addend_type.bits
-    constraints = _Constraints.of(exact)
+    constraints = _Constraints.of(exact, WIDEST_MULTIPLIER)
     least = constraints.least_multipliers(circuit.shift, None)
     assert least is not None and int(least.max()).bit_length() == circuit.multiplier_type.bits
     assert (least <= circuit.multipliers.astype(np.int64)).all()
@@ -272,3 +273,16 @@ def test_any_wrong_entry_of_a_table_is_refused() -> None:
         if place[1] + right.clamp.min <= exact.last:
             with pytest.raises(ValueError, match="the requantizer must give"):
                 prove(replace(right, entries=changed(right.entries, place, 1)), exact)
+
+
+def test_results_of_sixteen_bits_are_a_multiplication_too() -> None:
+    """65,535 steps on a line leave a multiplier little room; results of 8 bits are looked for in 36 bits alone."""
+    slopes = [Fraction(k, 2**28 + 3) for k in (40_007, 50_021, 33_331)]
+    wide = steps(slopes, [Fraction(77, 9)], Grid.over(Int(16), zero_point=-3), -(1 << 27), (1 << 27) - 1)
+    chosen = choose(wide)
+    assert isinstance(chosen, MultiplyAddShift) and 36 < chosen.multiplier_type.bits <= 48
+    assert costs(chosen, 3).bram == 0
+    assert prove(chosen, wide) > 2 * 3 * 65_000
+    wrong = replace(chosen, addends=chosen.addends + np.array([0, 1 << chosen.shift - 4, 0], dtype=object))
+    with pytest.raises(ValueError, match="in channel 1, not"):
+        prove(wrong, wide)
