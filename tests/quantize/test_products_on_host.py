@@ -88,27 +88,35 @@ class Sketched:
         return import_completed(model, None)[0]
 
 
+TWO_TENSORS = {("", "MatMul"), (MICROSOFT, "FusedMatMul")}
+"""What is built where neither operand is constant."""
+
+
 @pytest.mark.parametrize("key", PRODUCTS, ids=".".join)
 def test_no_product_of_what_is_not_constant_is_left_to_the_host(key, tmp_path):
-    """No matter where the hardware is: weights that are inputs of the graph keep every product out of it."""
+    """No matter where the hardware is, weights that are inputs of the graph: most keep a product out of it."""
+    built = 0
     for seed, around in enumerate((lambda m: m, Sketched.with_hardware_behind, Sketched.with_hardware_before)):
-        model = around(Sketched(PRODUCTS[key](Draw(seed)), constant=False))
-        with pytest.raises(UserError) as caught:
-            model.network(tmp_path)
-        assert any(NAME in problem.where for problem in caught.value.problems), caught.value
+        built += in_hardware(around(Sketched(PRODUCTS[key](Draw(seed)), constant=False)), tmp_path)
+    assert bool(built) == (key in TWO_TENSORS)
 
 
 @pytest.mark.parametrize("key", PRODUCTS, ids=".".join)
 def test_a_product_of_constants_is_in_hardware_or_refused(key, tmp_path):
     for seed, around in enumerate((lambda m: m, Sketched.with_hardware_behind, Sketched.with_hardware_before)):
-        model = around(Sketched(PRODUCTS[key](Draw(seed)), constant=True))
-        network, problems = None, ()
-        try:
-            network = model.network(tmp_path)
-        except UserError as error:
-            problems = error.problems
-        named = any(NAME in problem.where or NAME in problem.hint for problem in problems)
-        assert named if network is None else macs_in_hardware(network) == 1
+        in_hardware(around(Sketched(PRODUCTS[key](Draw(seed)), constant=True)), tmp_path)
+
+
+def in_hardware(model, folder):
+    """Whether the product is; else it is refused and named."""
+    network, problems = None, ()
+    try:
+        network = model.network(folder)
+    except UserError as error:
+        problems = error.problems
+    named = any(NAME in problem.where or NAME in problem.hint for problem in problems)
+    assert named if network is None else macs_in_hardware(network) == 1
+    return network is not None
 
 
 def test_a_product_in_a_subgraph_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""MatMul and Gemm with constant weights."""
+"""MatMul and Gemm with constant weights; a MatMul of two tensors is in ``product_of_tensors.py``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from onnx_hw.onnx.model import Node
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.lower.constants import is_constant
 from onnx_hw.quantize.lower.convolution import affine, dequantized, quantized_weights
+from onnx_hw.quantize.lower.product_of_tensors import product_of_tensors
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import QuantizedConstant, Real, fractions
 
 
 @lowers("MatMul")
 def matmul(builder: Builder, node: Node) -> None:
-    """quantized data times a constant matrix"""
+    """quantized data times a constant matrix, or times another quantized tensor"""
+    if not is_constant(builder, node.inputs[1]):
+        product_of_tensors(builder, node)
+        return
     weights = quantized_weights(builder, node, 1)
     if weights.integers.ndim != 2:
         raise Obstacle("weights-rank", f"the weights must be a matrix, not {list(weights.integers.shape)}")
