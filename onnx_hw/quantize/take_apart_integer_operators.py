@@ -18,6 +18,8 @@ from onnx_hw.onnx.unused_name import unused_name
 QDQ_VERSION = 21
 """Opset since which QuantizeLinear knows 16 bits."""
 
+FLOAT = 1
+"""TensorProto.DataType."""
 
 MICROSOFT = "com.microsoft"
 
@@ -57,6 +59,8 @@ class _Apart:
             self._operator(node, means.operator, self._operands(node, means), result)
         elif (scale := self._scale_of_products(node, means)) is not None:
             bias = self._dequantized_bias(node, means.bias, scale)
+            if "alpha" in node.attributes:  # the bias has this factor, too
+                node = replace(node, attributes={**node.attributes, "beta": node.attributes["alpha"]})
             self._operator(node, means.operator, [*self._operands(node, means), bias], result)
         else:
             self.nodes.append(node)
@@ -84,21 +88,22 @@ class _Apart:
         return result
 
     def _dequantized_bias(self, node: Node, at: int, scale: np.ndarray) -> str:
-        name, result = (self._unused(f"{node.outputs[0]}/{what}") for what in ("bias_scale", "bias"))
+        name, wide, result = (self._unused(f"{node.outputs[0]}/{what}") for what in ("bias_scale", "wide_bias", "bias"))
         self.constants[name] = scale
-        self.values[name] = Value(name, "float", scale.shape)
+        self.values[name] = Value(name, "double", scale.shape)
         inputs = (node.inputs[at], name)
-        self.nodes.append(Node("", "DequantizeLinear", "", QDQ_VERSION, inputs, (result,), {"axis": 0}))
+        self.nodes.append(Node("", "DequantizeLinear", "", QDQ_VERSION, inputs, (wide,), {"axis": 0}))
+        self.nodes.append(Node("", "Cast", "", QDQ_VERSION, (wide,), (result,), {"to": FLOAT}))
         return result
 
     def _scale_of_products(self, node: Node, means: Means) -> np.ndarray | None:
-        """float32, one number or one per output; None where the scales are not constant."""
+        """float64, one number or one per output: the exact product of two float32; None where they are not constant."""
         scales = [self.constants.get(node.inputs[at + 1]) for at in means.data]
         if any(scale is None for scale in scales):
             return None
-        product = np.array(node.attributes.get("alpha", 1.0), dtype=np.float32)
+        product = np.array(1.0)
         for scale in scales:
-            product = np.asarray(product * np.asarray(scale, dtype=np.float32))
+            product = np.asarray(product * np.asarray(scale, dtype=np.float64))
         return product.reshape(-1 if product.size > 1 else ())
 
     def _operator(self, node: Node, operator: tuple[str, int], operands: list[str], result: int) -> None:
