@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Signal
 
 from design_bench import prove
 from drawn_cases import Case
@@ -99,7 +99,7 @@ ONE_LANE = ("argmax",)
 
 @dataclass(frozen=True)
 class Fault:
-    """A patch of the circuit, or of a constant of the law; the product has no hooks for it.
+    """A patch of the circuit, at the seam of its engines and outboxes or in a core's own methods, or one of the law.
 
     Attributes:
         apply: breaks what is built from now on.
@@ -130,16 +130,16 @@ def looks_late(name: str) -> Callable[[pytest.MonkeyPatch], None]:
     """d off by one: the engine sees the state of the shared buffer one cycle late."""
 
     def apply(patch: pytest.MonkeyPatch) -> None:
-        original = engine.Engine.__init__
+        original = engine.Engine.holds
 
-        def init(self: Any, m: Module, its_name: str, loops: Any, **arguments: Any) -> None:
-            if its_name == name:
-                late = Signal(init=name in ("writer", "weights"))
-                (condition,) = arguments["conditions"]
-                m.d.sync += late.eq(condition)
-                arguments["conditions"] = [late]
-            original(self, m, its_name, loops, **arguments)
+        def holds(self: Any, which: int, condition: Any) -> Any:
+            condition = original(self, which, condition)
+            if self.name != name:
+                return condition
+            late = Signal(init=name == "writer")
+            self.m.d.sync += late.eq(condition)
+            return late
 
-        patch.setattr(engine.Engine, "__init__", init)
+        patch.setattr(engine.Engine, "holds", holds)
 
     return apply

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import stream
@@ -23,13 +23,19 @@ class Core(Component):
         inputs: payload shape by port name.
         outputs: (payload shape, FIFO depth) by port name.
         engines: names of the engines, in the order of the bits of ``fires``.
+
+    Attributes:
+        outbox_type: of what is behind every output; another one is a way to break all cores on purpose, as the
+            methods of ``Engine`` and ``Outbox`` are that stand under "the seam".
     """
+
+    outbox_type: ClassVar[type[Outbox]] = Outbox
 
     def __init__(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, tuple[Any, int]], engines: tuple[str, ...]
     ) -> None:
         self.engines = engines
-        self.outboxes = {name: Outbox(shape, depth) for name, (shape, depth) in outputs.items()}
+        self.outboxes = {name: self.outbox_type(shape, depth) for name, (shape, depth) in outputs.items()}
         super().__init__(
             {
                 **{name: In(stream.Signature(shape)) for name, shape in inputs.items()},

@@ -69,17 +69,43 @@ class Engine:
         self._advances: Value = self.fire
         if once:
             self._prepare()
-            conditions = [condition | self.prepares for condition in conditions]
         self._count()
         go_next: Value = Const(1, 1)
         for outbox, pushes_at in pushes:
             push, push_next = self._decode(pushes_at, 1, "push")
             m.d.comb += outbox.reserve.eq(self.fire & push)
-            go_next = go_next & (outbox.credit_next | ~push_next)
+            go_next = go_next & (self.has_credit_next(outbox) | ~push_next)
         if not conditions and (exclusive or len(pops) == 1):
             self._fire_with_one_input(go_next, pops)
-        else:
-            self._fire_with_many(go_next, pops, conditions or (Const(1, 1),))
+            return
+        held = [self.holds(which, condition) for which, condition in enumerate(conditions)] or [Const(1, 1)]
+        self._fire_with_many(go_next, pops, [condition | self.prepares for condition in held] if once else held)
+
+    # ---- the seam ---------------------------------------------------------------------------------------------------
+    # What an engine asks of the rest of the circuit before it fires, and what it says of its operations (``decode``).
+    # A method each, and no other way around them: whoever breaks an engine on purpose overrides one.
+
+    def has_credit_next(self, outbox: Outbox) -> Value:
+        """Rule 3: in the next cycle the outbox has a place for one token more."""
+        return outbox.credit_next
+
+    def has_token(self, stream: Any) -> Value:
+        """Rule 2: a token of an input is there to be popped."""
+        found: Value = stream.valid
+        return found
+
+    def holds(self, which: int, condition: Value) -> Value:
+        """Rules 4 and 5: one of the conditions, counted from 0, lets the current operation fire."""
+        return condition
+
+    def decode(self, what: Callable[[Turn], Any], shape: Any = 1, name: str = "flag") -> Signal:
+        """A register that holds a function of the current operation's turn; 0 before the first frame."""
+        current = Signal(shape, init=self._at_first(what), name=f"{self.name}_{name}")
+        with self.m.If(self._advances):
+            self.m.d.sync += current.eq(what(self.next))
+        return current
+
+    # ---- counting and firing ----------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
         """Count what happens once; the frames begin with its last operation."""
@@ -132,13 +158,6 @@ class Engine:
         self.m.d.sync += current.eq(following)
         return current, following
 
-    def decode(self, what: Callable[[Turn], Any], shape: Any = 1, name: str = "flag") -> Signal:
-        """A register that holds a function of the current operation's turn; 0 before the first frame."""
-        current = Signal(shape, init=self._at_first(what), name=f"{self.name}_{name}")
-        with self.m.If(self._advances):
-            self.m.d.sync += current.eq(what(self.next))
-        return current
-
     def is_last(self, *names: str) -> Callable[[Turn], Any]:
         """The condition that each named loop is in its last turn."""
         return lambda turn: reduce(operator.and_, (turn[name] == self.loops[name] - 1 for name in names), 1)
@@ -153,7 +172,7 @@ class Engine:
             ready = Signal(init=self._at_first(pops_at), name=f"{self.name}_ready")
             m.d.sync += ready.eq(go_next & pop_next)
             m.d.comb += stream.ready.eq(ready)
-            pops_next, fires = pops_next | pop_next, fires | (ready & stream.valid)
+            pops_next, fires = pops_next | pop_next, fires | (ready & self.has_token(stream))
         free = Signal(init=not any(self._at_first(pops_at) for _, pops_at in pops), name=f"{self.name}_free")
         m.d.sync += free.eq(go_next & ~pops_next)
         m.d.comb += self.fire.eq(free | fires)
@@ -165,7 +184,7 @@ class Engine:
         m.d.sync += go.eq(go_next)
         may = reduce(operator.and_, conditions, go)
         wanted = [(stream, self._decode(pops_at, 1, "pop")[0]) for stream, pops_at in pops]
-        there = [stream.valid | ~pop for stream, pop in wanted]
+        there = [self.has_token(stream) | ~pop for stream, pop in wanted]
         m.d.comb += self.fire.eq(may & _all(there))
         for k, (stream, pop) in enumerate(wanted):
             m.d.comb += stream.ready.eq(may & pop & _all(there[:k] + there[k + 1 :]))

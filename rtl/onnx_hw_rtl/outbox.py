@@ -58,9 +58,8 @@ class Outbox(Component):
         m = Module()
         pop = Signal()
         m.d.comb += pop.eq(self.o.valid & self.o.ready)
-        self._count_credits(m, delayed(m, pop, self.back, "credit", strobe=True))
-        write = delayed(m, self.write, self.forward, "write", strobe=True)
-        word = delayed(m, Value.cast(self.data), self.forward, "data")
+        self.count_credits(m, delayed(m, pop, self.back, "credit", strobe=True))
+        write, word = self.arrival(m)
         payload = Signal(len(Value.cast(self.data)), reset_less=True)  # a reset need not reach every wide register
         m.d.comb += Value.cast(self.o.payload).eq(payload)
         if self.depth == 1:
@@ -71,8 +70,17 @@ class Outbox(Component):
             self._store_in_block_ram(m, payload, pop, write, word)
         return m
 
-    def _count_credits(self, m: Module, pop: Signal) -> None:
-        """``some`` and ``one`` shadow the counter, so that no carry chain stands before ``credit_next``."""
+    # ---- the seam: a method each, for whoever breaks an outbox on purpose -------------------------------------------
+
+    def arrival(self, m: Module) -> tuple[Value, Value]:
+        """(strobe, word) of the token that is stored now."""
+        write: Value = delayed(m, self.write, self.forward, "write", strobe=True)
+        return write, delayed(m, Value.cast(self.data), self.forward, "data")
+
+    def count_credits(self, m: Module, pop: Signal) -> None:
+        """Follow reservations and the credits that come back. ``some`` and ``one`` shadow the counter, so that no carry
+        chain stands before ``credit_next``.
+        """
         credits = Signal(range(self.depth + 1), init=self.depth)
         one = Signal(init=self.depth == 1)
         some = Signal(init=1)
@@ -82,6 +90,8 @@ class Outbox(Component):
             m.d.sync += [credits.eq(credits - 1), one.eq(credits == 2)]
         with m.Elif(pop & ~self.reserve):
             m.d.sync += [credits.eq(credits + 1), one.eq(~some)]
+
+    # ---- storage ----------------------------------------------------------------------------------------------------
 
     def _store_in_register(self, m: Module, payload: Signal, write: Value, word: Value) -> None:
         out = self.o

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,23 +75,23 @@ class SwapsLanes(Disturbed):
 
 
 class OneCreditTooMany(Outbox):
-    def _count_credits(self, m: Module, pop: Signal) -> None:
+    def count_credits(self, m: Module, pop: Signal) -> None:
         self.depth += 1
-        super()._count_credits(m, pop)
+        super().count_credits(m, pop)
         self.depth -= 1
 
 
 class CreditComesLate(Outbox):
     """A place that became free is known one cycle later."""
 
-    def _count_credits(self, m: Module, pop: Signal) -> None:
+    def count_credits(self, m: Module, pop: Signal) -> None:
         late = Signal()
         m.d.sync += late.eq(pop)
-        super()._count_credits(m, late)
+        super().count_credits(m, late)
 
 
 def outbox(faulty: type[Outbox]) -> Callable[[pytest.MonkeyPatch], None]:
-    return lambda patch: patch.setattr(core, "Outbox", faulty)
+    return lambda patch: patch.setattr(core.Core, "outbox_type", faulty)
 
 
 # ---- the law ------------------------------------------------------------------------------------------------------
@@ -111,14 +110,7 @@ def law(**constants: Any) -> Callable[[pytest.MonkeyPatch], None]:
 
 def does_not_wait_for_operands(patch: pytest.MonkeyPatch) -> None:
     """An operation that pops fires though the token is not there."""
-    patch.setattr(engine, "_all", lambda conditions: Const(1, 1))
-    original = engine.Engine._fire_with_one_input
-
-    def fire(self: Any, go_next: Any, pops: Any) -> None:
-        always = [(SimpleNamespace(valid=Const(1, 1), ready=stream.ready), pops_at) for stream, pops_at in pops]
-        original(self, go_next, always)
-
-    patch.setattr(engine.Engine, "_fire_with_one_input", fire)
+    patch.setattr(engine.Engine, "has_token", lambda self, stream: Const(1, 1))
 
 
 def forgets_to_clear(patch: pytest.MonkeyPatch) -> None:

@@ -165,12 +165,13 @@ def nothing_is_far(patch: pytest.MonkeyPatch) -> None:
 
 def drops_a_token(patch: pytest.MonkeyPatch) -> None:
     """What is on its way when a credit comes back is lost."""
-    original = Outbox._store_in_lutram
+    original = Outbox.arrival
 
-    def store(self: Any, m: Any, payload: Any, write: Any, word: Any) -> None:
-        original(self, m, payload, write & ~(self.o.valid & ~self.o.ready), word)
+    def arrival(self: Any, m: Any) -> Any:
+        write, word = original(self, m)
+        return write & ~(self.o.valid & ~self.o.ready), word
 
-    patch.setattr(Outbox, "_store_in_lutram", store)
+    patch.setattr(Outbox, "arrival", arrival)
 
 
 @pytest.mark.parametrize("stalls", [True, False])
