@@ -127,19 +127,28 @@ def _with_constants(graph: Graph, nodes: Sequence[Node], made: dict[str, Any]) -
 
     Every value is among its ``values``, also where its type is not known.
     """
-    nodes = needed_nodes(replace(graph, nodes=tuple(nodes)), [value.name for value in graph.outputs])
-    read = {value.name for value in graph.outputs}.union(*(reads(node) for node in nodes))
     constants = {**graph.constants, **{name: held(value) for name, value in made.items()}}
     values = dict(graph.values)
     for name, value in made.items():
         values[name] = Value(name, name_of_dtype(value.dtype), value.shape)
     for name in (name for node in nodes for name in node.outputs if name and name not in values):
         values[name] = Value(name, "", None)
+    return _needed(replace(graph, nodes=tuple(nodes), constants=constants, values=values))
+
+
+def without_what_nothing_needs(model: Model) -> Model:
+    """The model without nodes, constants and values that no output needs."""
+    return replace(model, graph=_needed(model.graph))
+
+
+def _needed(graph: Graph) -> Graph:
+    nodes = needed_nodes(graph, [value.name for value in graph.outputs])
+    read = {value.name for value in graph.outputs}.union(*(reads(node) for node in nodes))
     alive = read.union(*(node.outputs for node in nodes), (value.name for value in graph.inputs))
     return replace(
         graph,
         nodes=tuple(nodes),
-        constants={name: value for name, value in constants.items() if name in read},
-        values={name: value for name, value in values.items() if name in alive},
+        constants={name: value for name, value in graph.constants.items() if name in read},
+        values={name: value for name, value in graph.values.items() if name in alive},
         defaults=tuple(name for name in graph.defaults if name in read),
     )

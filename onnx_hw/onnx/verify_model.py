@@ -43,3 +43,20 @@ def faults_of_typed(model: Model) -> Iterator[Fault]:
             yield Fault(f"an input must have a number for every dimension, not {value!r}", tensor=value.name)
         elif known != value:
             yield Fault(f"an input must have one type, not {value!r} and {known!r}", tensor=value.name)
+
+
+def faults_of_folded(model: Model) -> Iterator[Fault]:
+    """The same, and nodes and constants that no output needs, and values that nobody knows of."""
+    yield from faults_of_typed(model)
+    graph = model.graph
+    needed = {value.name for value in graph.outputs}
+    for node in reversed(graph.nodes):
+        if needed.isdisjoint(node.outputs):
+            yield Fault("what no output needs must be left out", node.label)
+        needed |= reads(node)
+        for name in node.outputs:
+            if name and name not in graph.values:
+                yield Fault("what a node makes must be among the values", node.label, name)
+    for name in graph.constants:
+        if name not in needed:
+            yield Fault("a constant that nothing reads must be left out", tensor=name)

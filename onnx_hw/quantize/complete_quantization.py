@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onnx_hw.broken import refuse
 from onnx_hw.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.products import is_product
+from onnx_hw.onnx.verify_model import faults_of_folded
 from onnx_hw.quantize.builder import Obstacle
 from onnx_hw.quantize.calibrate import Ranges
-from onnx_hw.quantize.import_model import Walk, import_model, prepared
+from onnx_hw.quantize.import_model import Walk, import_prepared
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
 from onnx_hw.quantize.rehearsal import stand_in
@@ -27,6 +29,7 @@ def import_completed(
     """The network of a quantized model; values that lack integers get them.
 
     Args:
+        model: as ``prepared``.
         ranges: of such values; None if nothing is known of them.
         scheme: of their integers.
 
@@ -37,16 +40,17 @@ def import_completed(
         UserError: every obstacle, with the nodes' own names; a value is not finite during calibration.
     """
     try:
-        return import_model(model), model, ()
+        return import_prepared(model), model, ()
     except UserError:
         if ranges is None:
             raise
-        plain = in_float32(prepared(model))
+        plain = in_float32(model)
         points = missing_quantizers(plain)
         if not points:
             raise
     completed = insert_quantization(plain, points, ranges(plain, points), scheme=scheme)
-    return import_model(completed), completed, points
+    refuse("model", faults_of_folded(completed), "insert_quantization")
+    return import_prepared(completed), completed, points
 
 
 def missing_quantizers(model: Model) -> tuple[str, ...]:

@@ -21,12 +21,11 @@ from onnx_hw.network import Node as HardwareNode
 from onnx_hw.onnx.dependencies import reads
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.fold_constants import fold
-from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.products import macs_of
-from onnx_hw.onnx.verify_model import faults_of_typed
+from onnx_hw.onnx.verify_model import faults_of_folded, faults_of_typed
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.held_values import held_values
 from onnx_hw.quantize.host_head import left_in_floats, values_of_head
@@ -43,12 +42,20 @@ from onnx_hw.quantize.values import Integers, NotFinite, Real
 
 
 def import_model(model: Model) -> Network:
-    """The network of a model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
+    """The network of a model that brings its integers.
 
     Raises:
         UserError: every obstacle, with the nodes' own names.
     """
-    model = prepared(model)
+    return import_prepared(prepared(model))
+
+
+def import_prepared(model: Model) -> Network:
+    """The network of a ``prepared`` model whose tensors are quantized by QuantizeLinear and DequantizeLinear.
+
+    Raises:
+        UserError: every obstacle, with the nodes' own names.
+    """
     walk = Walk(model.graph)
     for node in model.graph.nodes:
         walk.visit(node)
@@ -56,15 +63,18 @@ def import_model(model: Model) -> Network:
 
 
 def prepared(model: Model) -> Model:
-    """The model as the walk takes it: what is constant is folded, but for the weights' own integers.
+    """The model as the walk takes it: typed and folded, but for the weights' own integers; once for every model.
+
+    Args:
+        model: with the type of every value, as far as it can be known.
 
     Raises:
-        UserError: a tensor is too large.
+        UserError: a tensor is too large; the model is not typed.
     """
-    apart = take_apart_integer_operators(take_apart_fused_operators(model))
-    model = fold(infer(apart), keep=_dequantizes)
+    refuse("model", faults_of_typed(model))
+    model = fold(take_apart_integer_operators(take_apart_fused_operators(model)), keep=_dequantizes)
     check_sizes(model.graph)
-    refuse("model", faults_of_typed(model), "import_model.prepared")
+    refuse("model", faults_of_folded(model), "import_model.prepared")
     return model
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from onnx_hw.errors import user_error
 from onnx_hw.exact.grid import Grid
 from onnx_hw.onnx.element_types import BY_NAME
+from onnx_hw.onnx.fold_constants import without_what_nothing_needs
 from onnx_hw.onnx.model import Model, Node, Value
 from onnx_hw.onnx.operators.facts import OF_SCALES, Effect, Weights
 from onnx_hw.onnx.operators.registry import facts_of, place
@@ -97,7 +98,8 @@ def insert_quantization(
                     renamed[name] = rewriter.data(nodes, name, name, ranges[name])
     rewritten = replace(graph, nodes=tuple(nodes), constants=rewriter.constants, values=rewriter.values)
     newest = max((node.version for node in nodes if not node.domain), default=VERSION)
-    return replace(model, graph=rewritten, opsets={**model.opsets, "": max(newest, model.opsets.get("", VERSION))})
+    opsets = {**model.opsets, "": max(newest, model.opsets.get("", VERSION))}
+    return without_what_nothing_needs(replace(model, graph=rewritten, opsets=opsets))
 
 
 class _Rewriter:

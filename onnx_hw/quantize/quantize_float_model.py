@@ -7,27 +7,24 @@ from collections.abc import Mapping
 import numpy as np
 
 from onnx_hw.broken import refuse
+from onnx_hw.onnx.fold_constants import without_what_nothing_needs
 from onnx_hw.onnx.model import Model
-from onnx_hw.onnx.verify_model import faults_of_typed
-from onnx_hw.quantize import import_model
+from onnx_hw.onnx.verify_model import faults_of_folded
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import Ranges, seen_in
 from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
 from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
 from onnx_hw.quantize.host_head import is_obstacle, values_of_head
+from onnx_hw.quantize.import_model import prepared
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
 
 
-def prepared(model: Model) -> Model:
-    """The same function in float32, constants folded and factors in the weights.
-
-    Raises:
-        UserError: a tensor is too large.
-    """
-    factored = fold_factors_into_weights(in_float32(import_model.prepared(model)))
-    refuse("model", faults_of_typed(factored), "fold_factors_into_weights")
+def with_factors_in_weights(model: Model) -> Model:
+    """The same function as a ``prepared`` model, in float32 and with factors in the weights."""
+    factored = without_what_nothing_needs(fold_factors_into_weights(in_float32(model)))
+    refuse("model", faults_of_folded(factored), "fold_factors_into_weights")
     return factored
 
 
@@ -41,18 +38,18 @@ def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray], scheme:
     Raises:
         UserError: a value is not finite during calibration; the scheme names what is not quantized.
     """
-    return quantize_prepared(prepared(model), seen_in(frames, scheme.ranges), scheme)
+    return quantize_factored(with_factors_in_weights(prepared(model)), seen_in(frames, scheme.ranges), scheme)
 
 
 def quantize_without_data(model: Model) -> Model:
     """The QDQ model with assumed ranges: one like that of real data in all but its scales. The model is not run."""
-    return quantize_prepared(prepared(model), assumed_ranges)
+    return quantize_factored(with_factors_in_weights(prepared(model)), assumed_ranges)
 
 
-def quantize_prepared(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) -> Model:
-    """The QDQ model of a ``prepared`` one."""
+def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) -> Model:
+    """The QDQ model, which is ``prepared``, of one with its factors in the weights."""
     head = values_of_head(model.graph, lambda node: is_obstacle(node, model.graph))
     points = choose_quantized_values(model, head)
     quantized = insert_quantization(model, points, ranges(model, points), head, scheme)
-    refuse("model", faults_of_typed(quantized), "insert_quantization")
+    refuse("model", faults_of_folded(quantized), "insert_quantization")
     return quantized

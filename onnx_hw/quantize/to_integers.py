@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from onnx_hw.errors import user_error
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
-from onnx_hw.quantize import import_model
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import Ranges
 from onnx_hw.quantize.complete_quantization import import_completed
+from onnx_hw.quantize.import_model import prepared
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import is_quantized
-from onnx_hw.quantize.quantize_float_model import prepared, quantize_prepared
+from onnx_hw.quantize.quantize_float_model import quantize_factored, with_factors_in_weights
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
 
 
@@ -59,20 +59,21 @@ def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Q
             names what is not quantized.
     """
     chosen_by = scheme or DEFAULT
-    brings, given, floats = is_quantized(model), model, None
+    brings, floats = is_quantized(model), None
     ranges = source(model, brings)
-    if not brings:
-        if ranges is None:
-            raise user_error(
-                "calibration-missing",
-                f"the float model `{model.name}` must come with calibration frames",
-                hint="quantize(model, calibration={input: array of frames})",
-                stage="quantize",
-            )
-        ready = prepared(model)
-        model, floats = quantize_prepared(ready, ranges, chosen_by), (given, ready)
+    if not brings and ranges is None:
+        raise user_error(
+            "calibration-missing",
+            f"the float model `{model.name}` must come with calibration frames",
+            hint="quantize(model, calibration={input: array of frames})",
+            stage="quantize",
+        )
+    ready = prepared(model)
+    if not brings and ranges is not None:
+        factored = with_factors_in_weights(ready)
+        ready, floats = quantize_factored(factored, ranges, chosen_by), (model, factored)
         chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={})  # they have been obeyed
-    network, completed, chosen = import_completed(model, ranges, chosen_by)
+    network, completed, chosen = import_completed(ready, ranges, chosen_by)
     if scheme is not None and floats is None and not chosen:
         raise user_error(
             "scheme",
@@ -81,5 +82,5 @@ def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Q
             stage="quantize",
         )
     if chosen and floats is None:
-        floats = given, in_float32(import_model.prepared(model))
-    return Quantized(network, completed, brings, floats, chosen)
+        floats = model, in_float32(ready)
+    return Quantized(network, completed if floats else model, brings, floats, chosen)

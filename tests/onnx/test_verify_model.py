@@ -12,8 +12,9 @@ import pytest
 from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.broken import Broken
-from onnx_hw.onnx.model import Graph, Value
-from onnx_hw.onnx.verify_model import faults_of_model, faults_of_typed
+from onnx_hw.onnx import fold_constants, infer_shapes
+from onnx_hw.onnx.model import Graph, Node, Value
+from onnx_hw.onnx.verify_model import faults_of_folded, faults_of_model, faults_of_typed
 from onnx_hw.quantize import import_model, quantize_float_model
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 
@@ -59,6 +60,48 @@ def test_broken_models(case):
     fault = next(faults_of_typed(replace(MODEL, graph=graph)))
     assert (fault.node, fault.tensor) == (node, value)
     assert said in fault.what
+
+
+FOLDED = import_model.prepared(MODEL)
+SPARE = Node("spare", "Relu", "", 13, ("image",), ("spare",))
+NOT_FOLDED = {
+    "a node that nothing needs": (
+        replace(FOLDED.graph, nodes=(*FOLDED.graph.nodes, SPARE), values={**FOLDED.graph.values, "spare": IMAGE}),
+        "spare", "", "left out",
+    ),
+    "a constant that nothing reads": (
+        replace(FOLDED.graph, constants={**FOLDED.graph.constants, "spare": np.zeros(3)},
+                values={**FOLDED.graph.values, "spare": Value("spare", "double", (3,))}),
+        "", "spare", "nothing reads",
+    ),
+    "a value that nobody knows of": (
+        replace(FOLDED.graph, values={k: v for k, v in FOLDED.graph.values.items() if k != "conv1"}),
+        "conv1/Relu", "conv1", "among the values",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NOT_FOLDED)
+def test_models_that_are_not_folded(case):
+    graph, node, value, said = NOT_FOLDED[case]
+    model = replace(FOLDED, graph=graph)
+    assert not list(faults_of_typed(model))
+    (fault,) = faults_of_folded(model)
+    assert (fault.node, fault.tensor) == (node, value)
+    assert said in fault.what
+
+
+@pytest.mark.parametrize("name", ["digits.onnx", "digits_float.onnx"])
+def test_a_model_is_folded_and_typed_once(monkeypatch, name):
+    """Every later pass keeps that: it is verified, and relied on."""
+    model = flow.read(EXAMPLES / "digits" / name)
+    calls = []
+    for number, module in enumerate((import_model, infer_shapes, fold_constants)):
+        what = ("fold", "infer_graph", "infer_graph")[number]
+        right = getattr(module, what)
+        monkeypatch.setattr(module, what, lambda *given, to=right, of=what, **by: calls.append(of) or to(*given, **by))
+    flow.quantize(model, synthetic_frames(model))
+    assert calls == ["fold", "infer_graph"]
 
 
 def test_what_is_read_is_whole():

@@ -15,6 +15,7 @@ from onnx_hw.options import BuildOptions, Stage
 from onnx_hw.progress import Silent
 from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.complete_quantization import import_completed
+from onnx_hw.quantize.import_model import prepared
 from onnx_witness import by_onnxruntime, random_frames, write
 from qdq_models import Sketch
 
@@ -51,7 +52,7 @@ def test_scales_are_chosen_where_they_are_missing(tmp_path: Path) -> None:
     path = written(tmp_path)
     model = flow.read(path)
     frames = random_frames(model, 6)
-    network, completed, chosen = import_completed(model, seen_in(frames))
+    network, completed, chosen = import_completed(prepared(model), seen_in(frames))
     assert len(chosen) == 2
     found, wanted = golden.run(network, frames), by_onnxruntime(path, frames)
     for name, array in wanted.items():

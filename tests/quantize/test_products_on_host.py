@@ -21,7 +21,7 @@ from onnx_hw.onnx.model import Model as OnnxModel
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.read import read
-from onnx_hw.quantize.complete_quantization import import_completed
+from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.insert_quantization import is_quantized
 from onnx_hw.quantize.quantize_float_model import quantize_without_data
 
@@ -85,7 +85,7 @@ class Sketched:
         model = infer(read(path, newer=True))
         if not is_quantized(model):
             model = quantize_without_data(model)
-        return import_completed(model, None)[0]
+        return import_model(model)
 
 
 TWO_TENSORS = {("", "MatMul"), (MICROSOFT, "FusedMatMul")}
