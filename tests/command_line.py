@@ -8,15 +8,15 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from onnx_hw.front.cli import main
-from onnx_hw.front.session import Work
+from onnx_hw.front.session import Workshop
 
 
-def call(*arguments: object, work: Work | None = None) -> Result:
+def call(*arguments: object, by: Workshop | None = None) -> Result:
     """What a command prints, and its exit code."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], obj=work)
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], obj=by)
 
 
-class Instead(Work):
+class Instead(Workshop):
     """Other functions in place of those that the commands call; whatever was asked for stands in ``asked``."""
 
     def __init__(self, **functions: Callable[..., Any]) -> None:

@@ -39,12 +39,12 @@ def elsewhere(monkeypatch, tmp_path):
     ids=" ".join,
 )
 def test_wrong_arguments(arguments):
-    work = Instead(build=print, run=print, check_hardware=print)
-    done = call(*arguments, work=work)
+    workshop = Instead(build=print, run=print, check_hardware=print)
+    done = call(*arguments, by=workshop)
     assert done.exit_code == 1
     assert done.stderr.startswith("error[usage]: ")
     assert f"hint   `main {arguments[0]} --help` shows how it is used" in done.stderr
-    assert work.asked == []
+    assert workshop.asked == []
 
 
 @pytest.mark.parametrize("option", ["--fps", "--clock"])

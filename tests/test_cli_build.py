@@ -14,7 +14,7 @@ from onnx_hw.build_folder import Made
 from onnx_hw.chip.route import BITSTREAM, RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.errors import ExitCode, Problem, UserError
-from onnx_hw.front.session import Work
+from onnx_hw.front.session import Workshop
 from onnx_hw.options import BuildOptions, Stage
 from onnx_hw.proof.circuit.compare import Run
 from onnx_hw.proof.circuit.prove import Proof
@@ -25,7 +25,7 @@ from sample_report import FULL
 DIGITS = EXAMPLES / "digits" / "digits.onnx"
 
 
-class FakeBuild(Work):
+class FakeBuild(Workshop):
     """Runs two stages and returns a ready report; ``raises`` in the second one if told to."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ def elsewhere(monkeypatch, tmp_path):
 
 
 def test_build_defaults(fake):
-    assert call("build", "m.onnx", work=fake).exit_code == 0
+    assert call("build", "m.onnx", by=fake).exit_code == 0
     assert fake.options == BuildOptions(Path("m.onnx"))
     assert fake.options.folder == Path("m-ecp5")
 
@@ -65,7 +65,7 @@ def test_build_defaults(fake):
 def test_build_every_option(fake):
     arguments = "--board b --out o --inputs i.npz --calibration c.npz --multipliers 7 --folding f.toml --clock 62.5"
     assert (
-        call("build", "m.onnx", *arguments.split(), "--fps", "30.5", "--stop-after", "route", "-v", work=fake).exit_code
+        call("build", "m.onnx", *arguments.split(), "--fps", "30.5", "--stop-after", "route", "-v", by=fake).exit_code
         == 0
     )
     assert fake.options == BuildOptions(
@@ -74,7 +74,7 @@ def test_build_every_option(fake):
 
 
 def test_build_speaks_on_standard_error_and_answers_on_standard_output(fake):
-    done = call("build", "m.onnx", "--stop-after", "schedule", work=fake)
+    done = call("build", "m.onnx", "--stop-after", "schedule", by=fake)
     lines = done.stderr.splitlines()
     assert lines[0] == f"onnx-hw {__version__}   m.onnx → m-ecp5 for ecp5"
     assert lines[1].split() == ["1/3", "read", "9", "nodes", "0.0", "s"]
@@ -85,7 +85,7 @@ def test_build_speaks_on_standard_error_and_answers_on_standard_output(fake):
 
 
 def test_build_json_is_alone_on_standard_output(fake):
-    done = call("build", "m.onnx", "--json", work=fake)
+    done = call("build", "m.onnx", "--json", by=fake)
     assert done.stdout == FULL.to_json()
     jsonschema.validate(json.loads(done.stdout), json_schema())
     assert "← bottleneck" in done.stderr
@@ -93,13 +93,13 @@ def test_build_json_is_alone_on_standard_output(fake):
 
 def test_build_returns_the_exit_code_of_the_flow(fake):
     fake.exit_code = ExitCode.DOES_NOT_FIT
-    assert call("build", "m.onnx", work=fake).exit_code == 2
+    assert call("build", "m.onnx", by=fake).exit_code == 2
 
 
 @pytest.mark.parametrize("code", [ExitCode.USAGE, ExitCode.DOES_NOT_FIT, ExitCode.TOOL_FAILED, ExitCode.MISMATCH])
 def test_user_errors_are_shown_in_one_shape(fake, code):
     fake.raises = UserError(Problem("a", "first", "here", "do this"), Problem("b", "second"), exit_code=code)
-    done = call("build", "m.onnx", work=fake)
+    done = call("build", "m.onnx", by=fake)
     assert done.exit_code == code
     assert done.stderr.endswith("error[a]: first\n  where  here\n  hint   do this\n\nerror[b]: second\n")
     assert done.stderr.splitlines()[-6].split()[-1] == "failed"
@@ -108,7 +108,7 @@ def test_user_errors_are_shown_in_one_shape(fake, code):
 
 def test_interrupted(fake):
     fake.raises = KeyboardInterrupt()
-    done = call("build", "m.onnx", work=fake)
+    done = call("build", "m.onnx", by=fake)
     assert done.exit_code == 130
     assert done.stderr.endswith("interrupted\n\ninterrupted\n")  # click ends the line of the ^C
     assert "Traceback" not in done.output
@@ -117,7 +117,7 @@ def test_interrupted(fake):
 def test_a_bug_is_one_sentence_and_a_file_in_the_output_folder(fake, tmp_path):
     (tmp_path / "m-ecp5").mkdir()
     fake.raises = ZeroDivisionError("by nothing")
-    done = call("build", "m.onnx", work=fake)
+    done = call("build", "m.onnx", by=fake)
     assert done.exit_code == 70
     assert "error[bug]: this is a bug of onnx-hw: ZeroDivisionError: by nothing\n" in done.stderr
     assert "  where  m-ecp5/traceback.txt\n  hint   please report it" in done.stderr
@@ -151,8 +151,8 @@ def test_a_build_keeps_its_word_or_says_so(options, fmax, code, rate):
         route=lambda *_: RouteResult(fmax, 80.0, {}, (), Path("top.config"), made),
         pack=lambda *_: made,
     )
-    work = Instead(build=lambda options, progress: build(options, progress, toolchain=tools))
-    done = call("build", DIGITS, "--multipliers", "3", *options, work=work)
+    workshop = Instead(build=lambda options, progress: build(options, progress, toolchain=tools))
+    done = call("build", DIGITS, "--multipliers", "3", *options, by=workshop)
     assert done.exit_code == code, done.output
     warning = f"warning: the circuit reaches {fmax:.1f} MHz, not 80 MHz{rate}\n"
     assert (warning in done.stderr) == (fmax < 80)

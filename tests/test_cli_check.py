@@ -38,31 +38,29 @@ def hardware():
 
 
 def test_check_a_model_that_can_be_built(hardware):
-    done = call("check", DIGITS, work=hardware)
+    done = call("check", DIGITS, by=hardware)
     assert done.exit_code == 0
     assert done.stdout.startswith(f"{DIGITS}: can be built\n inputs     image: float[1,1,8,8]\n")
     assert "2 Conv" in done.stdout
     assert done.stderr == ""  # our own example does not earn a warning
-    assert {
-        warning["code"] for warning in json.loads(call("check", DIGITS, "--json", work=hardware).stdout)["warnings"]
-    }
-    assert "error[name-not-identifier]" in call("check", DIGITS, "--strict", work=hardware).stderr
+    assert {warning["code"] for warning in json.loads(call("check", DIGITS, "--json", by=hardware).stdout)["warnings"]}
+    assert "error[name-not-identifier]" in call("check", DIGITS, "--strict", by=hardware).stderr
 
 
 def test_check_names_the_obstacles_to_a_circuit(hardware):
     hardware.found.append(Problem("odd", "no circuit does this", 'graph.node[3](Odd "x")'))
-    done = call("check", DIGITS, work=hardware)
+    done = call("check", DIGITS, by=hardware)
     assert done.exit_code == 1
     assert 'error[odd]: no circuit does this\n  where  graph.node[3](Odd "x")' in done.stderr
     assert "valid ONNX that cannot be built, 1 problem" in done.stdout
-    assert call("check", DIGITS, "--onnx-only", work=hardware).exit_code == 0
-    found = json.loads(call("check", DIGITS, "--json", work=hardware).stdout)
+    assert call("check", DIGITS, "--onnx-only", by=hardware).exit_code == 0
+    found = json.loads(call("check", DIGITS, "--json", by=hardware).stdout)
     assert (found["verdict"], found["problems"]) == ("accepted", [])
     assert [problem["code"] for problem in found["obstacles"]] == ["odd"]
 
 
 def test_check_asks_for_what_a_build_would(hardware):
-    assert call("check", DIGITS, "--multipliers", "3", "--fps", "7", "--clock", "50", work=hardware).exit_code == 0
+    assert call("check", DIGITS, "--multipliers", "3", "--fps", "7", "--clock", "50", by=hardware).exit_code == 0
     assert hardware.asked == [BuildOptions(Path(DIGITS), multipliers=3, fps=7.0, clock_mhz=50.0)]
 
 
@@ -83,11 +81,11 @@ def test_check_says_what_does_not_fit():
 
 def test_check_a_file_that_is_no_model(hardware):
     Path("page.onnx").write_text("<!DOCTYPE html><title>Sign in</title>")
-    done = call("check", "page.onnx", work=hardware)
+    done = call("check", "page.onnx", by=hardware)
     assert done.exit_code == 1
     assert "not a valid ONNX model" in done.stdout
     assert done.stderr.startswith("error[")
-    found = json.loads(call("check", "page.onnx", "--json", work=hardware).stdout)
+    found = json.loads(call("check", "page.onnx", "--json", by=hardware).stdout)
     assert (found["verdict"], found["stage"], found["obstacles"]) == ("refused", "parse", None)
 
 
@@ -121,6 +119,6 @@ def save_partly_quantized(path: str, operators: list[str]) -> None:
 
 
 def test_check_binds_dimensions_of_the_model_only(hardware):
-    done = call("check", DIGITS, "--dim", "N=3", work=hardware)
+    done = call("check", DIGITS, "--dim", "N=3", by=hardware)
     assert done.exit_code == 1
     assert "error[dimension-unknown]" in done.stderr

@@ -25,11 +25,11 @@ def elsewhere(monkeypatch, tmp_path):
 )
 def test_run(labels, told):
     outputs = Outputs({"y": np.arange(6, dtype=np.int8).reshape(2, 3)}, labels and np.array(labels))
-    work = Instead(run=lambda options, progress: outputs)
+    workshop = Instead(run=lambda options, progress: outputs)
     wanted = ("--multipliers", "4", "--fps", "25", "--clock", "50")
-    done = call("run", "m.onnx", "--inputs", "x.npz", "--engine", "simulation", "--out", "y.npz", *wanted, work=work)
+    done = call("run", "m.onnx", "--inputs", "x.npz", "--engine", "simulation", "--out", "y.npz", *wanted, by=workshop)
     assert done.exit_code == 0
-    assert work.asked == [
+    assert workshop.asked == [
         RunOptions(Path("m.onnx"), Path("x.npz"), Engine.SIMULATION, multipliers=4, fps=25.0, clock_mhz=50.0)
     ]
     assert done.stdout.startswith("y: int8[2, 3]\n[[0 1 2]\n [3 4 5]]\n") and done.stdout.endswith(f"{told}")
@@ -39,9 +39,9 @@ def test_run(labels, told):
 
 
 def test_run_computes_golden_unless_told_otherwise():
-    work = Instead(run=lambda options, progress: Outputs({}))
-    assert call("run", "m.onnx", "--inputs", "x.npz", work=work).exit_code == 0
-    assert [options.engine for options in work.asked] == [Engine.GOLDEN]
+    workshop = Instead(run=lambda options, progress: Outputs({}))
+    assert call("run", "m.onnx", "--inputs", "x.npz", by=workshop).exit_code == 0
+    assert [options.engine for options in workshop.asked] == [Engine.GOLDEN]
 
 
 @pytest.mark.parametrize("engine", ["reference", "golden"])
@@ -54,7 +54,9 @@ def test_run_states_the_accuracy(engine):
 
 
 def test_run_without_a_place_for_its_outputs():
-    work = Instead(run=lambda options, progress: Outputs({"y": np.zeros(1)}))
-    done = call("run", "m.onnx", "--inputs", "x.npz", "--engine", "golden", "--out", "no/such/folder/y.npz", work=work)
+    workshop = Instead(run=lambda options, progress: Outputs({"y": np.zeros(1)}))
+    done = call(
+        "run", "m.onnx", "--inputs", "x.npz", "--engine", "golden", "--out", "no/such/folder/y.npz", by=workshop
+    )
     assert done.exit_code == 1
     assert "error[samples-write]" in done.stderr

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -184,6 +186,41 @@ def test_the_compiler_loads_no_circuit_before_it_builds_one():
         if within(imported, ("amaranth", "onnx_hw_rtl"))
     ]
     assert not found, "\n".join(found)
+
+
+@cache
+def known_modules() -> dict[str, Path]:
+    return dict(modules())
+
+
+def own(name: str) -> str:
+    """The module of ours that an import loads: ``from a.b import c`` may mean a.b.c or a name in a.b; empty if none."""
+    known = known_modules()
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def home(module: str) -> str:
+    """The package in which a module lies, one below ``onnx_hw``; a module beside them is alone."""
+    return ".".join(module.split(".")[: 2 if module.startswith("onnx_hw.") else 1])
+
+
+def test_no_imports_go_round_in_a_circle():
+    """Neither of modules nor of packages: each can be understood from those that it stands on."""
+    loaded = {
+        module: {own(imported) for _, imported in loaded_with(parsed(path).body)} - {"", module}
+        for module, path in modules()
+    }
+    packages: dict[str, set[str]] = {}
+    for module, others in loaded.items():
+        packages.setdefault(home(module), set()).update(map(home, others))
+    packages = {package: others - {package} for package, others in packages.items()}
+    for graph in (loaded, packages):
+        assert len(list(TopologicalSorter(graph).static_order())) == len(graph)
+    (some, *_) = (package for package, others in packages.items() if "onnx_hw.exact" in others)
+    with pytest.raises(CycleError):
+        TopologicalSorter({**packages, "onnx_hw.exact": {some}}).prepare()
 
 
 def test_circuits_are_imported_by_operators_and_assembly_only():

@@ -132,7 +132,7 @@ def build(
     terminal.verbose = verbose
     terminal.expect(options.stages)
     terminal.note(f"onnx-hw {__version__}   {model} → {options.folder} for {board}")
-    built = session.work.build(options, terminal)
+    built = session.workshop.build(options, terminal)
     if as_json:
         terminal.data(built.report.to_json())
     terminal.show(summary(built.report, built.folder), aside=as_json)
@@ -178,7 +178,7 @@ def run(
 
     session.terminal.verbose = verbose
     options = RunOptions(model, inputs, Engine(engine), board, calibration, multipliers, folding, reading, clock, fps)
-    outputs = session.work.run(options, session.terminal)
+    outputs = session.workshop.run(options, session.terminal)
     if out is not None:
         write_samples(out, outputs)
     session.terminal.show(described(outputs))
@@ -233,7 +233,7 @@ def check(
     checked, obstacle = Checked(report), None
     if report.verdict == "accepted" and not onnx_only:
         options = BuildOptions(model, board, multipliers=multipliers, clock_mhz=clock, reading=reading, fps=fps)
-        obstacle = session.work.check_hardware(options)
+        obstacle = session.workshop.check_hardware(options)
         checked = replace(checked, obstacles=obstacle.problems if obstacle else ())
     terminal = session.terminal
     if as_json:

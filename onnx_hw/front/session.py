@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from onnx_hw.outputs import Outputs
 
 
-class Work:
+class Workshop:
     """What is done for the commands; whoever wants to see only what they ask for puts something else here."""
 
     def build(self, options: BuildOptions, progress: Progress) -> Build:
@@ -48,12 +48,12 @@ class Session:
     """One call of the command.
 
     Attributes:
-        work: what the command calls.
+        workshop: what the command calls.
         terminal: where it speaks.
         folder: its output folder, once that is known; the traceback of a bug goes there.
     """
 
-    work: Work = field(default_factory=Work)
+    workshop: Workshop = field(default_factory=Workshop)
     terminal: Terminal = field(default_factory=Terminal)
     folder: Path | None = None
 
@@ -62,7 +62,7 @@ class CommandLine(click.Group):
     """The group of all commands; the one place that catches everything and turns it into words and an exit code."""
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
-        session = Session(settings.pop("obj", None) or Work())
+        session = Session(settings.pop("obj", None) or Workshop())
         try:
             with _ended_politely():
                 ended = super().main(*arguments, **{**settings, "standalone_mode": False, "obj": session})
