@@ -64,10 +64,8 @@ def test_build_defaults(fake):
 
 def test_build_every_option(fake):
     arguments = "--board b --out o --inputs i.npz --calibration c.npz --multipliers 7 --folding f.toml --clock 62.5"
-    assert (
-        call("build", "m.onnx", *arguments.split(), "--fps", "30.5", "--stop-after", "route", "-v", by=fake).exit_code
-        == 0
-    )
+    done = call("build", "m.onnx", *arguments.split(), "--fps", "30.5", "--stop-after", "route", "-v", by=fake)
+    assert done.exit_code == 0
     assert fake.options == BuildOptions(
         Path("m.onnx"), "b", Path("o"), Path("i.npz"), Path("c.npz"), 7, Path("f.toml"), 62.5, Stage.ROUTE, fps=30.5
     )

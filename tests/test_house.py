@@ -21,7 +21,15 @@ ROOTS = {
     "onnx_hw_sim": CHECKOUT / "sim" / "onnx_hw_sim",
     "onnx_hw_boards": CHECKOUT / "boards" / "onnx_hw_boards",
 }
-LONGEST = 450  # lines: what can be read in one sitting
+LONGEST = 350  # lines: what can be read in one sitting
+LONGER = {
+    "onnx_hw/onnx/operators/microsoft_quantized.py": "a list: one short function per operator of a family",
+    "onnx_hw/onnx/operators/recurrent.py": "RNN, GRU and LSTM in all versions are steps of one walk through time",
+    "onnx_hw/quantize/builder.py": "what a lowering may ask and do stands in one class",
+    "onnx_hw/quantize/import_model.py": "one walk through the graph decides what becomes hardware",
+    "tests/ops/test_faults_of_cores.py": "a list: the deliberate faults of every core",
+}
+"""Files that may have up to 450, and why."""
 
 
 @dataclass(frozen=True)
@@ -322,9 +330,13 @@ def sources() -> list[Path]:
 
 
 def test_files_can_be_read_in_one_sitting():
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
-    long = [f"{path.relative_to(CHECKOUT)} has {length} lines" for path, length in lengths.items() if length > LONGEST]
-    assert not long, f"at most {LONGEST}; look for the second subject: " + ", ".join(long)
+    lengths = {
+        path.relative_to(CHECKOUT).as_posix(): len(path.read_text(encoding="utf-8").splitlines()) for path in sources()
+    }
+    allowed = {path: 450 if path in LONGER else LONGEST for path in lengths}
+    long = [f"{path} has {length} lines" for path, length in lengths.items() if length > allowed[path]]
+    assert not long, f"at most {LONGEST}; look for the second subject, or say in LONGER why not: " + ", ".join(long)
+    assert set(LONGER) <= set(lengths)
 
 
 def test_files_are_named_for_what_they_hold():

@@ -189,7 +189,7 @@ class Depthwise(Operator[SlidingFolding]):
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.depthwise import Depthwise as Circuit
-        from onnx_hw_rtl.sliding import Geometry
+        from onnx_hw_rtl.window_geometry import Geometry
 
         weight, result = self.weight_type, self.results()[0].dtype
         return Circuit(

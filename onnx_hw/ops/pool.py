@@ -134,7 +134,7 @@ class Pool(Operator[SlidingFolding]):
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.pool import Pool as Circuit
-        from onnx_hw_rtl.sliding import Geometry
+        from onnx_hw_rtl.window_geometry import Geometry
 
         result = self.results()[0].dtype
         return Circuit(

@@ -132,8 +132,8 @@ class Window(Operator[SlidingFolding]):
         return Resources(lut=lut, bram=blocks)
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.sliding import Geometry
         from onnx_hw_rtl.window import Window as Circuit
+        from onnx_hw_rtl.window_geometry import Geometry
 
         return Circuit(
             Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),

@@ -26,10 +26,11 @@ from onnx_hw_rtl.copies import copies
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.multiplier import Multiplier
-from onnx_hw_rtl.sliding import Geometry, PixelGroups, Place, SlidingBuffer, side_by_side
+from onnx_hw_rtl.sliding import SlidingBuffer
 from onnx_hw_rtl.stream import beat
 from onnx_hw_rtl.weights import LATENCY as WEIGHTS_LATENCY
 from onnx_hw_rtl.weights import read_weights
+from onnx_hw_rtl.window_geometry import Geometry, PixelGroups, Place, side_by_side
 
 __all__ = ["Depthwise"]
 

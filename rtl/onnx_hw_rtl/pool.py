@@ -12,8 +12,9 @@ from amaranth.hdl import Module, Mux, Shape, Signal
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import delayed
-from onnx_hw_rtl.sliding import Geometry, PixelGroups, Place, SlidingBuffer, side_by_side
+from onnx_hw_rtl.sliding import SlidingBuffer
 from onnx_hw_rtl.stream import beat
+from onnx_hw_rtl.window_geometry import Geometry, PixelGroups, Place, side_by_side
 
 __all__ = ["Pool", "fold_into"]
 

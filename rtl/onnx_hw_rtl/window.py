@@ -13,8 +13,9 @@ from amaranth.hdl import Cat, Module
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import delayed
-from onnx_hw_rtl.sliding import Geometry, PixelGroups, Place, SlidingBuffer, side_by_side
+from onnx_hw_rtl.sliding import SlidingBuffer
 from onnx_hw_rtl.stream import beat, bits_of
+from onnx_hw_rtl.window_geometry import Geometry, PixelGroups, Place, side_by_side
 
 __all__ = ["Window"]
 
