@@ -111,11 +111,10 @@ def _ends(network: Network) -> Iterator[Fault]:
             yield Fault("what leaves must be made by a node", tensor=boundary.tensor)
     if not network.outputs:
         yield Fault("a tensor must leave the network")
-    for ends in (network.inputs, network.outputs):
-        for name, count in Counter(boundary.onnx_name for boundary in ends).items():
-            if count > 1:
-                tensors = [boundary.tensor for boundary in ends if boundary.onnx_name == name]
-                yield Fault(f"one tensor must carry `{name}`, not {count}", tensor=tensors[-1])
+    for name, count in Counter(boundary.onnx_name for boundary in network.outputs).items():
+        if count > 1:
+            tensors = [boundary.tensor for boundary in network.outputs if boundary.onnx_name == name]
+            yield Fault(f"one tensor must carry `{name}`, not {count}", tensor=tensors[-1])
 
 
 def _types(network: Network, nodes: Sequence[Typed]) -> Iterator[Fault]:

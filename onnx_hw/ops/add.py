@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ class Add(Operator[ElementFolding]):
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return (self.factors[0] * arrays[0] + self.factors[1] * arrays[1],)
+
+    def reordered(self, port: str, order: Reordering) -> tuple[Add, dict[str, Reordering]]:
+        a, b = (replace(operand, shape=order.shape) for operand in (self.a, self.b))
+        return replace(self, a=a, b=b), dict.fromkeys((*self.inputs, *self.outputs), order)
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.numbers import Numbers, Turns
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -69,6 +70,28 @@ class Concat(Operator[EvenFolding]):
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.concatenate(arrays, axis=1 + self.axis),)
+
+    def reordered(self, port: str, order: Reordering) -> tuple[Concat, dict[str, Reordering]] | None:
+        """An operand that keeps its shape changes within its part; a result, where its parts remain slabs in line."""
+        shapes, (result,) = [operand.shape for operand in self.operands_], self.results()
+        part = np.concatenate([np.full(shape, k) for k, shape in enumerate(shapes)], axis=self.axis)
+        place = np.concatenate([np.arange(np.prod(shape)).reshape(shape) for shape in shapes], axis=self.axis)
+        if port != "o":
+            k = self.inputs.index(port)
+            if order.shape != shapes[k]:
+                return None
+            source = np.arange(result.size).reshape(result.shape)
+            source[part == k] = source[part == k][order.source]
+            return self, {port: order, "o": Reordering(result.shape, source.reshape(-1))}
+        part, place = (numbers.reshape(-1)[order.source].reshape(order.shape) for numbers in (part, place))
+        for axis in (ROWS, COLUMNS, CHANNELS):
+            slabs = np.moveaxis(part, axis, 0).reshape(order.shape[axis], -1)
+            if (slabs == slabs[:, :1]).all() and (np.diff(slabs[:, 0]) >= 0).all():
+                pieces = [place.compress(slabs[:, 0] == k, axis) for k in range(len(shapes))]
+                orders = [Reordering(_shape(piece), piece.reshape(-1)) for piece in pieces]
+                operands = (replace(t, shape=o.shape) for t, o in zip(self.operands_, orders, strict=True))
+                return Concat(tuple(operands), axis), dict(zip(self.inputs, orders, strict=True)) | {"o": order}
+        return None
 
     def turns(self, folding: EvenFolding) -> tuple[int, tuple[int, ...]]:
         """(how often all operands have their turn in a frame, the beats that each one gives in its turn)."""
@@ -144,3 +167,8 @@ class Concat(Operator[EvenFolding]):
 
     def __repr__(self) -> str:
         return f"Concat {len(self.operands_)} along {('rows', 'columns', 'channels')[self.axis]}"
+
+
+def _shape(image: np.ndarray) -> tuple[int, int, int]:
+    height, width, channels = image.shape
+    return height, width, channels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
 from onnx_hw.order import Order, fewest_lanes
+from onnx_hw.reordering import Reordering, of_channels, only_channels
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -77,6 +78,19 @@ class Depthwise(Operator[SlidingFolding]):
 
     def operands(self) -> tuple[Tensor, ...]:
         return (self.operand,)
+
+    def reordered(self, port: str, order: Reordering) -> tuple[Depthwise, dict[str, Reordering]] | None:
+        """Kernels change places; all of a channel stay side by side."""
+        shape, beside = self._result.shape, np.arange(self.multiplier)
+        whole = only_channels(order, self.operand.shape if port == "i" else shape)
+        if whole is None:
+            return None
+        channels = whole if port == "i" else whole[:: self.multiplier] // self.multiplier
+        kernels = (channels[:, None] * self.multiplier + beside).reshape(-1)
+        if port == "o" and not np.array_equal(whole, kernels):
+            return None
+        orders = {"i": of_channels(self.operand.shape, channels), "o": of_channels(shape, kernels)}
+        return replace(self, weights=self.weights[kernels]), orders
 
     def results(self) -> tuple[Tensor, ...]:
         return (self._result,)

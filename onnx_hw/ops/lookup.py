@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_lanes, uneven_tiles
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
+from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -62,6 +63,13 @@ class Lookup(Operator[ElementFolding]):
         (x,) = arrays
         channel = np.arange(x.shape[-1]) % len(self.values)
         return (self.values[channel, x - self.operand.range[0]],)
+
+    def reordered(self, port: str, order: Reordering) -> tuple[Lookup, dict[str, Reordering]] | None:
+        channels = order.channels(np.unique(self.values, axis=0, return_inverse=True)[1].reshape(-1))
+        if channels is None:
+            return None
+        values = self.values[channels] if len(self.values) > 1 else self.values
+        return replace(self, operand=replace(self.operand, shape=order.shape), values=values), {"i": order, "o": order}
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None

@@ -9,7 +9,7 @@ gives a group of results' weights back as soon as they have been used.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.sliding import ring_blocks
 from onnx_hw.order import Order, fewest_lanes
+from onnx_hw.reordering import Reordering, of_pixels
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -136,6 +137,22 @@ class MatMul(Operator[MatMulFolding]):
         flat = vectors.reshape(len(weights), -1, vectors.shape[-1]).astype(number)
         product = flat @ weights.swapaxes(1, 2).astype(number)
         return (product.astype(np.int64).reshape(*vectors.shape[:-1], -1),)
+
+    def reordered(self, port: str, order: Reordering) -> tuple[MatMul, dict[str, Reordering]] | None:
+        """Weights change places, and whole pixels do."""
+        outputs, inputs = self.weights.shape
+        sides = {"i": inputs, "o": outputs}
+        pixels, channels = order.pixels(sides[port]), order.channels(np.arange(sides[port]))
+        if pixels is None or channels is None:
+            return None
+        height, width, _ = order.shape
+        operand = replace(self.operand, shape=(height, width, inputs))
+        weights = self.weights[:, channels] if port == "i" else self.weights[channels]
+        orders = {port: order}
+        if order.shape[:2] != self.operand.shape[:2] or (np.diff(pixels) != 1).any():
+            other = "o" if port == "i" else "i"
+            orders[other] = of_pixels((height, width), pixels, np.arange(sides[other]))
+        return replace(self, operand=operand, weights=weights), orders
 
     @property
     def macs(self) -> int:

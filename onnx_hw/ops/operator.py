@@ -16,6 +16,7 @@ import numpy as np
 from onnx_hw.ops.folding import EvenFolding, Folding
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.order import Order, fewest_lanes
+from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -138,6 +139,15 @@ class Operator(ABC, Generic[F]):
             "out_pixels": made.shape[1],
         }
         return {name: most for name, most in known.items() if name in self.folding_type.names()}
+
+    def reordered(self, port: str, order: Reordering) -> tuple[Operator[Any], dict[str, Reordering]] | None:
+        """The operator that does the same where the elements of one stream, an input or an output, come in that order.
+
+        Returns:
+            it, and by port the new order of each stream that then has another one, this one included; None if no
+            operator does it, or only with the help of a rearrangement.
+        """
+        return None
 
     @property
     def narrowest(self) -> F:

@@ -16,6 +16,7 @@ from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
 from onnx_hw.order import fewest_lanes
+from onnx_hw.reordering import Reordering, of_channels, only_channels
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -74,6 +75,11 @@ class Pool(Operator[SlidingFolding]):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         windows = self.sliding.windows(arrays[0], self.pad_value)
         return (windows.max(axis=(3, 4)) if self.kind == "max" else windows.sum(axis=(3, 4)),)
+
+    def reordered(self, port: str, order: Reordering) -> tuple[Pool, dict[str, Reordering]] | None:
+        shapes = {"i": self.operand.shape, "o": self.results()[0].shape}
+        channels = only_channels(order, shapes[port])
+        return channels if channels is None else (self, {k: of_channels(shapes[k], channels) for k in shapes})
 
     def beats_per_pixel(self, folding: SlidingFolding) -> int:
         """Of the pixels that come side by side."""

@@ -89,6 +89,17 @@ class Rearrange(Operator[RearrangeFolding]):
     def _fills(self) -> bool:
         return bool(self.source.min() < 0)
 
+    @cached_property
+    def moves_nothing(self) -> bool:
+        """Whether the result is the operand."""
+        return self.shape == self.operand.shape and np.array_equal(self.source, np.arange(self.source.size))
+
+    @cached_property
+    def held(self) -> int:
+        """The most elements between the first one that will still be read and the last one read so far."""
+        read = self.source[self.source >= 0]
+        return int((np.maximum.accumulate(read) - np.minimum.accumulate(read[::-1])[::-1]).max()) + 1
+
     def operands(self) -> tuple[Tensor, ...]:
         return (self.operand,)
 

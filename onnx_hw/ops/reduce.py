@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_foldings
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.reordering import Reordering, of_channels
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -53,6 +54,18 @@ class Reduce(Operator[EvenFolding]):
         (image,) = arrays
         fold = image.max if self.kind == "max" else image.sum
         return (fold(axis=(1, 2), keepdims=True),)
+
+    def reordered(self, port: str, order: Reordering) -> tuple[Reduce, dict[str, Reordering]] | None:
+        """Pixels in any order are as good."""
+        count = self.operand.channels
+        channels = order.channels(np.arange(count))
+        if channels is None or order.shape[2] != count:
+            return None
+        if port == "o":
+            inside = of_channels(self.operand.shape, channels)
+            return self, {"i": inside, "o": of_channels((1, 1, count), channels)}
+        reduced = replace(self, operand=replace(self.operand, shape=order.shape))
+        return reduced, {"i": order, "o": of_channels((1, 1, count), channels)}
 
     def foldings(
         self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None

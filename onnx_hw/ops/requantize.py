@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_lanes, uneven_tiles
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
+from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -80,6 +81,21 @@ class Monotone(Operator[RequantizeFolding]):
     @abstractmethod
     def exact(self) -> Steps:
         """The function, as thresholds, over the operand's reachable range."""
+
+    @property
+    @abstractmethod
+    def kinds(self) -> np.ndarray:
+        """(1 or channels,) int: the same number for channels with the same function."""
+
+    @abstractmethod
+    def of_channels(self, operand: Tensor, channels: np.ndarray) -> Self:
+        """With the functions of these channels, in this order."""
+
+    def reordered(self, port: str, order: Reordering) -> tuple[Self, dict[str, Reordering]] | None:
+        channels = order.channels(self.kinds)
+        if channels is None:
+            return None
+        return self.of_channels(replace(self.operand, shape=order.shape), channels), {"i": order, "o": order}
 
     @cached_property
     def circuit(self) -> Requantizer:
@@ -266,6 +282,26 @@ class Requantize(Monotone):
         """The function, as thresholds, over the operand's reachable range."""
         return steps(self.slope, self.offset, self.grid, *self.operand.range)
 
+    @property
+    def kinds(self) -> np.ndarray:
+        lines = zip(*map(self._of_each, self._constants), strict=True)
+        numbers: dict[tuple[Fraction, ...], int] = {}
+        return np.array([numbers.setdefault(line, len(numbers)) for line in lines])
+
+    def of_channels(self, operand: Tensor, channels: np.ndarray) -> Self:
+        slope, offset, step, zero_point = (
+            numbers if len(numbers) == 1 else tuple(numbers[k] for k in channels) for numbers in self._constants
+        )
+        grid = replace(self.grid, step=step, zero_point=zero_point)
+        return replace(self, operand=operand, slope=slope, offset=offset, grid=grid)
+
+    @property
+    def _constants(self) -> tuple[tuple[Fraction, ...], ...]:
+        return self.slope, self.offset, self.grid.step, self.grid.zero_point
+
+    def _of_each(self, numbers: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+        return numbers * max(map(len, self._constants)) if len(numbers) == 1 else numbers
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Staircase(Monotone):
@@ -286,8 +322,18 @@ class Staircase(Monotone):
         return self.function
 
     @property
+<<<<<<< HEAD
     def result_type(self) -> Int:
         return self.dtype
+=======
+    def kinds(self) -> np.ndarray:
+        return np.unique(self.function.thresholds, axis=0, return_inverse=True)[1].reshape(-1)
+
+    def of_channels(self, operand: Tensor, channels: np.ndarray) -> Self:
+        thresholds = self.function.thresholds
+        function = self.function if len(thresholds) == 1 else replace(self.function, thresholds=thresholds[channels])
+        return replace(self, operand=operand, function=function)
+>>>>>>> e5d6989 (quantize: rearrangements next to inputs and outputs are the host's order of the stream.)
 
     def __post_init__(self) -> None:
         exact, (first, last) = self.function, self.operand.range

@@ -15,6 +15,7 @@ from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
 from onnx_hw.order import fewest_lanes
+from onnx_hw.reordering import Reordering, of_channels, only_channels
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -71,6 +72,19 @@ class Window(Operator[SlidingFolding]):
         (image,) = arrays
         windows = self.sliding.windows(image, self.pad_value)
         return (windows.reshape(*windows.shape[:3], self.elements),)
+
+    def reordered(self, port: str, order: Reordering) -> tuple[Window, dict[str, Reordering]] | None:
+        """Channels change places, in every place of the kernel alike."""
+        (result,) = self.results()
+        count, taps = self.operand.channels, np.arange(self.sliding.taps)[:, None]
+        whole = only_channels(order, self.operand.shape if port == "i" else result.shape)
+        if whole is None:
+            return None
+        channels = whole[:count]
+        inside = (taps * count + channels).reshape(-1)
+        if port == "o" and (channels.max() >= count or not np.array_equal(whole, inside)):
+            return None
+        return self, {"i": of_channels(self.operand.shape, channels), "o": of_channels(result.shape, inside)}
 
     def beats_per_pixel(self, folding: SlidingFolding) -> int:
         """Of the pixels that come side by side."""

@@ -16,11 +16,11 @@ def insert_forks(network: Network) -> Network:
     tensors, grids = dict(network.tensors), dict(network.grids)
     nodes: list[Node] = []
     renamed: dict[tuple[str, int], str] = {}  # (consumer, input index) -> copy
-    outputs = {boundary.tensor: boundary for boundary in network.outputs}
+    leaving: dict[str, str] = {boundary.tensor: boundary.tensor for boundary in network.outputs}
 
     def fork(tensor: str) -> None:
         readers = [(node.name, k) for node, k in network.consumers(tensor)]
-        count = len(readers) + (tensor in outputs)
+        count = len(readers) + (tensor in leaving)
         if count < 2:
             return
         copies = tuple(f"{tensor}/{k}" for k in range(count))
@@ -30,8 +30,8 @@ def insert_forks(network: Network) -> Network:
             tensors[copy] = network.tensors[tensor]
             if tensor in grids:
                 grids[copy] = grids[tensor]
-        if tensor in outputs:
-            outputs[tensor] = replace(outputs[tensor], tensor=copies[-1])
+        if tensor in leaving:
+            leaving[tensor] = copies[-1]
 
     for boundary in network.inputs:
         fork(boundary.tensor)
@@ -44,6 +44,6 @@ def insert_forks(network: Network) -> Network:
         network,
         nodes=tuple(nodes),
         tensors=tensors,
-        outputs=tuple(outputs[boundary.tensor] for boundary in network.outputs),
+        outputs=tuple(replace(boundary, tensor=leaving[boundary.tensor]) for boundary in network.outputs),
         grids=grids,
     ).verify("insert_forks")

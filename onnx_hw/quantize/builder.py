@@ -18,7 +18,6 @@ from onnx_hw.network import Node as HardwareNode
 from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.rearrange import Rearrange
-from onnx_hw.ops.window import Window
 from onnx_hw.quantize.stream_layout import MOST_MOVED, Layout, default_layout, image_layout, near_layout
 from onnx_hw.quantize.values import Clipped, Function, Integers, Operand, Pending, QuantizedConstant, Real, fractions
 from onnx_hw.tensor import Tensor
@@ -308,9 +307,13 @@ class Builder:
         tensor = self.tensors[value.tensor]
         if tensor.shape[:2] == (1, 1):
             return value.tensor, order
-        # a window over the whole image emits its elements in stream order
-        flatten = Window(tensor, kernel=tensor.shape[:2])
-        return self.add(f"{node.label}/flatten", flatten, [value.tensor], node), order
+        return self.flat(value.tensor, node), order
+
+    def flat(self, tensor: str, node: Node) -> str:
+        """The elements of a tensor on one pixel, in stream order."""
+        size = self.tensors[tensor].size
+        flatten = Rearrange(self.tensors[tensor], (1, 1, size), np.arange(size))
+        return self.add(f"{node.label}/flatten", flatten, [tensor], node)
 
     def rows(self, value: T, channels: int, node: Node) -> T:
         """A value of shape (..., channels) as a stream whose pixels are its rows, however they lie in an image."""

@@ -32,6 +32,7 @@ from onnx_hw.quantize.host_head import left_in_floats, values_of_head
 from onnx_hw.quantize.host_parts import head_nodes, host_parts
 from onnx_hw.quantize.lower import lowering_of
 from onnx_hw.quantize.lower.quantization import made_on_host
+from onnx_hw.quantize.move_rearrangements_to_the_border import move_rearrangements_to_the_border
 from onnx_hw.quantize.rehearsal import Rehearsal
 from onnx_hw.quantize.scale_on_host import ScaleOnHost
 from onnx_hw.quantize.stream_layout import MOST_ELEMENTS, elements_of
@@ -264,7 +265,7 @@ class Walk:
         parts = host_parts(replace(model, graph=scaling.graph), head, tail, entering)
         read = {name for node in used for name in node.inputs}
         kept = read | {name for node in used for name in node.outputs}
-        return Network(
+        network = Network(
             model.name,
             tuple(used),
             {name: tensor for name, tensor in builder.tensors.items() if name in kept},
@@ -282,6 +283,7 @@ class Walk:
             held_values(builder, kept),
             self._macs_of({name for node in used for name in node.origin}),
         ).verify("import_model")
+        return move_rearrangements_to_the_border(network)
 
     def _macs_of(self, names: Collection[str]) -> dict[str, int]:
         """Multiply-accumulates of nodes, by name."""

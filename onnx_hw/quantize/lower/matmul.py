@@ -9,7 +9,6 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import is_constant
 from onnx_hw.quantize.lower.convolution import affine, dequantized, quantized_weights
@@ -76,9 +75,7 @@ def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.
     if bias is not None:
         rows = np.broadcast_to(bias, (len(bias) if bias.ndim == 2 else 1, outputs))
         if len(rows) > 1:  # each result has a bias of its own: it becomes a channel
-            whole = builder.tensors[stream]
-            flat = Window(whole, kernel=whole.shape[:2])
-            stream = builder.add(f"{node.label}/flatten", flat, [stream], node)
+            stream = builder.flat(stream, node)
             slope, offset = slope * len(rows), offset * len(rows)
         offset = tuple(o + b for o, b in zip(offset, rows.reshape(-1), strict=True))
     builder.values[node.outputs[0]] = Real(stream, shape, np.arange(int(np.prod(shape))), slope, offset)

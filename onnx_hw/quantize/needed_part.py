@@ -1,0 +1,26 @@
+"""The part of a network that its outputs depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onnx_hw.network import Network, Node
+
+
+def needed_part(network: Network) -> Network:
+    """Without nodes, inputs and tensors that nothing reads."""
+    wanted = {boundary.tensor for boundary in network.outputs}
+    nodes: list[Node] = []
+    for node in reversed(network.nodes):
+        if not wanted.isdisjoint(node.outputs):
+            nodes.append(node)
+            wanted.update(node.inputs)
+    kept = wanted.union(*(node.outputs for node in nodes))
+    return replace(
+        network,
+        nodes=tuple(reversed(nodes)),
+        tensors={name: tensor for name, tensor in network.tensors.items() if name in kept},
+        inputs=tuple(boundary for boundary in network.inputs if boundary.tensor in kept),
+        held=tuple(boundary for boundary in network.held if boundary.tensor in kept),
+        grids={name: known for name, known in network.grids.items() if name in kept},
+    )

@@ -1,0 +1,75 @@
+"""In which orders a rearrangement would rather take its operand and give its result, and what it then stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.reordering import Reordering
+
+
+def rearranging(operator: Rearrange, operand: Reordering | None, result: Reordering | None) -> Rearrange:
+    """The same where operand and result have these orders; None for the one they have."""
+    if operand is not None:
+        source = np.where(operator.source < 0, -1, operand.places[operator.source])
+        operator = replace(operator, operand=replace(operator.operand, shape=operand.shape), source=source)
+    if result is not None:
+        operator = replace(operator, shape=result.shape, source=operator.source[result.source])
+    return operator
+
+
+def one_of_two(first: Rearrange, second: Rearrange) -> Rearrange | None:
+    """What two do one after the other; None where they put different constants between the elements."""
+    source = np.where(second.source < 0, -1, first.source[second.source])
+    fills = {second.fill} if (second.source < 0).any() else set()
+    if (source[second.source >= 0] < 0).any():
+        fills.add(first.fill)
+    if len(fills) > 1 or source.max() < 0:
+        return None
+    return Rearrange(first.operand, second.shape, source, *fills)
+
+
+def orders_of_operand(operator: Rearrange) -> Iterator[Reordering]:
+    """Orders of the operand in which it is read from front to back."""
+    source, size, channels = operator.source, operator.operand.size, operator.shape[2]
+    if _exchanges(operator):
+        yield Reordering(operator.shape, source)
+        return
+    (places,) = np.nonzero(source >= 0)
+    used, first = np.unique(source[places], return_index=True)
+    later = np.setdiff1d(np.arange(size), used, assume_unique=True)
+    order = np.concatenate([used[np.argsort(first)], later])
+    rows = np.unique(places[first] // (operator.shape[1] * channels)).size
+    if size % (rows * channels) == 0:
+        yield Reordering((rows, size // rows // channels, channels), order)
+    elif size % channels == 0:
+        yield Reordering((1, size // channels, channels), order)
+    else:
+        yield Reordering((1, 1, size), order)
+
+
+def orders_of_result(operator: Rearrange) -> Iterator[Reordering]:
+    """Orders of the result in which the operand is read from front to back, with what else there is evenly between."""
+    source, size, channels = operator.source, operator.source.size, operator.shape[2]
+    if _exchanges(operator):
+        yield Reordering(operator.operand.shape, np.argsort(source))
+        return
+    for unit in dict.fromkeys((channels, 1)):
+        units = source.reshape(-1, unit)
+        first = np.where(units < 0, operator.operand.size, units).min(axis=1)
+        read = first < operator.operand.size
+        when = np.empty(len(first))
+        when[read] = (np.argsort(np.argsort(first[read], kind="stable")) + 0.5) / max(1, read.sum())
+        when[~read] = (np.arange((~read).sum()) + 0.5) / max(1, (~read).sum())
+        order = np.argsort(when, kind="stable")[:, None] * unit + np.arange(unit)
+        yield Reordering((1, size // channels, channels), order.reshape(-1))
+
+
+def _exchanges(operator: Rearrange) -> bool:
+    """Whether each element of the operand is in the result once."""
+    source = operator.source
+    return source.size == operator.operand.size and bool((np.bincount(source[source >= 0], minlength=1) == 1).all()
+                                                         and (source >= 0).all())  # fmt: skip
