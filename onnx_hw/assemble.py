@@ -37,6 +37,11 @@ def identifier(prefix: str, number: int, name: str) -> str:
     return f"{prefix}{number}_{readable}".rstrip("_").lower()
 
 
+def edge_names(design: Design) -> dict[str, str]:
+    """Tensor -> wire; the pins of a stream begin with its name."""
+    return {edge.tensor: identifier("e", k, edge.tensor) for k, edge in enumerate(design.edges())}
+
+
 def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
     """The circuit of a design, and how its parts are called."""
     from onnx_hw_rtl.assembly import Assembly, Wire
@@ -54,7 +59,7 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
         cores[modules[node.name]] = core
         for engine in core.engines:
             engines[node.name, engine] = f"{modules[node.name]}.{engine}"
-    edges = {edge.tensor: identifier("e", k, edge.tensor) for k, edge in enumerate(design.edges())}
+    edges = edge_names(design)
     wires = [
         Wire(edges[edge.tensor], *((end and (modules[end[0]], end[1])) for end in (edge.producer, edge.consumer)))
         for edge in design.edges()

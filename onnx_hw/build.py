@@ -189,6 +189,9 @@ class Work:
         chosen = {node.name: self.design.foldings[node.name] for node in forked.nodes}
         self.folder.write("design.txt", f"{self.design!r}\n")
         self.folder.write("folding.toml", to_text(self.design, chosen))
+        if orders := fill.irregular_orders(self.design):
+            self.folder.write("orders.json", orders)
+            self.account.note_file("orders", "orders.json")
         planned = fill.describe_plan(self.design, fps=asked.fps)
         if planned.interval_cycles > self.design.interval:
             slow = f"{planned.interval_cycles:,} cycles a frame instead of {self.design.interval:,}"

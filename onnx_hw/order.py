@@ -205,6 +205,28 @@ class HostOrder:
     shape: tuple[int, ...]
     source: np.ndarray = field(repr=False, compare=False)
 
+    @property
+    def loops(self) -> tuple[tuple[int, int], ...]:
+        """The order as a loop nest over the flat array, outermost first: (turns, step). Empty where it is none.
+
+        >>> HostOrder((3, 4), np.arange(12).reshape(3, 4).T.reshape(-1)).loops
+        ((4, 1), (3, 4))
+        """
+        found: list[tuple[int, int]] = []
+        places = self.source
+        if places.size == 1:
+            return ((1, 1),)
+        if places[0] != 0:
+            return ()
+        while places.size > 1:
+            steps = np.diff(places)
+            turns = int(np.gcd.reduce([places.size, *(np.flatnonzero(steps != steps[0]) + 1)]))
+            if turns == 1:
+                return ()
+            found.append((turns, int(steps[0])))
+            places = places[::turns]
+        return tuple(reversed(found))
+
     def entering(self, array: np.ndarray) -> np.ndarray:
         """The array's elements as the stream carries them: (size,)."""
         return array.reshape(-1)[self.source]

@@ -53,7 +53,9 @@ class DrawnBorder:
 
     def step(self, x: str, shape: list[int]) -> tuple[str, list[int]]:
         s, (_, a, b, c) = self.sketch, shape
-        kind = self.pick("transpose", "transpose", "reshape", "space", "rescale", "relu", "swish", "pad", "cut", "shuffle")
+        kind = self.pick(
+            "transpose", "transpose", "reshape", "space", "rescale", "relu", "swish", "pad", "cut", "shuffle"
+        )
         if kind == "transpose":
             axes = [0, *(1 + self.random.permutation(3)).tolist()]
             return s.node("Transpose", x, perm=axes), [shape[axis] for axis in axes]
@@ -130,7 +132,10 @@ class DrawnBorder:
             sides = [min(2, b), min(2, c)]
             outputs = 4 * self.number(1, 2)
             weights = self.random.integers(-127, 128, (outputs, a, *sides)).astype(np.int8)
-            x, shape = s.node("Conv", x, s.dequantized(weights, [0.25 / a / 128])), [1, outputs, b - sides[0] + 1, c - sides[1] + 1]
+            x, shape = (
+                s.node("Conv", x, s.dequantized(weights, [0.25 / a / 128])),
+                [1, outputs, b - sides[0] + 1, c - sides[1] + 1],
+            )
         elif kind == "depthwise":
             weights = self.random.integers(-127, 128, (a, 1, 1, 1)).astype(np.int8)
             x = s.node("Conv", x, s.dequantized(weights, [0.01]), group=a)

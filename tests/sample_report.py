@@ -6,8 +6,23 @@ FULL = report.Report(
     model=report.Model("digits", macs=23_680, parameters=1_898, notes=("the batch axis is bound to 1",)),
     board=report.Board("ecp5", "LFE5U-85F-6 CABGA381", lut4=83_640, ff=83_640, dsp=156, bram=208),
     io=(
-        report.Port("image_int8", "input", (1, 1, 8, 8), "i8", "0,1,2,3", (0.0039,), (-128,), 1, 64),
-        report.Port("scores_int8", "output", (1, 10), "i8", "0,1", (0.2,), (3,), 2, 5),
+        report.Port(
+            "image_int8",
+            "input",
+            (1, 1, 8, 8),
+            "i8",
+            "0,1,2,3",
+            (report.Loop(64, 1),),
+            1,
+            (0.0039,),
+            (-128,),
+            "e0_image",
+            1,
+            64,
+        ),
+        report.Port(
+            "scores_int8", "output", (1, 10), "i8", "0,1", (report.Loop(10, 1),), 10, (0.2,), (3,), "e9_scores", 2, 5
+        ),
     ),
     quantization=report.Quantization((report.QuantizedTensor("image_int8", 8, True, (0.0039,), (-128,)),)),
     reference=report.Reference(

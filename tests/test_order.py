@@ -153,3 +153,19 @@ def test_what_enters_leaves_as_it_was(source: list[int]) -> None:
     assert stream.tolist() == [100 + index for index in source]
     back = order.leaving(stream)
     assert np.array_equal(back, array) and back.dtype == array.dtype
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4).flatmap(
+    lambda shape: st.tuples(st.just(shape), st.permutations(range(len(shape))))))  # fmt: skip
+def test_loops_of_the_host_give_its_order(drawn: tuple[list[int], list[int]]) -> None:
+    shape, axes = drawn
+    source = np.arange(int(np.prod(shape))).reshape(shape).transpose(axes).reshape(-1)
+    places = np.zeros(1, dtype=np.int64)
+    for turns, step in HostOrder(tuple(shape), source).loops:
+        places = (places[:, None] + step * np.arange(turns)).reshape(-1)
+    assert np.array_equal(places, source)
+
+
+def test_what_is_no_loop_nest_has_no_loops() -> None:
+    for source in ([2, 1, 0], [0, 1, 3, 2], [0, 2, 1, 3, 5, 4]):
+        assert HostOrder((len(source),), np.array(source)).loops == ()

@@ -139,20 +139,30 @@ class MatMul(Operator[MatMulFolding]):
         return (product.astype(np.int64).reshape(*vectors.shape[:-1], -1),)
 
     def reordered(self, port: str, order: Reordering) -> tuple[MatMul, dict[str, Reordering]] | None:
-        """Weights change places, and whole pixels do."""
-        outputs, inputs = self.weights.shape
-        sides = {"i": inputs, "o": outputs}
-        pixels, channels = order.pixels(sides[port]), order.channels(np.arange(sides[port]))
-        if pixels is None or channels is None:
+        """Weights change places, and whole pixels do; weights that come, in the order of both others."""
+        _, outputs, inputs = self.matrix.shape
+        count = outputs if port == "o" else inputs
+        pixels, channels = order.pixels(count), order.channels(np.arange(count))
+        if pixels is None or channels is None or (port == "w" and order.shape != self.matrix.shape):
             return None
-        height, width, _ = order.shape
-        operand = replace(self.operand, shape=(height, width, inputs))
-        weights = self.weights[:, channels] if port == "i" else self.weights[channels]
-        orders = {port: order}
-        if order.shape[:2] != self.operand.shape[:2] or (np.diff(pixels) != 1).any():
-            other = "o" if port == "i" else "i"
-            orders[other] = of_pixels((height, width), pixels, np.arange(sides[other]))
-        return replace(self, operand=operand, weights=weights), orders
+        height, width = self.operand.shape[:2] if port == "w" else order.shape[:2]
+        whole, columns, rows = np.arange(height * width), np.arange(inputs), np.arange(outputs)
+        if port == "w":
+            columns, rows = channels, pixels
+        elif port == "i":
+            whole, columns = pixels, channels
+        else:
+            whole, rows = pixels, channels
+        operand, weights = replace(self.operand, shape=(height, width, inputs)), self.weights
+        orders = {"i": of_pixels((height, width), whole, columns), "o": of_pixels((height, width), whole, rows)}
+        if self.comes:
+            orders["w"] = of_pixels((1, outputs), rows, columns)
+        else:
+            assert isinstance(weights, np.ndarray)
+            weights = weights[rows][:, columns]
+        tensors = {"i": self.operand, "w": self.matrix, "o": self._result}
+        changed = {k: new for k, new in orders.items() if k == port or new.changes(tensors[k].shape)}
+        return replace(self, operand=operand, weights=weights), changed
 
     @property
     def macs(self) -> int:

@@ -322,10 +322,10 @@ class Staircase(Monotone):
         return self.function
 
     @property
-<<<<<<< HEAD
     def result_type(self) -> Int:
         return self.dtype
-=======
+
+    @property
     def kinds(self) -> np.ndarray:
         return np.unique(self.function.thresholds, axis=0, return_inverse=True)[1].reshape(-1)
 
@@ -333,7 +333,6 @@ class Staircase(Monotone):
         thresholds = self.function.thresholds
         function = self.function if len(thresholds) == 1 else replace(self.function, thresholds=thresholds[channels])
         return replace(self, operand=operand, function=function)
->>>>>>> e5d6989 (quantize: rearrangements next to inputs and outputs are the host's order of the stream.)
 
     def __post_init__(self) -> None:
         exact, (first, last) = self.function, self.operand.range

@@ -76,6 +76,8 @@ class Comparison:
         Raises:
             UserError: with exit code 4: the first value, in the order of the model's nodes, that differs, and where.
         """
+        for name in known.torn:
+            raise self._error(name, f"the tensors that hold {self._spelled(name)} must hold the same")
         values = self._comparable(known)
         pieces = in_pieces(self.model, frame, values)
         self._check_outputs(known, pieces.outputs)

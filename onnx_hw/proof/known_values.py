@@ -29,11 +29,13 @@ class Known:
         held: of the hardware's tensors: int64, in the shape of the ONNX value; by name.
         host: what head and tail computed, in the model's dtypes; by name.
         outputs: the graph's outputs as a user gets them; none where they are no tensors.
+        torn: names of values that two tensors hold, such as an input that is sent twice, and in one of them otherwise.
     """
 
     held: Mapping[str, np.ndarray]
     host: Mapping[str, Any]
     outputs: Mapping[str, Any]
+    torn: tuple[str, ...] = ()
 
 
 def known_values(network: Network, frame: Mapping[str, np.ndarray]) -> Known:
@@ -44,7 +46,9 @@ def known_values(network: Network, frame: Mapping[str, np.ndarray]) -> Known:
     """
     stacked = {name: array[np.newaxis] for name, array in frame.items()}
     tensors = golden.trace(network, golden.integers_of(network, stacked))
-    held = {boundary.onnx_name: _in_the_model(boundary, tensors[boundary.tensor]) for boundary in network.held}
+    each = [(boundary.onnx_name, _in_the_model(boundary, tensors[boundary.tensor])) for boundary in network.held]
+    held = dict(each)
+    torn = tuple(name for name, value in each if not np.array_equal(held[name], value))
     host: dict[str, Any] = {}
     if network.head is not None:
         _run(network.head, frame, host)
@@ -56,7 +60,7 @@ def known_values(network: Network, frame: Mapping[str, np.ndarray]) -> Known:
         outputs = {name: array[0] for name, array in golden.outputs_of(network, out, stacked).items()}
     except UserError:  # sequences: they have no place in a file, but a circuit can be built
         outputs = {}
-    return Known(held, host, outputs)
+    return Known(held, host, outputs, torn)
 
 
 def misplaced(network: Network) -> str:

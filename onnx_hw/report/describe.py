@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from itertools import permutations
 
 import numpy as np
 
+from onnx_hw.assemble import edge_names
 from onnx_hw.design import Design, FifoSize
 from onnx_hw.macs_in_hardware import macs_in_hardware
 from onnx_hw.network import Boundary, Network, Node
@@ -18,7 +20,7 @@ from onnx_hw.report import report
 def describe_ports(design: Design) -> tuple[report.Port, ...]:
     """The streams into the circuit, then those out of it."""
     network = design.network
-    edges = {edge.tensor: edge for edge in design.edges()}
+    edges, names = {edge.tensor: edge for edge in design.edges()}, edge_names(design)
     ports = []
     for direction, boundaries in (("input", network.inputs), ("output", network.outputs)):
         for boundary in boundaries:
@@ -31,13 +33,26 @@ def describe_ports(design: Design) -> tuple[report.Port, ...]:
                     shape=boundary.onnx_shape,
                     dtype=repr(edge.type.dtype),
                     layout=layout(boundary),
+                    loops=tuple(report.Loop(*loop) for loop in boundary.host_order.loops),
+                    channels=edge.type.channels,
                     scale=scale,
                     zero_point=zero_point,
+                    stream=names[boundary.tensor],
                     lanes=edge.width,
                     beats_per_frame=edge.beats,
                 )
             )
     return tuple(ports)
+
+
+def irregular_orders(design: Design) -> str:
+    """JSON: by stream and value, the place in the flat value of every element; empty if all orders are loop nests."""
+    names = edge_names(design)
+    found: dict[str, dict[str, list[int]]] = {}
+    for boundary in (*design.network.inputs, *design.network.outputs):
+        if not boundary.host_order.loops:
+            found.setdefault(names[boundary.tensor], {})[boundary.onnx_name] = boundary.order.tolist()
+    return f"{json.dumps(found)}\n" if found else ""
 
 
 def describe_quantization(network: Network) -> report.Quantization:

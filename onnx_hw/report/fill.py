@@ -20,7 +20,7 @@ from onnx_hw.options import Stage
 from onnx_hw.outputs import share_right
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.report import report
-from onnx_hw.report.describe import describe_design, describe_ports, describe_quantization
+from onnx_hw.report.describe import describe_design, describe_ports, describe_quantization, irregular_orders
 from onnx_hw.report.describe_reference import describe_reference
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
@@ -38,6 +38,7 @@ __all__ = [
     "describe_synthesis",
     "describe_tools",
     "empty_model",
+    "irregular_orders",
     "parameters",
     "tools_of",
 ]

@@ -40,6 +40,14 @@ class Board:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """One loop of a loop nest over the elements of an array."""
+
+    turns: Annotated[int, "how often it is run through"]
+    step: Annotated[int, "how far the place in the flat array moves with each turn"]
+
+
+@dataclass(frozen=True)
 class Port:
     """A graph input or output as a stream of the circuit."""
 
@@ -50,10 +58,19 @@ class Port:
     layout: Annotated[
         str, "axes of the model's shape from the slowest to the fastest on the stream, such as `0,2,3,1`; or `permuted`"
     ]
+    loops: Annotated[
+        tuple[Loop, ...],
+        "the order of the stream exactly, over the flat value, outermost first; none where it is no loop nest: then "
+        "`files.orders` lists, by stream and value, the place of every element in the flat value",
+    ]
+    channels: Annotated[int, "elements of a pixel, after which a new beat begins"]
     scale: Annotated[
         tuple[float, ...], "real = scale × (integer − zero point); one entry, one per channel, or none where unknown"
     ]
     zero_point: Annotated[tuple[float, ...], "see scale; an integer where ONNX says it"]
+    stream: Annotated[
+        str, "the stream's name in the circuit; an input may enter on several, several outputs may leave on one"
+    ]
     lanes: Annotated[int, "integers per beat"]
     beats_per_frame: Annotated[int, "beats of one frame"]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from border import rearranged_at_the_border
 from drawn_exported_models import draw
 from exports.verdicts import Comparison, compared, judged, proven
 
@@ -27,6 +28,7 @@ def test_drawn_networks(tmp_path: Path, seed: int) -> None:
     verdict = judged(drawn, samples=False)
     assert verdict.design is not None, (drawn, verdict.problems)
     assert_near(compared(drawn, verdict.network))
+    assert not rearranged_at_the_border(verdict.network, mirrors=True)
 
 
 def test_a_seed_is_one_network(tmp_path: Path) -> None:
@@ -43,5 +45,6 @@ def test_most_of_many(tmp_path: Path) -> None:
     assert len(accepted) >= 0.85 * len(MANY), refused
     for drawn, network in accepted.items():
         assert_near(compared(drawn, network))
+        assert not rearranged_at_the_border(network, mirrors=True), drawn
     for drawn, network in list(accepted.items())[:2]:
         assert proven(drawn, network).agrees, drawn
