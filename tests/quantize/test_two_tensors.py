@@ -232,14 +232,17 @@ def test_a_broadcast_operand_is_repeated(tmp_path: Path, operator: str, mean_fir
 
 
 @pytest.mark.parametrize("operator", ["Add", "Sub", "Mul"])
-def test_operands_in_two_orders_are_brought_into_one(tmp_path: Path, operator: str) -> None:
+@pytest.mark.parametrize("of_input", [True, False])
+def test_operands_in_two_orders_are_brought_into_one(tmp_path: Path, operator: str, of_input: bool) -> None:
+    """An input by the host, which sends it twice."""
     sketch = Sketch()
     x = sketch.through_integers("x", 0.02, 3)
-    turned = sketch.node("Transpose", x, perm=[0, 1, 3, 2])
+    turned = sketch.node("Transpose", x if of_input else conv(sketch, x, 3, 0.03, 5), perm=[0, 1, 3, 2])
     y = sketch.through_integers(sketch.node(operator, conv(sketch, x, 3, 0.03, 5), turned), 0.0317, 0)
     path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
     network = import_model(flow.read(path))
-    assert sum(isinstance(node.operator, Rearrange) for node in network.nodes) == 1
+    assert sum(isinstance(node.operator, Rearrange) for node in network.nodes) == (not of_input)
+    assert len(network.inputs) == 1 + of_input
     assert_a_step_at_most(path, network, frames_of(SHAPE), [y], 0.0317)
 
 
