@@ -1,9 +1,9 @@
-"""Cores, chains and residual networks drawn at random, simulated and proven: other ones in every run.
+"""Cores and networks drawn at random, simulated and proven: other ones in every run.
 
     nice python benchmarks/random_circuits.py [N] [NAME ...]
 
-Proves N of each NAME (a core, ``chains`` or ``residuals``; by default of all of them), with and without stalls. The
-first one that does not agree is made as small as possible and printed as it was drawn.
+Proves N of each NAME (a core, ``chains``, ``residuals`` or ``likenesses``; by default of all of them), with and without
+stalls. The first one that does not agree is made as small as possible and printed as it was drawn.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from at_length import CORES, prove_core, prove_networks
-from drawn_designs import chains, residuals
+from drawn_designs import chains, likenesses, residuals
 
-NETWORKS = {"chains": chains, "residuals": residuals}
+NETWORKS = {"chains": chains, "residuals": residuals, "likenesses": likenesses}
 
 
 def main() -> None:

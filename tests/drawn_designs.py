@@ -180,3 +180,24 @@ def residuals(draw: st.DrawFn, size: int, operations: int) -> Design:
     if draw(st.booleans()):
         builder.stage(joined)
     return builder.sketch.design()
+
+
+@st.composite
+def likenesses(draw: st.DrawFn, size: int, operations: int) -> Design:
+    """Two branches of one row of vectors multiplied with each other: what one makes is the weights of the other."""
+    builder = Builder(draw, (1, draw(st.integers(1, size)), draw(st.integers(1, size))), operations)
+    x = builder.input
+    copies = builder.append(Fork(x.tensor), ElementFolding(x.lanes, x.pixels), x)
+    vectors, weights = (
+        builder.convolution(copy, draw(st.sampled_from([1, 3])), 1, x.tensor.channels) if draw(st.booleans()) else copy
+        for copy in copies
+    )
+    outputs = weights.tensor.pixels
+    leaves = builder.lanes(outputs)
+    kept = -(-outputs // leaves) + draw(st.integers(0, 2))
+    folding = MatMulFolding(builder.lanes(x.tensor.channels), leaves, draw(pixels(vectors.tensor)))
+    product = MatMul(vectors.tensor, weights.tensor, capacity=draw(st.sampled_from([None, kept])))
+    (y,) = builder.append(product, folding, vectors, weights)
+    if draw(st.booleans()):
+        builder.stage(y)
+    return builder.sketch.design()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import onnx
 from design_bench import Bench, assert_proven, every_tensor, random_frames, random_stall
 from drawn_cut_models import Cut
-from drawn_designs import chains, residuals
+from drawn_designs import chains, likenesses, residuals
 from onnx_hw import flow, golden
 from onnx_hw.cut_network import cut_network
 from onnx_hw.design import Design
@@ -38,7 +38,7 @@ def one_after_the_other(network: Network, tensor: str, integers: dict[str, np.nd
 
 
 @settings(max_examples=25)
-@given(st.one_of(chains(6, 200), residuals(5, 200)), st.integers(0, 99))
+@given(st.one_of(chains(6, 200), residuals(5, 200), likenesses(5, 200)), st.integers(0, 99))
 def test_any_network_at_every_edge(design: Design, seed: int) -> None:
     network, integers = design.network, random_frames(design, 2, seed)
     whole = every_tensor(network, integers)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from at_length import prove_networks
 from design_bench import assert_proven, prove
-from drawn_designs import chains, residuals
+from drawn_designs import chains, likenesses, residuals
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul
@@ -20,19 +20,19 @@ from onnx_hw.tensor import Tensor
 from sketched_designs import Sketch, unequal_branches
 
 
-@pytest.mark.parametrize("kind", [chains, residuals])
+@pytest.mark.parametrize("kind", [chains, residuals, likenesses])
 def test_random_networks(kind: Callable[[int, int], st.SearchStrategy[Design]]) -> None:
     """The share of every commit; always the same ones."""
     assert prove_networks(kind(3, 60), settings(max_examples=13, derandomize=True))["networks"] >= 13
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [chains, residuals])
+@pytest.mark.parametrize("kind", [chains, residuals, likenesses])
 def test_many_random_networks(kind: Callable[[int, int], st.SearchStrategy[Design]]) -> None:
     """Other ones in every run; more of them, of which some stop: ``benchmarks/random_circuits.py``."""
     seen = prove_networks(kind(5, 250), settings(max_examples=12))
     assert seen["networks"] >= 12 and seen["firings"] > 5_000
-    assert kind is residuals or not seen["deadlocks"], "in a chain of whole buffers nothing can stop"
+    assert kind is not chains or not seen["deadlocks"], "in a chain of whole buffers nothing can stop"
 
 
 def test_a_fifo_below_its_live_depth_deadlocks_and_says_who_waits_for_whom() -> None:
