@@ -59,13 +59,13 @@ def schedule_on(
     others = (onnx_hw_boards.board(name) for name in onnx_hw_boards.names() if name != board.name)
     return schedule_network(
         network,
-        budget_of(board.budget, multipliers, len(board.pins)),
-        most=whole(board.budget, multipliers, len(board.pins)),
+        budget_of(board.cells, multipliers, len(board.pins)),
+        most=whole(board.cells, multipliers, len(board.pins)),
         clock_mhz=clock_mhz or board.default_clock_mhz,
         fps=fps,
         foldings=foldings,
         depths=depths,
         elsewhere={
-            b.name: Place(whole(b.budget, multipliers, len(b.pins)), clock_mhz or b.default_clock_mhz) for b in others
+            b.name: Place(whole(b.cells, multipliers, len(b.pins)), clock_mhz or b.default_clock_mhz) for b in others
         },
     )

@@ -33,7 +33,7 @@ class Stage(StrEnum):
         return stages[: stages.index(last) + 1]
 
 
-class Engine(StrEnum):
+class Evaluator(StrEnum):
     """Who computes the outputs of a model."""
 
     REFERENCE = "reference"  # the ONNX operators in numpy, float where the model is float
@@ -109,7 +109,7 @@ class RunOptions:
 
     model: Path
     inputs: Path
-    engine: Engine = Engine.GOLDEN
+    engine: Evaluator = Evaluator.GOLDEN
     board: str = DEFAULT_BOARD
     calibration: Path | None = None
     multipliers: int | None = None
@@ -120,7 +120,7 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         """Raises ``UserError`` for numbers that are none, and an engine that there is not."""
-        _take_texts(self, ("model", "inputs", "calibration", "folding"), {"engine": Engine})
+        _take_texts(self, ("model", "inputs", "calibration", "folding"), {"engine": Evaluator})
         check_numbers(self.multipliers, self.clock_mhz, self.fps)
 
     def build(self) -> BuildOptions:

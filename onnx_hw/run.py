@@ -10,14 +10,14 @@ from onnx_hw.board import find_board
 from onnx_hw.build import Work
 from onnx_hw.build_folder import opened
 from onnx_hw.frames import by_circuit, by_reference
-from onnx_hw.options import Engine, RunOptions, Stage
+from onnx_hw.options import Evaluator, RunOptions, Stage
 from onnx_hw.outputs import Outputs
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, batches_of
 
 STAGES = {
-    Engine.GOLDEN: (Stage.READ, Stage.QUANTIZE),
-    Engine.SIMULATION: (Stage.READ, Stage.QUANTIZE, Stage.SCHEDULE, Stage.SIMULATE),
+    Evaluator.GOLDEN: (Stage.READ, Stage.QUANTIZE),
+    Evaluator.SIMULATION: (Stage.READ, Stage.QUANTIZE, Stage.SCHEDULE, Stage.SIMULATE),
 }
 
 
@@ -27,7 +27,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
     Raises:
         UserError, ToolMissing, ToolFailed: as ``build``.
     """
-    if options.engine is Engine.REFERENCE:
+    if options.engine is Evaluator.REFERENCE:
         return _by_reference(options)
     work = Work(options.build(), progress or Silent())
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
@@ -35,7 +35,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
             work.take(stage)
     frames = work.given.frames
     assert frames is not None
-    if options.engine is Engine.SIMULATION:
+    if options.engine is Evaluator.SIMULATION:
         outputs = by_circuit(work.design, work.proof, frames)
     else:
         outputs = golden.run(work.network, frames)

@@ -12,7 +12,7 @@ import onnx
 from onnx_hw import flow
 from onnx_hw.errors import UserError
 from onnx_hw.onnx.check import check
-from onnx_hw.options import BuildOptions, Engine, Reading, RunOptions
+from onnx_hw.options import BuildOptions, Evaluator, Reading, RunOptions
 from onnx_hw.quantize.stream_layout import elements_of
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.run import run
@@ -73,9 +73,9 @@ def _run(path: Path, folder: Path, refusal: UserError | None) -> str:
             return ""
         frames = synthetic_frames(model)
         write_samples(samples, {name: array[:2] for name, array in frames.items()})
-        run(RunOptions(path, samples, Engine.REFERENCE, reading=LENIENT))
+        run(RunOptions(path, samples, Evaluator.REFERENCE, reading=LENIENT))
         try:
-            run(RunOptions(path, samples, Engine.GOLDEN, reading=LENIENT))
+            run(RunOptions(path, samples, Evaluator.GOLDEN, reading=LENIENT))
         except UserError as error:
             codes = {problem.code for problem in error.problems}
             if refusal is None and codes.isdisjoint(ABOUT_DATA):

@@ -19,7 +19,7 @@ from onnx_hw.options import BuildOptions, Stage
 from onnx_hw.proof.circuit.compare import Run
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.report.schema import json_schema
-from onnx_hw_boards.device import Budget
+from onnx_hw_boards.device import Cells
 from sample_report import FULL
 
 DIGITS = EXAMPLES / "digits" / "digits.onnx"
@@ -142,7 +142,7 @@ def test_a_build_keeps_its_word_or_says_so(options, fmax, code, rate):
     made = Made(Path("made"), "0", False, {})
     Path("made").mkdir()
     (Path("made") / BITSTREAM).touch()
-    synthesized = SynthesisResult(Path("netlist"), Budget(1, 1, 1, 1), {}, "abc9", made)
+    synthesized = SynthesisResult(Path("netlist"), Cells(1, 1, 1, 1), {}, "abc9", made)
     tools = Toolchain(
         simulate=lambda *_, **__: Proof("none", 2, (Run("none", 1, 1, 1, 0, 1, 0, None, 1, 1),)),
         synthesize=lambda *_: synthesized,

@@ -8,7 +8,7 @@ import pytest
 
 from command_line import Instead, call
 from material_folders import EXAMPLES
-from onnx_hw.options import Engine, RunOptions
+from onnx_hw.options import Evaluator, RunOptions
 from onnx_hw.outputs import Outputs
 
 DIGITS = EXAMPLES / "digits" / "digits.onnx"
@@ -30,7 +30,7 @@ def test_run(labels, told):
     done = call("run", "m.onnx", "--inputs", "x.npz", "--engine", "simulation", "--out", "y.npz", *wanted, by=workshop)
     assert done.exit_code == 0
     assert workshop.asked == [
-        RunOptions(Path("m.onnx"), Path("x.npz"), Engine.SIMULATION, multipliers=4, fps=25.0, clock_mhz=50.0)
+        RunOptions(Path("m.onnx"), Path("x.npz"), Evaluator.SIMULATION, multipliers=4, fps=25.0, clock_mhz=50.0)
     ]
     assert done.stdout.startswith("y: int8[2, 3]\n[[0 1 2]\n [3 4 5]]\n") and done.stdout.endswith(f"{told}")
     assert ("accuracy" in done.stdout) == bool(told)
@@ -41,7 +41,7 @@ def test_run(labels, told):
 def test_run_computes_golden_unless_told_otherwise():
     workshop = Instead(run=lambda options, progress: Outputs({}))
     assert call("run", "m.onnx", "--inputs", "x.npz", by=workshop).exit_code == 0
-    assert [options.engine for options in workshop.asked] == [Engine.GOLDEN]
+    assert [options.engine for options in workshop.asked] == [Evaluator.GOLDEN]
 
 
 @pytest.mark.parametrize("engine", ["reference", "golden"])

@@ -16,7 +16,7 @@ from material_folders import CHECKOUT, EXAMPLES
 from onnx_hw import flow
 from onnx_hw.build import Build, build
 from onnx_hw.errors import ExitCode, UserError
-from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
+from onnx_hw.options import BuildOptions, Evaluator, RunOptions, Stage
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.progress import Silent
 from onnx_hw.report import report
@@ -120,10 +120,12 @@ def test_run_engines_agree(tmp_path: Path) -> None:
         np.savez(tmp_path / "few.npz", **{name: stored[name][:12] for name in stored})
     outputs = {
         engine: run(RunOptions(DIGITS / "digits.onnx", tmp_path / "few.npz", engine, multipliers=20))
-        for engine in Engine
+        for engine in Evaluator
     }
-    (name,) = outputs[Engine.GOLDEN]
-    golden, circuit, reference = (outputs[e][name] for e in (Engine.GOLDEN, Engine.SIMULATION, Engine.REFERENCE))
+    (name,) = outputs[Evaluator.GOLDEN]
+    golden, circuit, reference = (
+        outputs[e][name] for e in (Evaluator.GOLDEN, Evaluator.SIMULATION, Evaluator.REFERENCE)
+    )
     assert golden.shape == reference.shape == circuit.shape and len(golden) == 12
     assert golden.dtype == reference.dtype
     assert np.array_equal(golden, circuit)
@@ -135,7 +137,7 @@ def test_one_sample_is_enough(tmp_path: Path) -> None:
     with np.load(DIGITS / "digits_test.npz") as stored:
         np.savez(tmp_path / "one.npz", **{name: stored[name][:1] for name in stored})
     asked = {"inputs": tmp_path / "one.npz", "multipliers": 12}
-    outputs = run(RunOptions(DIGITS / "digits.onnx", engine=Engine.SIMULATION, **asked))
+    outputs = run(RunOptions(DIGITS / "digits.onnx", engine=Evaluator.SIMULATION, **asked))
     assert outputs["probabilities"].shape[0] == len(outputs.labels) == 1  # type: ignore[arg-type]
     options = BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", stop_after=Stage.SIMULATE, **asked)
     accuracy = build(options).report.accuracy

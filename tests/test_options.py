@@ -7,7 +7,7 @@ import pytest
 from material_folders import EXAMPLES
 from onnx_hw.build import build
 from onnx_hw.errors import UserError
-from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
+from onnx_hw.options import BuildOptions, Evaluator, RunOptions, Stage
 
 
 def test_texts_are_taken_for_paths_and_names():
@@ -15,7 +15,7 @@ def test_texts_are_taken_for_paths_and_names():
     options = BuildOptions(**paths, stop_after="route")  # type: ignore[arg-type]
     assert options == BuildOptions(**{name: Path(path) for name, path in paths.items()}, stop_after=Stage.ROUTE)
     assert BuildOptions("models/x.onnx").folder == Path("x-ecp5")  # type: ignore[arg-type]
-    assert RunOptions("x.onnx", "y.npz", "reference").engine is Engine.REFERENCE  # type: ignore[arg-type]
+    assert RunOptions("x.onnx", "y.npz", "reference").engine is Evaluator.REFERENCE  # type: ignore[arg-type]
 
 
 def test_a_build_takes_texts(tmp_path, monkeypatch):

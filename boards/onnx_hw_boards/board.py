@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onnx_hw_boards.device import Budget, Device
+from onnx_hw_boards.device import Cells, Device
 
 __all__ = ["Board"]
 
@@ -41,8 +41,8 @@ class Board:
         return self.device.family
 
     @property
-    def budget(self) -> Budget:
-        return self.device.budget
+    def cells(self) -> Cells:
+        return self.device.cells
 
     @property
     def nextpnr_options(self) -> tuple[str, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LFE5U_25F", "LFE5U_45F", "LFE5U_85F", "Budget", "Device"]
+__all__ = ["LFE5U_25F", "LFE5U_45F", "LFE5U_85F", "Cells", "Device"]
 
 
 @dataclass(frozen=True)
-class Budget:
+class Cells:
     """What a chip has, or what a design takes.
 
     Attributes:
@@ -32,15 +32,15 @@ class Device:
         name: as its maker calls it.
         family: which primitives it has and which tools build for it.
         option: how nextpnr is told.
-        budget: what it holds (Lattice FPGA-DS-02012, table 1.1).
+        cells: what it holds (Lattice FPGA-DS-02012, table 1.1).
     """
 
     name: str
     family: str
     option: str
-    budget: Budget
+    cells: Cells
 
 
-LFE5U_25F = Device("LFE5U-25F", "ecp5", "--25k", Budget(lut=24_288, ff=24_288, dsp=28, bram=56))
-LFE5U_45F = Device("LFE5U-45F", "ecp5", "--45k", Budget(lut=43_848, ff=43_848, dsp=72, bram=108))
-LFE5U_85F = Device("LFE5U-85F", "ecp5", "--85k", Budget(lut=83_640, ff=83_640, dsp=156, bram=208))
+LFE5U_25F = Device("LFE5U-25F", "ecp5", "--25k", Cells(lut=24_288, ff=24_288, dsp=28, bram=56))
+LFE5U_45F = Device("LFE5U-45F", "ecp5", "--45k", Cells(lut=43_848, ff=43_848, dsp=72, bram=108))
+LFE5U_85F = Device("LFE5U-85F", "ecp5", "--85k", Cells(lut=83_640, ff=83_640, dsp=156, bram=208))

@@ -9,16 +9,16 @@ from onnx_hw.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.passes.choose_folding import RESOURCES, amount
 from onnx_hw.passes.schedule_network import budget_of
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.device import Budget
+from onnx_hw_boards.device import Cells
 from onnx_hw_boards.pins import NotEnoughPins, PadStream, constraints, place
 
 
 def fuller_than_comfortable(design: Design, board: Board, multipliers: int | None) -> str:
     """Of what a design takes more than a comfortable share: ``205 of 208 block RAMs``; empty if of nothing."""
     used = design.resources()
-    names = budget_of(board.budget, multipliers).excess(used)
+    names = budget_of(board.cells, multipliers).excess(used)
     there = {field: name for field, name in RESOURCES.items() if name in names and field != "mac_lanes"}
-    return ", ".join(f"{amount(used, f):,} of {getattr(board.budget, f):,} {name}" for f, name in there.items())
+    return ", ".join(f"{amount(used, f):,} of {getattr(board.cells, f):,} {name}" for f, name in there.items())
 
 
 def pin_constraints(board: Board, streams: Sequence[PadStream], clock_mhz: float) -> str:
@@ -45,7 +45,7 @@ def pin_constraints(board: Board, streams: Sequence[PadStream], clock_mhz: float
         ) from None
 
 
-def check_fit(used: Budget, board: Board) -> None:
+def check_fit(used: Cells, board: Board) -> None:
     """Refuse a design that needs more of anything than the chip has, every shortage at once.
 
     Raises:
@@ -54,7 +54,7 @@ def check_fit(used: Budget, board: Board) -> None:
     names = {"lut": "look-up tables", "ff": "flip-flops", "dsp": "multipliers", "bram": "block RAMs"}
     problems = []
     for field, name in names.items():
-        need, have = getattr(used, field), getattr(board.budget, field)
+        need, have = getattr(used, field), getattr(board.cells, field)
         if need > have:
             problems.append(
                 Problem(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnx_hw.build_folder import BuildFolder, Made
-from onnx_hw_boards.device import Budget
+from onnx_hw_boards.device import Cells
 from onnx_hw_sim import tools
 from onnx_hw_sim.process import LAST_LINES
 from onnx_hw_sim.tools import Tool, ToolFailed
@@ -24,15 +24,15 @@ _LOG = "yosys.log"
 _CORE = re.compile(r"^module \\(top\.design\.[^.\s]+)$", re.MULTILINE)  # `design`: what Shell calls its circuit
 
 # What one cell takes of the chip. A carry cell sits on two look-up tables; a 16 × 4 memory is three slices of two.
-_CELLS: Mapping[str, Mapping[str, Budget]] = {
+_CELLS: Mapping[str, Mapping[str, Cells]] = {
     "ecp5": {
-        "LUT4": Budget(lut=1, ff=0, dsp=0, bram=0),
-        "CCU2C": Budget(lut=2, ff=0, dsp=0, bram=0),
-        "TRELLIS_DPR16X4": Budget(lut=6, ff=0, dsp=0, bram=0),
-        "TRELLIS_FF": Budget(lut=0, ff=1, dsp=0, bram=0),
-        "MULT18X18D": Budget(lut=0, ff=0, dsp=1, bram=0),
-        "DP16KD": Budget(lut=0, ff=0, dsp=0, bram=1),
-        "PDPW16KD": Budget(lut=0, ff=0, dsp=0, bram=1),
+        "LUT4": Cells(lut=1, ff=0, dsp=0, bram=0),
+        "CCU2C": Cells(lut=2, ff=0, dsp=0, bram=0),
+        "TRELLIS_DPR16X4": Cells(lut=6, ff=0, dsp=0, bram=0),
+        "TRELLIS_FF": Cells(lut=0, ff=1, dsp=0, bram=0),
+        "MULT18X18D": Cells(lut=0, ff=0, dsp=1, bram=0),
+        "DP16KD": Cells(lut=0, ff=0, dsp=0, bram=1),
+        "PDPW16KD": Cells(lut=0, ff=0, dsp=0, bram=1),
     }
 }
 _SYNTH = {"ecp5": "synth_ecp5"}
@@ -51,8 +51,8 @@ class SynthesisResult:
     """
 
     netlist: Path
-    used: Budget
-    cores: Mapping[str, Budget]
+    used: Cells
+    cores: Mapping[str, Cells]
     mapper: str
     made: Made
 
@@ -145,17 +145,17 @@ def _mapper_crashed(log: Path) -> bool:
     return "Executing ABC9 pass" in text and "Executing OPT_LUT_INS pass" not in text
 
 
-def _count(cells: Mapping[str, int], family: str) -> Budget:
+def _count(cells: Mapping[str, int], family: str) -> Cells:
     known = _CELLS[family]
     return _total([_times(known[cell], number) for cell, number in cells.items() if cell in known])
 
 
-def _times(cell: Budget, number: int) -> Budget:
-    return Budget(cell.lut * number, cell.ff * number, cell.dsp * number, cell.bram * number)
+def _times(cell: Cells, number: int) -> Cells:
+    return Cells(cell.lut * number, cell.ff * number, cell.dsp * number, cell.bram * number)
 
 
-def _total(parts: list[Budget]) -> Budget:
-    return Budget(
+def _total(parts: list[Cells]) -> Cells:
+    return Cells(
         sum(part.lut for part in parts),
         sum(part.ff for part in parts),
         sum(part.dsp for part in parts),

@@ -16,7 +16,7 @@ import click
 from onnx_hw import __version__
 from onnx_hw.errors import ExitCode
 from onnx_hw.front.session import CommandLine, Session
-from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Engine, Reading, RunOptions, Stage
+from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Evaluator, Reading, RunOptions, Stage
 
 
 class File(click.Path):
@@ -143,7 +143,7 @@ def build(
 @MODEL
 @click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array per graph input.")
 @click.option(
-    "--engine", type=click.Choice([e.value for e in Engine]), default=Engine.GOLDEN.value, show_default=True,
+    "--engine", type=click.Choice([e.value for e in Evaluator]), default=Evaluator.GOLDEN.value, show_default=True,
     metavar="ENGINE",
     help="reference: the ONNX operators; golden: the integer network; simulation: the circuit.",
 )  # fmt: skip
@@ -177,7 +177,9 @@ def run(
     from onnx_hw.samples import write_samples
 
     session.terminal.verbose = verbose
-    options = RunOptions(model, inputs, Engine(engine), board, calibration, multipliers, folding, reading, clock, fps)
+    options = RunOptions(
+        model, inputs, Evaluator(engine), board, calibration, multipliers, folding, reading, clock, fps
+    )
     outputs = session.workshop.run(options, session.terminal)
     if out is not None:
         write_samples(out, outputs)

@@ -12,7 +12,7 @@ from onnx_hw.errors import Problem, UserError
 from onnx_hw.onnx.dependencies import needed_nodes, reads, subgraphs
 from onnx_hw.onnx.infer_shapes import infer_graph, with_types
 from onnx_hw.onnx.model import Graph, Model, Node, Value
-from onnx_hw.onnx.operators.budget import HELD_BYTES, Budget, TooMuch, bytes_of
+from onnx_hw.onnx.operators.allowance import HELD_BYTES, Allowance, TooMuch, bytes_of
 from onnx_hw.onnx.operators.dtypes import held, name_of_dtype
 from onnx_hw.onnx.operators.evaluate import compute, is_too_much, tagged_constants
 from onnx_hw.onnx.operators.registry import lookup
@@ -53,7 +53,7 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
     known: dict[str, Any] = tagged_constants(graph)
     made: dict[str, Any] = {}
     nodes = []
-    budget = Budget(STEPS, HELD_BYTES - MADE_LIMIT)
+    allowance = Allowance(STEPS, HELD_BYTES - MADE_LIMIT)
     hidden: set[str] = set()  # what follows from nodes to keep: inference may know it, but it must be computed
     for node in graph.nodes:
         empty = {name: types[name] for name in node.outputs if name in types and not types[name].size}
@@ -68,7 +68,7 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
             hidden.update(name for name in node.outputs if name)
             nodes.append(node)
             continue
-        values = None if node.op_type in LOOPS else _folded(node, known, types, budget)
+        values = None if node.op_type in LOOPS else _folded(node, known, types, allowance)
         if values is None:
             nodes.append(node)
             continue
@@ -85,7 +85,9 @@ def _needs_shapes_only(node: Node, behind: set[str], types: dict[str, TensorType
     )
 
 
-def _folded(node: Node, known: dict[str, Any], types: dict[str, TensorType], budget: Budget) -> dict[str, Any] | None:
+def _folded(
+    node: Node, known: dict[str, Any], types: dict[str, TensorType], allowance: Allowance
+) -> dict[str, Any] | None:
     """The node's outputs by name, or None when it must stay."""
     names = [name for name in node.outputs if name]
     inferred = {name: types[name].value for name in names if name in types and types[name].value is not None}
@@ -101,8 +103,8 @@ def _folded(node: Node, known: dict[str, Any], types: dict[str, TensorType], bud
         return None
 
     try:
-        results = compute(node, [known[name] if name else None for name in node.inputs], _no_subgraph, budget)
-        budget.take(bytes_of(results))
+        results = compute(node, [known[name] if name else None for name in node.inputs], _no_subgraph, allowance)
+        allowance.take(bytes_of(results))
     except TooMuch:
         return None
     except UserError as error:

@@ -17,7 +17,7 @@ def listed() -> Group:
 
 def _said(name: str) -> Text:
     board = onnx_hw_boards.board(name)
-    budget = board.budget
-    amounts = {"LUT4": budget.lut, "FF": budget.ff, "DSP": budget.dsp, "BRAM": budget.bram, "pins": len(board.pins)}
+    cells = board.cells
+    amounts = {"LUT4": cells.lut, "FF": cells.ff, "DSP": cells.dsp, "BRAM": cells.bram, "pins": len(board.pins)}
     held = ", ".join(f"{amount:,} {what}" for what, amount in amounts.items())
     return Text(f"{board.title}\n{held}; {board.default_clock_mhz:g} MHz")

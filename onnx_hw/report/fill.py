@@ -66,9 +66,9 @@ def describe_model(model: Model, network: Network) -> report.Model:
 
 
 def describe_board(board: Board) -> report.Board:
-    budget = board.budget
+    cells = board.cells
     device = f"{board.device.name}-{board.speed} {board.package}"
-    return report.Board(board.name, device, budget.lut, budget.ff, budget.dsp, budget.bram)
+    return report.Board(board.name, device, cells.lut, cells.ff, cells.dsp, cells.bram)
 
 
 def describe_plan(design: Design, proof: Proof | None = None, *, fps: float | None = None) -> report.Design:

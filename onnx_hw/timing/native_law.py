@@ -73,10 +73,10 @@ class Solver:
                 entry.gaps = self._keep(np.diff(stops, prepend=stops[-1:] - track.operations))
             entry.bounds = len(track.bounds)
             entry.bound = (_Bound * len(track.bounds))()
-            for told, bound in zip(entry.bound, track.bounds, strict=False):
-                told.at = self._keep_unless_all(np.searchsorted(stops, bound.at))
-                told.after = self._keep_unless_all(np.searchsorted(self._stops[bound.other], bound.after))
-                told.tokens, told.other = len(bound.at), number[bound.other]
+            for row, bound in zip(entry.bound, track.bounds, strict=False):
+                row.at = self._keep_unless_all(np.searchsorted(stops, bound.at))
+                row.after = self._keep_unless_all(np.searchsorted(self._stops[bound.other], bound.after))
+                row.tokens, row.other = len(bound.at), number[bound.other]
 
     def _keep(self, array: np.ndarray) -> int:
         self._arrays.append(np.ascontiguousarray(array, dtype=np.int32))
@@ -106,8 +106,8 @@ class Solver:
                 entry.done = entry.count = len(known[track])
             entry.ready = traces[track].ctypes.data if track in traces else None
             entry.ready_length = len(traces[track]) if track in traces else 0
-            for told, bound in zip(entry.bound, track.bounds, strict=False):
-                told.delay, told.lag = bound.delay, bound.lag
+            for row, bound in zip(entry.bound, track.bounds, strict=False):
+                row.delay, row.lag = bound.delay, bound.lag
         library.law_start(self._table, len(table))
         for frame in range(1, frames + 1):
             for entry, track in table:

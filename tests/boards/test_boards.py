@@ -14,7 +14,7 @@ from onnx_hw.board import find_board
 from onnx_hw.chip.fit import check_fit, pin_constraints
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.device import Budget
+from onnx_hw_boards.device import Cells
 from onnx_hw_boards.pins import NotEnoughPins, PadStream, constraints, place
 
 BOARDS = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
@@ -46,7 +46,7 @@ def test_a_board_is_found_by_the_name_of_its_file(board: Board) -> None:
 def test_the_default_board() -> None:
     board = find_board("ecp5")
     assert (board.device.name, board.speed, board.package) == ("LFE5U-85F", "6", "CABGA381")
-    assert board.budget == Budget(lut=83_640, ff=83_640, dsp=156, bram=208)
+    assert board.cells == Cells(lut=83_640, ff=83_640, dsp=156, bram=208)
     assert board.default_clock_mhz == 80
 
 
@@ -106,9 +106,9 @@ def test_the_refusal_names_the_lanes_that_fit(lanes: tuple[int, int], fitting: i
 
 def test_a_design_that_is_too_big_is_refused_with_every_shortage() -> None:
     board = find_board("ecp5")
-    check_fit(board.budget, board)
+    check_fit(board.cells, board)
     with pytest.raises(UserError) as refusal:
-        check_fit(Budget(lut=90_000, ff=0, dsp=157, bram=208), board)
+        check_fit(Cells(lut=90_000, ff=0, dsp=157, bram=208), board)
     assert [problem.message for problem in refusal.value.problems] == [
         "the LFE5U-85F must hold the design: it has 83,640 look-up tables, 90,000 are needed",
         "the LFE5U-85F must hold the design: it has 156 multipliers, 157 are needed",

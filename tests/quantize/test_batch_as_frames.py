@@ -12,7 +12,7 @@ from onnx_files import write
 from onnx_hw import flow
 from onnx_hw.build import build
 from onnx_hw.errors import UserError
-from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
+from onnx_hw.options import BuildOptions, Evaluator, RunOptions, Stage
 from onnx_hw.quantize.batch_as_frames import batch_as_frames
 from onnx_hw.run import run
 
@@ -59,7 +59,7 @@ def network(batch: int | str, seed: int, folder: Path) -> Path:
     return write(folder, model, f"batch{batch}.onnx")
 
 
-def computed(path: Path, samples: Path, engine: Engine) -> dict[str, np.ndarray]:
+def computed(path: Path, samples: Path, engine: Evaluator) -> dict[str, np.ndarray]:
     return run(RunOptions(path, samples, engine, calibration=samples))
 
 
@@ -74,8 +74,8 @@ def test_a_batch_gives_what_its_frames_give(tmp_path: Path, seed: int) -> None:
     np.savez(batched, x=frames.reshape(2, batch, *frames.shape[2:]))
     single = tmp_path / "single.npz"
     np.savez(single, x=frames)
-    found, wanted = computed(many, batched, Engine.GOLDEN), computed(one, single, Engine.GOLDEN)
-    near = computed(many, batched, Engine.REFERENCE)
+    found, wanted = computed(many, batched, Evaluator.GOLDEN), computed(one, single, Evaluator.GOLDEN)
+    near = computed(many, batched, Evaluator.REFERENCE)
     for name, array in found.items():
         assert array.shape == near[name].shape == (2, batch, *wanted[name].shape[2:])
         assert np.array_equal(array.reshape(wanted[name].shape), wanted[name])

@@ -15,7 +15,7 @@ from onnx_hw import flow, golden
 from onnx_hw.build import build
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
-from onnx_hw.options import BuildOptions, Engine, RunOptions, Stage
+from onnx_hw.options import BuildOptions, Evaluator, RunOptions, Stage
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.quantize_float_model import quantize_without_data
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
@@ -44,7 +44,7 @@ def assert_works(path: Path, folder: Path, *, tolerance: float) -> None:
     build(BuildOptions(path, out=folder / "out", stop_after=Stage.QUANTIZE))
     samples = folder / "samples.npz"
     write_samples(samples, synthetic_frames(flow.read(path)))
-    found, wanted = (run(RunOptions(path, samples, engine)) for engine in (Engine.GOLDEN, Engine.REFERENCE))
+    found, wanted = (run(RunOptions(path, samples, engine)) for engine in (Evaluator.GOLDEN, Evaluator.REFERENCE))
     assert found.keys() == wanted.keys()
     for name, expected in wanted.items():
         assert (found[name].dtype, found[name].shape) == (expected.dtype, expected.shape)

@@ -18,7 +18,7 @@ from onnx_hw.build_folder import opened
 from onnx_hw.chip.fit import pin_constraints
 from onnx_hw.chip.route import BITSTREAM, RouteResult, pack, route
 from onnx_hw.chip.synthesize import SynthesisResult, synthesize
-from onnx_hw_boards.device import Budget
+from onnx_hw_boards.device import Cells
 from onnx_hw_boards.pins import PadStream
 from onnx_hw_rtl.multiplier import Multiplier
 from onnx_hw_rtl.rom import Rom
@@ -92,8 +92,8 @@ def test_cells_are_counted_core_by_core(built: Built) -> None:
     assert (built.synthesis.used.dsp, built.synthesis.used.bram) == (1, 1)
     cores = built.synthesis.cores
     assert set(cores) == {"constants", "scale"}
-    assert cores["constants"] == Budget(lut=0, ff=0, dsp=0, bram=1)
-    assert cores["scale"] == Budget(lut=0, ff=0, dsp=1, bram=0)
+    assert cores["constants"] == Cells(lut=0, ff=0, dsp=0, bram=1)
+    assert cores["scale"] == Cells(lut=0, ff=0, dsp=1, bram=0)
 
 
 def test_nextpnr_found_the_same_cells(built: Built) -> None:
@@ -102,9 +102,9 @@ def test_nextpnr_found_the_same_cells(built: Built) -> None:
     assert used["DP16KD"].used == built.synthesis.used.bram
     assert used["TRELLIS_FF"].used == built.synthesis.used.ff
     assert used["TRELLIS_IO"].used == 2 + sum(stream.pins for stream in STREAMS)
-    budget = BOARD.budget
+    cells = BOARD.cells
     available = {kind: used[kind].available for kind in ("TRELLIS_COMB", "TRELLIS_FF", "MULT18X18D", "DP16KD")}
-    assert available == dict(zip(available, (budget.lut, budget.ff, budget.dsp, budget.bram), strict=True))
+    assert available == dict(zip(available, (cells.lut, cells.ff, cells.dsp, cells.bram), strict=True))
 
 
 def test_timing_is_a_verdict_with_its_target(built: Built) -> None:

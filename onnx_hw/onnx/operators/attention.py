@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.activation import Swish
-from onnx_hw.onnx.operators.budget import hold, spend
+from onnx_hw.onnx.operators.allowance import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code
 from onnx_hw.onnx.operators.facts import Facts
 from onnx_hw.onnx.operators.macs import known

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.model import Graph
-from onnx_hw.onnx.operators.budget import CALL, afford, hold, spend
+from onnx_hw.onnx.operators.allowance import CALL, afford, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_name
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, TypeCall, normal_axis

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.operators.budget import hold, spend
+from onnx_hw.onnx.operators.allowance import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Effect, Facts, Weights
 from onnx_hw.onnx.operators.macs import window_macs

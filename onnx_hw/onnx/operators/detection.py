@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.onnx.operators.budget import spend
+from onnx_hw.onnx.operators.allowance import spend
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.registry import operator
 

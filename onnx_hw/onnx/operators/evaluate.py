@@ -10,7 +10,7 @@ import numpy as np
 from onnx_hw.errors import UserError, user_error
 from onnx_hw.onnx.dependencies import needed_nodes, reads
 from onnx_hw.onnx.model import Graph, Node
-from onnx_hw.onnx.operators.budget import CALL, Budget, TooMuch, bytes_of, hold, limited
+from onnx_hw.onnx.operators.allowance import CALL, Allowance, TooMuch, bytes_of, hold, limited
 from onnx_hw.onnx.operators.dtypes import Array, tagged
 from onnx_hw.onnx.operators.registry import Call, Operator, operator_of, place
 from onnx_hw.onnx.operators.tensor_type import TensorType
@@ -37,7 +37,7 @@ def evaluate(
     *,
     outer: Mapping[str, Any] | None = None,
     observe: Observer | None = None,
-    budget: Budget | None = None,
+    allowance: Allowance | None = None,
     instead: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The wanted values of a graph; what they do not depend on is not computed.
@@ -48,7 +48,7 @@ def evaluate(
         feeds: a value for each graph input.
         outer: the values of the scopes around a subgraph.
         observe: is shown every fed or computed value.
-        budget: of the graph around a subgraph.
+        allowance: of the graph around a subgraph.
         instead: by name, what takes the place of a value after it was computed and observed.
 
     Raises:
@@ -56,7 +56,7 @@ def evaluate(
         KeyError: a wanted value is none of the graph's.
     """
     nodes = needed_nodes(graph, wanted)
-    budget = budget or Budget()
+    allowance = allowance or Allowance()
     replaced = instead or {}
     values: dict[str, Any] = {**(outer or {}), **tagged_constants(graph), **feeds}
     if observe is not None:
@@ -72,11 +72,11 @@ def evaluate(
         if len(inputs) != len(names):
             raise ValueError(f"the subgraph must have {len(inputs)} inputs, not {len(names)}")
         results = [value.name for value in subgraph.outputs]
-        inner = evaluate(subgraph, dict(zip(names, inputs, strict=True)), results, outer=values, budget=budget)
+        inner = evaluate(subgraph, dict(zip(names, inputs, strict=True)), results, outer=values, allowance=allowance)
         return [inner[name] for name in results]
 
     for number, node in enumerate(nodes):
-        results = compute(node, [values[name] if name else None for name in node.inputs], run_graph, budget)
+        results = compute(node, [values[name] if name else None for name in node.inputs], run_graph, allowance)
         for name, value in zip(node.outputs, results, strict=True):
             if name:
                 if observe is not None:
@@ -88,12 +88,12 @@ def evaluate(
         for name in read_by[number]:
             if last[name] == number:
                 values.pop(name, None)
-                budget.take(-held.pop(name, 0))
+                allowance.take(-held.pop(name, 0))
         try:
-            budget.take(sum(held[name] for name in node.outputs if name in held))
+            allowance.take(sum(held[name] for name in node.outputs if name in held))
         except TooMuch as reason:
             raise too_much(node, reason) from reason
-    budget.take(-sum(held.values()))
+    allowance.take(-sum(held.values()))
     return {name: values[name] for name in wanted}
 
 
@@ -102,24 +102,24 @@ def _no_subgraphs(*_: Any) -> list[Any]:
 
 
 def compute(
-    node: Node, inputs: Sequence[Any], run_graph: GraphRunner = _no_subgraphs, budget: Budget | None = None
+    node: Node, inputs: Sequence[Any], run_graph: GraphRunner = _no_subgraphs, allowance: Allowance | None = None
 ) -> list[Any]:
     """The outputs of one node, as many as it names.
 
     Args:
         inputs: one value per input of the node; None for an omitted one.
         run_graph: computes a subgraph of the node; without it the node must have none.
-        budget: what it may cost; a whole one by default.
+        allowance: what it may cost; a whole one by default.
 
     Raises:
         UserError: the operator is not known, an attribute does not fit, or the values do not, or it would cost more.
     """
     operator = operator_of(node)
     arguments = operator.bind(node)
-    budget = budget or Budget()
+    allowance = allowance or Allowance()
     try:
-        with np.errstate(all="ignore"), limited(budget):  # infinities and NaN are values like others
-            _check_cost(operator, inputs, arguments, budget)
+        with np.errstate(all="ignore"), limited(allowance):  # infinities and NaN are values like others
+            _check_cost(operator, inputs, arguments, allowance)
             if operator.takes_call:
                 arguments["call"] = Call(node, run_graph)
             result = operator.function(*inputs, **arguments)
@@ -144,7 +144,7 @@ def compute(
     return [np.asarray(value) if isinstance(value, np.generic) else value for value in outputs[: len(node.outputs)]]
 
 
-def _check_cost(operator: Operator, inputs: Sequence[Any], arguments: dict[str, Any], budget: Budget) -> None:
+def _check_cost(operator: Operator, inputs: Sequence[Any], arguments: dict[str, Any], allowance: Allowance) -> None:
     """That the results, whose types are known beforehand, are not too large; the elements are paid for.
 
     Raises:
@@ -162,7 +162,7 @@ def _check_cost(operator: Operator, inputs: Sequence[Any], arguments: dict[str, 
     for result in results:
         if result is not None:
             hold(result.shape, result.dtype)
-    budget.spend(CALL + sum(x.size for x in arrays) + sum(result.size for result in results if result is not None))
+    allowance.spend(CALL + sum(x.size for x in arrays) + sum(result.size for result in results if result is not None))
 
 
 def too_much(node: Node, reason: TooMuch) -> UserError:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.operators.budget import hold
+from onnx_hw.onnx.operators.allowance import hold
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Ints, operator

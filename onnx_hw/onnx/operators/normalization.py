@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from onnx_hw.onnx.operators.budget import spend
+from onnx_hw.onnx.operators.allowance import spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widened
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Call, Ints, operator

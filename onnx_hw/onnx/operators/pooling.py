@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.operators.budget import hold, spend
+from onnx_hw.onnx.operators.allowance import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, widened
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Call, Ints, operator

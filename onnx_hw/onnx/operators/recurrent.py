@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.activation import sigmoid
-from onnx_hw.onnx.operators.budget import spend
+from onnx_hw.onnx.operators.allowance import spend
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Facts
 from onnx_hw.onnx.operators.macs import known

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.onnx.operators.budget import hold, spend
+from onnx_hw.onnx.operators.allowance import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Floats, Ints, operator

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from onnx_hw.onnx.operators.budget import hold, spend
+from onnx_hw.onnx.operators.allowance import hold, spend
 from onnx_hw.onnx.operators.convolution import conv_type, conv_window
 from onnx_hw.onnx.operators.dtypes import Array, widened
 from onnx_hw.onnx.operators.facts import Facts, Weights

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.model import Graph, Value
-from onnx_hw.onnx.operators.budget import CALL, bytes_of, hold, spend
+from onnx_hw.onnx.operators.allowance import CALL, bytes_of, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code
 from onnx_hw.onnx.operators.registry import Call, operator
 from onnx_hw.onnx.operators.tensor_type import like_first, normal_axis

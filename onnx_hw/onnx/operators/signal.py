@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.onnx.operators.budget import hold
+from onnx_hw.onnx.operators.allowance import hold
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, widened
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axis

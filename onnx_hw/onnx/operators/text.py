@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.operators.budget import hold
+from onnx_hw.onnx.operators.allowance import hold
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.registry import Floats, Ints, Strings, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, bool_like_first, broadcast

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.operators.budget import hold
+from onnx_hw.onnx.operators.allowance import hold
 from onnx_hw.onnx.operators.dtypes import Array
 
 

@@ -17,7 +17,7 @@ from onnx_hw import flow
 from onnx_hw.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.fold_constants import MADE_LIMIT, fold
-from onnx_hw.onnx.operators.budget import HELD_BYTES, STEPS, VALUE_BYTES, Budget
+from onnx_hw.onnx.operators.allowance import HELD_BYTES, STEPS, VALUE_BYTES, Allowance
 from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.options import BuildOptions, Reading
 
@@ -152,10 +152,10 @@ def test_a_run_pays_for_what_it_computes(tmp_path: Path) -> None:
     nodes = [make_node("Relu", [f"t{k}" if k else "x"], [f"t{k + 1}"]) for k in range(40)]
     content = model(nodes, inputs=[value("x", (1 << 20,))], outputs=[value("t40", None)])
     loaded = flow.read(write(tmp_path, content), LENIENT)
-    budget = Budget()
-    evaluate(loaded.graph, {"x": np.zeros(1 << 20, np.float32)}, ["t40"], budget=budget)
-    assert 80 << 20 <= STEPS - budget.steps <= 90 << 20
-    assert budget.held == 0
+    allowance = Allowance()
+    evaluate(loaded.graph, {"x": np.zeros(1 << 20, np.float32)}, ["t40"], allowance=allowance)
+    assert 80 << 20 <= STEPS - allowance.steps <= 90 << 20
+    assert allowance.held == 0
 
 
 def test_a_branch_that_is_taken_pays_too(tmp_path: Path) -> None:

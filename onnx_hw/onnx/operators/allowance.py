@@ -37,7 +37,7 @@ class TooMuch(ValueError):
 
 
 @dataclass
-class Budget:
+class Allowance:
     """What is left.
 
     Attributes:
@@ -63,13 +63,13 @@ class Budget:
             raise TooMuch(f"the tensors that are needed at one time must have at most {HELD_BYTES >> 20} MiB together")
 
 
-_CURRENT: ContextVar[Budget | None] = ContextVar("budget", default=None)
+_CURRENT: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
 @contextmanager
-def limited(budget: Budget) -> Iterator[None]:
-    """Within, ``spend`` takes from this budget."""
-    token = _CURRENT.set(budget)
+def limited(allowance: Allowance) -> Iterator[None]:
+    """Within, ``spend`` takes from this allowance."""
+    token = _CURRENT.set(allowance)
     try:
         yield
     finally:
@@ -82,8 +82,8 @@ def spend(steps: int, *, calls: int = 0, products: int = 0) -> None:
     Raises:
         TooMuch: it is more than is left.
     """
-    budget = _CURRENT.get() or Budget()
-    budget.spend(steps + calls * (CALL >> 3) + products // PRODUCTS_IN_A_STEP)
+    allowance = _CURRENT.get() or Allowance()
+    allowance.spend(steps + calls * (CALL >> 3) + products // PRODUCTS_IN_A_STEP)
 
 
 def afford(steps: int) -> None:
@@ -92,7 +92,7 @@ def afford(steps: int) -> None:
     Raises:
         TooMuch: they are not.
     """
-    (_CURRENT.get() or Budget()).afford(steps)
+    (_CURRENT.get() or Allowance()).afford(steps)
 
 
 def hold(shape: tuple[int, ...] | list[int], dtype: Any = np.float64) -> None:
