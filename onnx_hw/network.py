@@ -93,6 +93,8 @@ class Network:
         held: every ONNX value whose integers a tensor of the network holds, the model's own at ``inputs`` and
             ``outputs`` included: what golden and the model have in common.
         macs: multiply-accumulates of the ONNX nodes that nodes stand for, by the names in ``origin``.
+        approximate: how far golden may be from the model in a value that the tail makes of sums of tabled numbers, by
+            name; all others are exact.
     """
 
     name: str
@@ -108,6 +110,7 @@ class Network:
     arguments: tuple[Value, ...] = ()
     held: tuple[Boundary, ...] = ()
     macs: Mapping[str, int] = field(default_factory=dict)
+    approximate: Mapping[str, float] = field(default_factory=dict)
 
     def verify(self, made_by: str = "") -> Network:
         """This network; see ``faults_of_network`` for what holds.

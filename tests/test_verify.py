@@ -127,6 +127,7 @@ NETWORKS: dict[str, tuple[Callable[[Network], Network], str, str, str]] = {
     "a tensor without a type": (without("tensors", "pool1"), POOL, "pool1", "it has none"),
     "the type of no tensor": (also("tensors", "ghost", Tensor((1, 1, 1), Int(8))), "", "ghost", "nothing makes"),
     "the scale of no tensor": (also("grids", "ghost", Grid.over(Int(8))), "", "ghost", "nothing makes"),
+    "an approximate value of no node": (also("approximate", "ghost", 0.1), "", "ghost", "must be made by the tail"),
     "too many scales": (also("grids", "pool1", Grid.over(Int(8), (1, 2))), "", "pool1", "1 or 8 scales"),
     "an order with one place twice": (enters(order=TWICE), "", "image_int8", "a permutation of 0..63"),
     "an order beyond the end": (enters(order=np.arange(1, 65)), "", "image_int8", "a permutation of 0..63"),

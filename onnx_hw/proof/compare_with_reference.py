@@ -66,6 +66,7 @@ class Comparison:
         self.made = {name: node for node in model.graph.nodes for name in node.outputs if name}
         self.types = {value.name for value in model.graph.values.values() if value.element_type in BY_NAME}
         self.inputs = [value.name for value in model.graph.inputs]
+        self.approximate = network.approximate
         self.agreement = Agreement()
         if name := misplaced(network):
             raise self._error(name, f"the elements of {self._spelled(name)} must each have one place on its stream")
@@ -90,7 +91,11 @@ class Comparison:
                 shapes = f"{list(computed.shape)}, not {list(golden.shape)}"
                 raise self._error(name, f"{self._spelled(name)} must have the shape {shapes}")
             node = self.made.get(name)
-            wrong = golden != computed if node is None else unexplained(pieces, name, node, golden)
+            wrong = (
+                golden != computed
+                if node is None
+                else unexplained(pieces, name, node, golden, self.approximate.get(name, 0.0))
+            )
             if wrong.any():
                 raise self._difference(name, wrong, golden, computed)
             found = _counted(found, golden, computed)

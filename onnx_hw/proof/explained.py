@@ -23,17 +23,14 @@ TIE = 1e-3
 LAST_BITS = 4
 """Units in the last place: how far a float may be from the number that it was rounded from, more than once."""
 
-FINE = 2.0**-18
-"""Of the largest number: twice what the tables of functions that averages add up are off by at most. Such a sum may
-leave the hardware without having been rounded to integers of a scale."""
 
-
-def unexplained(pieces: Pieces, name: str, node: Node, golden: np.ndarray) -> np.ndarray:
+def unexplained(pieces: Pieces, name: str, node: Node, golden: np.ndarray, off: float = 0.0) -> np.ndarray:
     """Where golden differs from what the model makes of the same integers, and rounding does not explain it.
 
     Args:
         name: of the value, which the node makes.
         golden: int64, or as the model holds it.
+        off: how far a float of golden may be from what the model means, as the network says.
 
     Returns:
         bool, in the shape of the value.
@@ -46,7 +43,7 @@ def unexplained(pieces: Pieces, name: str, node: Node, golden: np.ndarray) -> np
     if facts_of(node).effect is Effect.PICKS:
         return differs & ~_as_extreme(pieces, node, golden)
     if golden.dtype.kind == "f":
-        return differs & ~_near(pieces, name, golden)
+        return differs & ~_near(pieces, name, golden, off)
     return differs
 
 
@@ -88,11 +85,11 @@ def _as_extreme(pieces: Pieces, node: Node, golden: np.ndarray) -> np.ndarray:
     return right.reshape(golden.shape)
 
 
-def _near(pieces: Pieces, name: str, golden: np.ndarray) -> np.ndarray:
+def _near(pieces: Pieces, name: str, golden: np.ndarray, off: float) -> np.ndarray:
     """Where a float is the real value but for rounding: its own, and as much as the model's own floats err by."""
     real = pieces.in_double([name])[name]
     dtype = dtype_of_name(pieces.graph.values[name].element_type)
     last_bits = LAST_BITS * float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
-    allowed = pieces.noise(name) + FINE * float(np.abs(real[np.isfinite(real)]).max(initial=0.0))
+    allowed = pieces.noise(name) + off
     with np.errstate(invalid="ignore"):
         return np.asarray(np.abs(golden - real) <= allowed + last_bits * np.abs(real))

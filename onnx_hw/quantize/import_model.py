@@ -254,10 +254,12 @@ class Walk:
             assert isinstance(value, Integers)
             element_type = graph.values[name].element_type
             boundaries.append(builder.boundary(value, name, np.dtype(BY_NAME[element_type].dtype)))
-        scaling = ScaleOnHost(graph)
+        scaling, approximate = ScaleOnHost(graph), dict[str, float]()
         for name in accumulators:
             value = builder.values[name]
             assert isinstance(value, Real)
+            if value.error:
+                approximate[name] = float(value.error)
             leaving = value.whole(builder.tensors[value.tensor].size) if value.partial else value
             boundaries.append(builder.boundary(leaving, scaling.add(name, value, leaving.shape), np.dtype(np.int64)))
         order = {id(node): k for k, node in enumerate(graph.nodes)}
@@ -282,6 +284,7 @@ class Walk:
             graph.inputs,
             held_values(builder, kept),
             self._macs_of({name for node in used for name in node.origin}),
+            approximate,
         ).verify("import_model")
         return move_rearrangements_to_the_border(network)
 

@@ -66,6 +66,7 @@ class Real(Clipped):
     Attributes:
         tensor, shape, where: as of ``Integers``.
         slope, offset: exact, one entry or one per channel; slopes are not negative.
+        error: how far a number may be from what the model means, where it is made of a table of rounded numbers.
         partial: ``where`` leaves positions out or repeats them. Nothing has moved yet: the quantized integers will,
             which have one scale.
     """
@@ -76,6 +77,7 @@ class Real(Clipped):
     slope: tuple[Fraction, ...] = (Fraction(1),)
     offset: tuple[Fraction, ...] = (Fraction(0),)
     partial: bool = False
+    error: Fraction = Fraction(0)
 
     @property
     def zero_point(self) -> int | None:

@@ -141,6 +141,7 @@ def _scaled(
         offset=tuple(o * f + t for o, f, t in zip(offset, factors, terms, strict=True)),
         low=low,
         high=high,
+        error=real.error * max(abs(factor) for factor in factors),
     )
 
 

@@ -140,7 +140,8 @@ def finely_tabled(builder: Builder, node: Node, value: Real | Function) -> Real 
     integers = np.broadcast_to(integers, (len(numbers), last - first + 1))
     lookup = Lookup(operand, integers, Int.holding(int(integers.min()), int(integers.max())))
     tensor = builder.add(f"{node.label}/table", lookup, [value.tensor], node)
-    return Real(tensor, value.shape, builder.positions(value), (Fraction(2) ** exponent,))
+    step = Fraction(2) ** exponent
+    return Real(tensor, value.shape, builder.positions(value), (step,), error=step / 2)
 
 
 def _operator(operand: Any, integers: np.ndarray, dtype: Int) -> Operator | None:

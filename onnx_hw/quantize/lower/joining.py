@@ -61,7 +61,10 @@ def _joined(builder: Builder, node: Node, parts: Sequence[T], axis: int, shape: 
     laid = [builder.want(part, layout, node) for part, layout in zip(parts, layouts, strict=True)]
     operator = Concat(tuple(builder.tensors[part.tensor] for part in laid), stream_axis)
     tensor = builder.add(node.label, operator, [part.tensor for part in laid], node)
-    return replace(laid[0], tensor=tensor, shape=shape, where=whole.where)
+    joined = replace(laid[0], tensor=tensor, shape=shape, where=whole.where)
+    if isinstance(joined, Real):
+        return replace(joined, error=max(part.error for part in laid if isinstance(part, Real)))
+    return joined
 
 
 def _common_axes(builder: Builder, parts: Sequence[Hardware]) -> tuple[int, ...]:

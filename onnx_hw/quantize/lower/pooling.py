@@ -85,4 +85,4 @@ def _pool(tensor: Tensor, kind: str, kernel: Kernel, pad_value: int) -> Operator
 def _mean(real: Real, stream: str, shape: tuple[int, ...], count: int) -> Real:
     """The mean of ``slope·x + offset`` is ``(slope / count)·Σx + offset``."""
     slope = tuple(s * Fraction(1, count) for s in real.slope)
-    return Real(stream, shape, image_layout(shape).where, slope, real.offset)
+    return Real(stream, shape, image_layout(shape).where, slope, real.offset, error=real.error)

@@ -58,7 +58,8 @@ def _mean_or_sum(builder: Builder, node: Node, axes: tuple[int, ...], *, mean: b
     shape, n = builder.shape(node.outputs[0]), tensor.pixels
     slope = tuple(s * Fraction(1, n) for s in real.slope) if mean else real.slope
     offset = real.offset if mean else tuple(n * o for o in real.offset)
-    builder.values[node.outputs[0]] = Real(stream, shape, np.arange(tensor.channels), slope, offset)
+    error = real.error if mean else n * real.error
+    builder.values[node.outputs[0]] = Real(stream, shape, np.arange(tensor.channels), slope, offset, error=error)
 
 
 def _maximum(builder: Builder, node: Node, axes: tuple[int, ...]) -> None:
