@@ -23,8 +23,8 @@ from onnx_hw.proof.compare import Compared, compare
 from onnx_hw.proof.frames import drawn_frames
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
 from onnx_hw.quantize.calibrate import seen_in
-from onnx_hw.quantize.import_model import import_model
-from onnx_hw.quantize.quantize_float_model import prepared, quantize_prepared
+from onnx_hw.quantize.import_model import import_model, prepared
+from onnx_hw.quantize.quantize_float_model import quantize_factored, with_factors_in_weights
 from onnx_hw.quantize.to_integers import to_integers
 from onnx_witness import random_frames, write
 from qdq_models import Sketch
@@ -55,8 +55,8 @@ def test_float_models(tmp_path: Path, seed: int) -> None:
     inputs, outputs = drawing.draw(3)
     model = flow.read(write(drawing.sketch, tmp_path / "m.onnx", inputs, *outputs))
     frames = random_frames(model, 4)
-    ready = prepared(model)
-    quantized = quantize_prepared(ready, seen_in(frames))
+    ready = with_factors_in_weights(prepared(model))
+    quantized = quantize_factored(ready, seen_in(frames))
     found = compare(quantized, import_model(quantized), frames, (model, ready))
     assert found.agreement.worst <= 1 and set(found.agreement.outputs) == set(outputs)
     assert found.fidelity is not None and set(found.fidelity.outputs) == set(outputs)
