@@ -13,7 +13,7 @@ from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code
 from onnx_hw.onnx.operators.facts import Facts
 from onnx_hw.onnx.operators.macs import known
 from onnx_hw.onnx.operators.matmul import product
-from onnx_hw.onnx.operators.registry import operator
+from onnx_hw.onnx.operators.registry import earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, Types, like_first, must_have_axes
 
 
@@ -86,76 +86,8 @@ def Attention(
     return y, k, v, (scores, capped, biased, weights)[qk_matmul_output_mode]
 
 
-@operator(since=24)
-def Attention_24(
-    q: Array,
-    k: Array,
-    v: Array,
-    attn_mask: Array | None = None,
-    past_key: Array | None = None,
-    past_value: Array | None = None,
-    nonpad_kv_seqlen: Array | None = None,
-    *,
-    is_causal: int = 0,
-    kv_num_heads: int | None = None,
-    q_num_heads: int | None = None,
-    qk_matmul_output_mode: int = 0,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    softmax_precision: int | None = None,
-) -> tuple[Array, Array, Array, Array]:
-    """Without windows."""
-    return Attention(
-        q,
-        k,
-        v,
-        attn_mask,
-        past_key,
-        past_value,
-        nonpad_kv_seqlen,
-        is_causal=is_causal,
-        kv_num_heads=kv_num_heads,
-        q_num_heads=q_num_heads,
-        qk_matmul_output_mode=qk_matmul_output_mode,
-        scale=scale,
-        softcap=softcap,
-        softmax_precision=softmax_precision,
-    )
-
-
-@operator(since=23)
-def Attention_23(
-    q: Array,
-    k: Array,
-    v: Array,
-    attn_mask: Array | None = None,
-    past_key: Array | None = None,
-    past_value: Array | None = None,
-    *,
-    is_causal: int = 0,
-    kv_num_heads: int | None = None,
-    q_num_heads: int | None = None,
-    qk_matmul_output_mode: int = 0,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    softmax_precision: int | None = None,
-) -> tuple[Array, Array, Array, Array]:
-    """Without the lengths of a cache kept outside."""
-    return Attention_24(
-        q,
-        k,
-        v,
-        attn_mask,
-        past_key,
-        past_value,
-        is_causal=is_causal,
-        kv_num_heads=kv_num_heads,
-        q_num_heads=q_num_heads,
-        qk_matmul_output_mode=qk_matmul_output_mode,
-        scale=scale,
-        softcap=softcap,
-        softmax_precision=softmax_precision,
-    )
+earlier(Attention, since=24, without=("left_window_size", "right_window_size"))
+earlier(Attention, since=23, without=("left_window_size", "right_window_size"), inputs=(3, 6))
 
 
 def _unpacked(x: Array, heads: int) -> Array:

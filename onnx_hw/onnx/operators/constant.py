@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, is_integer
-from onnx_hw.onnx.operators.registry import Floats, Ints, Strings, operator
+from onnx_hw.onnx.operators.registry import Floats, Ints, Strings, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, must_have_axes, same_dtype
 
 
@@ -44,10 +44,11 @@ def Constant(
     return given[0]
 
 
-@operator(since=11)
-def Constant_11(*, sparse_value: Array | None = None, value: Array | None = None) -> Array:
-    """Dense or sparse."""
-    return Constant(sparse_value=sparse_value, value=value)
+earlier(
+    Constant,
+    since=11,
+    without=("value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"),
+)
 
 
 @operator(since=(1, 9))

@@ -10,7 +10,7 @@ import numpy as np
 from onnx_hw.onnx.operators.allowance import hold
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Effect, Facts
-from onnx_hw.onnx.operators.registry import Ints, operator
+from onnx_hw.onnx.operators.registry import Ints, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import (
     TensorType,
     like_first,
@@ -66,9 +66,7 @@ def GatherND(x: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     return x[(*batch, *np.moveaxis(indices, -1, 0))]
 
 
-@operator(since=11, types=gather_nd_type)
-def GatherND_11(x: Array, indices: Array) -> Array:
-    return GatherND(x, indices)
+earlier(GatherND, since=11, without=("batch_dims",))
 
 
 @operator(since=18, types=like_first)
@@ -85,9 +83,7 @@ def ScatterElements_16(x: Array, indices: Array, updates: Array, *, axis: int = 
     return ScatterElements(x, indices, updates, axis=axis, reduction=reduction)
 
 
-@operator(since=(11, 13), types=like_first)
-def ScatterElements_11(x: Array, indices: Array, updates: Array, *, axis: int = 0) -> Array:
-    return ScatterElements(x, indices, updates, axis=axis)
+earlier(ScatterElements, since=(11, 13), without=("reduction",))
 
 
 @operator(since=(9, 11), types=like_first)
@@ -110,9 +106,7 @@ def ScatterND_16(x: Array, indices: Array, updates: Array, *, reduction: str = "
     return ScatterND(x, indices, updates, reduction=reduction)
 
 
-@operator(since=(11, 13), types=like_first)
-def ScatterND_11(x: Array, indices: Array, updates: Array) -> Array:
-    return ScatterND(x, indices, updates)
+earlier(ScatterND, since=(11, 13), without=("reduction",))
 
 
 @operator(since=24, types=like_first)

@@ -13,7 +13,7 @@ from onnx_hw.onnx.operators.allowance import VALUE_BYTES, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
 from onnx_hw.onnx.operators.facts import Effect, Facts, Weights
 from onnx_hw.onnx.operators.macs import known, matrix_macs
-from onnx_hw.onnx.operators.registry import operator
+from onnx_hw.onnx.operators.registry import earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, Types, broadcast_shape, same_dtype
 
 
@@ -80,12 +80,7 @@ def Gemm(
     return y + (c if beta == 1.0 else (c * beta).astype(c.dtype))
 
 
-@operator(since=(7, 9), types=gemm_type)
-def Gemm_7(
-    a: Array, b: Array, c: Array, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0
-) -> Array:
-    """``C`` is required."""
-    return Gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+earlier(Gemm, since=(7, 9), inputs=(3, 3))
 
 
 @operator(since=(1, 6), types=gemm_type)
@@ -101,7 +96,7 @@ def Gemm_1(
     transB: int = 0,
 ) -> Array:
     """``C`` broadcasts only where ``broadcast`` says so."""
-    y = Gemm_7(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    y = Gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
     if not broadcast and c.shape != y.shape:
         raise ValueError(f"C must have the shape of the product, {list(y.shape)}, unless broadcast is 1")
     return y

@@ -1,4 +1,4 @@
-"""Operators of com.microsoft that onnxruntime's quantizer writes.
+"""Operators of com.microsoft that onnxruntime's quantizer writes, element by element or averages.
 
 Specification: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. The QLinear operators are
 the real-valued operator between a dequantization and a quantization.
@@ -13,14 +13,11 @@ import numpy as np
 
 from onnx_hw.onnx.operators.activation import LeakyRelu, Sigmoid
 from onnx_hw.onnx.operators.arithmetic import Add, Mul
-from onnx_hw.onnx.operators.convolution import conv_type
 from onnx_hw.onnx.operators.dtypes import Array
-from onnx_hw.onnx.operators.facts import Effect, Facts, Means, Weights
-from onnx_hw.onnx.operators.integer_arithmetic import DynamicQuantizeLinear, MatMulInteger, QLinearConv, requantized
+from onnx_hw.onnx.operators.facts import Effect, Facts, Means
+from onnx_hw.onnx.operators.integer_arithmetic import requantized
 from onnx_hw.onnx.operators.joining import Concat
-from onnx_hw.onnx.operators.macs import matrix_macs, window_macs
-from onnx_hw.onnx.operators.matmul import integer_product, matmul_shape
-from onnx_hw.onnx.operators.pooling import AveragePool_10, pool_type
+from onnx_hw.onnx.operators.pooling import AveragePool, pool_type
 from onnx_hw.onnx.operators.quantization import (
     DequantizeLinear,
     QuantizeLinear,
@@ -159,11 +156,19 @@ def QLinearConcat(y_scale: Array, y_zero_point: Array, *inputs: Array, axis: int
     return integers(Concat(*parts, axis=axis), y_scale, y_zero_point, inputs[0])
 
 
+def with_channels_first(x: TensorType) -> TensorType:
+    return x.with_shape((x.shape[0], x.shape[-1], *x.shape[1:-1]))
+
+
+def with_channels_last(x: TensorType) -> TensorType:
+    return x.with_shape((x.shape[0], *x.shape[2:], x.shape[1]))
+
+
 def average_type(
     x: TensorType, _: TensorType, __: TensorType | None, *___: TensorType | None, channels_last: int = 0, **options: Any
 ) -> TensorType:
-    y = pool_type(_channels_first(x) if channels_last else x, **options)
-    return _channels_last(y) if channels_last else y
+    y = pool_type(with_channels_first(x) if channels_last else x, **options)
+    return with_channels_last(y) if channels_last else y
 
 
 @operator(since=1, domain=_DOMAIN, types=average_type, facts=Facts(rounded=3, means=Means(("AveragePool", 11), (0,))))
@@ -183,7 +188,7 @@ def QLinearAveragePool(
     strides: Ints | None = None,
 ) -> Array:
     values = real(x, x_scale, x_zero_point)
-    y = AveragePool_10(
+    y = AveragePool(
         np.moveaxis(values, -1, 1) if channels_last else values,
         auto_pad=auto_pad,
         ceil_mode=ceil_mode,
@@ -235,174 +240,3 @@ def QLinearReduceMean(
 ) -> Array:
     y = ReduceMean_1(real(x, x_scale, x_zero_point), axes=axes, keepdims=keepdims)
     return integers(y, y_scale, y_zero_point, x)
-
-
-def qlinear_conv_type(
-    x: TensorType,
-    _: TensorType,
-    __: TensorType,
-    w: TensorType,
-    *rest: TensorType | None,
-    channels_last: int = 0,
-    **options: Any,
-) -> TensorType:
-    plain = TensorType(w.dtype, x.shape)
-    y = conv_type(_channels_first(plain) if channels_last else plain, w, **options)
-    zero_point = rest[3]
-    assert zero_point is not None  # the operator requires it
-    return (_channels_last(y) if channels_last else y).with_dtype(zero_point.dtype)
-
-
-@operator(
-    since=1,
-    domain=_DOMAIN,
-    types=qlinear_conv_type,
-    facts=Facts(
-        macs=window_macs(3), weights=Weights(3, axis=0, channel=1), rounded=6, means=Means(("Conv", 11), (0, 3), bias=8)
-    ),
-)
-def QLinearConv_microsoft(
-    x: Array,
-    x_scale: Array,
-    x_zero_point: Array,
-    w: Array,
-    w_scale: Array,
-    w_zero_point: Array,
-    y_scale: Array,
-    y_zero_point: Array,
-    b: Array | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    channels_last: int = 0,
-    dilations: Ints | None = None,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Array:
-    """QLinearConv, also with the channels innermost."""
-    y = QLinearConv(
-        np.moveaxis(x, -1, 1) if channels_last else x,
-        x_scale,
-        x_zero_point,
-        w,
-        w_scale,
-        w_zero_point,
-        y_scale,
-        y_zero_point,
-        b,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
-    return np.moveaxis(y, 1, -1) if channels_last else y
-
-
-def qgemm_type(
-    a: TensorType,
-    a_scale: TensorType,
-    _: TensorType,
-    b: TensorType,
-    __: TensorType,
-    ___: TensorType,
-    ____: TensorType | None = None,
-    _____: TensorType | None = None,
-    y_zero_point: TensorType | None = None,
-    *,
-    transA: int = 0,
-    transB: int = 0,
-    **______: float,
-) -> TensorType:
-    shape = matmul_shape(a.shape[::-1] if transA else a.shape, b.shape[::-1] if transB else b.shape)
-    return TensorType(a_scale.dtype if y_zero_point is None else y_zero_point.dtype, shape)
-
-
-@operator(
-    since=1,
-    domain=_DOMAIN,
-    types=qgemm_type,
-    facts=Facts(
-        macs=matrix_macs,
-        weights=Weights(3, axis=-1, channel=-1, rank=2, turned="transB"),
-        rounded=7,
-        means=Means(("Gemm", 13), (0, 3), bias=6),
-    ),
-)
-def QGemm(
-    a: Array,
-    a_scale: Array,
-    a_zero_point: Array,
-    b: Array,
-    b_scale: Array,
-    b_zero_point: Array,
-    c: Array | None = None,
-    y_scale: Array | None = None,
-    y_zero_point: Array | None = None,
-    *,
-    alpha: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Array:
-    """The bias is int32 of scale ``alpha * a_scale * b_scale``; without a scale for the result that is float32."""
-    left = a.astype(np.int64) - a_zero_point.astype(np.int64).reshape(())
-    right = b.astype(np.int64).T if transB else b.astype(np.int64)
-    right = right - b_zero_point.astype(np.int64)  # one, or one per column
-    sums = integer_product(left.T if transA else left, right)
-    if c is not None:
-        sums = sums + c
-    ratio = np.float32(alpha) * a_scale.reshape(()) * b_scale
-    if y_scale is None or y_zero_point is None:
-        return (sums * ratio).astype(np.float32)
-    return requantized(sums, ratio / y_scale.reshape(()), y_zero_point.reshape(()))
-
-
-def integer_to_float_type(a: TensorType, b: TensorType, a_scale: TensorType, *_: TensorType | None) -> TensorType:
-    return TensorType(a_scale.dtype, matmul_shape(a.shape, b.shape))
-
-
-@operator(
-    since=1,
-    domain=_DOMAIN,
-    types=integer_to_float_type,
-    facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2)),
-)
-def MatMulIntegerToFloat(
-    a: Array,
-    b: Array,
-    a_scale: Array,
-    b_scale: Array,
-    a_zero_point: Array | None = None,
-    b_zero_point: Array | None = None,
-    bias: Array | None = None,
-) -> Array:
-    y = MatMulInteger(a, b, a_zero_point, b_zero_point).astype(a_scale.dtype) * (a_scale.reshape(()) * b_scale)
-    return y if bias is None else y + bias
-
-
-def dynamic_matmul_type(a: TensorType, b: TensorType, *_: TensorType | None) -> TensorType:
-    return TensorType(a.dtype, matmul_shape(a.shape, b.shape))
-
-
-@operator(
-    since=1,
-    domain=_DOMAIN,
-    types=dynamic_matmul_type,
-    facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2)),
-)
-def DynamicQuantizeMatMul(
-    a: Array, b: Array, b_scale: Array, b_zero_point: Array | None = None, bias: Array | None = None
-) -> Array:
-    """``a`` is quantized to uint8 over its own range first."""
-    x, scale, zero_point = DynamicQuantizeLinear(a)
-    return MatMulIntegerToFloat(x, b, scale, b_scale, zero_point, b_zero_point, bias)
-
-
-def _channels_first(x: TensorType) -> TensorType:
-    return x.with_shape((x.shape[0], x.shape[-1], *x.shape[1:-1]))
-
-
-def _channels_last(x: TensorType) -> TensorType:
-    return x.with_shape((x.shape[0], *x.shape[2:], x.shape[1]))

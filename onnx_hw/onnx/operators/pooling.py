@@ -12,7 +12,7 @@ import numpy as np
 from onnx_hw.onnx.operators.allowance import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, widened
 from onnx_hw.onnx.operators.facts import Effect, Facts
-from onnx_hw.onnx.operators.registry import Call, Ints, operator
+from onnx_hw.onnx.operators.registry import Call, Ints, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.operators.windows import Window, slide
 
@@ -87,27 +87,7 @@ def MaxPool(
     return y, _indices_of_maxima(x, window, storage_order)
 
 
-@operator(since=8, types=max_pool_type)
-def MaxPool_8(
-    x: Array,
-    *,
-    auto_pad: str = "NOTSET",
-    kernel_shape: Ints,
-    pads: Ints | None = None,
-    storage_order: int = 0,
-    strides: Ints | None = None,
-    call: Call,
-) -> Array | tuple[Array, Array]:
-    """Without ``ceil_mode`` and ``dilations``."""
-    return MaxPool(
-        x,
-        auto_pad=auto_pad,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        storage_order=storage_order,
-        strides=strides,
-        call=call,
-    )
+earlier(MaxPool, since=8, without=("ceil_mode", "dilations"))
 
 
 @operator(since=1, types=pool_type)
@@ -143,61 +123,11 @@ def AveragePool(
     return (sums / counts).astype(x.dtype)
 
 
-@operator(since=(10, 11), types=pool_type)
-def AveragePool_10(
-    x: Array,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    kernel_shape: Ints,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Array:
-    """Without ``dilations``."""
-    return AveragePool(
-        x,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
+earlier(AveragePool, since=(10, 11), without=("dilations",))
+earlier(AveragePool, since=7, without=("ceil_mode", "dilations"))
 
 
-@operator(since=7, types=pool_type)
-def AveragePool_7(
-    x: Array,
-    *,
-    auto_pad: str = "NOTSET",
-    count_include_pad: int = 0,
-    kernel_shape: Ints,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Array:
-    """Without ``ceil_mode``."""
-    return AveragePool(
-        x,
-        auto_pad=auto_pad,
-        count_include_pad=count_include_pad,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
-
-
-@operator(since=1, types=pool_type)
-def AveragePool_1(
-    x: Array,
-    *,
-    auto_pad: str = "NOTSET",
-    kernel_shape: Ints,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Array:
-    """Padding never counts."""
-    return AveragePool(x, auto_pad=auto_pad, kernel_shape=kernel_shape, pads=pads, strides=strides)
+earlier(AveragePool, since=1, without=("ceil_mode", "count_include_pad", "dilations"))
 
 
 def global_pool_type(x: TensorType, **_: Any) -> TensorType:
@@ -232,18 +162,7 @@ def LpPool(
     return (along_axes(np.add, window.padded(powers, 0), window) ** (1 / p)).astype(x.dtype)
 
 
-@operator(since=(2, 11), types=pool_type)
-def LpPool_2(
-    x: Array,
-    *,
-    auto_pad: str = "NOTSET",
-    kernel_shape: Ints,
-    p: int = 2,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Array:
-    """Without ``ceil_mode`` and ``dilations``."""
-    return LpPool(x, auto_pad=auto_pad, kernel_shape=kernel_shape, p=p, pads=pads, strides=strides)
+earlier(LpPool, since=(2, 11), without=("ceil_mode", "dilations"))
 
 
 @operator(since=(2, 22), types=global_pool_type)

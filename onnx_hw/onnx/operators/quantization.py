@@ -9,7 +9,7 @@ import numpy as np
 from onnx_hw.onnx.operators.cast import convert
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, integer_range, is_integer
 from onnx_hw.onnx.operators.facts import Effect, Facts
-from onnx_hw.onnx.operators.registry import operator
+from onnx_hw.onnx.operators.registry import earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axis, same_dtype
 
 
@@ -60,35 +60,11 @@ def QuantizeLinear(
     return quantize(x, scale, zero_point, dtype, axis, block_size, division, bool(saturate))
 
 
-@operator(since=21, types=quantized_type)
-def QuantizeLinear_21(
-    x: Array,
-    scale: Array,
-    zero_point: Array | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: int = 0,
-    saturate: int = 1,
-) -> Array:
-    """Without ``precision``."""
-    return QuantizeLinear(
-        x, scale, zero_point, axis=axis, block_size=block_size, output_dtype=output_dtype, saturate=saturate
-    )
+earlier(QuantizeLinear, since=21, without=("precision",))
+earlier(QuantizeLinear, since=19, without=("block_size", "output_dtype", "precision"))
 
 
-@operator(since=19, types=quantized_type)
-def QuantizeLinear_19(
-    x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1, saturate: int = 1
-) -> Array:
-    """Per tensor or per axis."""
-    return QuantizeLinear(x, scale, zero_point, axis=axis, saturate=saturate)
-
-
-@operator(since=13, types=quantized_type)
-def QuantizeLinear_13(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
-    """Integers only."""
-    return QuantizeLinear(x, scale, zero_point, axis=axis)
+earlier(QuantizeLinear, since=13, without=("block_size", "output_dtype", "precision", "saturate"))
 
 
 def one_quantized_type(x: TensorType, scale: TensorType, zero_point: TensorType | None = None) -> TensorType:
@@ -119,18 +95,8 @@ def DequantizeLinear(
     return dequantize(x, scale, zero_point, dtype, axis, block_size)
 
 
-@operator(since=21, types=dequantized_type)
-def DequantizeLinear_21(
-    x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1, block_size: int = 0
-) -> Array:
-    """In the type of the scale."""
-    return DequantizeLinear(x, scale, zero_point, axis=axis, block_size=block_size)
-
-
-@operator(since=(13, 19), types=dequantized_type)
-def DequantizeLinear_13(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
-    """Per tensor or per axis."""
-    return DequantizeLinear(x, scale, zero_point, axis=axis)
+earlier(DequantizeLinear, since=21, without=("output_dtype",))
+earlier(DequantizeLinear, since=(13, 19), without=("block_size", "output_dtype"))
 
 
 def one_dequantized_type(x: TensorType, scale: TensorType, zero_point: TensorType | None = None) -> TensorType:

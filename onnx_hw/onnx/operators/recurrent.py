@@ -15,7 +15,7 @@ from onnx_hw.onnx.operators.allowance import spend
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Facts
 from onnx_hw.onnx.operators.macs import known
-from onnx_hw.onnx.operators.registry import Floats, Strings, operator
+from onnx_hw.onnx.operators.registry import Floats, Strings, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, Types, must_have_axes
 
 Activation = Callable[[Array], Array]
@@ -192,37 +192,7 @@ def RNN(
     return run_through(how, x, input_shares(w, b), step, [initial_h], hidden, sequence_lens)
 
 
-@operator(since=7, types=recurrent_type)
-def RNN_7(
-    x: Array,
-    w: Array,
-    r: Array,
-    b: Array | None = None,
-    sequence_lens: Array | None = None,
-    initial_h: Array | None = None,
-    *,
-    activation_alpha: Floats | None = None,
-    activation_beta: Floats | None = None,
-    activations: Strings = ("Tanh", "Tanh"),
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-) -> tuple[Array, ...]:
-    """Without ``layout``."""
-    return RNN(
-        x,
-        w,
-        r,
-        b,
-        sequence_lens,
-        initial_h,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        activations=activations,
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-    )
+earlier(RNN, since=7, without=("layout",))
 
 
 @operator(since=(14, 22), types=recurrent_type, facts=Facts(macs=recurrent_macs))
@@ -264,39 +234,7 @@ def GRU(
     return run_through(how, x, input_shares(w, inner), step, [initial_h], n, sequence_lens)
 
 
-@operator(since=7, types=recurrent_type)
-def GRU_7(
-    x: Array,
-    w: Array,
-    r: Array,
-    b: Array | None = None,
-    sequence_lens: Array | None = None,
-    initial_h: Array | None = None,
-    *,
-    activation_alpha: Floats | None = None,
-    activation_beta: Floats | None = None,
-    activations: Strings | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    linear_before_reset: int = 0,
-) -> tuple[Array, ...]:
-    """Without ``layout``."""
-    return GRU(
-        x,
-        w,
-        r,
-        b,
-        sequence_lens,
-        initial_h,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        activations=activations,
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-        linear_before_reset=linear_before_reset,
-    )
+earlier(GRU, since=7, without=("layout",))
 
 
 @operator(since=(14, 22), types=recurrent_type, facts=Facts(macs=recurrent_macs))
@@ -339,43 +277,7 @@ def LSTM(
     return run_through(how, x, input_shares(w, b), step, [initial_h, initial_c], n, sequence_lens)
 
 
-@operator(since=7, types=recurrent_type)
-def LSTM_7(
-    x: Array,
-    w: Array,
-    r: Array,
-    b: Array | None = None,
-    sequence_lens: Array | None = None,
-    initial_h: Array | None = None,
-    initial_c: Array | None = None,
-    p: Array | None = None,
-    *,
-    activation_alpha: Floats | None = None,
-    activation_beta: Floats | None = None,
-    activations: Strings | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    input_forget: int = 0,
-) -> tuple[Array, ...]:
-    """Without ``layout``."""
-    return LSTM(
-        x,
-        w,
-        r,
-        b,
-        sequence_lens,
-        initial_h,
-        initial_c,
-        p,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        activations=activations,
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-        input_forget=input_forget,
-    )
+earlier(LSTM, since=7, without=("layout",))
 
 
 def input_shares(w: Array, b: Array | None) -> Callable[[Array, int], Array]:

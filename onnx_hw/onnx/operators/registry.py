@@ -11,6 +11,10 @@ holds::
     @operator(since=(1, 11), types=like_first)
     def Softmax_1(x, *, axis: int = 1): ...
 
+A version that only lacks attributes or inputs of a later one is one line after it::
+
+    earlier(AveragePool, since=7, without=("ceil_mode", "dilations"))
+
 What else is known of an operator stands there, too: ``facts=Facts(Effect.KEEPS)`` (``facts.py``).
 
 The keyword-only parameter ``call`` is no attribute: a function that has it is given the ``Call``, from which it learns
@@ -21,7 +25,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -197,16 +201,49 @@ def operator(
             takes_call=takes_call,
             rule_takes_call=types is not None and "call" in inspect.signature(types).parameters,
         )
-        rows = _OPERATORS.setdefault((domain, op_type), [])
-        if any(set(row.versions) & set(versions) for row in rows):
-            raise ValueError(f"{entry!r} is registered twice")
+        _enter(entry)
         if facts is not None and _FACTS.setdefault((domain, op_type), facts) is not facts:
             raise ValueError(f"the facts of {entry!r} must be stated once")
-        rows.append(entry)
-        rows.sort(key=lambda row: row.since)
         return function
 
     return register
+
+
+def earlier(
+    function: Function,
+    *,
+    since: int | tuple[int, ...],
+    without: tuple[str, ...] = (),
+    inputs: tuple[int, int] | None = None,
+) -> None:
+    """Register versions before that of a registered function, which lacked some of its attributes or inputs.
+
+    Args:
+        without: the attributes that came later; their defaults say what was meant before.
+        inputs: the least and the most of them, where that has changed.
+    """
+    row = max((row for row in operators() if row.function is function), key=lambda row: row.since)
+    unknown = set(without) - row.attributes.keys()
+    if unknown:
+        raise ValueError(f"{row!r} has no {', '.join(sorted(unknown))}")
+    least, most = inputs or (row.min_inputs, row.max_inputs)
+    _enter(
+        replace(
+            row,
+            versions=(since,) if isinstance(since, int) else since,
+            attributes={name: attribute for name, attribute in row.attributes.items() if name not in without},
+            min_inputs=least,
+            max_inputs=most,
+        )
+    )
+
+
+def _enter(entry: Operator) -> None:
+    rows = _OPERATORS.setdefault((entry.domain, entry.op_type), [])
+    if any(set(row.versions) & set(entry.versions) for row in rows):
+        raise ValueError(f"{entry!r} is registered twice")
+    rows.append(entry)
+    rows.sort(key=lambda row: row.since)
 
 
 def lookup(domain: str, op_type: str, version: int) -> Operator | None:

@@ -11,7 +11,7 @@ import numpy as np
 from onnx_hw.onnx.operators.allowance import hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, is_integer, widened
 from onnx_hw.onnx.operators.facts import Effect, Facts
-from onnx_hw.onnx.operators.registry import Floats, Ints, operator
+from onnx_hw.onnx.operators.registry import Floats, Ints, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, normal_axes
 
 _POLICIES = ("stretch", "not_larger", "not_smaller")
@@ -94,62 +94,8 @@ def Resize(
     return interpolated(x, lengths, factors, how, roi, axes)
 
 
-@operator(since=13, types=resize_type, shape_inputs=(1, 2, 3))
-def Resize_13(
-    x: Array,
-    roi: Array | None = None,
-    scales: Array | None = None,
-    sizes: Array | None = None,
-    *,
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-) -> Array:
-    """All axes, without antialiasing."""
-    return Resize(
-        x,
-        roi,
-        scales,
-        sizes,
-        coordinate_transformation_mode=coordinate_transformation_mode,
-        cubic_coeff_a=cubic_coeff_a,
-        exclude_outside=exclude_outside,
-        extrapolation_value=extrapolation_value,
-        mode=mode,
-        nearest_mode=nearest_mode,
-    )
-
-
-@operator(since=11, types=resize_type, shape_inputs=(1, 2, 3))
-def Resize_11(
-    x: Array,
-    roi: Array,
-    scales: Array,
-    sizes: Array | None = None,
-    *,
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-) -> Array:
-    """``roi`` and ``scales`` are given even where they mean nothing: then they are empty."""
-    return Resize_13(
-        x,
-        roi,
-        scales,
-        sizes,
-        coordinate_transformation_mode=coordinate_transformation_mode,
-        cubic_coeff_a=cubic_coeff_a,
-        exclude_outside=exclude_outside,
-        extrapolation_value=extrapolation_value,
-        mode=mode,
-        nearest_mode=nearest_mode,
-    )
+earlier(Resize, since=13, without=("antialias", "axes", "keep_aspect_ratio_policy"))
+earlier(Resize, since=11, without=("antialias", "axes", "keep_aspect_ratio_policy"), inputs=(3, 4))
 
 
 def scaled_type(x: TensorType, scales: TensorType, **_: str) -> TensorType:

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Effect, Facts
-from onnx_hw.onnx.operators.registry import Ints, operator
+from onnx_hw.onnx.operators.registry import Ints, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, like_first, normal_axes, normal_axis
 
 
@@ -187,9 +187,7 @@ def Shape(x: Array, *, end: int | None = None, start: int = 0) -> Array:
     return np.array(x.shape[start:end], np.int64)
 
 
-@operator(since=(1, 13), types=shape_type)
-def Shape_1(x: Array) -> Array:
-    return Shape(x)
+earlier(Shape, since=(1, 13), without=("end", "start"))
 
 
 def size_type(x: TensorType) -> TensorType:
@@ -234,9 +232,7 @@ def DepthToSpace(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
     return blocks.reshape(batch, inner, height * b, width * b)
 
 
-@operator(since=1, types=depth_to_space_type)
-def DepthToSpace_1(x: Array, *, blocksize: int) -> Array:
-    return DepthToSpace(x, blocksize=blocksize)
+earlier(DepthToSpace, since=1, without=("mode",))
 
 
 def space_to_depth_type(x: TensorType, *, blocksize: int, mode: str = "DCR") -> TensorType:
@@ -258,9 +254,7 @@ def SpaceToDepth(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
     return blocks.transpose(order).reshape(batch, channels * b * b, height // b, width // b)
 
 
-@operator(since=(1, 13), types=space_to_depth_type)
-def SpaceToDepth_1(x: Array, *, blocksize: int) -> Array:
-    return SpaceToDepth(x, blocksize=blocksize)
+earlier(SpaceToDepth, since=(1, 13), without=("mode",))
 
 
 def four(shape: tuple[int, ...]) -> tuple[int, int, int, int]:

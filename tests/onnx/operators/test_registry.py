@@ -7,7 +7,8 @@ from onnx_hw.errors import UserError
 from onnx_hw.onnx.model import Node, Tensor
 from onnx_hw.onnx.operators import lookup, operator_of
 from onnx_hw.onnx.operators.evaluate import compute
-from onnx_hw.onnx.operators.registry import operator
+from onnx_hw.onnx.operators.pooling import AveragePool
+from onnx_hw.onnx.operators.registry import earlier, operator
 
 
 def node(op_type, inputs=("x",), outputs=("y",), domain="", version=17, **attributes):
@@ -92,3 +93,17 @@ def test_operator_of_a_node():
     assert (
         repr(operator_of(node("QLinearAdd", domain="com.microsoft", version=1))) == "com.microsoft.QLinearAdd (opset 1)"
     )
+
+
+def test_an_earlier_version_lacks_what_came_later():
+    dilated = {"kernel_shape": (2, 2), "dilations": (2, 2)}
+    (y,) = compute(node("AveragePool", version=19, **dilated), [np.zeros((1, 1, 4, 4), np.float32)], None)
+    assert y.shape == (1, 1, 2, 2)
+    says(node("AveragePool", version=11, **dilated), "AveragePool (opset 10) has no attribute `dilations`")
+    assert operator_of(node("Gemm", inputs=("a", "b"), version=13)).min_inputs == 2
+    says(node("Gemm", inputs=("a", "b"), version=9), "must have 3 to 3 inputs, not 2")
+
+
+def test_what_never_was_cannot_have_come_later():
+    with pytest.raises(ValueError, match="has no dilation"):
+        earlier(AveragePool, since=6, without=("dilation",))
