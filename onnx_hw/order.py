@@ -193,6 +193,16 @@ def fewest_lanes(tensor: Tensor, beats: int, pixels: int = 1) -> int | None:
     return -(-tensor.channels // per_pixel_group) if per_pixel_group else None
 
 
+def least_pixels(tensor: Tensor, beats: int) -> int | None:
+    """The fewest pixels, a power of two or a whole row, with which a frame can take at most so many beats; or None."""
+    pixels, row = 1, tensor.shape[1]
+    while Order(tensor, tensor.channels, pixels).beats > beats:
+        if pixels == row:
+            return None
+        pixels = min(2 * pixels, row)
+    return pixels
+
+
 @dataclass(frozen=True)
 class HostOrder:
     """The other kind of order: the one in which the host sends and takes the elements of an ONNX array. It is free.

@@ -183,8 +183,9 @@ def gearboxes(draw: st.DrawFn) -> tuple[Gearbox, Folding]:
 def regroups(draw: st.DrawFn) -> tuple[Regroup, RegroupFolding]:
     """Groups that fill their row and groups that do not."""
     operand = Tensor(draw(st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))), draw(types))
-    several = draw(st.integers(1, operand.shape[1]))
-    folding = RegroupFolding(draw(lanes(operand.channels)), *draw(st.sampled_from([(1, several), (several, 1)])))
+    few = draw(st.integers(1, min(3, operand.shape[1])))
+    many = few * draw(st.integers(1, operand.shape[1] // few))
+    folding = RegroupFolding(draw(lanes(operand.channels)), *draw(st.permutations((few, many))))
     live = Regroup(operand).live_capacity(folding)
     capacity = draw(st.one_of(st.none(), st.just(live), st.integers(live, 3 * live + 3)))
     return Regroup(operand, capacity), folding

@@ -7,6 +7,7 @@ import numpy as np
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.schedule import SharedBuffer
+from onnx_hw.order import Order
 
 
 def assert_facts(operator: Operator, folding: Folding) -> None:
@@ -46,8 +47,17 @@ def assert_foldings_keep_up(operator: Operator) -> None:
     slowest = operator.cycles(operator.narrowest)
     for interval in {1, 2, 5, slowest // 3, slowest // 2, slowest}:
         for in_lanes, out_lanes in ((None, None), (2, None), (None, 3), (3, 2)):
-            for folding in operator.foldings(interval, in_lanes, out_lanes):
+            for folding in operator.foldings(interval, *beside(operator, in_lanes, out_lanes)):
                 assert operator.cycles(folding) <= interval
                 assert all(1 <= order.lanes <= channels[0] for order in operator.takes(folding))
                 assert all(1 <= order.lanes <= channels[1] for order in operator.gives(folding))
-    assert list(operator.foldings(slowest, 1, 1)), "every operator runs on one lane"
+    assert list(operator.foldings(slowest, *beside(operator, 1, 1))), "every operator runs on one lane"
+
+
+def beside(operator: Operator, in_lanes: int | None, out_lanes: int | None) -> tuple[Order | None, Order | None]:
+    """Orders of neighbours that have chosen so many lanes, or have not chosen yet."""
+    (given, *_), (made, *_) = operator.operands(), operator.results()
+    return (
+        None if in_lanes is None else Order(given, in_lanes),
+        None if out_lanes is None else Order(made, out_lanes),
+    )

@@ -18,7 +18,7 @@ from onnx_hw.cut_network import cut_network
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
 from onnx_hw.network import Network
-from onnx_hw.passes.choose_folding import Budget
+from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.quantize.import_model import import_model
 from products import of_two_inputs, of_what_it_makes

@@ -146,7 +146,7 @@ def test_one_sample_is_enough(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused_with_numbers() -> None:
-    from onnx_hw.passes.choose_folding import Budget
+    from onnx_hw.passes.budget import Budget
 
     network = flow.quantize(flow.read(DIGITS / "digits.onnx"))
     with pytest.raises(UserError, match="even the slowest design needs") as caught:

@@ -14,7 +14,7 @@ from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
 from onnx_hw.network import Network
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.passes.choose_folding import Budget
+from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.tensor import Tensor

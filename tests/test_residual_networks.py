@@ -28,7 +28,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.ops.window import Window
-from onnx_hw.passes.choose_folding import Budget
+from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.proof.circuit.prove import difference_error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
-from onnx_hw.passes.choose_folding import RESOURCES, amount
+from onnx_hw.passes.budget import RESOURCES, amount
 from onnx_hw.passes.schedule_network import budget_of
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.device import Cells

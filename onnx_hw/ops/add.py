@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +13,9 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.signed_digits import signed_digits
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_lanes
+from onnx_hw.ops.operator import Operator, Resources, even_cuts
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
 
@@ -60,9 +62,9 @@ class Add(Operator[ElementFolding]):
         return replace(self, a=a, b=b), dict.fromkeys((*self.inputs, *self.outputs), order)
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[ElementFolding]:
-        yield from map(ElementFolding, even_lanes(self.a, interval, in_lanes, out_lanes))
+        yield from starmap(ElementFolding, even_cuts(self.a, interval, given, wanted))
 
     @property
     def terms(self) -> int:

@@ -70,9 +70,9 @@ class ArgMax(Operator[ArgMaxFolding]):
         return self.takes(folding)[0].beats
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[ArgMaxFolding]:
-        yield from map(ArgMaxFolding, even_lanes(self.operand, interval, in_lanes))
+        yield from map(ArgMaxFolding, even_lanes(self.operand, interval, given))
 
     def latency(self, folding: ArgMaxFolding) -> int:
         """Levels of the tree over a beat, the best of the pixel, its index."""

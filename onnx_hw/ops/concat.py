@@ -13,6 +13,7 @@ from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.numbers import Numbers, Turns
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
 
@@ -118,11 +119,10 @@ class Concat(Operator[EvenFolding]):
             return told
         return f"the lanes must divide {self.operands_[cut].channels}, the channels of i{cut}, which others follow"
 
-    def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
-    ) -> Iterator[EvenFolding]:
+    def foldings(self, interval: int, given: Order | None = None, wanted: Order | None = None) -> Iterator[EvenFolding]:
         """Those the neighbours ask for, and the narrowest few of which each takes fewer cycles than the one before."""
         least = -(-self.results()[0].size // interval)
+        beside = [order.lanes for order in (given, wanted) if order is not None]
         fewest, found = 0, 0
         for lanes in range(least, self.operands_[0].channels + 1):
             folding = EvenFolding(lanes)
@@ -131,7 +131,7 @@ class Concat(Operator[EvenFolding]):
             faster = not fewest or cycles < fewest
             if faster:
                 fewest, found = cycles, found + 1
-            if lanes in (in_lanes, out_lanes) or (faster and found <= ALTERNATIVES):
+            if lanes in beside or (faster and found <= ALTERNATIVES):
                 yield folding
 
     def schedule(self, folding: EvenFolding) -> Schedule:

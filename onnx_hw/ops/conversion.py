@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
+from math import gcd
 
 import numpy as np
 
@@ -15,22 +17,27 @@ from onnx_hw.order import Order
 
 
 def conversion(given: Order, wanted: Order) -> Iterator[tuple[Operator, Folding]]:
-    """None where nothing differs. Lanes are changed at equal pixels, pixels from or to 1 at equal lanes.
+    """None where nothing differs. Lanes are changed at equal pixels; pixels at equal lanes, the wider ones: so no core
+    between the two takes more cycles than both, where the pixels of one divide those of the other.
 
     Where the pixels of a beat are not a tile, the beats come in another sequence: that is a rearrangement.
     """
-    tensor, lanes, pixels = given.tensor, given.lanes, given.pixels
+    tensor, lanes = given.tensor, given.lanes
     if given.alike(wanted):
         return
     if given.tile != given.pixels or wanted.tile != wanted.pixels:
         cuts = (given.lanes, wanted.lanes, given.pixels, wanted.pixels, given.tile, wanted.tile)
         yield Rearrange(tensor, tensor.shape, np.arange(tensor.size)), RearrangeFolding(*cuts)
         return
-    if pixels not in (1, wanted.pixels):
-        yield Regroup(tensor), RegroupFolding(lanes, in_pixels=pixels)
-        pixels = 1
-    if lanes != wanted.lanes:
-        yield Gearbox(tensor), GearboxFolding(lanes, wanted.lanes, pixels)
+    if lanes < wanted.lanes:
+        yield Gearbox(tensor), GearboxFolding(lanes, wanted.lanes, given.pixels)
         lanes = wanted.lanes
-    if pixels != wanted.pixels:
-        yield Regroup(tensor), RegroupFolding(lanes, out_pixels=wanted.pixels)
+    for before, after in pairwise(dict.fromkeys(_pixels_between(given.pixels, wanted.pixels))):
+        yield Regroup(tensor), RegroupFolding(lanes, before, after)
+    if lanes != wanted.lanes:
+        yield Gearbox(tensor), GearboxFolding(lanes, wanted.lanes, wanted.pixels)
+
+
+def _pixels_between(given: int, wanted: int) -> tuple[int, ...]:
+    """On the way from one number to another, each a multiple of the next or the other way round."""
+    return (given, wanted) if gcd(given, wanted) in (given, wanted) else (given, gcd(given, wanted), wanted)

@@ -13,7 +13,7 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources
+from onnx_hw.ops.operator import Operator, Resources, lanes_beside, pixels_beside
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
 from onnx_hw.order import Order, fewest_lanes
@@ -156,17 +156,18 @@ class Depthwise(Operator[SlidingFolding]):
         return super().illegal(folding) or self.sliding.illegal(folding.in_pixels, folding.out_pixels)
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[SlidingFolding]:
-        least_in = fewest_lanes(self.operand, interval)
-        least_out = fewest_lanes(self._result, interval // self.sliding.taps)
-        if least_in is None or least_out is None:
-            return
-        entry = in_lanes if in_lanes and least_in <= in_lanes <= self.operand.channels else least_in
-        keep_up = [lanes for lanes in range(least_out, len(self.weights) + 1) if self.aligned(lanes)]
-        for lanes in keep_up:
-            if lanes in (keep_up[0], entry, out_lanes):
-                yield SlidingFolding(entry, lanes)
+        time = interval // self.sliding.taps
+        image = pixels_beside(self.operand, interval, given)
+        for beside in self.sliding.side_by_side(image, pixels_beside(self._result, time, wanted)):
+            least_in, least_out = map(fewest_lanes, (self.operand, self._result), (interval, time), beside)
+            if least_in is not None and least_out is not None:
+                entry = lanes_beside(least_in, given, self.operand.channels)
+                keep_up = [lanes for lanes in range(least_out, len(self.weights) + 1) if self.aligned(lanes)]
+                for lanes in keep_up:
+                    if lanes in (keep_up[0], entry, wanted and wanted.lanes):
+                        yield SlidingFolding(entry, lanes, *beside)
 
     def schedule(self, folding: SlidingFolding) -> Schedule:
         rows, columns = self.grouped(folding).output

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_lanes
+from onnx_hw.ops.operator import Operator, Resources, even_cuts
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -42,9 +44,9 @@ class Fork(Operator[ElementFolding]):
         return arrays * self.count
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[ElementFolding]:
-        yield from map(ElementFolding, even_lanes(self.operand, interval, in_lanes, out_lanes))
+        yield from starmap(ElementFolding, even_cuts(self.operand, interval, given, wanted))
 
     def schedule(self, folding: ElementFolding) -> Schedule:
         beats = Numbers.every(self.takes(folding)[0].beats)

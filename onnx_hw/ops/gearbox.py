@@ -92,9 +92,12 @@ class Gearbox(Operator[GearboxFolding]):
         return self.takes(folding)[0].pixel_groups * max(self._beats(folding))
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[GearboxFolding]:
-        if in_lanes and out_lanes and self.cycles(folding := GearboxFolding(in_lanes, out_lanes)) <= interval:
+        if given is None or wanted is None or given.pixels != wanted.pixels:
+            return
+        folding = GearboxFolding(given.lanes, wanted.lanes, given.pixels)
+        if self.cycles(folding) <= interval:
             yield folding
 
     def schedule(self, folding: GearboxFolding) -> Schedule:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from onnx_hw.exact.tables import Table
 from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_lanes, uneven_tiles
+from onnx_hw.ops.operator import Operator, Resources, narrow_cuts, uneven_tiles
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
@@ -72,10 +73,10 @@ class Lookup(Operator[ElementFolding]):
         return replace(self, operand=replace(self.operand, shape=order.shape), values=values), {"i": order, "o": order}
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[ElementFolding]:
         """The narrowest that keeps up: a lane costs a table."""
-        yield from map(ElementFolding, even_lanes(self.operand, interval))
+        yield from starmap(ElementFolding, narrow_cuts(self.operand, interval, given, wanted))
 
     def illegal(self, folding: ElementFolding) -> str:
         return super().illegal(folding) or uneven_tiles(self.takes(folding)[0])

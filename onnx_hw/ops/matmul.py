@@ -18,7 +18,7 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.numbers import Numbers, Turns
-from onnx_hw.ops.operator import Operator, Resources
+from onnx_hw.ops.operator import Operator, Resources, pixels_beside
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.sliding import ring_blocks
 from onnx_hw.order import Order, fewest_lanes
@@ -204,17 +204,18 @@ class MatMul(Operator[MatMulFolding]):
         return self.takes(folding)[0].pixel_groups * groups * beats
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[MatMulFolding]:
         """For every number of result lanes, the fewest input lanes that keep up; wider ones of equal use left out."""
-        groups_seen: set[int] = set()
-        for lanes in range(1, self._result.channels + 1):
-            groups = Order(self._result, lanes).groups
-            least = fewest_lanes(self.operand, interval // groups)
-            if groups in groups_seen or least is None:
-                continue
-            groups_seen.add(groups)
-            yield MatMulFolding(least, lanes)
+        for pixels in pixels_beside(self.operand, interval, given, wanted):
+            groups_seen: set[int] = set()
+            for lanes in range(1, self._result.channels + 1):
+                groups = Order(self._result, lanes).groups
+                least = fewest_lanes(self.operand, interval // groups, pixels)
+                if groups in groups_seen or least is None:
+                    continue
+                groups_seen.add(groups)
+                yield MatMulFolding(least, lanes, pixels)
 
     def latency(self, folding: MatMulFolding) -> int:
         """Ten stages around the multipliers, and one for each level of the adder tree."""

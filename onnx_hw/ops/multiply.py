@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +12,9 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_lanes
+from onnx_hw.ops.operator import Operator, Resources, even_cuts, narrow_cuts
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
 
@@ -76,12 +77,11 @@ class Multiply(Operator[ElementFolding]):
         return replace(self, a=a, b=b), dict.fromkeys((*self.inputs, *self.outputs), order)
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[ElementFolding]:
         """The narrowest that keeps up, since a lane costs multipliers, and those the neighbours ask for."""
-        narrowest = tuple(map(ElementFolding, even_lanes(self.a, interval)))
-        wanted = tuple(map(ElementFolding, even_lanes(self.a, interval, in_lanes, out_lanes)))
-        yield from dict.fromkeys(narrowest + wanted)
+        cuts = narrow_cuts(self.a, interval, given, wanted) + even_cuts(self.a, interval, given, wanted)
+        yield from starmap(ElementFolding, dict.fromkeys(cuts))
 
     @property
     def multipliers(self) -> int:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
-from onnx_hw.ops.folding import EvenFolding, Folding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.order import Order, fewest_lanes
+from onnx_hw.order import Order, fewest_lanes, least_pixels
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
 
@@ -85,11 +85,15 @@ class Operator(ABC, Generic[F]):
         """The meaning: int64 arrays (frames, height, width, channels) to the same; numpy only, exact."""
 
     @abstractmethod
-    def foldings(self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None) -> Iterator[F]:
+    def foldings(self, interval: int, given: Order | None = None, wanted: Order | None = None) -> Iterator[F]:
         """Foldings that finish a frame in at most ``interval`` cycles and are worth considering; none if impossible.
 
-        ``in_lanes`` and ``out_lanes`` are what the neighbours have chosen already, to be met where that is legal: a
-        folding that meets them needs no gearbox.
+        Several pixels lie in a beat only where one does not keep up, or beside a neighbour that has several.
+
+        Args:
+            given: what a neighbour sends that has chosen already, to be met where that is legal: a folding that meets
+                it needs no gearbox.
+            wanted: what one takes, likewise.
         """
 
     @abstractmethod
@@ -165,17 +169,39 @@ class Operator(ABC, Generic[F]):
         return {}
 
 
-def even_lanes(operand: Tensor, interval: int, *wanted: int | None) -> list[int]:
-    """Lanes for an operator whose streams are equally wide: the wanted ones that keep up, else the fewest."""
-    least = fewest_lanes(operand, interval)
+def pixels_beside(tensor: Tensor, beats: int, *neighbours: Order | None) -> list[int]:
+    """Pixels of a beat worth trying for a frame of at most so many: the fewest, and those of neighbours if more."""
+    least = least_pixels(tensor, beats)
     if least is None:
         return []
-    return sorted({lanes for lanes in wanted if lanes and least <= lanes <= operand.channels}) or [least]
+    return sorted({least} | {n.pixels for n in neighbours if n is not None and least < n.pixels <= tensor.shape[1]})
 
 
-def even_foldings(operand: Tensor, interval: int, *wanted: int | None) -> Iterator[EvenFolding]:
-    """Those with such lanes."""
-    yield from map(EvenFolding, even_lanes(operand, interval, *wanted))
+def narrow_cuts(operand: Tensor, interval: int, *neighbours: Order | None) -> list[tuple[int, int]]:
+    """(lanes, pixels): the fewest lanes that keep up, for all pixels worth trying."""
+    pixels = pixels_beside(operand, interval, *neighbours)
+    return [(lanes, p) for p in pixels if (lanes := fewest_lanes(operand, interval, p)) is not None]
+
+
+def even_cuts(operand: Tensor, interval: int, *neighbours: Order | None) -> list[tuple[int, int]]:
+    """(lanes, pixels) for an operator whose streams are equally wide: a neighbour's that keep up, else the fewest."""
+    met = set()
+    for order in neighbours:
+        if order is not None and order.pixels <= operand.shape[1]:
+            least = fewest_lanes(operand, interval, order.pixels)
+            if least is not None and least <= order.lanes <= operand.channels:
+                met.add((order.lanes, order.pixels))
+    return sorted(met) or narrow_cuts(operand, interval)
+
+
+def lanes_beside(least: int, neighbour: Order | None, most: int) -> int:
+    """A neighbour's lanes if they keep up and there are as many channels, else the least."""
+    return neighbour.lanes if neighbour is not None and least <= neighbour.lanes <= most else least
+
+
+def even_lanes(operand: Tensor, interval: int, *neighbours: Order | None) -> list[int]:
+    """Lanes of an operator that takes one pixel a beat, likewise."""
+    return sorted({lanes for lanes, pixels in even_cuts(operand, interval, *neighbours) if pixels == 1})
 
 
 def uneven_tiles(order: Order) -> str:

@@ -12,10 +12,10 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources
+from onnx_hw.ops.operator import Operator, Resources, lanes_beside, pixels_beside
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
-from onnx_hw.order import fewest_lanes
+from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.reordering import Reordering, of_channels, only_channels
 from onnx_hw.tensor import Tensor
 
@@ -102,17 +102,17 @@ class Pool(Operator[SlidingFolding]):
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats * self.sliding.taps)
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[SlidingFolding]:
-        channels = self.operand.channels
-        least_in = fewest_lanes(self.operand, interval)
-        least_out = fewest_lanes(self.results()[0], interval // self.sliding.taps)
-        if least_in is None or least_out is None:
-            return
-        entry = in_lanes if in_lanes and least_in <= in_lanes <= channels else least_in
-        exits = {least_out, entry} | ({out_lanes} if out_lanes else set())
-        for lanes in sorted(lanes for lanes in exits if least_out <= lanes <= channels):
-            yield SlidingFolding(entry, lanes)
+        (result,), channels, time = self.results(), self.operand.channels, interval // self.sliding.taps
+        image = pixels_beside(self.operand, interval, given)
+        for beside in self.sliding.side_by_side(image, pixels_beside(result, time, wanted)):
+            least_in, least_out = map(fewest_lanes, (self.operand, result), (interval, time), beside)
+            if least_in is not None and least_out is not None:
+                entry = lanes_beside(least_in, given, channels)
+                exits = {least_out, entry, lanes_beside(least_out, wanted, channels)}
+                for lanes in sorted(lanes for lanes in exits if lanes >= least_out):
+                    yield SlidingFolding(entry, lanes, *beside)
 
     def schedule(self, folding: SlidingFolding) -> Schedule:
         rows, columns = self.grouped(folding).output

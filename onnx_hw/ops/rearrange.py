@@ -12,7 +12,7 @@ import numpy as np
 
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources
+from onnx_hw.ops.operator import Operator, Resources, pixels_beside
 from onnx_hw.ops.rearrange_plan import Plan, Walk, places, plan
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.order import UNUSED, Order, fewest_lanes
@@ -154,20 +154,24 @@ class Rearrange(Operator[RearrangeFolding]):
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[RearrangeFolding]:
         """The neighbours' lanes where they keep up; and narrower ones where these need several copies of the ring."""
         (result,) = self.results()
-        least_in, least_out = fewest_lanes(self.operand, interval), fewest_lanes(result, interval)
-        if least_in is None or least_out is None:
-            return
-        entries = _widths(self.operand.channels, least_in, in_lanes, out_lanes or least_out)
-        exits = _widths(result.channels, least_out, out_lanes, in_lanes or least_in)
-        first = RearrangeFolding(entries[0], exits[0])
-        yield first
-        if (entries[0], exits[0]) == (in_lanes, out_lanes) and len(self.plan(first).walk.ports) == 1:
-            return
-        yield from (folding for pair in product(entries, exits) if (folding := RearrangeFolding(*pair)) != first)
+        in_lanes, out_lanes = (None if order is None else order.lanes for order in (given, wanted))
+        image, made = pixels_beside(self.operand, interval, given), pixels_beside(result, interval, wanted)
+        for beside in product(image, made):
+            least_in, least_out = map(fewest_lanes, (self.operand, result), (interval, interval), beside)
+            if least_in is None or least_out is None:
+                continue
+            entries = _widths(self.operand.channels, least_in, in_lanes, out_lanes or least_out)
+            exits = _widths(result.channels, least_out, out_lanes, in_lanes or least_in)
+            first = RearrangeFolding(entries[0], exits[0], *beside)
+            yield first
+            if (entries[0], exits[0]) == (in_lanes, out_lanes) and len(self.plan(first).walk.ports) == 1:
+                continue
+            pairs = (RearrangeFolding(*pair, *beside) for pair in product(entries, exits))
+            yield from (folding for folding in pairs if folding != first)
 
     def schedule(self, folding: RearrangeFolding) -> Schedule:
         one = self.plan(folding)

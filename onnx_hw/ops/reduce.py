@@ -11,8 +11,9 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_foldings
+from onnx_hw.ops.operator import Operator, Resources, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering, of_channels
 from onnx_hw.tensor import Tensor
 
@@ -67,10 +68,8 @@ class Reduce(Operator[EvenFolding]):
         reduced = replace(self, operand=replace(self.operand, shape=order.shape))
         return reduced, {"i": order, "o": of_channels((1, 1, count), channels)}
 
-    def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
-    ) -> Iterator[EvenFolding]:
-        yield from even_foldings(self.operand, interval, in_lanes, out_lanes)
+    def foldings(self, interval: int, given: Order | None = None, wanted: Order | None = None) -> Iterator[EvenFolding]:
+        yield from map(EvenFolding, even_lanes(self.operand, interval, given, wanted))
 
     def schedule(self, folding: EvenFolding) -> Schedule:
         chunks = self.takes(folding)[0].groups

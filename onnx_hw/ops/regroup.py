@@ -1,4 +1,4 @@
-"""Regroup: the same tensor with several pixels in a beat, or with one again."""
+"""Regroup: the same tensor with more pixels in a beat, or with fewer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class RegroupFolding(Folding):
     """Attributes:
     lanes: channels per beat of both streams.
-    in_pixels, out_pixels: pixels per beat of the input, of the output; one of them is 1.
+    in_pixels, out_pixels: pixels per beat of the input, of the output; one of them divides the other.
     """
 
     lanes: int
@@ -39,7 +39,7 @@ class RegroupFolding(Folding):
 
 @dataclass(frozen=True, repr=False)
 class Regroup(Operator[RegroupFolding]):
-    """Changes nothing but the number of pixels in a beat, one of the two numbers being 1.
+    """Changes nothing but the number of pixels in a beat, one of the two numbers being a multiple of the other.
 
     A beat leaves when all its elements are there; those of a pixel group are given back together, after its last beat.
 
@@ -69,15 +69,19 @@ class Regroup(Operator[RegroupFolding]):
 
     def illegal(self, folding: RegroupFolding) -> str:
         told = super().illegal(folding)
-        return told or ("" if 1 in (folding.in_pixels, folding.out_pixels) else "in_pixels or out_pixels must be 1")
+        fewer, more = sorted((folding.in_pixels, folding.out_pixels))
+        return told or ("in_pixels must divide out_pixels, or the other way round" if more % fewer else "")
 
     def cycles(self, folding: RegroupFolding) -> int:
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[RegroupFolding]:
-        if in_lanes and self.cycles(folding := RegroupFolding(in_lanes)) <= interval:
+        if given is None:
+            return
+        folding = RegroupFolding(given.lanes, given.pixels, given.pixels if wanted is None else wanted.pixels)
+        if not self.illegal(folding) and self.cycles(folding) <= interval:
             yield folding
 
     def _needs_and_released(self, folding: RegroupFolding) -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +106,7 @@ class Regroup(Operator[RegroupFolding]):
         if self.capacity is not None:
             return self.capacity
         order = self.takes(folding)[0]
-        return 2 * order.groups * (folding.out_pixels if folding.in_pixels == 1 else 1)
+        return 2 * order.groups * max(1, folding.out_pixels // folding.in_pixels)
 
     def schedule(self, folding: RegroupFolding) -> Schedule:
         written, read = self.takes(folding)[0].beats, self.gives(folding)[0].beats
@@ -128,14 +132,16 @@ class Regroup(Operator[RegroupFolding]):
     def core(self, folding: RegroupFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.regroup import Regroup as Circuit
 
+        side_by_side = min(folding.in_pixels, folding.out_pixels)  # they stay together, as if they were one pixel
+        narrow = Order(self.operand, folding.lanes, side_by_side)
         return Circuit(
-            columns=self.operand.shape[1],
-            channels=self.operand.channels,
+            columns=narrow.row_groups,
+            channels=narrow.groups * narrow.width,
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,
-            lanes=folding.lanes,
-            in_pixels=folding.in_pixels,
-            out_pixels=folding.out_pixels,
+            lanes=narrow.width,
+            in_pixels=folding.in_pixels // side_by_side,
+            out_pixels=folding.out_pixels // side_by_side,
             capacity=self.stored_beats(folding),
             depth=depths["o"],
         )

@@ -25,7 +25,7 @@ from onnx_hw.exact.tables import Table, Thresholds
 from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_lanes, uneven_tiles
+from onnx_hw.ops.operator import Operator, Resources, even_cuts, narrow_cuts, uneven_tiles
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
@@ -140,12 +140,13 @@ class Monotone(Operator[RequantizeFolding]):
         return (self.exact(arrays[0]),)
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[RequantizeFolding]:
         """As narrow as can be, or as wide as a neighbour; in as many steps as is cheapest."""
-        widths = (*even_lanes(self.operand, interval), *even_lanes(self.operand, interval, in_lanes, out_lanes))
-        for lanes in sorted(set(widths)):
-            yield self._cheapest(lanes, interval // Order(self.operand, lanes).beats)
+        cuts = narrow_cuts(self.operand, interval, given, wanted) + even_cuts(self.operand, interval, given, wanted)
+        for lanes, pixels in sorted(set(cuts)):
+            time = interval // Order(self.operand, lanes, pixels).beats
+            yield replace(self._cheapest(lanes, time), pixels=pixels)
 
     def _cheapest(self, lanes: int, time: int) -> RequantizeFolding:
         """With the number of steps that costs least, in so many cycles a beat."""

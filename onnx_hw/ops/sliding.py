@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
+from math import gcd
 
 import numpy as np
 
@@ -61,9 +64,15 @@ class Sliding:
         The places of a window's elements in the beats of the image must be the same wherever it lies.
         """
         step = self.strides[1]
-        if out_pixels * step % in_pixels:
+        if out_pixels < self.output[1] and out_pixels * step % in_pixels:
             return f"in_pixels must divide out_pixels · {step}, the columns from a beat's windows to the next ones"
         return ""
+
+    def side_by_side(self, image: Iterable[int], result: Iterable[int]) -> list[tuple[int, int]]:
+        """Legal numbers of pixels in and out: of these, and more out where windows must step by whole beats."""
+        step, most = self.strides[1], self.output[1]
+        pairs = ((a, min(b * (a // gcd(a, b * step)), most)) for a, b in product(image, result))
+        return list(dict.fromkeys(pairs))
 
     def grouped(self, image: Order, result: Order) -> Sliding:
         """How the windows of a beat of the result slide, as one, over the pixel groups of the image.
@@ -79,7 +88,7 @@ class Sliding:
         reach = self.extent[1] + (out_pixels - 1) * self.strides[1]
         before = -(-left // in_pixels)
         kernel = before + (reach - 1 - left) // in_pixels + 1
-        step //= in_pixels
+        step = max(1, step // in_pixels)  # of no matter where all windows of a row lie side by side
         after = (columns - 1) * step + kernel - groups - before  # negative where a window never gets to the last ones
         return Sliding(
             (height, groups, channels),

@@ -11,10 +11,10 @@ import numpy as np
 
 from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources
+from onnx_hw.ops.operator import Operator, Resources, lanes_beside, pixels_beside
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
-from onnx_hw.order import fewest_lanes
+from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.reordering import Reordering, of_channels, only_channels
 from onnx_hw.tensor import Tensor
 
@@ -110,16 +110,15 @@ class Window(Operator[SlidingFolding]):
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
 
     def foldings(
-        self, interval: int, in_lanes: int | None = None, out_lanes: int | None = None
+        self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[SlidingFolding]:
-        least_in, least_out = fewest_lanes(self.operand, interval), fewest_lanes(self.results()[0], interval)
-        if least_in is None or least_out is None:
-            return
-        entry = in_lanes if in_lanes and least_in <= in_lanes <= self.operand.channels else least_in
-        if out_lanes and least_out <= out_lanes <= self.elements:
-            yield SlidingFolding(entry, out_lanes)
-        else:
-            yield SlidingFolding(entry, least_out)
+        (result,) = self.results()
+        image = pixels_beside(self.operand, interval, given)
+        for beside in self.sliding.side_by_side(image, pixels_beside(result, interval, wanted)):
+            least_in, least_out = map(fewest_lanes, (self.operand, result), (interval, interval), beside)
+            if least_in is not None and least_out is not None:
+                entry = lanes_beside(least_in, given, self.operand.channels)
+                yield SlidingFolding(entry, lanes_beside(least_out, wanted, self.elements), *beside)
 
     def schedule(self, folding: SlidingFolding) -> Schedule:
         rows, columns = self.grouped(folding).output

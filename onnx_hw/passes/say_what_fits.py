@@ -10,7 +10,8 @@ from onnx_hw.design import Design, pins_of
 from onnx_hw.errors import ExitCode, UserError, user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.operator import Resources
-from onnx_hw.passes.choose_folding import RESOURCES, Budget, amount, least_interval
+from onnx_hw.passes.budget import RESOURCES, Budget, amount
+from onnx_hw.passes.choose_folding import least_interval
 from onnx_hw.spelling import short
 
 LARGEST = 3
@@ -39,7 +40,7 @@ def too_many_frames(network: Network, fps: float, clock_mhz: float) -> UserError
     return user_error(
         "fps-unreachable",
         f"this model can do {spelled(clock_mhz * 1e6 / cycles)} frames a second at {clock_mhz:g} MHz, not {fps:.12g}: "
-        f"with every lane it can have, one core still takes {cycles:,} cycles a frame",
+        f"with every lane and every pixel a beat it can have, one core still takes {cycles:,} cycles a frame",
         where=short(node.name),
         hint="fewer frames a second (--fps), or a faster clock (--clock)",
         stage="schedule",

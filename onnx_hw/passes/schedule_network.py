@@ -12,16 +12,10 @@ from onnx_hw.design import Design
 from onnx_hw.errors import UserError, user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding
+from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.check_fifo_depths import too_slow
-from onnx_hw.passes.choose_folding import (
-    Budget,
-    cheapest_folding,
-    choose_folding,
-    fold_for,
-    least_interval,
-    longest_interval,
-    resources_of,
-)
+from onnx_hw.passes.choose_folding import Search
+from onnx_hw.passes.fold_for_interval import fold_for, longest_interval, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.say_what_fits import Place, folding_too_big, folding_too_slow, nothing_fits, too_many_frames
@@ -68,6 +62,7 @@ def schedule_network(
     foldings: Mapping[str, Folding] | None = None,
     depths: Mapping[str, int] | None = None,
     elsewhere: Mapping[str, Place] | None = None,
+    search: Search = Search(),  # noqa: B008
 ) -> tuple[Design, dict[str, Folding]]:
     """Forks, foldings, gearboxes and FIFO depths.
 
@@ -79,6 +74,7 @@ def schedule_network(
         foldings: of every node (after ``insert_forks``), instead of a search; they must keep ``most`` and ``fps``.
         depths: beside ``foldings`` only: of some FIFOs, by tensor, instead of what would be chosen; see ``size_fifos``.
         elsewhere: other boards by name, to be named where nothing fits here.
+        search: what finds the foldings.
 
     Returns:
         the design, and the foldings that were chosen: those of its nodes but the gearboxes.
@@ -108,18 +104,19 @@ def schedule_network(
             hint="foldings=..., as in the design that the depths are from",
             stage="schedule",
         )
-    if fps is not None and interval is not None and interval < least_interval(network)[0]:
-        raise too_many_frames(network, fps, clock_mhz)
-    cheapest = fold_for(network, interval or longest_interval(network), most.pins)
+    cheapest = _cheapest(network, interval or longest_interval(network), most.pins)
     if cheapest is None:
+        if fps is not None and fold_for(network, longest_interval(network)) is not None:
+            raise too_many_frames(network, fps, clock_mhz)
         raise _scheduled_before(network)
     for room in dict.fromkeys((budget, budget.stretched(resources_of(network, cheapest), most), most)):
-        found = _fitting(network, room, most, clock_mhz, interval)
+        found = _fitting(network, room, most, clock_mhz, interval, search)
         if found is not None:
             return found
 
     def fits(other: Budget, fps: float | None, clock_mhz: float) -> Design | None:
-        found = _fitting(network, other, other, clock_mhz, None if fps is None else interval_of(fps, clock_mhz))
+        asked = None if fps is None else interval_of(fps, clock_mhz)
+        found = _fitting(network, other, other, clock_mhz, asked, search)
         return found[0] if found else None
 
     smallest = _unsized(network, cheapest, clock_mhz)
@@ -160,8 +157,18 @@ def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float
     return Design(with_gearboxes, all_foldings, {}, clock_mhz).verify("insert_gearboxes", sized=False)
 
 
+def _cheapest(network: Network, interval: int, pins: int | None) -> dict[str, Folding] | None:
+    """The cheapest folding, of this interval or, where neighbours do not come together there, of a shorter one."""
+    for sixteenths in range(16, 7, -1):
+        shorter = interval * sixteenths // 16
+        found = fold_for(network, shorter, pins) if shorter else None
+        if found is not None:
+            return found
+    return None
+
+
 def _fitting(
-    network: Network, room: Budget, most: Budget, clock_mhz: float, interval: int | None
+    network: Network, room: Budget, most: Budget, clock_mhz: float, interval: int | None, search: Search
 ) -> tuple[Design, dict[str, Folding]] | None:
     """The design whose nodes take no more than ``room``, and with its FIFOs no more than ``most``; None if none does.
 
@@ -170,9 +177,9 @@ def _fitting(
     slower, longest = 0, longest_interval(network)
     while True:
         if interval is None:
-            chosen = choose_folding(network, room, slower)
+            chosen = search.fastest(network, room, slower)
         else:
-            chosen = cheapest_folding(network, room, interval)
+            chosen = search.cheapest(network, room, interval)
         if chosen is None:
             return None
         design = size_fifos(_unsized(network, chosen, clock_mhz))

@@ -50,8 +50,9 @@ class PixelGroups:
     """Windows side by side as one wide window, over an image whose pixels come side by side as one wide pixel.
 
     A wide pixel's channels are its beats one after the other. The windows' steps, all together, are a multiple of
-    ``in_pixels``: so an element lies at the same place of a wide pixel in every wide window. The last wide pixel of a
-    row may be ragged: whether an element lies inside the image is asked of its own column.
+    ``in_pixels``, or all windows of a row lie side by side: so an element lies at the same place of a wide pixel in
+    every wide window. The last wide pixel of a row may be ragged: whether an element lies inside the image is asked of
+    its own column.
 
     Attributes:
         geometry: of the single windows and pixels.
@@ -78,7 +79,7 @@ class PixelGroups:
             return one
         reached = [column // self.in_pixels for column in self._columns()]
         first, columns = min(reached), max(reached) - min(reached) + 1
-        step = self.out_pixels * one.strides[1] // self.in_pixels
+        step = max(1, self.out_pixels * one.strides[1] // self.in_pixels)
         width, turns = -(-one.shape[1] // self.in_pixels), -(-one.output[1] // self.out_pixels)
         channels = -(-one.shape[2] // self.in_lanes) * self.in_lanes * self.in_pixels
         return Geometry(

@@ -16,7 +16,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.folding import Folding
 from onnx_hw.tensor import Tensor
-from operator_facts import assert_facts, assert_foldings_keep_up
+from operator_facts import assert_facts, assert_foldings_keep_up, beside
 from sketched_designs import alone
 
 EVERY_KIND = list(product([True, False], [True, False]))  # (largest, last)
@@ -105,8 +105,8 @@ def test_facts(drawn: tuple[ArgMax, Folding]) -> None:
 def test_foldings_keep_up() -> None:
     operator = ArgMax(Tensor((3, 4, 10), Int(8)))
     assert_foldings_keep_up(operator)
-    assert list(operator.foldings(24, 7)) == [ArgMaxFolding(7)]
-    assert list(operator.foldings(24, 3)) == list(operator.foldings(24)) == [ArgMaxFolding(5)]
+    assert list(operator.foldings(24, *beside(operator, 7, None))) == [ArgMaxFolding(7)]
+    assert list(operator.foldings(24, *beside(operator, 3, None))) == list(operator.foldings(24)) == [ArgMaxFolding(5)]
     assert "in_lanes must be 1..10" in operator.illegal(ArgMaxFolding(11))
 
 

@@ -15,12 +15,13 @@ from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.folding import EvenFolding, Folding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.passes.choose_folding import Budget, choose_folding
+from onnx_hw.passes.budget import Budget
+from onnx_hw.passes.choose_folding import choose_folding
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.tensor import Tensor
 from onnx_hw.timing.prediction import predict
-from operator_facts import assert_facts, assert_foldings_keep_up
+from operator_facts import assert_facts, assert_foldings_keep_up, beside
 from sketched_designs import Sketch
 
 i8 = Int(8)
@@ -124,11 +125,11 @@ def test_foldings_keep_up(concat: Concat) -> None:
 def test_foldings_are_legal_and_meet_the_neighbours_where_they_can() -> None:
     concat = Concat(images((2, 2, 12), (2, 2, 24), (2, 2, 5)), 2)
     for interval in range(1, 200):
-        found = list(concat.foldings(interval, 12, 5))
+        found = list(concat.foldings(interval, *beside(concat, 12, 5)))
         assert not [folding for folding in found if concat.illegal(folding)]
         assert (EvenFolding(12) in found) == (interval >= 4 * 4)
     assert list(concat.foldings(4 * 41)) == [EvenFolding(1), EvenFolding(2), EvenFolding(3)]
-    assert list(concat.foldings(4 * 11, 12, 6)) == [EvenFolding(4), EvenFolding(6), EvenFolding(12)]
+    assert list(concat.foldings(4 * 11, *beside(concat, 12, 6))) == [EvenFolding(4), EvenFolding(6), EvenFolding(12)]
     assert list(concat.foldings(15)) == []
 
 

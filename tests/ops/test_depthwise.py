@@ -20,7 +20,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.tensor import Tensor
 from onnx_hw_rtl.depthwise import Depthwise as Circuit
-from operator_facts import assert_facts, assert_foldings_keep_up
+from operator_facts import assert_facts, assert_foldings_keep_up, beside
 from sketched_designs import Sketch, alone
 
 IMAGE = Tensor((5, 4, 3), Int(8))
@@ -155,7 +155,9 @@ def test_foldings_keep_up() -> None:
     several = Depthwise(IMAGE, weights(12, 2, 2))
     assert_foldings_keep_up(several)
     for interval in range(1, several.cycles(SlidingFolding(1, 1)), 7):
-        assert not [folding for folding in several.foldings(interval, 2, 3) if several.illegal(folding)]
+        assert not [
+            folding for folding in several.foldings(interval, *beside(several, 2, 3)) if several.illegal(folding)
+        ]
 
 
 def test_refuses_what_it_cannot_do() -> None:

@@ -10,6 +10,7 @@ from faults import CASES, EVERY
 from onnx_hw.ops.folding import EvenFolding, SlidingFolding, spelled
 from onnx_hw.ops.rearrange import RearrangeFolding
 from onnx_hw.ops.requantize import RequantizeFolding
+from operator_facts import beside
 
 
 def test_what_is_said() -> None:
@@ -40,6 +41,6 @@ def test_every_operator_knows_its_own(core: str) -> None:
 def test_the_narrowest_is_the_slowest_and_the_search_knows_it(core: str) -> None:
     operator = CASES[core].operator
     slowest = operator.cycles(operator.narrowest)
-    found = list(operator.foldings(slowest, 1, 1))
+    found = list(operator.foldings(slowest, *beside(operator, 1, 1)))
     assert found and all(operator.cycles(folding) <= slowest for folding in found)
     assert all(operator.illegal(folding) == "" for folding in found)

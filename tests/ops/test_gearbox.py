@@ -10,7 +10,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.tensor import Tensor
-from operator_facts import assert_facts
+from operator_facts import assert_facts, beside
 from sketched_designs import alone
 
 
@@ -60,8 +60,8 @@ def test_facts(drawn: tuple[Gearbox, Folding]) -> None:
 
 def test_foldings_are_what_the_neighbours_want() -> None:
     gearbox = Gearbox(Tensor((2, 3, 16), Int(8)))
-    assert list(gearbox.foldings(24, 5, 7)) == [GearboxFolding(5, 7)]
-    assert list(gearbox.foldings(23, 5, 7)) == []
+    assert list(gearbox.foldings(24, *beside(gearbox, 5, 7))) == [GearboxFolding(5, 7)]
+    assert list(gearbox.foldings(23, *beside(gearbox, 5, 7))) == []
     assert list(gearbox.foldings(24)) == []
 
 

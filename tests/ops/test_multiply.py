@@ -12,7 +12,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import ElementFolding, Folding
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.tensor import Tensor
-from operator_facts import assert_facts, assert_foldings_keep_up
+from operator_facts import assert_facts, assert_foldings_keep_up, beside
 
 SHAPE = (3, 2, 4)
 
@@ -117,7 +117,7 @@ def test_facts(drawn: tuple[Multiply, Folding]) -> None:
 def test_foldings_keep_up() -> None:
     operator = multiply(Int(8), Int(8))
     assert_foldings_keep_up(operator)
-    assert list(operator.foldings(12, 3, 1)) == [ElementFolding(2), ElementFolding(3)]
+    assert list(operator.foldings(12, *beside(operator, 3, 1))) == [ElementFolding(2), ElementFolding(3)]
     assert operator.resources(ElementFolding(3)).mac_lanes == operator.macs == 0
 
 

@@ -45,7 +45,7 @@ def cores(columns: int, pixels: int) -> list[tuple[Operator, Folding]]:
     """Each with constants per channel where it has constants; lanes are ragged."""
     x = Tensor((2, columns, 5), Int(4))
     lanes = ElementFolding(3, pixels)
-    constants = SCALES, (Fraction(1, 2),), -4, 3, 0, Int(3)
+    constants = SCALES, (Fraction(1, 2),), Grid.over(Int(3))
     return [
         (Add(x, x, (3, -1)), lanes),
         (Multiply(x, x, (1, 0)), lanes),
@@ -127,8 +127,10 @@ def test_what_lies_between() -> None:
     assert between(Order(x, 2, 2), Order(x, 2, 2)) == ""
     assert between(Order(x, 2, 2), Order(x, 3, 2)) == "Gearbox 2×3, 2 pixels"
     assert between(Order(x, 2), Order(x, 2, 4)) == "Regroup 2, 1 to 4 pixels"
-    assert between(Order(x, 2, 4), Order(x, 3)) == "Regroup 2, 4 to 1 pixels Gearbox 2×3"
-    assert between(Order(x, 2, 2), Order(x, 2, 4)) == "Regroup 2, 2 to 1 pixels Regroup 2, 1 to 4 pixels"
+    assert between(Order(x, 2, 4), Order(x, 3)) == "Gearbox 2×3, 4 pixels Regroup 3, 4 to 1 pixels"
+    assert between(Order(x, 3), Order(x, 2, 4)) == "Regroup 3, 1 to 4 pixels Gearbox 3×2, 4 pixels"
+    assert between(Order(x, 2, 2), Order(x, 2, 4)) == "Regroup 2, 2 to 4 pixels"
+    assert between(Order(x, 2, 4), Order(x, 2, 6)) == "Regroup 2, 4 to 2 pixels Regroup 2, 2 to 6 pixels"
     assert between(Order(x, 2, tile=4), Order(x, 2, tile=4)) == ""
     assert between(Order(x, 2, tile=4), Order(x, 3, 2)) == "Rearrange 2×3, 1 to 2 pixels, in tile 4, out tile 2"
 
@@ -175,7 +177,8 @@ def test_windows_side_by_side(operator: Window | Pool | Depthwise) -> None:
     found, (_, columns, _) = set(), operator.operand.shape
     for pair in product(range(1, columns + 1), range(1, operator.sliding.output[1] + 1)):
         folding = SlidingFolding(2, 2, *pair)
-        legal = pair[1] * operator.sliding.strides[1] % pair[0] == 0
+        whole_row = pair[1] == operator.sliding.output[1]
+        legal = whole_row or pair[1] * operator.sliding.strides[1] % pair[0] == 0
         assert bool(operator.illegal(folding)) != legal
         ragged = columns % pair[0] > 0, operator.sliding.output[1] % pair[1] > 0
         if legal and max(pair) > 1 and (ragged, pair[0] > 1) not in found:

@@ -54,10 +54,20 @@ def test_facts(drawn: tuple[Regroup, RegroupFolding]) -> None:
     assert_facts(*drawn)
 
 
-def test_one_of_the_numbers_is_1() -> None:
+@pytest.mark.parametrize("pixels", [(2, 4), (4, 2), (2, 6), (3, 3)])
+@pytest.mark.parametrize("columns", [6, 7, 8, 9])
+def test_several_pixels_become_more(pixels: tuple[int, int], columns: int) -> None:
+    """Ragged on both sides, or on one."""
+    operator, folding = Regroup(Tensor((2, columns, 3), Int(4))), RegroupFolding(2, *pixels)
+    run = Case(operator, folding, depth=6, stalls=False, frames=4).check()
+    assert run.interval_cycles == operator.cycles(folding)
+    Case(operator, folding, seed=columns).check()
+
+
+def test_one_of_the_numbers_divides_the_other() -> None:
     operator = Regroup(Tensor((2, 6, 4), Int(8)))
-    assert operator.illegal(RegroupFolding(2, 1, 6)) == operator.illegal(RegroupFolding(2, 6, 1)) == ""
-    assert operator.illegal(RegroupFolding(2, 2, 2)) == "in_pixels or out_pixels must be 1"
+    assert operator.illegal(RegroupFolding(2, 1, 6)) == operator.illegal(RegroupFolding(2, 6, 2)) == ""
+    assert operator.illegal(RegroupFolding(2, 4, 6)) == "in_pixels must divide out_pixels, or the other way round"
     assert "out_pixels must be 1..6" in operator.illegal(RegroupFolding(2, 1, 7))
 
 

@@ -15,7 +15,7 @@ from onnx_hw.exact.steps import Steps
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding, Staircase
 from onnx_hw.tensor import Tensor
-from operator_facts import assert_facts, assert_foldings_keep_up
+from operator_facts import assert_facts, assert_foldings_keep_up, beside
 from sketched_designs import alone
 
 SCALES = tuple(Fraction(k, 300) for k in (1, 7, 20, 33, 50))
@@ -111,7 +111,7 @@ def test_the_time_there_is_is_used() -> None:
     ]
     costs = [operator.resources(folding).lut for folding in seen[1:]]
     assert costs == sorted(costs, reverse=True)
-    assert {folding.lanes for folding in operator.foldings(99 * beats, 5, 2)} == {1, 2, 5}
+    assert {folding.lanes for folding in operator.foldings(99 * beats, *beside(operator, 5, 2))} == {1, 2, 5}
 
 
 @many

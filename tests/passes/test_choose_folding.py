@@ -16,7 +16,9 @@ from onnx_hw.ops.gearbox import GearboxFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.window import Window
-from onnx_hw.passes.choose_folding import Budget, choose_folding, fold_for, resources_of
+from onnx_hw.passes.budget import Budget
+from onnx_hw.passes.choose_folding import choose_folding
+from onnx_hw.passes.fold_for_interval import fold_for, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.tensor import Tensor
@@ -67,8 +69,9 @@ def test_a_faster_design_takes_more_lanes() -> None:
     assert lanes == sorted(lanes) and lanes[0] < lanes[-1]
 
 
-def test_nothing_is_faster_than_a_pixel_per_cycle() -> None:
-    assert fold_for(convolutions(8, (3, 4)), 63) is None
+def test_nothing_is_faster_than_a_row_per_cycle() -> None:
+    assert fold_for(convolutions(8, (3, 4)), 8) is not None
+    assert fold_for(convolutions(8, (3, 4)), 7) is None
 
 
 def residual() -> Network:

@@ -19,7 +19,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
-from onnx_hw.passes.choose_folding import Budget
+from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.find_least import least_step
 from onnx_hw.passes.least_fifo_depths import FRAMES, SETTLED
 from onnx_hw.passes.schedule_network import schedule_network

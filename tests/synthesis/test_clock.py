@@ -19,7 +19,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
-from onnx_hw.passes.choose_folding import Budget
+from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.tensor import Tensor
 from sketched_designs import Sketch

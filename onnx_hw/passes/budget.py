@@ -1,0 +1,56 @@
+"""What a design may use, and what its resources weigh against each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from onnx_hw.ops.operator import Resources
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a design may use; None for no bound.
+
+    Attributes:
+        mac_lanes: products per cycle.
+        dsp: hardware multipliers.
+        lut, bram: look-up tables; block RAMs.
+        pins: of the chip, where the streams of the outside lie on them.
+    """
+
+    mac_lanes: int | None = None
+    dsp: int | None = None
+    lut: int | None = None
+    bram: int | None = None
+    pins: int | None = None
+
+    def excess(self, used: Resources) -> dict[str, tuple[int, int]]:
+        """(used, allowed) of everything there is too much of."""
+        return {RESOURCES[field]: pair for field, pair in self._exceeded(used).items()}
+
+    def stretched(self, used: Resources, most: Budget) -> Budget:
+        """With all that ``most`` has of whatever ``used`` takes too much of."""
+        return replace(self, **{field: getattr(most, field) for field in self._exceeded(used)})
+
+    def _exceeded(self, used: Resources) -> dict[str, tuple[int, int]]:
+        pairs = {field: (amount(used, field), getattr(self, field)) for field in RESOURCES}
+        return {field: (have, most) for field, (have, most) in pairs.items() if most is not None and have > most}
+
+
+RESOURCES = {"mac_lanes": "MAC lanes", "dsp": "multipliers", "lut": "LUTs", "bram": "block RAMs", "pins": "pins"}
+"""The fields of a ``Budget``, as people call them."""
+
+
+def amount(used: Resources, field: str) -> int:
+    """What is used of a resource that a ``Budget`` has a field for."""
+    return int(getattr(used, field))
+
+
+LUTS_PER_DSP = 537
+LUTS_PER_BRAM = 402
+"""A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 156 multipliers, 208 block RAMs."""
+
+
+def weight(resources: Resources) -> float:
+    """A cost to compare candidates by, in LUTs."""
+    return resources.lut + LUTS_PER_DSP * resources.dsp + LUTS_PER_BRAM * resources.bram
