@@ -16,7 +16,7 @@ from onnx_hw.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.passes.choose_folding import Budget
+from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.quantize.import_model import import_model
 from qdq_models import Sketch
