@@ -108,14 +108,20 @@ class Builder:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The known shape of an ONNX value."""
+        if (unknown := self.unknown_shape(name)) is not None:
+            raise unknown
+        return tuple(self.graph.values[name].shape)  # type: ignore[arg-type]
+
+    def unknown_shape(self, name: str) -> Obstacle | None:
+        """That the shape of an ONNX value is not known, or None where it is."""
         value = self.graph.values.get(name)
-        if value is None or value.shape is None or any(not isinstance(d, int) for d in value.shape):
-            raise Obstacle(
-                "shape-unknown",
-                f"the shape of `{name}` must be known, not {value!r}",
-                "bind its dimensions with --dim NAME=NUMBER",
-            )
-        return tuple(value.shape)  # type: ignore[arg-type]
+        if value is not None and value.shape is not None and all(isinstance(d, int) for d in value.shape):
+            return None
+        return Obstacle(
+            "shape-unknown",
+            f"the shape of `{name}` must be known, not {value!r}",
+            "bind its dimensions with --dim NAME=NUMBER",
+        )
 
     def constant(self, name: str) -> np.ndarray | None:
         """A plain constant of the graph."""

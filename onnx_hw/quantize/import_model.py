@@ -23,7 +23,7 @@ from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
 from onnx_hw.onnx.products import macs_of
 from onnx_hw.onnx.verify_model import faults_of_folded, faults_of_typed
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
@@ -108,10 +108,10 @@ class Walk:
         self.of_host = values_of_head(graph, lambda node: not left.isdisjoint(node.outputs))
         for value in graph.inputs:
             if value.element_type in INTEGER_TYPES and value.shape is not None and elements_of(value) <= MOST_ELEMENTS:
-                self._enter(value.name, value.element_type)
+                self._enter(value.name)
 
-    def _enter(self, name: str, element_type: str) -> None:
-        shape = self.builder.shape(name)
+    def _enter(self, name: str) -> None:
+        shape, element_type = self.builder.shape(name), self.graph.values[name].element_type
         dtype = np.dtype(BY_NAME[element_type].dtype)
         integer, node = INTEGER_TYPES[element_type], self.made.get(name)
         if node is not None:
@@ -132,20 +132,21 @@ class Walk:
             self._to_tail(node, self.rehearsal.obstacle(node, lowering) if lowering else _not_built(node))
         elif self._reads_stream(node) or self._is_constant(node):
             self._lower(node)
-        elif _quantizes(node) and self._can_enter(node):
-            try:
-                self._enter(node.outputs[0], self.graph.values[node.outputs[0]].element_type)
+        elif self._can_enter(node):
+            unknown = self.builder.unknown_shape(node.outputs[0])
+            if unknown is None:
+                self._enter(node.outputs[0])
                 self.head.append(node)
-            except Obstacle as obstacle:
-                self._to_tail(node, obstacle)
+            else:
+                self._to_tail(node, unknown)
         else:
             self.head.append(node)
 
     def _perhaps_also_in_hardware(self, node: Node) -> None:
         """Other nodes may read there what the host computes for its own."""
-        if _quantizes(node) and node.inputs[0] not in self.builder.values and self._can_enter(node):
-            with suppress(Obstacle):
-                self._enter(node.outputs[0], self.graph.values[node.outputs[0]].element_type)
+        if self._can_enter(node) and node.inputs[0] not in self.builder.values:
+            if self.builder.unknown_shape(node.outputs[0]) is None:
+                self._enter(node.outputs[0])
         elif (lowering := lowering_of(node)) and any(name in self.builder.values for name in reads(node)):
             with suppress(Obstacle, NotFinite):
                 lowering(self.builder, node)
@@ -159,7 +160,7 @@ class Walk:
         return (
             self._reads_stream(node)
             or any(name in self.on_tail or name in entered for name in node.inputs)
-            or (_quantizes(node) and self._can_enter(node))
+            or self._can_enter(node)
         )
 
     def _too_large(self, node: Node) -> Obstacle | None:
@@ -182,6 +183,9 @@ class Walk:
         return all(any(name in table for table in known) for name in reads(node))
 
     def _can_enter(self, node: Node) -> bool:
+        """Whether the host can hand in what a node quantizes, if its shape is known."""
+        if facts_of(node).effect is not Effect.QUANTIZES:
+            return False
         scale = self.builder.constant(node.inputs[1])
         element_type = self.graph.values[node.outputs[0]].element_type
         return scale is not None and scale.size == 1 and element_type in INTEGER_TYPES
@@ -300,12 +304,20 @@ class Walk:
         """Let a model that does nothing but exchange places do that in hardware."""
         for name in outputs:
             value, node = self.builder.values.get(name), self.made.get(name)
-            if node is None or name in self.builder.entries:
+            if node is None or not self._moves(name):
                 continue  # as the host has it
             if isinstance(value, Integers | Real) and value.tensor in self.builder.entries:
                 places = np.arange(value.where.size)
                 self.builder.values[name] = self.builder.moved(value, places, value.shape, node)
                 self.restated.discard(name)
+
+    def _moves(self, name: str) -> bool:
+        """Whether a value is more than integers that were handed in, or what those stand for."""
+        while name not in self.builder.entries and name in self.made:
+            if facts_of(self.made[name]).effect not in OF_SCALES:
+                return True
+            name = self.made[name].inputs[0]
+        return False
 
     def _tail(self, outputs: Sequence[str]) -> tuple[list[Node], list[str], list[str]]:
         """Nodes of the tail that the outputs need; ONNX values of integers that leave the hardware, and of real numbers
@@ -371,11 +383,9 @@ class Walk:
 
     def _not_quantized(self, node: Node) -> Obstacle:
         """Why the data of a product is on the host though nothing kept it out of hardware."""
-        try:
-            for name in node.inputs[:2]:
-                self.builder.shape(name)
-        except Obstacle as unknown:
-            return unknown
+        for name in node.inputs[:2]:
+            if (unknown := self.builder.unknown_shape(name)) is not None:
+                return unknown
         return Obstacle(
             "not-quantized",
             f"the data of {_operator(node)} must be quantized by QuantizeLinear and DequantizeLinear",
@@ -395,10 +405,6 @@ class Walk:
                 found.append(current)
             queue += [self.made[name] for name in reads(current) if name in self.on_tail and name in self.made]
         return found
-
-
-def _quantizes(node: Node) -> bool:
-    return facts_of(node).effect is Effect.QUANTIZES
 
 
 def _dequantizes(node: Node) -> bool:

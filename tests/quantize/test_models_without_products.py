@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from onnx_hw import flow, golden
+from onnx_hw.errors import UserError
 from onnx_witness import assert_circuit_agrees, by_onnxruntime, random_frames, write
 from qdq_models import Sketch
 
@@ -55,3 +56,13 @@ def test_a_model_without_products(tmp_path: Path, name: str, quantized: bool) ->
     assert np.abs(found - wanted).max() < (STEP * 1.001 if quantized else STEP)
     if not quantized or name in ("Reshape", "Relu"):
         assert_circuit_agrees(network)
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+def test_integers_that_come_back_as_they_went_are_no_circuit(tmp_path: Path, behind: int) -> None:
+    """QuantizeLinear and DequantizeLinear alone, behind an operator of the host or not."""
+    s = Sketch()
+    x = s.node("Softmax", "x") if behind else "x"
+    path = write(s, tmp_path / "m.onnx", {"x": SHAPE}, s.through_integers(x, STEP, 3))
+    with pytest.raises(UserError, match="nothing-in-hardware"):
+        flow.quantize(flow.read(path))
