@@ -26,7 +26,6 @@ LONGEST = 350  # lines: what can be read in one sitting
 MEDIAN = 130
 LONGER = {
     "onnx_hw/quantize/builder.py": "what a lowering may ask and do stands in one class",
-    "onnx_hw/quantize/import_model.py": "one walk through the graph decides what becomes hardware",
 }
 """Files that may have up to 450, and why."""
 

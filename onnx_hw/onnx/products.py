@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
+
 from onnx_hw.onnx.dependencies import subgraphs
 from onnx_hw.onnx.infer_shapes import type_of
 from onnx_hw.onnx.model import Graph, Node
@@ -28,3 +31,12 @@ def macs_of(node: Node, graph: Graph) -> int | None:
     if any(types.get(name) is None for name in (*node.inputs, *node.outputs) if name):
         return None
     return count(node, [types.get(name) for name in node.inputs], [types.get(name) for name in node.outputs])
+
+
+def macs_by_label(graph: Graph, labels: Collection[str]) -> dict[str, int]:
+    """Multiply-accumulates of the nodes with these labels, as far as they are known; of products only."""
+    counts: Counter[str] = Counter()
+    for node in graph.nodes:
+        if node.label in labels:
+            counts[node.label] += macs_of(node, graph) or 0
+    return {label: count for label, count in counts.items() if count}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from onnx_hw.network import Node as HardwareNode
 from onnx_hw.onnx.dependencies import needed_nodes, reads
 from onnx_hw.onnx.model import Graph, Model, Node
 
@@ -37,6 +38,17 @@ def head_nodes(graph: Graph, before: Sequence[Node], entering: Iterable[str], ta
         before: nodes that read graph inputs, constants and each other alone, in order.
     """
     return needed_nodes(replace(graph, nodes=tuple(before)), [*entering, *_wanted(graph, tail)])
+
+
+def hardware_nodes(nodes: Sequence[HardwareNode], tensors: Iterable[str]) -> list[HardwareNode]:
+    """The nodes that some tensors depend on, in topological order, as they are given."""
+    needed = set(tensors)
+    kept: list[HardwareNode] = []
+    for node in reversed(nodes):
+        if needed & set(node.outputs):
+            kept.append(node)
+            needed |= set(node.inputs)
+    return kept[::-1]
 
 
 def host_parts(model: Model, head: Sequence[Node], tail: Sequence[Node], entering: Sequence[str]) -> HostParts:

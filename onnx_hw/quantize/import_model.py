@@ -7,29 +7,27 @@ that multiplies must not be in head or tail: that, and everything else that stan
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from onnx_hw.broken import refuse
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.errors import UserError
 from onnx_hw.network import Boundary, Network
-from onnx_hw.network import Node as HardwareNode
 from onnx_hw.onnx.dependencies import reads
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
-from onnx_hw.onnx.products import macs_of
+from onnx_hw.onnx.products import macs_by_label
 from onnx_hw.onnx.verify_model import faults_of_folded, faults_of_typed
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.held_values import held_values
 from onnx_hw.quantize.host_head import left_in_floats, values_of_head
-from onnx_hw.quantize.host_parts import head_nodes, host_parts
+from onnx_hw.quantize.host_parts import hardware_nodes, head_nodes, host_parts
 from onnx_hw.quantize.lower import lowering_of
 from onnx_hw.quantize.lower.quantization import made_on_host
 from onnx_hw.quantize.move_rearrangements_to_the_border import move_rearrangements_to_the_border
@@ -40,6 +38,7 @@ from onnx_hw.quantize.take_apart_fused_operators import take_apart_fused_operato
 from onnx_hw.quantize.take_apart_integer_operators import take_apart_integer_operators
 from onnx_hw.quantize.tensor_sizes import check_sizes
 from onnx_hw.quantize.values import Integers, NotFinite, Real
+from onnx_hw.quantize.why_not_hardware import WhyNot, not_built
 
 
 def import_model(model: Model) -> Network:
@@ -73,7 +72,8 @@ def prepared(model: Model) -> Model:
         UserError: a tensor is too large; the model is not typed.
     """
     refuse("model", faults_of_typed(model))
-    model = fold(take_apart_integer_operators(take_apart_fused_operators(model)), keep=_dequantizes)
+    apart = take_apart_integer_operators(take_apart_fused_operators(model))
+    model = fold(apart, keep=lambda node: facts_of(node).effect is Effect.DEQUANTIZES)
     check_sizes(model.graph)
     refuse("model", faults_of_folded(model), "import_model.prepared")
     return model
@@ -87,8 +87,7 @@ class Walk:
         stored: nodes that only make quantized constants.
         restated: real numbers that integers of the model stand for: the host can make them from those.
         tail: nodes that cannot be lowered, and those that depend on them.
-        why: what kept a node of the tail out of hardware.
-        told: keys of ``why`` that are among the problems.
+        why_not: what kept nodes of the tail out of hardware.
         of_host: values that lead to hardware by way of a node that stays on the host.
     """
 
@@ -101,9 +100,7 @@ class Walk:
         self.stored: list[Node] = []
         self.restated: set[str] = set()
         self.tail: list[Node] = []
-        self.why: dict[str, Obstacle] = {}
-        self.on_tail: set[str] = set()
-        self.told: set[str] = set()
+        self.why_not = WhyNot(self.builder, self.made)
         left = left_in_floats(graph)
         self.of_host = values_of_head(graph, lambda node: not left.isdisjoint(node.outputs))
         for value in graph.inputs:
@@ -127,9 +124,9 @@ class Walk:
                 self._perhaps_also_in_hardware(node)
         elif large is not None and self._is_streamed(node):
             self._to_tail(node, large)
-        elif any(name in self.on_tail for name in inputs):
+        elif any(name in self.why_not.on_tail for name in inputs):
             lowering = lowering_of(node)
-            self._to_tail(node, self.rehearsal.obstacle(node, lowering) if lowering else _not_built(node))
+            self._to_tail(node, self.rehearsal.obstacle(node, lowering) if lowering else not_built(node))
         elif self._reads_stream(node) or self._is_constant(node):
             self._lower(node)
         elif self._can_enter(node):
@@ -159,7 +156,7 @@ class Walk:
         entered = {value.name for value in self.graph.inputs if value.element_type in INTEGER_TYPES}
         return (
             self._reads_stream(node)
-            or any(name in self.on_tail or name in entered for name in node.inputs)
+            or any(name in self.why_not.on_tail or name in entered for name in node.inputs)
             or self._can_enter(node)
         )
 
@@ -194,7 +191,7 @@ class Walk:
         lowering = lowering_of(node)
         try:
             if lowering is None:
-                raise _not_built(node)
+                raise not_built(node)
             lowering(self.builder, node)
         except Obstacle as obstacle:
             if lowering is None and all(self._is_on_host(name) for name in reads(node)):
@@ -225,10 +222,8 @@ class Walk:
 
     def _to_tail(self, node: Node, obstacle: Obstacle | None) -> None:
         self.tail.append(node)
-        self.on_tail.update(name for name in node.outputs if name)
+        self.why_not.keep_out(node, obstacle)
         self.rehearsal.stand_in(node)
-        if obstacle is not None:
-            self.why[node.where or node.label] = obstacle
 
     # ---- the end of the walk ------------------------------------------------------------------------------------
 
@@ -238,7 +233,9 @@ class Walk:
         if not builder.nodes:
             self._carry_through(outputs)
         tail, boundary_values, accumulators = self._tail(outputs)
-        used = _needed_nodes(builder, [builder.values[name].tensor for name in (*boundary_values, *accumulators)])
+        used = hardware_nodes(
+            builder.nodes, [builder.values[name].tensor for name in (*boundary_values, *accumulators)]
+        )
         entries = {
             name: entry
             for name, entry in builder.entries.items()
@@ -247,9 +244,9 @@ class Walk:
         entering = [entry.onnx_name for entry in entries.values()]
         before = [node for node in graph.nodes if id(node) in {id(other) for other in (*self.head, *self.stored)}]
         head = head_nodes(graph, before, entering, tail)
-        self._refuse_products(head if used else self.head, tail)
+        builder.problems += self.why_not.problems_of_products((*(head if used else self.head), *tail))
         if not used and not builder.problems:
-            builder.problems.append(_nothing_in_hardware(graph, self.tail, self.why))
+            builder.problems.append(self.why_not.nothing_in_hardware(self.tail))
         if builder.problems:
             raise UserError(*builder.problems)
         boundaries = []
@@ -287,18 +284,10 @@ class Walk:
             parts.handed,
             graph.inputs,
             held_values(builder, kept),
-            self._macs_of({name for node in used for name in node.origin}),
+            macs_by_label(graph, {name for node in used for name in node.origin}),
             approximate,
         ).verify("import_model")
         return move_rearrangements_to_the_border(network)
-
-    def _macs_of(self, names: Collection[str]) -> dict[str, int]:
-        """Multiply-accumulates of nodes, by name."""
-        counts: Counter[str] = Counter()
-        for node in self.graph.nodes:
-            if node.label in names:
-                counts[node.label] += macs_of(node, self.graph) or 0
-        return {name: count for name, count in counts.items() if count}
 
     def _carry_through(self, outputs: Sequence[str]) -> None:
         """Let a model that does nothing but exchange places do that in hardware."""
@@ -352,98 +341,3 @@ class Walk:
                 nodes.append(node)
             queue += sorted(reads(node))
         return nodes, leaving, accumulators
-
-    def _refuse_products(self, head: Iterable[Node], tail: Iterable[Node]) -> None:
-        """Multiply-accumulates belong into hardware; also what kept their data out of it."""
-        told = self.told
-        for node in (*head, *tail):
-            if macs_of(node, self.graph) == 0:
-                continue
-            for cause in self._causes(node):
-                key = cause.where or cause.label
-                if key in told:
-                    continue
-                told.add(key)
-                obstacle = self.why[key]
-                hint = obstacle.hint
-                if obstacle.needs:
-                    hint += (
-                        f"{', ' if hint else ''}or let a build choose a scale from samples (--calibration, --inputs)"
-                    )
-                elif cause is not node:
-                    hint = hint or f"`{node.label}` ({node.op_type}) follows it and must be in hardware"
-                self.builder.problems.append(
-                    Problem(obstacle.code, obstacle.message, _where(cause), hint, "capability")
-                )
-            if not self._causes(node):
-                obstacle = self._not_quantized(node) if lowering_of(node) else _not_built(node)
-                self.builder.problems.append(
-                    Problem(obstacle.code, obstacle.message, _where(node), obstacle.hint, "capability")
-                )
-
-    def _not_quantized(self, node: Node) -> Obstacle:
-        """Why the data of a product is on the host though nothing kept it out of hardware."""
-        for name in node.inputs[:2]:
-            if (unknown := self.builder.unknown_shape(name)) is not None:
-                return unknown
-        return Obstacle(
-            "not-quantized",
-            f"the data of {_operator(node)} must be quantized by QuantizeLinear and DequantizeLinear",
-            "quantize all of the model, or none of it: a build chooses the scales of a float one",
-        )
-
-    def _causes(self, node: Node) -> list[Node]:
-        """The nodes that could not be lowered, at or before a node of the tail."""
-        found, queue, seen = [], [node], set()
-        while queue:
-            current = queue.pop()
-            key = current.where or current.label
-            if key in seen:
-                continue
-            seen.add(key)
-            if key in self.why:
-                found.append(current)
-            queue += [self.made[name] for name in reads(current) if name in self.on_tail and name in self.made]
-        return found
-
-
-def _dequantizes(node: Node) -> bool:
-    return facts_of(node).effect is Effect.DEQUANTIZES
-
-
-def _needed_nodes(builder: Builder, tensors: Iterable[str]) -> list[HardwareNode]:
-    """The hardware nodes that the outputs depend on, in topological order."""
-    needed = set(tensors)
-    kept: list[HardwareNode] = []
-    for node in reversed(builder.nodes):
-        if needed & set(node.outputs):
-            kept.append(node)
-            needed |= set(node.inputs)
-    return kept[::-1]
-
-
-def _nothing_in_hardware(graph: Graph, tail: Sequence[Node], why: dict[str, Obstacle]) -> Problem:
-    if not graph.inputs:
-        message = "the model must have an input; without one all its values are constant, and no circuit computes them"
-        return Problem("nothing-in-hardware", message, stage="capability")
-    cause = next((node for node in tail if (node.where or node.label) in why), None)
-    return Problem(
-        "nothing-in-hardware",
-        "the model must have an operator that becomes hardware"
-        + (f": {why[cause.where or cause.label].message}" if cause else ""),
-        _where(cause) if cause else "",
-        "quantize all of the model, or none of it: a build chooses the scales of a float one",
-        "capability",
-    )
-
-
-def _not_built(node: Node) -> Obstacle:
-    return Obstacle("unsupported", f"{_operator(node)} is not built in hardware")
-
-
-def _operator(node: Node) -> str:
-    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-
-
-def _where(node: Node) -> str:
-    return f'{node.where}({_operator(node)} "{node.label}")' if node.where else f"{_operator(node)} `{node.label}`"
