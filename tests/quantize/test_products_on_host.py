@@ -21,6 +21,7 @@ from onnx_hw.onnx.model import Model as OnnxModel
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.read import read
+from onnx_hw.options import Reading
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.insert_quantization import is_quantized
 from onnx_hw.quantize.quantize_float_model import quantize_without_data
@@ -71,6 +72,12 @@ class Sketched:
         return self
 
     def network(self, folder: Path, result: np.ndarray | None = None) -> Network:
+        model = infer(read(self.write(folder, result), newer=True))
+        if not is_quantized(model):
+            model = quantize_without_data(model)
+        return import_model(model)
+
+    def write(self, folder: Path, result: np.ndarray | None = None) -> Path:
         def value(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
             return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
@@ -82,10 +89,7 @@ class Sketched:
         opsets = [helper.make_opsetid("", NEWEST), *domains]
         path = folder / "model.onnx"
         path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString())
-        model = infer(read(path, newer=True))
-        if not is_quantized(model):
-            model = quantize_without_data(model)
-        return import_model(model)
+        return path
 
 
 TWO_TENSORS = {("", "MatMul"), (MICROSOFT, "FusedMatMul")}
@@ -136,6 +140,16 @@ def test_a_product_in_a_subgraph_is_refused(tmp_path):
             around(model).network(tmp_path, rows)
         (problem,) = caught.value.problems
         assert problem.code == "unsupported" and NAME in problem.where
+
+
+@pytest.mark.parametrize("op_type", ["MatMulNBits", "MultiHeadAttention", "Attention", "QAttention", "MoE"])
+def test_an_operator_that_nobody_knows_is_refused(op_type, tmp_path):
+    """It may multiply, too."""
+    model = Sketched(Product("Relu", "", [np.ones((1, 2, 3), np.float32)]), constant=True).with_hardware_before()
+    model.node.op_type, model.node.domain = op_type, MICROSOFT
+    with pytest.raises(UserError) as caught:
+        flow.quantize(flow.read(model.write(tmp_path), Reading(newer=True)))
+    assert [problem.code for problem in caught.value.problems] == ["operator-unsupported"]
 
 
 MACS = {"conv1": 8 * 8 * 9 * 8, "conv2": 4 * 4 * 9 * 8 * 16, "fc": 64 * 10}
