@@ -24,6 +24,7 @@ from onnx_hw.quantize.calibrate import Range, RangeMethod, calibrate, seen_in
 from onnx_hw.quantize.scheme import Precision, Scheme
 from onnx_hw.quantize.to_integers import Quantized, to_integers
 from onnx_witness import assert_circuit_agrees, random_frames, write
+from qdq_models import Sketch
 
 numbers = st.floats(-1e6, 1e6, width=32)
 
@@ -177,6 +178,25 @@ def test_overrides_are_of_what_they_name_alone() -> None:
     assert sorted({grid.bits for grid in made.network.grids.values()}) == [5, 8]
     largest = [np.abs(n.operator.weights).max() for n in made.network.nodes if isinstance(n.operator, MatMul)]
     assert largest == [127, 3, 127]
+
+
+@pytest.mark.parametrize("pad", [False, True])
+def test_a_clip_says_how_wide_integers_are(tmp_path: Path, pad: bool) -> None:
+    """Of int8 from -32 to 31 six bits travel; but not where the integers themselves are padded with others."""
+    sketch = Sketch()
+    weights = sketch.dequantized(np.random.default_rng(0).integers(-90, 90, (2, 2, 1, 1)).astype(np.int8), 0.02)
+    y = sketch.node("Conv", sketch.through_integers("x", 0.05, 3), weights)
+    y = sketch.node("Clip", y, *(sketch.constant(np.float32(bound)) for bound in (-8, 7.75)))
+    scale, zero = sketch.constant(np.float32(0.25)), sketch.constant(np.int8(0))
+    y = sketch.node("QuantizeLinear", y, scale, zero)
+    if pad:
+        pads = sketch.constant(np.array([0, 0, 1, 1, 0, 0, 0, 0]))
+        y = sketch.node("Pad", y, pads, sketch.constant(np.int8(-100)))
+    y = sketch.node("Conv", sketch.node("DequantizeLinear", y, scale, zero), weights)
+    model = flow.read(sketch.write(tmp_path / "m.onnx", [1, 2, 3, 3], sketch.through_integers(y, 0.1, 0)))
+    network = flow.quantize(model)
+    assert network.tensors["quantizelinear5"].dtype == Int(8 if pad else 6)
+    assert compare(model, network, None).agreement.worst <= 1
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -11,6 +11,8 @@ import numpy as np
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.onnx.operators.registry import facts_of
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.activation import bounds_of
 from onnx_hw.quantize.lower.joining import quantize_joined
@@ -126,14 +128,15 @@ def made_on_host(builder: Builder, node: Node, before: Node | None) -> Int:
     with suppress(Obstacle, NotFinite):  # what is no grid, and what is no bound, is refused by those who need one
         low, high = bounds_of(builder, before)
         grid = _grid(dtype, scale, _zero_point(builder, node))
-        return _narrowed(grid.clipped(-inf if low is None else low, inf if high is None else high)).dtype
+        grid = grid.clipped(-inf if low is None else low, inf if high is None else high)
+        return _narrowed(builder, node, grid).dtype
     return dtype
 
 
 def _integers(builder: Builder, node: Node, value: Operand, grid: Grid) -> Integers:
     """What stands for a value on a grid."""
     if isinstance(value, Clipped):
-        grid = _narrowed(clipped(value, grid))
+        grid = _narrowed(builder, node, clipped(value, grid))
     match value:
         case Real() | Function():
             return quantize_tensor(builder, node, value, grid, name=node.label, output=node.outputs[0])
@@ -151,11 +154,17 @@ def _integers(builder: Builder, node: Node, value: Operand, grid: Grid) -> Integ
             return value.of_integers(builder, _integers(builder, node, value.value, grid))
 
 
-def _narrowed(grid: Grid) -> Grid:
-    """With the type whose integers it uses, all of them: a clip to a width that ONNX has no type for, say 6 bits."""
+def _narrowed(builder: Builder, node: Node, grid: Grid) -> Grid:
+    """With the type whose integers it uses, all of them: a clip to a width that ONNX has no type for, say 6 bits.
+
+    Who reads the integers of a QuantizeLinear as they are, a Pad for one, may want others of the model's type.
+    """
     used = Int.holding(grid.low, grid.high)
-    fills = (used.signed, used.min, used.max) == (grid.dtype.signed, grid.low, grid.high)
-    return replace(grid, dtype=used) if fills and used.min <= grid.zeros[0] <= used.max else grid
+    if (used.signed, used.min, used.max) != (grid.dtype.signed, grid.low, grid.high) or used == grid.dtype:
+        return grid
+    readers = [reader for reader in builder.graph.nodes if node.outputs[0] in reader.inputs]
+    plain = all(facts_of(reader).effect is Effect.DEQUANTIZES for reader in readers)
+    return replace(grid, dtype=used) if plain and used.min <= grid.zeros[0] <= used.max else grid
 
 
 def _grid(dtype: Int, scale: np.ndarray, zero: np.ndarray | None) -> Grid:
