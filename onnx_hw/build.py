@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +80,17 @@ def build(
     """Run the stages up to ``options.stop_after`` and write ``report.json``, also when a stage fails.
 
     Args:
-        options: what to build; or the model's path, with ``choices`` for further fields of ``BuildOptions``.
+        options: what to build, or the model's path; ``choices`` are further fields of ``BuildOptions``, or other ones.
+        toolchain: who simulates, synthesizes, places and packs.
 
     Raises:
         UserError: anything the user can mend.
         ToolMissing, ToolFailed: a program is not there, or failed.
     """
-    options = options if isinstance(options, BuildOptions) else BuildOptions(options, **choices)  # type: ignore[arg-type]  # may be a text
+    if isinstance(options, BuildOptions):
+        options = replace(options, **choices)
+    else:
+        options = BuildOptions(options, **choices)  # type: ignore[arg-type]  # may be a text
     work = Work(options, progress or Silent(), toolchain)
     if not os.path.isfile(options.model):  # false also where the path is too long, or a loop of links
         read_onnx(options.model)  # says what is wrong

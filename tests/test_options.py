@@ -22,6 +22,8 @@ def test_a_build_takes_texts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = build(str(EXAMPLES / "digits" / "digits.onnx"), out="made", stop_after="read")
     assert made.folder == Path("made") and Path("made/report.json").is_file()
+    options = BuildOptions(EXAMPLES / "digits" / "digits.onnx")
+    assert build(options, out="other", stop_after="read").folder == Path("other")
 
 
 @pytest.mark.parametrize(
