@@ -130,8 +130,10 @@ class Order:
         """(beats, width) int64: the flat index in a frame of what lies in each place of each beat, or ``UNUSED``."""
         _, columns, channels = self.tensor.shape
         pixel_group, group = (index.reshape(-1) for index in np.indices((self.pixel_groups, self.groups)))
-        nest = np.lexsort((pixel_group, group, self._tile_of(pixel_group)))  # the innermost loop comes first
-        pixel_group, group = pixel_group[nest, None, None], group[nest, None, None]
+        if self.tile != self.pixels:  # the usual order is the one they are in
+            nest = np.lexsort((pixel_group, group, self._tile_of(pixel_group)))  # the innermost loop comes first
+            pixel_group, group = pixel_group[nest], group[nest]
+        pixel_group, group = pixel_group[:, None, None], group[:, None, None]
         row = pixel_group // self.row_groups
         column = pixel_group % self.row_groups * self.pixels + np.arange(self.pixels)[:, None]
         channel = group * self.lanes + np.arange(self.lanes)

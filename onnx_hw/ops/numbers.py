@@ -56,7 +56,10 @@ class Numbers:
     @classmethod
     def rows(cls, starts: Iterable[int] | np.ndarray, pattern: Iterable[int] | np.ndarray) -> Numbers:
         """The same pattern from each of the starts; of starts in equal steps one loop is made."""
-        starts, pattern = (np.ascontiguousarray(list(part), dtype=np.int64) for part in (starts, pattern))
+        starts, pattern = (
+            np.ascontiguousarray(part if isinstance(part, np.ndarray) else list(part), dtype=np.int64)
+            for part in (starts, pattern)
+        )
         if not len(pattern):
             return cls(())
         steps = np.diff(starts)
@@ -71,11 +74,11 @@ class Numbers:
     @classmethod
     def repeated(cls, numbers: np.ndarray, counts: np.ndarray) -> Numbers:
         """Each number so many times, 1 or more."""
-        turns: tuple[Turns, ...] = ()
+        turns: list[Turns] = []
         for part in np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(counts)) + 1):
             if len(part):
                 turns += cls.rows(numbers[part], np.zeros(counts[part[0]])).turns
-        return cls(turns)
+        return cls(tuple(turns))
 
     @property
     def ends(self) -> tuple[int, int]:

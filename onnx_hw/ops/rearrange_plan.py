@@ -35,8 +35,14 @@ CANDIDATES = 12
 
 LUTS_PER_BLOCK = 400
 
+MANY_BLOCKS = 512
+"""Block RAMs beside which it does not matter what tells where data lie; the chips there are have fewer."""
+
 _SOME = np.random.Generator(np.random.PCG64(0)).integers(1 << 40, size=512)
 """Operations at which most loops that do not separate the data show it."""
+
+_FACTORS = np.random.Generator(np.random.PCG64(1)).integers(1 << 63, size=4096, dtype=np.uint64)
+"""With which the entries of a short row make a number that most other rows do not make."""
 
 
 def places(source: np.ndarray, given: Order, made: Order) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +156,7 @@ class Walk:
             return 1, 1, 1
         grid = self.patterns[1].reshape(loops)
         turns = [np.moveaxis(grid, axis, 0).reshape(count, -1) for axis, count in enumerate(loops)]
-        outer, middle, inner = (len({turn.tobytes() for turn in each}) for each in turns)
+        outer, middle, inner = map(_distinct, turns)
         return outer, middle, inner
 
 
@@ -247,6 +253,8 @@ def plan(walk: Walk, natural: Loops) -> Plan:
         one = Plan(walk, loops, walk.turns(loops[0]), tables)
         if loops == natural and 8 <= loops[0] <= DEEPEST_IN_LOGIC:
             return one
+        if one.resources(one.turns.rate_capacity).bram >= MANY_BLOCKS:
+            return one
         found.append(one)
         if len(found) == CANDIDATES:
             break
@@ -304,6 +312,16 @@ def separate(port: Port, loops: Loops) -> tuple[np.ndarray, np.ndarray, np.ndarr
         return None
     total = outer[:, None, None] + middle[:, None] + inner
     return (outer, middle, inner) if np.array_equal(total[real], grid[real]) else None
+
+
+def _distinct(rows: np.ndarray) -> int:
+    """How many different rows there are."""
+    if rows.shape[1] <= _FACTORS.size:
+        sums = rows.astype(np.uint64) @ _FACTORS[: rows.shape[1]]
+        _, first, like = np.unique(sums, return_index=True, return_inverse=True)
+        if np.array_equal(rows, rows[first][like]):
+            return len(first)
+    return len({row.tobytes() for row in rows})
 
 
 def _numbered(column: np.ndarray) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from design_bench import assert_proven, prove
 from drawn_cases import Case, cases, few, many
+from onnx_hw.ops import rearrange_plan
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.tensor import Tensor
@@ -163,3 +164,19 @@ def test_loops_separate_the_data() -> None:
 def test_refuses(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Rearrange(Tensor(IMAGE, BYTES), *arguments)  # type: ignore[arg-type]
+
+
+@many
+@given(st.integers(1, 40), st.integers(1, 4), st.integers(0, 99))
+def test_rows_are_counted_once_each(count: int, kinds: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    for length in (1, 3, 5000):
+        rows = random.integers(0, kinds, (count, min(length, 2))).repeat(-(-length // 2), axis=1).astype(np.int32)
+        assert rearrange_plan._distinct(rows) == len(np.unique(rows, axis=0))
+
+
+def test_beside_a_memory_that_no_chip_has_the_first_loops_will_do() -> None:
+    turned = rearranged((640, 640, 3), positions((640, 640, 3)).transpose(1, 0, 2))
+    plan = turned.plan(RearrangeFolding(1, 1))
+    assert plan.resources(plan.turns.rate_capacity).bram >= rearrange_plan.MANY_BLOCKS
+    assert plan.loops == (640, 640, 3)
