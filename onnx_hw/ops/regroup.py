@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources
-from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
+from onnx_hw.ops.operator import Resources
+from onnx_hw.ops.ring import Ring
 from onnx_hw.order import UNUSED, Order
 from onnx_hw.tensor import Tensor
 
@@ -38,7 +37,7 @@ class RegroupFolding(Folding):
 
 
 @dataclass(frozen=True, repr=False)
-class Regroup(Operator[RegroupFolding]):
+class Regroup(Ring[RegroupFolding]):
     """Changes nothing but the number of pixels in a beat, one of the two numbers being a multiple of the other.
 
     A beat leaves when all its elements are there; those of a pixel group are given back together, after its last beat.
@@ -52,28 +51,11 @@ class Regroup(Operator[RegroupFolding]):
     capacity: int | None = None
 
     folding_type = RegroupFolding
-    LATENCY = 3
-
-    def __post_init__(self) -> None:
-        if self.capacity is not None and self.capacity < 1:
-            raise ValueError(f"the ring must hold at least one beat, not {self.capacity}")
-
-    def operands(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
-
-    def results(self) -> tuple[Tensor, ...]:
-        return (self.operand,)
-
-    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        return arrays
 
     def illegal(self, folding: RegroupFolding) -> str:
         told = super().illegal(folding)
         fewer, more = sorted((folding.in_pixels, folding.out_pixels))
         return told or ("in_pixels must divide out_pixels, or the other way round" if more % fewer else "")
-
-    def cycles(self, folding: RegroupFolding) -> int:
-        return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
 
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
@@ -84,8 +66,8 @@ class Regroup(Operator[RegroupFolding]):
         if not self.illegal(folding) and self.cycles(folding) <= interval:
             yield folding
 
-    def _needs_and_released(self, folding: RegroupFolding) -> tuple[np.ndarray, np.ndarray]:
-        """Per output beat of a row: the last input beat it or one before needs; how many are given back after it."""
+    def turns(self, folding: RegroupFolding) -> tuple[int, np.ndarray, np.ndarray]:
+        """A row each."""
         row_of_pixels = replace(self.operand, shape=(1, *self.operand.shape[1:]))
         given, made = folding.takes(row_of_pixels), folding.gives(row_of_pixels)
         places = given.places.reshape(-1) // given.width
@@ -94,33 +76,11 @@ class Regroup(Operator[RegroupFolding]):
         column = made.elements[:, 0] // self.operand.channels
         group = column // max(folding.in_pixels, folding.out_pixels)
         ends = np.append(group[1:] != group[:-1], True)
-        return needs, np.maximum.accumulate(np.where(ends, needs + 1, 0))
+        return self.operand.shape[0], needs, np.maximum.accumulate(np.where(ends, needs + 1, 0))
 
-    def live_capacity(self, folding: RegroupFolding) -> int:
-        """Input beats that are stored at once at least."""
-        needs, released = self._needs_and_released(folding)
-        return int(np.max(needs + 1 - np.concatenate([[0], released[:-1]])))
-
-    def stored_beats(self, folding: RegroupFolding) -> int:
+    def full_rate_capacity(self, folding: RegroupFolding) -> int:
         """Two pixel groups: one is read while the next one is written."""
-        if self.capacity is not None:
-            return self.capacity
-        order = self.takes(folding)[0]
-        return 2 * order.groups * max(1, folding.out_pixels // folding.in_pixels)
-
-    def schedule(self, folding: RegroupFolding) -> Schedule:
-        written, read = self.takes(folding)[0].beats, self.gives(folding)[0].beats
-        return Schedule(
-            (
-                Engine("writer", written, 0, pops={"i": Numbers.every(written)}),
-                Engine("reader", read, self.LATENCY, pushes={"o": Numbers.every(read)}),
-            ),
-            (
-                SharedBuffer.of_turns(
-                    self.stored_beats(folding), self.operand.shape[0], *self._needs_and_released(folding)
-                ),
-            ),
-        )
+        return 2 * self.takes(folding)[0].groups * max(1, folding.out_pixels // folding.in_pixels)
 
     def resources(self, folding: RegroupFolding) -> Resources:
         pixels = max(folding.in_pixels, folding.out_pixels)

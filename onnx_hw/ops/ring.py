@@ -1,0 +1,71 @@
+"""What passes a tensor on through a ring of beats and changes nothing but the order in which it travels."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.operator import F, Operator
+from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
+from onnx_hw.tensor import Tensor
+
+
+class Ring(Operator[F]):
+    """A writer and a reader around the ring; beats are given back in order.
+
+    Attributes:
+        operand: what passes through.
+        capacity: input beats it stores; None for as many as full rate asks for.
+    """
+
+    operand: Tensor
+    capacity: int | None
+
+    LATENCY = 3
+
+    def __post_init__(self) -> None:
+        if self.capacity is not None and self.capacity < 1:
+            raise ValueError(f"the ring must hold at least one beat, not {self.capacity}")
+
+    def operands(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def results(self) -> tuple[Tensor, ...]:
+        return (self.operand,)
+
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        return arrays
+
+    @abstractmethod
+    def turns(self, folding: F) -> tuple[int, np.ndarray, np.ndarray]:
+        """(turns of a frame, (output beats of a turn,) the last input beat of the turn that each needs, or one before
+        it; (as many,) how many are given back after it).
+        """
+
+    @abstractmethod
+    def full_rate_capacity(self, folding: F) -> int:
+        """Input beats with which neither engine waits for the other longer than for data."""
+
+    def live_capacity(self, folding: F) -> int:
+        """Input beats that are stored at once at least."""
+        _, needs, released = self.turns(folding)
+        return int(np.max(needs + 1 - np.concatenate([[0], released[:-1]])))
+
+    def stored_beats(self, folding: F) -> int:
+        """Capacity of the ring."""
+        return self.full_rate_capacity(folding) if self.capacity is None else self.capacity
+
+    def cycles(self, folding: F) -> int:
+        return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats)
+
+    def schedule(self, folding: F) -> Schedule:
+        written, read = self.takes(folding)[0].beats, self.gives(folding)[0].beats
+        return Schedule(
+            (
+                Engine("writer", written, 0, pops={"i": Numbers.every(written)}),
+                Engine("reader", read, self.LATENCY, pushes={"o": Numbers.every(read)}),
+            ),
+            (SharedBuffer.of_turns(self.stored_beats(folding), *self.turns(folding)),),
+        )
