@@ -17,6 +17,7 @@ from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES
+from onnx_hw.quantize.take_apart_fused_operators import is_fused
 
 
 def batch_as_frames(model: Model) -> tuple[Model, int]:
@@ -50,7 +51,7 @@ def batch_as_frames(model: Model) -> tuple[Model, int]:
 
 def _is_alike(node: Node, graph: Graph) -> bool:
     facts = facts_of(node)
-    known = facts.effect is not None or facts.means is not None or facts.along_axis
+    known = facts.effect is not None or facts.means is not None or facts.along_axis or is_fused(node)
     data = graph.values.get(node.inputs[0])
     rank = len(data.shape) if data is not None and data.shape is not None else 0
     if facts.along_axis or facts.effect in OF_SCALES:

@@ -29,6 +29,11 @@ class NoCounterpart(Exception):
     """A node that must stay."""
 
 
+def is_fused(node: Node) -> bool:
+    """Whether a node may be made of others."""
+    return node.domain == DOMAIN and node.op_type in FORMS
+
+
 def take_apart_fused_operators(model: Model) -> Model:
     """The same model, of which the types are known, made of operators of the default domain."""
     return replace(model, graph=_Apart(model.graph).graph)
@@ -42,16 +47,13 @@ class _Apart:
         self.nodes: list[Node] = []
         self.taken = {*graph.values, *graph.constants, *(name for node in graph.nodes for name in node.outputs)}
         for node in graph.nodes:
-            form = FORMS.get(node.op_type) if node.domain == DOMAIN else None
             before = len(self.nodes)
             try:
-                if form is None:
+                if not is_fused(node):
                     raise NoCounterpart
-                last = form(self, node)
+                self._rename_result(FORMS[node.op_type](self, node), node.outputs[0])
             except NoCounterpart:
                 self.nodes[before:] = [node]
-            else:
-                self._rename_result(last, node.outputs[0])
         self.graph = replace(graph, nodes=tuple(self.nodes), constants=self.constants, values=self.values)
 
     def _rename_result(self, name: str, result: str) -> None:

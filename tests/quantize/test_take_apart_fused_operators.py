@@ -89,7 +89,7 @@ def test_what_has_no_counterpart_stays() -> None:
     assert take_apart_fused_operators(Model("m", graph, {"": 17}, 8)).graph.nodes == (node,)
 
 
-def fused_network(folder: Path) -> Path:
+def fused_network(folder: Path, batch: int = 1) -> Path:
     """A model whose every product is a fused one."""
     random = np.random.default_rng(7)
     shapes = {"k": (4, 2, 3, 3), "d": (4, 1, 3, 3), "g": (16, 5), "m": (6, 5), "bias": (6,), "e": (6, 3)}
@@ -111,8 +111,8 @@ def fused_network(folder: Path) -> Path:
     graph = helper.make_graph(
         nodes,
         "fused",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 6, 6])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 2, 6, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 3])],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
@@ -129,6 +129,13 @@ def test_a_fused_network_becomes_hardware(tmp_path: Path) -> None:
     assert network.macs == {f"the_{name}": count for name, count in counts.items()}
     found = build(BuildOptions(path, out=tmp_path / "out", stop_after=Stage.QUANTIZE)).report.reference
     assert found is not None and found.frames and found.equal + found.one_step == found.values_compared
+
+
+def test_a_batch_of_fused_operators_is_frames(tmp_path: Path) -> None:
+    frames = {"x": np.random.default_rng(9).uniform(-1, 1, (4, 3, 2, 6, 6)).astype(np.float32)}
+    network = flow.quantize(flow.read(fused_network(tmp_path, 3)), frames)
+    assert [boundary.onnx_shape for boundary in network.inputs] == [(1, 2, 6, 6)]
+    assert macs_in_hardware(network) == 1.0
 
 
 def test_nothing_is_taken_apart_of_other_operators() -> None:
