@@ -206,21 +206,14 @@ class Depthwise(Operator[SlidingFolding]):
         from onnx_hw_rtl.depthwise import Depthwise as Circuit
         from onnx_hw_rtl.window_geometry import Geometry
 
-        weight, result = self.weight_type, self.results()[0].dtype
+        weight = self.weight_type
         return Circuit(
             Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
             self.weight_words(folding).to_beats(np.moveaxis(self.weights, 0, -1)[None]),
             multiplier=self.multiplier,
             weight_bits=weight.bits,
             weight_signed=weight.signed,
-            bits=self.operand.dtype.bits,
-            signed=self.operand.dtype.signed,
-            out_bits=result.bits,
-            out_signed=result.signed,
-            in_lanes=folding.in_lanes,
-            out_lanes=folding.out_lanes,
-            in_pixels=folding.in_pixels,
-            out_pixels=folding.out_pixels,
+            **self.stream_shapes(folding),
             capacity=self.stored_beats(folding),
             pad_value=self.pad_value,
             depth=depths["o"],

@@ -84,11 +84,7 @@ class Gearbox(Ring[GearboxFolding]):
 
         return Circuit(
             channels=self.operand.channels,
-            bits=self.operand.dtype.bits,
-            signed=self.operand.dtype.signed,
-            in_lanes=folding.in_lanes,
-            out_lanes=folding.out_lanes,
-            pixels=folding.pixels,
+            **self.stream_shapes(folding),
             capacity=self.stored_beats(folding),
             depth=depths["o"],
         )

@@ -22,6 +22,8 @@ from onnx_hw.tensor import Tensor
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
+    from onnx_hw_rtl.stream import StreamShape
+
 
 @dataclass(frozen=True)
 class Resources:
@@ -114,6 +116,16 @@ class Operator(ABC, Generic[F]):
         Unused places are 0. None for a core without constants that change from word to word.
         """
         return None
+
+    def stream_shapes(self, folding: F) -> dict[str, StreamShape]:
+        """What the streams of the core hold, by port (imports ``onnx_hw_rtl`` inside, too)."""
+        from onnx_hw_rtl.stream import StreamShape
+
+        ports, orders = (*self.inputs, *self.outputs), (*self.takes(folding), *self.gives(folding))
+        return {
+            port: StreamShape(order.lanes, order.tensor.dtype.bits, order.tensor.dtype.signed, order.pixels)
+            for port, order in zip(ports, orders, strict=True)
+        }
 
     def cycles(self, folding: F) -> int:
         """Operations per frame of the busiest engine: the node's own initiation interval."""

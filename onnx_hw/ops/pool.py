@@ -142,18 +142,10 @@ class Pool(Operator[SlidingFolding]):
         from onnx_hw_rtl.pool import Pool as Circuit
         from onnx_hw_rtl.window_geometry import Geometry
 
-        result = self.results()[0].dtype
         return Circuit(
             self.kind,
             Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
-            bits=self.operand.dtype.bits,
-            signed=self.operand.dtype.signed,
-            out_bits=result.bits,
-            out_signed=result.signed,
-            in_lanes=folding.in_lanes,
-            out_lanes=folding.out_lanes,
-            in_pixels=folding.in_pixels,
-            out_pixels=folding.out_pixels,
+            **self.stream_shapes(folding),
             capacity=self.stored_beats(folding),
             pad_value=self.pad_value,
             depth=depths["o"],

@@ -189,17 +189,16 @@ class Rearrange(Operator[RearrangeFolding]):
 
     def core(self, folding: RearrangeFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.rearrange import Rearrange as Circuit
+        from onnx_hw_rtl.stream import StreamShape
 
-        usual, whole = self._by_beats(folding), self._widths(folding)
+        usual, whole, dtype = self._by_beats(folding), self._widths(folding), self.operand.dtype
         return Circuit(
             usual.source,
             in_shape=usual.operand.shape,
             out_shape=usual.shape,
             loops=self.plan(folding).loops,
-            bits=self.operand.dtype.bits,
-            signed=self.operand.dtype.signed,
-            in_lanes=whole.in_lanes,
-            out_lanes=whole.out_lanes,
+            i=StreamShape(whole.in_lanes, dtype.bits, dtype.signed),
+            o=StreamShape(whole.out_lanes, dtype.bits, dtype.signed),
             capacity=self.stored_beats(folding),
             fill=self.fill,
             depth=depths["o"],

@@ -91,17 +91,15 @@ class Regroup(Ring[RegroupFolding]):
 
     def core(self, folding: RegroupFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.regroup import Regroup as Circuit
+        from onnx_hw_rtl.stream import StreamShape
 
         side_by_side = min(folding.in_pixels, folding.out_pixels)  # they stay together, as if they were one pixel
-        narrow = Order(self.operand, folding.lanes, side_by_side)
+        narrow, dtype = Order(self.operand, folding.lanes, side_by_side), self.operand.dtype
         return Circuit(
             columns=narrow.row_groups,
             channels=narrow.groups * narrow.width,
-            bits=self.operand.dtype.bits,
-            signed=self.operand.dtype.signed,
-            lanes=narrow.width,
-            in_pixels=folding.in_pixels // side_by_side,
-            out_pixels=folding.out_pixels // side_by_side,
+            i=StreamShape(narrow.width, dtype.bits, dtype.signed, folding.in_pixels // side_by_side),
+            o=StreamShape(narrow.width, dtype.bits, dtype.signed, folding.out_pixels // side_by_side),
             capacity=self.stored_beats(folding),
             depth=depths["o"],
         )

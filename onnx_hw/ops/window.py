@@ -150,12 +150,7 @@ class Window(Operator[SlidingFolding]):
 
         return Circuit(
             Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
-            bits=self.operand.dtype.bits,
-            signed=self.operand.dtype.signed,
-            in_lanes=folding.in_lanes,
-            out_lanes=folding.out_lanes,
-            in_pixels=folding.in_pixels,
-            out_pixels=folding.out_pixels,
+            **self.stream_shapes(folding),
             capacity=self.stored_beats(folding),
             pad_value=self.pad_value,
             depth=depths["o"],

@@ -27,7 +27,7 @@ from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.multiplier import Multiplier
 from onnx_hw_rtl.sliding import SlidingBuffer
-from onnx_hw_rtl.stream import beat
+from onnx_hw_rtl.stream import StreamShape
 from onnx_hw_rtl.weights import LATENCY as WEIGHTS_LATENCY
 from onnx_hw_rtl.weights import read_weights
 from onnx_hw_rtl.window_geometry import Geometry, PixelGroups, Place, side_by_side
@@ -44,11 +44,8 @@ class Depthwise(Core):
             chunk, for each element of the kernel; 0 in lanes beyond the last result.
         multiplier: results per channel.
         weight_bits, weight_signed: that hold every weight.
-        bits, signed: of an input element.
-        out_bits, out_signed: of a result; wide enough for every final sum.
-        in_lanes, out_lanes: elements per beat; with several results per channel, ``out_lanes`` divides their number or
-            is a multiple of it.
-        in_pixels, out_pixels: pixels per beat. Multipliers are ``out_pixels · out_lanes``.
+        i, o: the streams; results are wide enough for every final sum; with several per channel, the lanes of ``o``
+            divide their number or are a multiple of it. Multipliers are as many as elements in a token of ``o``.
         capacity: beats the buffer holds.
         pad_value: what elements outside the image read as.
         depth: FIFO depth of the output.
@@ -64,38 +61,24 @@ class Depthwise(Core):
         multiplier: int,
         weight_bits: int,
         weight_signed: bool,
-        bits: int,
-        signed: bool,
-        out_bits: int,
-        out_signed: bool,
-        in_lanes: int,
-        out_lanes: int,
-        in_pixels: int = 1,
-        out_pixels: int = 1,
+        i: StreamShape,
+        o: StreamShape,
         capacity: int,
         pad_value: int,
         depth: int,
     ) -> None:
         self.multiplier, (rows, columns) = multiplier, geometry.kernel
-        self.taps, self.chunks = rows * columns, -(-geometry.shape[2] * multiplier // out_lanes)
-        if words.shape != (self.chunks * self.taps, out_lanes):
-            raise ValueError(f"words must be ({self.chunks} · {self.taps}, {out_lanes}), not {words.shape}")
-        if out_lanes % self.multiplier and self.multiplier % out_lanes:
-            raise ValueError(f"{out_lanes} lanes must divide {self.multiplier}, or be a multiple of it")
+        self.taps, self.chunks = rows * columns, -(-geometry.shape[2] * multiplier // o.lanes)
+        if words.shape != (self.chunks * self.taps, o.lanes):
+            raise ValueError(f"words must be ({self.chunks} · {self.taps}, {o.lanes}), not {words.shape}")
+        if o.lanes % self.multiplier and self.multiplier % o.lanes:
+            raise ValueError(f"{o.lanes} lanes must divide {self.multiplier}, or be a multiple of it")
         self.words, self.geometry, self.capacity, self.pad_value = words, geometry, capacity, pad_value
-        self.weight, self.element, self.result = (
-            Shape(weight_bits, weight_signed),
-            Shape(bits, signed),
-            Shape(out_bits, out_signed),
-        )
-        self.in_lanes, self.out_lanes = in_lanes, out_lanes
-        self.fetched = max(1, out_lanes // self.multiplier)
-        self.pixels = PixelGroups(geometry, in_lanes, in_pixels, out_pixels)
-        super().__init__(
-            {"i": beat(in_pixels * in_lanes, bits, signed)},
-            {"o": (beat(out_pixels * out_lanes, out_bits, out_signed), depth)},
-            ("writer", "reader"),
-        )
+        self.weight, self.element, self.result = Shape(weight_bits, weight_signed), i.element, o.element
+        self.in_lanes, self.out_lanes = i.lanes, o.lanes
+        self.fetched = max(1, o.lanes // self.multiplier)
+        self.pixels = PixelGroups(geometry, i.lanes, i.pixels, o.pixels)
+        super().__init__({"i": i.payload}, {"o": (o.payload, depth)}, ("writer", "reader"))
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()

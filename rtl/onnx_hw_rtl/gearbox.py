@@ -17,7 +17,7 @@ from amaranth.lib import memory
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed, pick
 from onnx_hw_rtl.shared_buffer import SharedBuffer
-from onnx_hw_rtl.stream import beat, bits_of
+from onnx_hw_rtl.stream import StreamShape, bits_of
 
 __all__ = ["Gearbox"]
 
@@ -27,10 +27,8 @@ class Gearbox(Core):
 
     Args:
         channels: elements of a pixel.
-        bits, signed: of an element.
-        in_lanes, out_lanes: channels per beat.
-        pixels: that lie side by side in a beat, on both sides; they are moved together.
-        capacity: beats of ``in_lanes`` that may be stored and not yet given back.
+        i, o: the streams, of as many pixels each, which are moved together.
+        capacity: beats of ``i`` that may be stored and not yet given back.
         depth: FIFO depth of the output.
     """
 
@@ -40,26 +38,19 @@ class Gearbox(Core):
         self,
         *,
         channels: int,
-        bits: int,
-        signed: bool,
-        in_lanes: int,
-        out_lanes: int,
-        pixels: int = 1,
+        i: StreamShape,
+        o: StreamShape,
         capacity: int,
         depth: int,
     ) -> None:
-        self.channels, self.bits, self.pixels, self.capacity = channels, bits, pixels, capacity
-        self.in_lanes, self.out_lanes = in_lanes, out_lanes
+        self.channels, self.bits, self.pixels, self.capacity = channels, i.bits, i.pixels, capacity
+        self.in_lanes, self.out_lanes = in_lanes, out_lanes = i.lanes, o.lanes
         self.in_beats, self.out_beats = -(-channels // in_lanes), -(-channels // out_lanes)
         block = lcm(in_lanes, out_lanes)
         self.in_places = min(self.in_beats, block // in_lanes)  # beats of a block
         self.out_places = min(self.out_beats, block // out_lanes)
         self.blocks = _blocks_touched(self.in_beats, self.in_places, capacity)
-        super().__init__(
-            {"i": beat(pixels * in_lanes, bits, signed)},
-            {"o": (beat(pixels * out_lanes, bits, signed), depth)},
-            ("writer", "reader"),
-        )
+        super().__init__({"i": i.payload}, {"o": (o.payload, depth)}, ("writer", "reader"))
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Module, Mux, Shape, Signal
+from amaranth.hdl import Module, Mux, Signal
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import delayed
 from onnx_hw_rtl.sliding import SlidingBuffer
-from onnx_hw_rtl.stream import beat
+from onnx_hw_rtl.stream import StreamShape
 from onnx_hw_rtl.window_geometry import Geometry, PixelGroups, Place, side_by_side
 
 __all__ = ["Pool", "fold_into"]
@@ -32,10 +32,7 @@ class Pool(Core):
     Args:
         kind: ``max`` or ``sum``.
         geometry: image and kernel.
-        bits, signed: of an input element.
-        out_bits, out_signed: of a result.
-        in_lanes, out_lanes: channels per beat.
-        in_pixels, out_pixels: pixels per beat.
+        i, o: the streams.
         capacity: beats the buffer holds.
         pad_value: what elements outside the image read as.
         depth: FIFO depth of the output.
@@ -48,27 +45,17 @@ class Pool(Core):
         kind: str,
         geometry: Geometry,
         *,
-        bits: int,
-        signed: bool,
-        out_bits: int,
-        out_signed: bool,
-        in_lanes: int,
-        out_lanes: int,
-        in_pixels: int = 1,
-        out_pixels: int = 1,
+        i: StreamShape,
+        o: StreamShape,
         capacity: int,
         pad_value: int,
         depth: int,
     ) -> None:
         self.kind, self.geometry, self.capacity, self.pad_value = kind, geometry, capacity, pad_value
-        self.element, self.result = Shape(bits, signed), Shape(out_bits, out_signed)
-        self.in_lanes, self.out_lanes = in_lanes, out_lanes
-        self.pixels = PixelGroups(geometry, in_lanes, in_pixels, out_pixels)
-        super().__init__(
-            {"i": beat(in_pixels * in_lanes, bits, signed)},
-            {"o": (beat(out_pixels * out_lanes, out_bits, out_signed), depth)},
-            ("writer", "reader"),
-        )
+        self.element, self.result = i.element, o.element
+        self.in_lanes, self.out_lanes = i.lanes, o.lanes
+        self.pixels = PixelGroups(geometry, i.lanes, i.pixels, o.pixels)
+        super().__init__({"i": i.payload}, {"o": (o.payload, depth)}, ("writer", "reader"))
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()

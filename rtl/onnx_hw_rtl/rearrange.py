@@ -28,7 +28,7 @@ from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.selects import FILL, UNUSED, LoopTable, Selects, side_by_side
 from onnx_hw_rtl.shared_buffer import SharedBuffer
-from onnx_hw_rtl.stream import beat, bits_of
+from onnx_hw_rtl.stream import StreamShape, bits_of
 
 __all__ = ["Rearrange"]
 
@@ -59,8 +59,7 @@ class Rearrange(Core):
         in_shape, out_shape: (height, width, channels) of operand and result.
         loops: three factors of the number of output beats, such that the beat every port reads is a sum of three
             numbers, one per loop; (1, 1, beats) always are.
-        bits, signed: of an element.
-        in_lanes, out_lanes: elements per beat.
+        i, o: the streams, one pixel a beat.
         capacity: beats that may be stored and not yet given back.
         fill: the constant.
         depth: FIFO depth of the output.
@@ -80,26 +79,22 @@ class Rearrange(Core):
         in_shape: tuple[int, int, int],
         out_shape: tuple[int, int, int],
         loops: tuple[int, int, int],
-        bits: int,
-        signed: bool,
-        in_lanes: int,
-        out_lanes: int,
+        i: StreamShape,
+        o: StreamShape,
         capacity: int,
         fill: int = 0,
         depth: int,
     ) -> None:
-        self.bits, self.in_lanes, self.out_lanes, self.capacity, self.fill = bits, in_lanes, out_lanes, capacity, fill
+        self.bits, self.in_lanes, self.out_lanes, self.capacity, self.fill = i.bits, i.lanes, o.lanes, capacity, fill
         self.loops = dict(zip(LOOPS, loops, strict=True))
-        self.in_beats = in_shape[0] * in_shape[1] * -(-in_shape[2] // in_lanes)
+        self.in_beats = in_shape[0] * in_shape[1] * -(-in_shape[2] // i.lanes)
         self.ring = max(2, 1 << (capacity - 1).bit_length())
         self._locate(source, in_shape, out_shape)
         if self.out_beats != loops[0] * loops[1] * loops[2]:
             raise ValueError(f"loops {loops} do not make {self.out_beats} beats")
         self.ports = self._share_ports()
         self.offsets = [self._separate(port) for port in self.ports]
-        super().__init__(
-            {"i": beat(in_lanes, bits, signed)}, {"o": (beat(out_lanes, bits, signed), depth)}, ("writer", "reader")
-        )
+        super().__init__({"i": i.payload}, {"o": (o.payload, depth)}, ("writer", "reader"))
 
     # ---- at elaboration: where everything comes from --------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from amaranth.lib import memory
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.shared_buffer import SharedBuffer
-from onnx_hw_rtl.stream import beat, bits_of
+from onnx_hw_rtl.stream import StreamShape, bits_of
 
 __all__ = ["Regroup"]
 
@@ -25,9 +25,7 @@ class Regroup(Core):
     Args:
         columns: pixels of a row.
         channels: of a pixel.
-        bits, signed: of an element.
-        lanes: channels per beat, on both sides.
-        in_pixels, out_pixels: per beat; one of them is 1.
+        i, o: the streams, of as many lanes each; one of them has 1 pixel.
         capacity: input beats that may be stored and not yet given back.
         depth: FIFO depth of the output.
     """
@@ -39,24 +37,17 @@ class Regroup(Core):
         *,
         columns: int,
         channels: int,
-        bits: int,
-        signed: bool,
-        lanes: int,
-        in_pixels: int,
-        out_pixels: int,
+        i: StreamShape,
+        o: StreamShape,
         capacity: int,
         depth: int,
     ) -> None:
-        self.gathers, self.capacity = in_pixels == 1, capacity
-        self.pixels, self.channel_groups, self.size = max(in_pixels, out_pixels), -(-channels // lanes), lanes * bits
+        self.gathers, self.capacity = i.pixels == 1, capacity
+        self.pixels, self.channel_groups, self.size = max(i.pixels, o.pixels), -(-channels // i.lanes), i.lanes * i.bits
         row = columns if columns % self.pixels else self.pixels  # what repeats itself
         self.group_of = [column // self.pixels for column in range(row)]
         self.lengths = [min(self.pixels, row - first) for first in range(0, row, self.pixels)]
-        super().__init__(
-            {"i": beat(in_pixels * lanes, bits, signed)},
-            {"o": (beat(out_pixels * lanes, bits, signed), depth)},
-            ("writer", "reader"),
-        )
+        super().__init__({"i": i.payload}, {"o": (o.payload, depth)}, ("writer", "reader"))
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()

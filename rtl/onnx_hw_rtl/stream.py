@@ -7,10 +7,42 @@ beyond a row, so the last one of either is partly unused. There is no ``last`` f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from amaranth.hdl import Shape, Value
 from amaranth.lib import data, stream
 
-__all__ = ["beat", "bits_of", "signature"]
+__all__ = ["StreamShape", "beat", "bits_of", "signature"]
+
+
+@dataclass(frozen=True)
+class StreamShape:
+    """What a token of a stream holds: some pixels side by side, of each of them some channels.
+
+    Attributes:
+        lanes: channels of a pixel.
+        bits, signed: of an element.
+        pixels: of a token.
+    """
+
+    lanes: int
+    bits: int
+    signed: bool = True
+    pixels: int = 1
+
+    @property
+    def width(self) -> int:
+        """Elements of a token."""
+        return self.pixels * self.lanes
+
+    @property
+    def element(self) -> Shape:
+        return Shape(self.bits, self.signed)
+
+    @property
+    def payload(self) -> data.ArrayLayout:
+        """Channel c of pixel p at place p · ``lanes`` + c."""
+        return beat(self.width, self.bits, self.signed)
 
 
 def beat(lanes: int, bits: int, signed: bool = True) -> data.ArrayLayout:

@@ -14,7 +14,7 @@ from amaranth.hdl import Cat, Module
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import delayed
 from onnx_hw_rtl.sliding import SlidingBuffer
-from onnx_hw_rtl.stream import beat, bits_of
+from onnx_hw_rtl.stream import StreamShape, bits_of
 from onnx_hw_rtl.window_geometry import Geometry, PixelGroups, Place, side_by_side
 
 __all__ = ["Window"]
@@ -25,9 +25,7 @@ class Window(Core):
 
     Args:
         geometry: image and kernel.
-        bits, signed: of an element.
-        in_lanes, out_lanes: channels per beat, those of the result being the elements of a window.
-        in_pixels, out_pixels: pixels per beat, windows per beat.
+        i, o: the streams: pixels of the image, windows side by side, whose elements are their channels.
         capacity: beats the buffer holds; at least those under one window's rows.
         pad_value: what elements outside the image read as.
         depth: FIFO depth of the output.
@@ -39,24 +37,16 @@ class Window(Core):
         self,
         geometry: Geometry,
         *,
-        bits: int,
-        signed: bool,
-        in_lanes: int,
-        out_lanes: int,
-        in_pixels: int = 1,
-        out_pixels: int = 1,
+        i: StreamShape,
+        o: StreamShape,
         capacity: int,
         pad_value: int = 0,
         depth: int,
     ) -> None:
-        self.geometry, self.bits, self.capacity, self.pad_value = geometry, bits, capacity, pad_value
-        self.in_lanes, self.out_lanes = in_lanes, out_lanes
-        self.pixels = PixelGroups(geometry, in_lanes, in_pixels, out_pixels)
-        super().__init__(
-            {"i": beat(in_pixels * in_lanes, bits, signed)},
-            {"o": (beat(out_pixels * out_lanes, bits, signed), depth)},
-            ("writer", "reader"),
-        )
+        self.geometry, self.bits, self.capacity, self.pad_value = geometry, i.bits, capacity, pad_value
+        self.in_lanes, self.out_lanes = i.lanes, o.lanes
+        self.pixels = PixelGroups(geometry, i.lanes, i.pixels, o.pixels)
+        super().__init__({"i": i.payload}, {"o": (o.payload, depth)}, ("writer", "reader"))
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()

@@ -104,12 +104,8 @@ def every_row_is_full(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         regroup.Regroup,
         "__init__",
-        lambda self, *, columns, in_pixels, out_pixels, **named: original(
-            self,
-            columns=columns + -columns % max(in_pixels, out_pixels),
-            in_pixels=in_pixels,
-            out_pixels=out_pixels,
-            **named,
+        lambda self, *, columns, i, o, **named: original(
+            self, columns=columns + -columns % max(i.pixels, o.pixels), i=i, o=o, **named
         ),
     )
 
