@@ -97,7 +97,8 @@ def _check_constant(value: Value, array: np.ndarray, where: str, findings: Findi
             where,
             stage=STAGE,
         )
-    elif array.dtype.kind == "f" and not np.isfinite(array).all():
+    elif array.dtype.kind == "f" and not (np.isfinite(array) | (np.isinf(array) & (array.size == 1))).all():
+        # one number alone may be infinite: a bound, or what a Pad puts around an image for a maximum to overlook
         findings.must(
             "constant-not-finite",
             "constants must be finite numbers; this one holds NaN or infinity",
