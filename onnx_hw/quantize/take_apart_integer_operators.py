@@ -53,7 +53,8 @@ class _Apart:
             self.nodes.append(node)
 
     def _between_integers(self, node: Node, means: Means, result: int) -> None:
-        if node.attributes.get("channels_last", 0) or len(node.inputs) <= result:
+        turned = node.attributes.get("channels_last", 0)
+        if len(node.inputs) <= result or (turned and not self._rank(node.inputs[0])):
             self.nodes.append(node)
         elif means.bias is None or len(node.inputs) <= means.bias or not node.inputs[means.bias]:
             self._operator(node, means.operator, self._operands(node, means), result)
@@ -77,9 +78,16 @@ class _Apart:
             for at in means.data
         ]
 
+    def _rank(self, name: str) -> int:
+        """Axes of a value; 0 where they are not known."""
+        return len(self.values[name].shape or ()) if name in self.values else 0
+
+    def _transposed(self, name: str, result: str, order: tuple[int, ...]) -> str:
+        self.nodes.append(Node("", "Transpose", "", QDQ_VERSION, (name,), (result,), {"perm": order}))
+        return result
+
     def _axis_of_outputs(self, node: Node, weights: Weights) -> int:
-        shape = self.values[node.inputs[weights.at]].shape if node.inputs[weights.at] in self.values else None
-        return weights.axis_of_outputs(node, len(shape) if shape else 2)
+        return weights.axis_of_outputs(node, self._rank(node.inputs[weights.at]) or 2)
 
     def _dequantized(self, node: Node, at: int, axis: int) -> str:
         result = self._unused(f"{node.outputs[0]}/operand{at}")
@@ -110,6 +118,10 @@ class _Apart:
         op_type, version = operator
         real = self._unused(f"{node.outputs[0]}/real")
         attributes = {name: value for name, value in node.attributes.items() if name != "channels_last"}
+        rank = self._rank(node.inputs[0]) if node.attributes.get("channels_last", 0) else 0
+        if rank:
+            first = self._unused(f"{node.outputs[0]}/channels_first")
+            operands = [self._transposed(operands[0], first, (0, rank - 1, *range(1, rank - 1))), *operands[1:]]
         self.nodes.append(
             replace(
                 node,
@@ -121,5 +133,7 @@ class _Apart:
                 attributes=attributes,
             )
         )
+        if rank:
+            real = self._transposed(real, self._unused(f"{node.outputs[0]}/channels_last"), (0, *range(2, rank), 1))
         inputs = (real, *node.inputs[result : result + 2])
         self.nodes.append(Node("", "QuantizeLinear", "", QDQ_VERSION, inputs, node.outputs))
