@@ -64,7 +64,8 @@ def spelled(numbers: Mapping[str, int]) -> str:
     in_pixels, out_pixels = (numbers.get(f"{side}_pixels", 1) for side in ("in", "out"))
     if (in_pixels, out_pixels) != (1, 1):
         told.append(f"{in_pixels} to {out_pixels} pixels" if in_pixels != out_pixels else f"{in_pixels} pixels")
-    told += [f"{name.replace('_', ' ')} {numbers[name]}" for name in numbers if name.endswith("tile") and numbers[name]]
+    tiles = (name for name in numbers if name.endswith("tile") and numbers[name] > 1)
+    told += [f"{name.replace('_', ' ')} {numbers[name]}" for name in tiles]
     return ", ".join(told)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -53,12 +53,12 @@ class Gearbox(Ring[GearboxFolding]):
 
     def turns(self, folding: GearboxFolding) -> tuple[int, np.ndarray, np.ndarray]:
         """A pixel group each."""
-        order, made = self.takes(folding)[0], self.gives(folding)[0]
-        elements = np.minimum((np.arange(made.groups) + 1) * folding.out_lanes, self.operand.channels)
-        needs = -(-elements // folding.in_lanes) - 1
-        released = elements // folding.in_lanes
-        released[-1] = order.groups
-        return order.pixel_groups, needs, released
+        pixel = replace(self.operand, shape=(1, 1, self.operand.channels))
+        given, made = Order(pixel, folding.in_lanes), Order(pixel, folding.out_lanes)
+        last = made.elements.max(axis=1)
+        needs = given.places.reshape(-1)[last] // given.width
+        whole = last + 1 == np.append(given.elements[1:, 0], pixel.size)[needs]  # nothing is left in what it needs
+        return self.takes(folding)[0].pixel_groups, needs, needs + whole
 
     def full_rate_capacity(self, folding: GearboxFolding) -> int:
         """Twice what one output beat spans, and one: the writer then never waits for the reader's last beat."""

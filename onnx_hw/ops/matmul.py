@@ -36,11 +36,13 @@ class MatMulFolding(Folding):
     """Attributes:
     in_lanes, out_lanes: channels per beat of the vectors, of the results.
     pixels: vectors side by side; each weight that is fetched serves all of them.
+    tile: beats of them that are done group by group of results; the circuit does one at a time.
     """
 
     in_lanes: int
     out_lanes: int
     pixels: int = 1
+    tile: int = 1
 
     def takes(self, tensor: Tensor) -> Order:
         return Order(tensor, self.in_lanes, self.pixels)
@@ -172,6 +174,9 @@ class MatMul(Operator[MatMulFolding]):
         vectors = folding.takes(self.operand)
         return (vectors, self.weight_words(folding)) if self.comes else (vectors,)
 
+    def limits(self) -> dict[str, int]:
+        return {**super().limits(), "tile": 1}
+
     def turns(self, folding: MatMulFolding) -> tuple[int, int]:
         """(groups of results, beats of a vector)."""
         return folding.gives(self._result).groups, folding.takes(self.operand).groups
@@ -222,6 +227,7 @@ class MatMul(Operator[MatMulFolding]):
         return 10 + (folding.in_lanes - 1).bit_length()
 
     def schedule(self, folding: MatMulFolding) -> Schedule:
+        """For each tile, for each group of results, for each beat of vectors of the tile, for each beat of a vector."""
         groups, beats = self.turns(folding)
         pixels = self.takes(folding)[0].pixel_groups
         first_group = Turns(0, pixels, groups * beats, np.arange(beats, dtype=np.int64))

@@ -12,7 +12,7 @@ from amaranth.hdl import Const, Module, Mux, Shape, Signal, Value
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
-from onnx_hw_rtl.stream import beat
+from onnx_hw_rtl.stream import beat, groups_of
 
 __all__ = ["ArgMax"]
 
@@ -49,7 +49,7 @@ class ArgMax(Core):
     ) -> None:
         self.channels, self.lanes, self.largest, self.last = channels, lanes, largest, last
         self.element, self.index = Shape(bits, signed), Shape(max(1, (channels - 1).bit_length()))
-        self.chunks = -(-channels // lanes)
+        self.chunks = groups_of(channels, lanes)
         self.levels = (lanes - 1).bit_length()
         self.latency = self.levels + 2
         super().__init__(

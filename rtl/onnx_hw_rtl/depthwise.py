@@ -27,7 +27,7 @@ from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.multiplier import Multiplier
 from onnx_hw_rtl.sliding import SlidingBuffer
-from onnx_hw_rtl.stream import StreamShape
+from onnx_hw_rtl.stream import StreamShape, groups_of
 from onnx_hw_rtl.weights import LATENCY as WEIGHTS_LATENCY
 from onnx_hw_rtl.weights import read_weights
 from onnx_hw_rtl.window_geometry import Geometry, PixelGroups, Place, side_by_side
@@ -68,7 +68,7 @@ class Depthwise(Core):
         depth: int,
     ) -> None:
         self.multiplier, (rows, columns) = multiplier, geometry.kernel
-        self.taps, self.chunks = rows * columns, -(-geometry.shape[2] * multiplier // o.lanes)
+        self.taps, self.chunks = rows * columns, groups_of(geometry.shape[2] * multiplier, o.lanes)
         if words.shape != (self.chunks * self.taps, o.lanes):
             raise ValueError(f"words must be ({self.chunks} · {self.taps}, {o.lanes}), not {words.shape}")
         if o.lanes % self.multiplier and self.multiplier % o.lanes:

@@ -17,7 +17,7 @@ from amaranth.lib import memory
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed, pick
 from onnx_hw_rtl.shared_buffer import SharedBuffer
-from onnx_hw_rtl.stream import StreamShape, bits_of
+from onnx_hw_rtl.stream import StreamShape, bits_of, groups_of
 
 __all__ = ["Gearbox"]
 
@@ -45,7 +45,7 @@ class Gearbox(Core):
     ) -> None:
         self.channels, self.bits, self.pixels, self.capacity = channels, i.bits, i.pixels, capacity
         self.in_lanes, self.out_lanes = in_lanes, out_lanes = i.lanes, o.lanes
-        self.in_beats, self.out_beats = -(-channels // in_lanes), -(-channels // out_lanes)
+        self.in_beats, self.out_beats = groups_of(channels, in_lanes), groups_of(channels, out_lanes)
         block = lcm(in_lanes, out_lanes)
         self.in_places = min(self.in_beats, block // in_lanes)  # beats of a block
         self.out_places = min(self.out_beats, block // out_lanes)
@@ -55,7 +55,7 @@ class Gearbox(Core):
     def elaborate(self, platform: object) -> Module:
         m = self.begin()
         outbox = self.outboxes["o"]
-        needed = [-(-min((k + 1) * self.out_lanes, self.channels) // self.in_lanes) for k in range(self.out_beats)]
+        needed = [groups_of(min((k + 1) * self.out_lanes, self.channels), self.in_lanes) for k in range(self.out_beats)]
         released = [min((k + 1) * self.out_lanes, self.channels) // self.in_lanes for k in range(self.out_beats)]
         released[-1] = self.in_beats
         further = [b - a for a, b in zip(needed, [*needed[1:], self.in_beats + needed[0]], strict=True)]

@@ -13,7 +13,7 @@ from amaranth.hdl import Module, Mux, Signal
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import delayed
 from onnx_hw_rtl.sliding import SlidingBuffer
-from onnx_hw_rtl.stream import StreamShape
+from onnx_hw_rtl.stream import StreamShape, groups_of
 from onnx_hw_rtl.window_geometry import Geometry, PixelGroups, Place, side_by_side
 
 __all__ = ["Pool", "fold_into"]
@@ -70,7 +70,7 @@ class Pool(Core):
             out_lanes=self.out_lanes,
             capacity=self.capacity,
             pad_value=self.pad_value,
-            inner={"chunk": -(-self.geometry.shape[2] // self.out_lanes), "tap": taps},
+            inner={"chunk": groups_of(self.geometry.shape[2], self.out_lanes), "tap": taps},
             places=self._places,
             pushes_at=lambda turn: turn["tap"] == taps - 1,
         )

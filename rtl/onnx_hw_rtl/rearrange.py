@@ -28,7 +28,7 @@ from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.selects import FILL, UNUSED, LoopTable, Selects, side_by_side
 from onnx_hw_rtl.shared_buffer import SharedBuffer
-from onnx_hw_rtl.stream import StreamShape, bits_of
+from onnx_hw_rtl.stream import StreamShape, bits_of, groups_of
 
 __all__ = ["Rearrange"]
 
@@ -87,7 +87,7 @@ class Rearrange(Core):
     ) -> None:
         self.bits, self.in_lanes, self.out_lanes, self.capacity, self.fill = i.bits, i.lanes, o.lanes, capacity, fill
         self.loops = dict(zip(LOOPS, loops, strict=True))
-        self.in_beats = in_shape[0] * in_shape[1] * -(-in_shape[2] // i.lanes)
+        self.in_beats = in_shape[0] * in_shape[1] * groups_of(in_shape[2], i.lanes)
         self.ring = max(2, 1 << (capacity - 1).bit_length())
         self._locate(source, in_shape, out_shape)
         if self.out_beats != loops[0] * loops[1] * loops[2]:
@@ -101,7 +101,7 @@ class Rearrange(Core):
     def _locate(self, source: np.ndarray, in_shape: tuple[int, int, int], out_shape: tuple[int, int, int]) -> None:
         """``wants``, ``takes``: (output beats, out_lanes) stored beat and lane of it; FILL or UNUSED in both."""
         height, width, channels = out_shape
-        per_pixel, stored_per_pixel = -(-channels // self.out_lanes), -(-in_shape[2] // self.in_lanes)
+        per_pixel, stored_per_pixel = groups_of(channels, self.out_lanes), groups_of(in_shape[2], self.in_lanes)
         self.out_beats = height * width * per_pixel
         self.wants = np.full((self.out_beats, self.out_lanes), UNUSED, dtype=np.int64)
         places = np.arange(source.size)

@@ -11,7 +11,7 @@ from amaranth.lib import memory
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.pool import fold_into
-from onnx_hw_rtl.stream import beat
+from onnx_hw_rtl.stream import beat, groups_of
 
 __all__ = ["Reduce"]
 
@@ -44,7 +44,7 @@ class Reduce(Core):
         depth: int,
     ) -> None:
         self.kind, self.pixels, self.lanes = kind, pixels, lanes
-        self.chunks = -(-channels // lanes)
+        self.chunks = groups_of(channels, lanes)
         self.result = Shape(out_bits, out_signed)
         super().__init__(
             {"i": beat(lanes, bits, signed)}, {"o": (beat(lanes, out_bits, out_signed), depth)}, ("reduce",)

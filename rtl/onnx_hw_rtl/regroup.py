@@ -14,7 +14,7 @@ from amaranth.lib import memory
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.shared_buffer import SharedBuffer
-from onnx_hw_rtl.stream import StreamShape, bits_of
+from onnx_hw_rtl.stream import StreamShape, bits_of, groups_of
 
 __all__ = ["Regroup"]
 
@@ -43,7 +43,8 @@ class Regroup(Core):
         depth: int,
     ) -> None:
         self.gathers, self.capacity = i.pixels == 1, capacity
-        self.pixels, self.channel_groups, self.size = max(i.pixels, o.pixels), -(-channels // i.lanes), i.lanes * i.bits
+        self.pixels, self.size = max(i.pixels, o.pixels), i.lanes * i.bits
+        self.channel_groups = groups_of(channels, i.lanes)
         row = columns if columns % self.pixels else self.pixels  # what repeats itself
         self.group_of = [column // self.pixels for column in range(row)]
         self.lengths = [min(self.pixels, row - first) for first in range(0, row, self.pixels)]

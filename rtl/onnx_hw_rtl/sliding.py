@@ -24,7 +24,7 @@ from amaranth.utils import bits_for
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.outbox import Outbox
 from onnx_hw_rtl.shared_buffer import SharedBuffer
-from onnx_hw_rtl.stream import bits_of
+from onnx_hw_rtl.stream import bits_of, groups_of
 from onnx_hw_rtl.table import Table
 from onnx_hw_rtl.window_geometry import PixelGroups, Place
 
@@ -69,7 +69,7 @@ class SlidingBuffer:
         self.bits, self.pad_value = bits, pad_value
         self.in_lanes, self.out_lanes = pixels.in_pixels * pixels.in_lanes, pixels.out_pixels * out_lanes
         self.group = gcd(pixels.geometry.shape[2], pixels.in_lanes, out_lanes)
-        self.per_pixel = -(-geometry.shape[2] // self.in_lanes)
+        self.per_pixel = groups_of(geometry.shape[2], self.in_lanes)
         self.beats = geometry.shape[0] * geometry.shape[1] * self.per_pixel
         self.ring = max(2, 1 << (capacity - 1).bit_length())
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from amaranth.hdl import Shape, Value
 from amaranth.lib import data, stream
 
-__all__ = ["StreamShape", "beat", "bits_of", "signature"]
+__all__ = ["StreamShape", "beat", "bits_of", "groups_of", "signature"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ def beat(lanes: int, bits: int, signed: bool = True) -> data.ArrayLayout:
 def signature(lanes: int, bits: int, signed: bool = True) -> stream.Signature:
     """The signature of a stream of ``beat(lanes, bits, signed)``."""
     return stream.Signature(beat(lanes, bits, signed))
+
+
+def groups_of(count: int, size: int) -> int:
+    """Groups of ``size`` neighbours, of the channels of a pixel or of the pixels of a row; the last may be smaller."""
+    return -(-count // size)
 
 
 def bits_of(payload: data.View | Value) -> Value:

@@ -14,7 +14,7 @@ from amaranth.hdl import Cat, Module
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import delayed
 from onnx_hw_rtl.sliding import SlidingBuffer
-from onnx_hw_rtl.stream import StreamShape, bits_of
+from onnx_hw_rtl.stream import StreamShape, bits_of, groups_of
 from onnx_hw_rtl.window_geometry import Geometry, PixelGroups, Place, side_by_side
 
 __all__ = ["Window"]
@@ -62,7 +62,7 @@ class Window(Core):
             out_lanes=self.out_lanes,
             capacity=self.capacity,
             pad_value=self.pad_value,
-            inner={"beat": -(-elements // self.out_lanes)},
+            inner={"beat": groups_of(elements, self.out_lanes)},
             places=self._places,
             pushes_at=lambda turn: 1,
         )

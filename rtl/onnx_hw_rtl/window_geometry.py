@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from onnx_hw_rtl.stream import groups_of
+
 Place = tuple[int, int, int, int]
 """(row of the kernel, column of the kernel, channel) of an element of a window, and which of the columns in its reach
 must lie inside the image; where pixels come one by one, this is the column of the kernel, too."""
@@ -80,8 +82,8 @@ class PixelGroups:
         reached = [column // self.in_pixels for column in self._columns()]
         first, columns = min(reached), max(reached) - min(reached) + 1
         step = max(1, self.out_pixels * one.strides[1] // self.in_pixels)
-        width, turns = -(-one.shape[1] // self.in_pixels), -(-one.output[1] // self.out_pixels)
-        channels = -(-one.shape[2] // self.in_lanes) * self.in_lanes * self.in_pixels
+        width, turns = groups_of(one.shape[1], self.in_pixels), groups_of(one.output[1], self.out_pixels)
+        channels = groups_of(one.shape[2], self.in_lanes) * self.in_lanes * self.in_pixels
         return Geometry(
             (one.shape[0], width, channels),
             (one.kernel[0], columns),
@@ -108,7 +110,7 @@ class PixelGroups:
         if self.in_pixels == self.out_pixels == 1:
             return one
         columns = self._columns()
-        turns, step = -(-one.output[1] // self.out_pixels), self.out_pixels * one.strides[1]
+        turns, step = groups_of(one.output[1], self.out_pixels), self.out_pixels * one.strides[1]
         reached = max(columns) - min(columns) + 1
         after = (turns - 1) * step + reached - one.shape[1] + min(columns)
         return replace(

@@ -92,3 +92,10 @@ def test_foldings_keep_up() -> None:
 def test_refuses_weights_of_another_size() -> None:
     with pytest.raises(ValueError, match=r"weights must be \(outputs, 3\) .* not \(2, 4\)"):
         MatMul(Tensor((1, 1, 3), Int(8)), weights(2, 4))
+
+
+def test_one_beat_of_vectors_is_a_tile() -> None:
+    matmul = MatMul(Tensor((1, 4, 3), Int(8)), weights(2, 3))
+    assert matmul.illegal(MatMulFolding(1, 1, 2, tile=1)) == ""
+    assert matmul.illegal(MatMulFolding(1, 1, 2, tile=2)) == "tile must be 1 here"
+    assert repr(MatMulFolding(1, 1, 2, tile=1)) == repr(MatMulFolding(1, 1, 2)) == "1×1, 2 pixels"
