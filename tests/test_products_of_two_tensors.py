@@ -12,6 +12,7 @@ from onnx_hw import golden
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
+from onnx_hw.frames import random_integers
 from onnx_hw.network import Network
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.passes.budget import Budget
@@ -41,7 +42,7 @@ def test_the_compiled_netlist(tmp_path: Path) -> None:
     """Where a word that is read while it is written would be anything."""
     design = alone(MatMul(Tensor((1, 4, 5), Int(4)), Tensor((1, 7, 5), Int(3)), capacity=1), (2, 3), 8)
     simulator, names = simulation.compile_simulator(design, tmp_path)
-    values = golden.trace(design.network, simulation.random_integers(design.network))
+    values = golden.trace(design.network, random_integers(design.network))
     assert simulation.prove(design, simulator, names, values).agrees
 
 

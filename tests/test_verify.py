@@ -272,8 +272,8 @@ def test_a_pass_that_breaks_a_network_is_named(monkeypatch, name):
 
 
 def test_a_model_that_is_imported_wrong_is_our_bug(monkeypatch):
-    right = importing._needed_nodes
-    monkeypatch.setattr(importing, "_needed_nodes", lambda *arguments: right(*arguments)[::-1])
+    right = importing.hardware_nodes
+    monkeypatch.setattr(importing, "hardware_nodes", lambda *arguments: right(*arguments)[::-1])
     with pytest.raises(Broken, match="import_model made a broken network: node `scores_int8/QuantizeLinear`"):
         importing.import_model(flow.read(EXAMPLES / "digits" / "digits.onnx"))
 

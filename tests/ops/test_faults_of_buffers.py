@@ -14,6 +14,7 @@ from onnx_hw_rtl import (
     regroup,
     sliding,
 )
+from onnx_hw_rtl.window_geometry import Geometry
 
 
 def needs_differ(by: int) -> Callable[[pytest.MonkeyPatch], None]:
@@ -26,7 +27,7 @@ def needs_differ(by: int) -> Callable[[pytest.MonkeyPatch], None]:
     return apply
 
 
-def with_a_row_more(geometry: sliding.Geometry) -> sliding.Geometry:
+def with_a_row_more(geometry: Geometry) -> Geometry:
     """Instead of one of padding."""
     (height, width, channels), (top, left, bottom, right) = geometry.shape, geometry.pads
     return replace(geometry, shape=(height + 1, width, channels), pads=(top, left, bottom - 1, right))
@@ -55,7 +56,7 @@ def every_row_of_the_image_is_full(patch: pytest.MonkeyPatch) -> None:
     """Columns beyond the last one are taken for columns of the image."""
     original = sliding.PixelGroups.reach.fget
 
-    def reach(self: Any) -> sliding.Geometry:
+    def reach(self: Any) -> Geometry:
         found = original(self)
         (height, width, channels), (top, left, bottom, right) = found.shape, found.pads
         more = -width % self.in_pixels
