@@ -54,11 +54,19 @@ def by_onnxruntime(path: Path, frames: dict[str, np.ndarray]) -> dict[str, np.nd
     """Every output, (frames, *shape), without graph optimizations."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3  # it warns of shapes that its own quantizer declared
     session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     count = len(next(iter(frames.values())))
     results = [session.run(names, {name: array[k] for name, array in frames.items()}) for k in range(count)]
     return {name: np.stack(arrays) for name, arrays in zip(names, zip(*results, strict=True), strict=True)}
+
+
+def output_by_onnxruntime(path: Path, frames: np.ndarray) -> np.ndarray:
+    """The same of a model with one input, which the frames are of, and one output."""
+    (given,) = onnx.load(path).graph.input
+    (output,) = by_onnxruntime(path, {given.name: frames}).values()
+    return output
 
 
 def assert_agrees(path: Path, step: float, *, rarely: float = 0.002, frames: int = 3) -> Network:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 
 import onnx
 from onnx import TensorProto, helper
 from onnx_hw import flow, golden
 from onnx_hw.quantize.import_model import import_model
+from onnx_witness import by_onnxruntime
 from qdq_models import Sketch
 
 GENERATOR = np.random.default_rng(7)
@@ -28,15 +28,6 @@ def written(tmp_path: Path, sketch: Sketch, inputs: dict[str, tuple[int, list[in
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(onnx.shape_inference.infer_shapes(model), tmp_path / "m.onnx")
     return tmp_path / "m.onnx"
-
-
-def by_onnxruntime(path: Path, frames: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    each = [session.run(names, {k: v[f] for k, v in frames.items()}) for f in range(len(next(iter(frames.values()))))]
-    return {name: np.stack([values[k] for values in each]) for k, name in enumerate(names)}
 
 
 def classifier(sketch: Sketch, x: str) -> tuple[str, str]:

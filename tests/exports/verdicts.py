@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
 import onnx
 from drawn_exported_models import DrawnExport
-from exports.quantizing import Frames
 from onnx import numpy_helper
 from onnx_hw import flow, golden
 from onnx_hw.design import Design
@@ -19,6 +17,7 @@ from onnx_hw.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.options import Reading
 from onnx_hw.proof.circuit.prove import Proof
+from onnx_witness import by_onnxruntime
 
 AVERAGES = frozenset(
     ("AveragePool", "GlobalAveragePool", "ReduceMean", "QLinearAveragePool", "QLinearGlobalAveragePool")
@@ -79,25 +78,13 @@ def compared(drawn: DrawnExport, network: Network) -> Comparison:
     model = onnx.load(drawn.path)
     found = golden.run(network, drawn.frames)
     values, near, worst = 0, 0, 0.0
-    for name, wanted in by_onnxruntime(model, drawn.frames).items():
+    for name, wanted in by_onnxruntime(drawn.path, drawn.frames).items():
         assert found[name].shape == wanted.shape and found[name].dtype == wanted.dtype, name
         apart = np.abs(found[name].astype(np.float64) - wanted) / step_of(model, name, wanted)
         values += apart.size
         near += int((apart <= 1.01).sum())
         worst = max(worst, float(apart.max()))
     return Comparison(values, near, worst, any(node.op_type in AVERAGES for node in model.graph.node))
-
-
-def by_onnxruntime(model: onnx.ModelProto, frames: Frames) -> dict[str, np.ndarray]:
-    """Every output, (frames, *shape), without graph optimizations."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3  # it warns of shapes that its own quantizer declared
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    count = len(next(iter(frames.values())))
-    results = [session.run(names, {name: array[k] for name, array in frames.items()}) for k in range(count)]
-    return {name: np.stack(arrays) for name, arrays in zip(names, zip(*results, strict=True), strict=True)}
 
 
 def step_of(model: onnx.ModelProto, name: str, values: np.ndarray) -> float:

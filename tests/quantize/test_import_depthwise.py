@@ -8,7 +8,6 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from onnx_hw.network import Network
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.quantize.import_model import import_model
+from onnx_witness import output_by_onnxruntime
 from qdq_models import Sketch
 
 quick = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -132,14 +132,6 @@ def grouped(draw: st.DrawFn, inputs: st.SearchStrategy[int]) -> Grouped:
     return drawn
 
 
-def by_onnxruntime(path: Path, frames: np.ndarray) -> np.ndarray:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    return np.stack([session.run(None, {name: frame})[0] for frame in frames])
-
-
 def check(conv: Grouped, path: Path) -> Network:
     network = import_model(flow.read(conv.write(path)))
     frames = conv.frames(1)
@@ -150,7 +142,7 @@ def check(conv: Grouped, path: Path) -> Network:
     for place in np.ndindex(*found.shape):
         assert found[place] == conv.expected(image, *place), place
     (real,) = golden.run(network, {"x": frames}).values()
-    difference = np.abs(real - by_onnxruntime(path, frames)) / conv.scale_y
+    difference = np.abs(real - output_by_onnxruntime(path, frames)) / conv.scale_y
     assert difference.max() < 1.001 and (difference < 0.01).mean() > 0.9  # steps: float32 may tip a tie
     return network
 
@@ -185,7 +177,7 @@ def test_depthwise_conv_of_a_signal(tmp_path: Path) -> None:
     assert [type(node.operator).__name__ for node in network.nodes] == ["Depthwise", "Requantize"]
     frames = generator.uniform(-6, 6, (4, 1, 3, 11)).astype(np.float32)
     (found,) = golden.run(network, {"x": frames}).values()
-    difference = np.abs(found - by_onnxruntime(path, frames)) / 0.1
+    difference = np.abs(found - output_by_onnxruntime(path, frames)) / 0.1
     assert difference.max() < 1.001 and (difference < 0.01).mean() > 0.95
 
 
@@ -207,5 +199,5 @@ def test_a_float_model_with_a_separable_conv(tmp_path: Path, results: int) -> No
     assert isinstance(depthwise, Depthwise) and isinstance(pointwise, MatMul)
     assert np.abs(depthwise.weights).max(axis=(1, 2)).tolist() == [127] * outputs
     (found,) = golden.run(network, {"x": frames}).values()
-    wanted = by_onnxruntime(path, frames)
+    wanted = output_by_onnxruntime(path, frames)
     assert np.abs(found - wanted).max() <= 0.02 * np.ptp(wanted)

@@ -6,7 +6,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,17 +14,10 @@ from material_folders import model as real_model
 from onnx_hw import flow, golden
 from onnx_hw.errors import UserError
 from onnx_hw.quantize.import_model import import_model
+from onnx_witness import output_by_onnxruntime
 from qdq_models import Sketch
 
 quick = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def by_onnxruntime(path: Path, frames: np.ndarray) -> np.ndarray:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    return np.stack([session.run(None, {name: frame})[0] for frame in frames])
 
 
 @quick
@@ -112,8 +104,8 @@ def test_layout_is_only_a_matter_of_order(tmp_path: Path, seed: int, flatten: st
     path = sketch.write(tmp_path / "m.onnx", [1, 2, 6, 4], y, rank=2)
     frames = generator.uniform(-2, 2, (3, 1, 2, 6, 4)).astype(np.float32)
     found = golden.run(import_model(flow.read(path)), {"x": frames})[y]
-    assert np.abs(found - by_onnxruntime(path, frames)).max() <= 0.05 * 1.001  # one step
-    assert (np.abs(found - by_onnxruntime(path, frames)) < 0.01).mean() > 0.9
+    assert np.abs(found - output_by_onnxruntime(path, frames)).max() <= 0.05 * 1.001  # one step
+    assert (np.abs(found - output_by_onnxruntime(path, frames)) < 0.01).mean() > 0.9
 
 
 def test_pools_and_clip_against_onnxruntime(tmp_path: Path) -> None:
@@ -129,7 +121,7 @@ def test_pools_and_clip_against_onnxruntime(tmp_path: Path) -> None:
     path = sketch.write(tmp_path / "m.onnx", [1, 3, 8, 7], y)
     frames = generator.uniform(-2.5, 2.5, (8, 1, 3, 8, 7)).astype(np.float32)
     found = golden.run(import_model(flow.read(path)), {"x": frames})[y]
-    wanted = by_onnxruntime(path, frames)
+    wanted = output_by_onnxruntime(path, frames)
     assert found.shape == wanted.shape
     assert np.abs(found - wanted).max() <= 0.003 * 1.001
 
@@ -146,7 +138,7 @@ def test_a_pool_over_the_whole_image_is_a_reduction(
     assert type(network.nodes[0].operator).__name__ == operator
     frames = np.random.default_rng(0).uniform(-2.5, 2.5, (8, 1, 2, 4, 3)).astype(np.float32)
     (found,) = golden.run(network, {"x": frames}).values()
-    assert np.abs(found - by_onnxruntime(path, frames)).max() <= 0.015 * 1.001
+    assert np.abs(found - output_by_onnxruntime(path, frames)).max() <= 0.015 * 1.001
 
 
 def test_all_obstacles_at_once_with_their_names(tmp_path: Path) -> None:

@@ -22,19 +22,12 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.quantize.import_model import import_model
+from onnx_witness import by_onnxruntime, output_by_onnxruntime
 from qdq_models import Sketch
 
 quick = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 SHAPE = [1, 3, 16, 16]
-
-
-def by_onnxruntime(path: Path, frames: np.ndarray) -> list[np.ndarray]:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
-    results = [session.run(None, {"x": frame}) for frame in frames]
-    return [np.stack(arrays) for arrays in zip(*results, strict=True)]
 
 
 def write(sketch: Sketch, path: Path, shape: list[int], *outputs: str) -> Path:
@@ -62,8 +55,9 @@ def conv(sketch: Sketch, x: str, channels: int, scale: float, zero: int, seed: i
 
 
 def assert_a_step_at_most(path: Path, network: Network, frames: np.ndarray, names: list[str], step: float) -> None:
-    found = golden.run(network, {"x": frames})
-    for name, wanted in zip(names, by_onnxruntime(path, frames), strict=True):
+    found, each = golden.run(network, {"x": frames}), by_onnxruntime(path, {"x": frames})
+    assert list(each) == names
+    for name, wanted in each.items():
         assert found[name].shape == wanted.shape
         difference = np.abs(found[name] - wanted)
         assert difference.max() <= step * 1.001
@@ -110,7 +104,7 @@ def test_every_pair_of_integers(
     rounded = np.array([round(Fraction(v) / common) for v in exact.ravel()]).reshape(256, 256)
     assert np.array_equal(found, np.clip(rounded + zeros[2], -128, 127))
 
-    wanted = by_onnxruntime(path, frames)[0]
+    wanted = output_by_onnxruntime(path, frames)
     assert np.abs(golden.run(network, {"x": frames})[y] - wanted).max() <= float(step) * 1.001
 
 
