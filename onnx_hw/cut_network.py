@@ -77,11 +77,12 @@ def _made_of(network: Network, tensor: str) -> set[str]:
 
 def _part(network: Network, nodes: Sequence[Node]) -> Network:
     """The network of some of the nodes, with what is known of their tensors."""
-    kept = {name for node in nodes for name in (*node.inputs, *node.outputs)}
+    made = {name for node in nodes for name in node.outputs}
+    kept = made | {name for node in nodes for name in node.inputs}
     return replace(
         network,
         nodes=tuple(nodes),
-        tensors={name: type_ for name, type_ in network.tensors.items() if name in kept},
+        entries={name: network.tensors[name] for name in kept - made},
         inputs=_of(network.inputs, kept),
         grids={name: grid for name, grid in network.grids.items() if name in kept},
         held=_of(network.held, kept),

@@ -80,7 +80,7 @@ class Network:
     Attributes:
         name: the model's name.
         nodes: in topological order.
-        tensors: type of every tensor by name.
+        entries: types of the tensors that enter, by name.
         inputs, outputs: where the hardware meets the ONNX model.
         grids: what integers stand for, by tensor name: for reports, nothing is computed with it.
         head, tail: the ONNX model's nodes that run on the host before and after the hardware, or None where there is
@@ -99,7 +99,7 @@ class Network:
 
     name: str
     nodes: tuple[Node, ...]
-    tensors: Mapping[str, Tensor]
+    entries: Mapping[str, Tensor]
     inputs: tuple[Boundary, ...]
     outputs: tuple[Boundary, ...]
     grids: Mapping[str, Grid] = field(default_factory=dict)
@@ -129,6 +129,17 @@ class Network:
     def faults(self) -> tuple[Fault, ...]:
         """Everything that is wrong with it, found out once."""
         return tuple(faults_of_network(self))
+
+    @cached_property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The type of every tensor, by name: as it enters, or as its operator makes it."""
+        made = (zip(node.outputs, results, strict=False) for node, results in zip(self.nodes, self.made, strict=True))
+        return {**self.entries, **{name: tensor for pairs in made for name, tensor in pairs}}
+
+    @cached_property
+    def made(self) -> tuple[tuple[Tensor, ...], ...]:
+        """The types of every node's results, which may take a while: asked for once."""
+        return tuple(node.operator.results() for node in self.nodes)
 
     def producer(self, tensor: str) -> tuple[Node, int] | None:
         """The node and output index that make a tensor; None for an input of the network."""

@@ -26,7 +26,10 @@ def faults_of_network(network: Network) -> Iterator[Fault]:
     operator has as many ports as it has tensors, and they have its types; a boundary's order is a permutation; what the
     host does before and after makes exactly what is asked for.
     """
-    typed = [Typed(node, node.operator.operands(), node.operator.results()) for node in network.nodes]
+    typed = [
+        Typed(node, node.operator.operands(), results)
+        for node, results in zip(network.nodes, network.made, strict=True)
+    ]
     found = [*_names(typed), *_graph(network), *_ends(network)]
     if found:
         yield from found
@@ -86,11 +89,11 @@ def _graph(network: Network) -> Iterator[Fault]:
                 yield Fault(f"a tensor must be made once; {first} makes it, too", node.name, tensor)
             known.setdefault(tensor, node.name)
     for tensor in known:
-        if tensor not in network.tensors:
-            yield Fault("every tensor must have a type, it has none", known[tensor], tensor)
-    for tensor in network.tensors:
-        if tensor not in known:
-            yield Fault("there is a type of a tensor that nothing makes", tensor=tensor)
+        if not known[tensor] and tensor not in network.entries:
+            yield Fault("what enters must have a type, it has none", tensor=tensor)
+    for tensor in network.entries:
+        if known.get(tensor, "?"):
+            yield Fault("there is a type of a tensor that does not enter", tensor=tensor)
 
 
 def _ends(network: Network) -> Iterator[Fault]:
@@ -118,21 +121,17 @@ def _ends(network: Network) -> Iterator[Fault]:
 
 
 def _types(network: Network, nodes: Sequence[Typed]) -> Iterator[Fault]:
-    """The stored types are those that follow from the operators."""
+    """A node takes what enters, or what the node before makes."""
     for boundary in network.inputs:
         yield from _type(network.tensors[boundary.tensor], boundary.tensor)
     for node, operands, results in nodes:
         for name, operand in zip(node.inputs, operands, strict=True):
-            stored = network.tensors[name]
-            same = (stored.shape, stored.dtype) == (operand.shape, operand.dtype)
-            if not same or not _within(stored, operand.range):
-                yield Fault(f"the operator must take {_told(stored)}, it takes {_told(operand)}", node.name, name)
+            given = network.tensors[name]
+            same = (given.shape, given.dtype) == (operand.shape, operand.dtype)
+            if not same or not _within(given, operand.range):
+                yield Fault(f"the operator must take {_told(given)}, it takes {_told(operand)}", node.name, name)
         for name, result in zip(node.outputs, results, strict=True):
-            stored = network.tensors[name]
-            if (stored.shape, stored.dtype, stored.range) != (result.shape, result.dtype, result.range):
-                yield Fault(f"the type must be what the operator makes, {_told(result)}, not {_told(stored)}",
-                            node.name, name)  # fmt: skip
-            yield from _type(stored, name, node.name)
+            yield from _type(result, name, node.name)
 
 
 def _type(tensor: Tensor, name: str, node: str = "") -> Iterator[Fault]:

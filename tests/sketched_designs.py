@@ -49,7 +49,7 @@ class Sketch:
         network = Network(
             "sketch",
             tuple(self.nodes),
-            self.tensors,
+            {name: self.tensors[name] for name in self.inputs},
             tuple(self._boundary(name) for name in self.inputs),
             tuple(self._boundary(name) for name in outputs),
         )

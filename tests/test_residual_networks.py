@@ -81,7 +81,7 @@ class Residuals(Sketch):
         network = Network(
             "residual",
             tuple(self.nodes),
-            self.tensors,
+            {name: self.tensors[name] for name in self.inputs},
             tuple(map(boundary, self.inputs)),
             tuple(map(boundary, outputs)),
         )

@@ -13,7 +13,7 @@ def insert_forks(network: Network) -> Network:
 
     The copies are called ``{tensor}/0``, ``{tensor}/1``, ...; their grids follow them.
     """
-    tensors, grids = dict(network.tensors), dict(network.grids)
+    grids = dict(network.grids)
     nodes: list[Node] = []
     renamed: dict[tuple[str, int], str] = {}  # (consumer, input index) -> copy
     leaving: dict[str, str] = {boundary.tensor: boundary.tensor for boundary in network.outputs}
@@ -27,7 +27,6 @@ def insert_forks(network: Network) -> Network:
         nodes.append(Node(f"fork {tensor}", Fork(network.tensors[tensor], count), (tensor,), copies))
         renamed.update(zip(readers, copies, strict=False))
         for copy in copies:
-            tensors[copy] = network.tensors[tensor]
             if tensor in grids:
                 grids[copy] = grids[tensor]
         if tensor in leaving:
@@ -43,7 +42,6 @@ def insert_forks(network: Network) -> Network:
     return replace(
         network,
         nodes=tuple(nodes),
-        tensors=tensors,
         outputs=tuple(replace(boundary, tensor=leaving[boundary.tensor]) for boundary in network.outputs),
         grids=grids,
     ).verify("insert_forks")

@@ -19,7 +19,7 @@ def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple
 
     Inputs of the network have no producer: they come in the order in which their consumer wants them.
     """
-    tensors, grids, chosen = dict(network.tensors), dict(network.grids), dict(foldings)
+    grids, chosen = dict(network.grids), dict(foldings)
     nodes: list[Node] = []
     sent: dict[str, Order] = {}
     for node in network.nodes:
@@ -30,7 +30,6 @@ def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple
                 converted = f"{base}·{_spelled(operator.gives(folding)[0])}"
                 core = Node(f"{type(operator).__name__.lower()} {converted}", operator, (tensor,), (converted,))
                 nodes.append(core)
-                tensors[converted] = network.tensors[base]
                 if base in grids:
                     grids[converted] = grids[base]
                 chosen[core.name] = folding
@@ -38,7 +37,7 @@ def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple
             inputs.append(tensor)
         nodes.append(replace(node, inputs=tuple(inputs)))
         sent.update(zip(node.outputs, node.operator.gives(foldings[node.name]), strict=True))
-    return replace(network, nodes=tuple(nodes), tensors=tensors, grids=grids), chosen
+    return replace(network, nodes=tuple(nodes), grids=grids), chosen
 
 
 def _spelled(order: Order) -> str:

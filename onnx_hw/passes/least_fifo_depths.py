@@ -91,7 +91,7 @@ def _part(network: Network, nodes: tuple[Node, ...]) -> Network:
     return Network(
         network.name,
         nodes,
-        {tensor: network.tensors[tensor] for tensor in made | read},
+        {tensor: network.tensors[tensor] for tensor in read - made},
         tuple(boundary(tensor) for tensor in sorted(read - made)),
         tuple(boundary(tensor) for tensor in sorted(made - read)),
     )

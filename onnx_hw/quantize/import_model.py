@@ -271,7 +271,7 @@ class Walk:
         network = Network(
             model.name,
             tuple(used),
-            {name: tensor for name, tensor in builder.tensors.items() if name in kept},
+            {name: builder.tensors[name] for name in entries},
             tuple(
                 Boundary(name, entry.onnx_name, entry.shape, entry.dtype, entry.order)  # type: ignore[arg-type]
                 for name, entry in entries.items()

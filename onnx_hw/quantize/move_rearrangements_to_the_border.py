@@ -103,7 +103,6 @@ def _without_idle(network: Network) -> Network:
             nodes=tuple(
                 replace(node, inputs=tuple(map(named, node.inputs))) for node in network.nodes if node is not idle
             ),
-            tensors={name: tensor for name, tensor in network.tensors.items() if name != made},
             outputs=tuple(replace(boundary, tensor=named(boundary.tensor)) for boundary in network.outputs),
             held=tuple(replace(boundary, tensor=named(boundary.tensor)) for boundary in network.held),
             grids=grids,

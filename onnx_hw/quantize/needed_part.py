@@ -19,7 +19,7 @@ def needed_part(network: Network) -> Network:
     return replace(
         network,
         nodes=tuple(reversed(nodes)),
-        tensors={name: tensor for name, tensor in network.tensors.items() if name in kept},
+        entries={name: tensor for name, tensor in network.entries.items() if name in kept},
         inputs=tuple(boundary for boundary in network.inputs if boundary.tensor in kept),
         held=tuple(boundary for boundary in network.held if boundary.tensor in kept),
         grids={name: known for name, known in network.grids.items() if name in kept},

@@ -37,7 +37,7 @@ def sent_again(network: Network, node: Node, order: Reordering) -> Network | Non
         replace(
             network,
             nodes=tuple(nodes),
-            tensors={**network.tensors, **way.tensors},
+            entries={**network.entries, **way.entries},
             inputs=(*network.inputs, *way.inputs),
             held=(*network.held, *way.held),
             grids={**network.grids, **way.grids},
@@ -51,7 +51,7 @@ class _Way:
 
     network: Network
     nodes: list[Node] = field(default_factory=list)
-    tensors: dict[str, Tensor] = field(default_factory=dict)
+    entries: dict[str, Tensor] = field(default_factory=dict)
     inputs: list[Boundary] = field(default_factory=list)
     held: list[Boundary] = field(default_factory=list)
     grids: dict[str, Grid] = field(default_factory=dict)
@@ -68,7 +68,8 @@ class _Way:
         if made is not None and not self._copied(made[0], made[0].operator.outputs[made[1]], copy, order):
             return None
         self.inputs += [replace(in_order(boundary, order), tensor=copy) for boundary in entering]
-        self.tensors[copy] = replace(self.network.tensors[tensor], shape=order.shape)
+        if entering:
+            self.entries[copy] = replace(self.network.entries[tensor], shape=order.shape)
         self.held += [replace(in_order(b, order), tensor=copy) for b in self.network.held if b.tensor == tensor]
         if tensor in self.network.grids:
             self.grids[copy] = self.network.grids[tensor]
@@ -94,5 +95,5 @@ class _Way:
         return True
 
     def _unused(self, tensor: str) -> str:
-        taken = {*self.network.tensors, *self.tensors}
+        taken = {*self.network.tensors, *(copy for copy, _ in self.copies.values())}
         return next(name for k in range(2, len(taken) + 3) if (name := f"{tensor}#{k}") not in taken)

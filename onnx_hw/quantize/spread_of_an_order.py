@@ -95,9 +95,9 @@ def ports(node: Node) -> dict[str, str]:
 def with_spread(network: Network, change: Spread) -> Network:
     """The network with all of it."""
     nodes = tuple(replace(n, operator=change.operators.get(n.name, n.operator)) for n in network.nodes)
-    tensors = dict(network.tensors)
-    for name, order in change.orders.items():
-        tensors[name] = replace(tensors[name], shape=order.shape)
+    entries = dict(network.entries)
+    for name in entries.keys() & change.orders:
+        entries[name] = replace(entries[name], shape=change.orders[name].shape)
 
     def reordered(boundaries: tuple[Boundary, ...]) -> tuple[Boundary, ...]:
         return tuple(
@@ -108,7 +108,7 @@ def with_spread(network: Network, change: Spread) -> Network:
     return replace(
         network,
         nodes=nodes,
-        tensors=tensors,
+        entries=entries,
         inputs=reordered(network.inputs),
         outputs=reordered(network.outputs),
         held=reordered(network.held),

@@ -34,7 +34,7 @@ def in_a_line(x: Tensor, *makers) -> Network:  # type: ignore[no-untyped-def]
     ends = (Boundary(t, t, (1, *tensors[t].shape), np.dtype(np.int64), np.arange(tensors[t].size))
             for t in ("t0", f"t{len(operators)}"))  # fmt: skip
     first, last = ends
-    return Network("line", tuple(nodes), tensors, (first,), (last,))
+    return Network("line", tuple(nodes), {"t0": x}, (first,), (last,))
 
 
 def designed(network: Network, budget: Budget = Budget(), **choices) -> Design:  # type: ignore[no-untyped-def]  # noqa: B008
