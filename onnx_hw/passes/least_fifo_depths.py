@@ -49,7 +49,8 @@ def least_fifo_depths(design: Design, edge: Edge, interval: int, schedules: Mapp
         result = frames.times(most, 0, {**ample, edge.tensor: depth})
         return result.live, result.live and result.elapsed(settled, most) <= interval * (most - settled)
 
-    live = least(lambda depth: at(depth)[0], ample[edge.tensor])
+    # Nothing but this edge between two cores: who waits for a credit there has given the other one its next token.
+    live = 1 if len(part.network.nodes) <= 2 else least(lambda depth: at(depth)[0], ample[edge.tensor])
     guess = _tokens_under_way(edge, interval, schedules)
     rate = live + least_step(lambda more: at(live + more)[1], ample[edge.tensor] - live, max(0, guess - live))
     return live, rate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def drawn_frames(model: Model, network: Network, count: int) -> Frames | None:
     if any(value.element_type not in NUMBERS for value in model.graph.inputs):
         return None
     best: tuple[int, Frames] | None = None
-    for ranges in _ranges(model.graph):
+    for ranges in ranges_to_draw(model.graph):
         generator = np.random.Generator(np.random.PCG64(SEED))
         try:
             pairs = zip(model.graph.inputs, ranges, strict=True)
@@ -67,7 +68,7 @@ def drawn_frames(model: Model, network: Network, count: int) -> Frames | None:
     return None if best is None else best[1]
 
 
-def _ranges(graph: Graph) -> Iterator[Sequence[tuple[float, float]]]:
+def ranges_to_draw(graph: Graph) -> Iterator[Sequence[tuple[float, float]]]:
     """A range for every input: first what its integers stand for, where the model says so."""
     said = [_said(graph, value) for value in graph.inputs]
     for other in RANGES:
@@ -93,8 +94,8 @@ def _said(graph: Graph, value: Value) -> tuple[float, float] | None:
             if scale is None or scale.size != 1 or known is None or not is_integer(dtype_of_name(known.element_type)):
                 return None
             middle = 0.0 if zero is None else float(zero.reshape(-1)[0])
-            low, high = ((end - middle) * float(scale.reshape(-1)[0]) for end in _ends(known))
-            return low, high
+            low, high = sorted((end - middle) * float(scale.reshape(-1)[0]) for end in _ends(known))
+            return (low, high) if isfinite(high - low) else None
     return None
 
 
