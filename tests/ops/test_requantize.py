@@ -126,7 +126,7 @@ def test_foldings_keep_up() -> None:
 
 def test_refuses_constants_that_do_not_fit() -> None:
     operand = Tensor((1, 1, 3), Int(8))
-    with pytest.raises(ValueError, match="multiplier must have 1 or 3 entries, not 2"):
+    with pytest.raises(ValueError, match="slope must have 1 or 3 entries, not 2"):
         Requantize(operand, SCALES[:2], OFFSETS[:1], Grid.over(Int(8)).within(0, 1))
     with pytest.raises(ValueError, match=r"the range 0\.\.255 must lie within i8"):
         Requantize(operand, SCALES[:1], OFFSETS[:1], Grid.over(Int(8)).within(0, 255))
