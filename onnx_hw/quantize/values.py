@@ -13,6 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
+MOST_EXACT = 1 << 53
+"""Integers of float64 up to here are exact."""
+
 
 @dataclass(frozen=True)
 class Integers:
@@ -94,15 +97,14 @@ class Real(Clipped):
     def numbers(self, integers: np.ndarray) -> np.ndarray:
         """The real numbers of integers (1 or channels, n), float64 (1 or channels, n).
 
+        They are counted from the integer next to the number 0, so that nothing cancels out:
         ``slope · (x − z)`` with a zero point z is exact for scales that were float32.
         """
-        slope = np.array([[float(s)] for s in self.slope])
-        with_zero = all(s and (o / s).denominator == 1 for s, o in self.lines())
-        if with_zero:
-            zero = np.array([[int(-o / s)] for s, o in self.lines()])
-            result = slope * (integers - zero)
-        else:
-            result = slope * integers + np.array([[float(o)] for o in self.offset])
+        lines = self.lines()
+        nearest = [round(-o / s) if s else 0 for s, o in lines]
+        zero = [z if abs(z) < MOST_EXACT else 0 for z in nearest]  # so far away nothing can cancel out
+        rest = np.array([[float(o + s * z)] for (s, o), z in zip(lines, zero, strict=True)])
+        result = np.array([[float(s)] for s, _ in lines]) * (integers - np.array(zero)[:, None]) + rest
         low = -np.inf if self.low is None else float(self.low)
         return np.clip(result, low, np.inf if self.high is None else float(self.high))
 
