@@ -114,7 +114,7 @@ class Grid:
         rest = np.array([float(z - w) for z, w in zip(self._wide(self.zero_point), self.zeros, strict=True)])
         with np.errstate(over="ignore"):
             counted = numbers / step + rest.astype(numbers.dtype).reshape(along)
-        bounded = np.clip(counted, self.low - zero - 1.0, self.high - zero + 1.0).astype(numbers.dtype)
+        bounded = np.clip(counted, self.low - zero - 1.0, self.high - zero + 1.0).astype(numbers.dtype, copy=False)
         return np.clip(self.rounding.integers(bounded, zero), self.low, self.high)
 
     def clipped(self, low: Fraction | float, high: Fraction | float) -> Grid:

@@ -143,6 +143,8 @@ class _Folding:
             return None
         axis = self._channel_axis(data, len(shape))
         aligned = (1,) * (len(shape) - constant.ndim) + constant.shape
+        if shape[axis] != constant.size:  # it makes several channels of one
+            return None
         if len(aligned) != len(shape) or any(n != 1 for a, n in enumerate(aligned) if a != axis):
             return None
         return constant.astype(np.float64).reshape(-1)

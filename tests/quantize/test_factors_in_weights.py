@@ -63,3 +63,26 @@ def test_a_factor_per_channel_is_in_the_weights(key: tuple[str, str], following:
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
         folded += 1
     assert folded or (following == "BatchNormalization" and key[1] == "MatMul")
+
+
+@pytest.mark.parametrize("following", ["Mul", "Div", "Add"])
+def test_a_factor_that_makes_several_channels_of_one_stays(following: str) -> None:
+    rng = np.random.default_rng(3)
+    constants = {
+        "w": rng.uniform(-1, 1, (1, 2, 1, 1)).astype(np.float32),
+        "factor": rng.uniform(1, 2, (1, 3, 1, 1)).astype(np.float32),
+        "gain": np.float32(2).reshape(()),
+    }
+    nodes = (
+        Node("", "Conv", "", 11, ("x", "w"), ("sums",)),
+        Node("", following, "", 13, ("sums", "factor"), ("wide",)),
+        Node("", "Mul", "", 13, ("wide", "gain"), ("y",)),
+        Node("", "Relu", "", 13, ("y",), ("end",)),
+    )
+    values = {name: Value(name, "float", array.shape) for name, array in constants.items()}
+    inputs, outputs = (Value("x", "float", (1, 2, 2, 2)),), (Value("end", "float", (1, 3, 2, 2)),)
+    model = infer(Model("m", Graph("g", nodes, inputs, outputs, constants, values), {"": 15}, 8))
+    apart = fold_factors_into_weights(model)
+    frame = {"x": rng.uniform(-1, 1, (1, 2, 2, 2)).astype(np.float32)}
+    assert following in [node.op_type for node in apart.graph.nodes]
+    np.testing.assert_allclose(reference.run(apart, frame)["end"], reference.run(model, frame)["end"], rtol=1e-5)
