@@ -6,12 +6,15 @@ what it finds is verified, and the proof does not care.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.folding import Folding
 from onnx_hw.passes.budget import Budget
+from onnx_hw.passes.cost import Cost
+from onnx_hw.passes.cost import cost as own_cost
 from onnx_hw.passes.fold_for_interval import fold_for, longest_interval, resources_of
 
 Foldings = dict[str, Folding]
@@ -43,22 +46,11 @@ def _least_cycles(node: Node) -> tuple[int, int]:
         return max(order.pixels for order in (*operator.takes(folding), *operator.gives(folding)))
 
     slowest = node.operator.cycles(node.operator.narrowest)
-    one = _least(lambda interval: first_pixels(interval) == 1, 0, slowest)
-    return _least(lambda interval: first_pixels(interval) > 0, 0, one), one
+    one = bisect_left(range(slowest), True, 1, key=lambda interval: first_pixels(interval) == 1)
+    return bisect_left(range(one), True, 1, key=lambda interval: first_pixels(interval) > 0), one
 
 
-def _least(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The least number for which it holds, as it does for ``high`` and not for ``low``, by bisection."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def choose_folding(network: Network, budget: Budget, from_interval: int = 0) -> Foldings | None:
+def choose_folding(network: Network, budget: Budget, from_interval: int = 0, cost: Cost = own_cost) -> Foldings | None:
     """The foldings of the least interval, ``from_interval`` or more, that fits, by bisection; None if nothing fits.
 
     Among intervals, fewer cycles never need less hardware except by luck of rounding, so bisection finds the least
@@ -66,7 +58,7 @@ def choose_folding(network: Network, budget: Budget, from_interval: int = 0) -> 
     """
 
     def fits(interval: int) -> Foldings | None:
-        return _within(network, budget, interval)
+        return _within(network, budget, interval, cost)
 
     least, at_one_pixel = _bounds(network)
     longest = longest_interval(network)
@@ -103,7 +95,7 @@ def _between(fits: Callable[[int], Foldings | None], low: int, high: int, best: 
     return best
 
 
-def cheapest_folding(network: Network, budget: Budget, interval: int) -> Foldings | None:
+def cheapest_folding(network: Network, budget: Budget, interval: int, cost: Cost = own_cost) -> Foldings | None:
     """The foldings of the longest interval, at most ``interval`` cycles, that fits; None if nothing does.
 
     A slower design is a cheaper one but for the same luck, which is tried down to half the interval.
@@ -112,15 +104,15 @@ def cheapest_folding(network: Network, budget: Budget, interval: int) -> Folding
     least = at_one_pixel if interval >= at_one_pixel else several
     for sixteenths in range(16, 7, -1):
         shorter = interval * sixteenths // 16
-        found = _within(network, budget, shorter) if shorter >= least else None
+        found = _within(network, budget, shorter, cost) if shorter >= least else None
         if found is not None:
             return found
     return None
 
 
-def _within(network: Network, budget: Budget, interval: int) -> Foldings | None:
-    foldings = fold_for(network, interval, budget.pins)
-    if foldings is None or budget.excess(resources_of(network, foldings)):
+def _within(network: Network, budget: Budget, interval: int, cost: Cost) -> Foldings | None:
+    foldings = fold_for(network, interval, budget.pins, cost)
+    if foldings is None or budget.excess(resources_of(network, foldings, cost)):
         return None
     return foldings
 
@@ -134,5 +126,5 @@ class Search:
         cheapest: of one that takes at most so many cycles, as cheap as can be; None if nothing fits.
     """
 
-    fastest: Callable[[Network, Budget, int], Foldings | None] = choose_folding
-    cheapest: Callable[[Network, Budget, int], Foldings | None] = cheapest_folding
+    fastest: Callable[[Network, Budget, int, Cost], Foldings | None] = choose_folding
+    cheapest: Callable[[Network, Budget, int, Cost], Foldings | None] = cheapest_folding

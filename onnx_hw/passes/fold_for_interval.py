@@ -12,9 +12,13 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.order import Order
 from onnx_hw.passes.budget import weight
+from onnx_hw.passes.cost import Cost
+from onnx_hw.passes.cost import cost as own_cost
 
 
-def fold_for(network: Network, interval: int, pins: int | None = None) -> dict[str, Folding] | None:
+def fold_for(
+    network: Network, interval: int, pins: int | None = None, cost: Cost = own_cost
+) -> dict[str, Folding] | None:
     """Foldings with which every core finishes a frame in ``interval`` cycles; None if a node cannot, or what lies
     between two of them: neighbours with several pixels a beat must agree where one is too slow.
 
@@ -35,7 +39,7 @@ def fold_for(network: Network, interval: int, pins: int | None = None) -> dict[s
         if pins is not None:
             bearable = [folding for folding in candidates if _ends(network, chosen | {node.name: folding}).pins <= pins]
             candidates = bearable or candidates
-        costs = [_cost(network, node, folding, interval, chosen) for folding in candidates]
+        costs = [_weight(network, node, folding, interval, chosen, cost) for folding in candidates]
         least = min(costs, default=inf)
         if least == inf:
             return None
@@ -73,68 +77,72 @@ def _ends(network: Network, foldings: Mapping[str, Folding]) -> Resources:
     return Resources(pins=pins)
 
 
-def _cost(network: Network, node: Node, folding: Folding, interval: int, chosen: dict[str, Folding]) -> float:
+def _weight(
+    network: Network, node: Node, folding: Folding, interval: int, chosen: dict[str, Folding], cost: Cost
+) -> float:
     """Of a node, of the gearboxes it forces, and of neighbours that have not chosen yet and will follow it."""
     operator = node.operator
-    cost = weight(operator.resources(folding))
+    total = weight(cost(operator, folding))
     for tensor, wanted in zip(node.inputs, operator.takes(folding), strict=True):
         producer, given = network.producer(tensor), _given(network, tensor, chosen)
         if given is not None:
-            cost += _between(given, wanted, interval)
+            total += _between(given, wanted, interval, cost)
         elif producer is not None:
-            cost += _before(producer, wanted, interval)
+            total += _before(producer, wanted, interval, cost)
     for tensor, given in zip(node.outputs, operator.gives(folding), strict=True):
         for consumer in network.consumers(tensor):
             takes = _wanted(consumer, chosen)
-            cost += _after(consumer, given, interval) if takes is None else _between(given, takes, interval)
-    return cost
+            total += (
+                _after(consumer, given, interval, cost) if takes is None else _between(given, takes, interval, cost)
+            )
+    return total
 
 
-def between(given: Order, wanted: Order) -> Resources:
+def between(given: Order, wanted: Order, cost: Cost = own_cost) -> Resources:
     """What it costs that neighbours do not agree."""
-    return sum((operator.resources(folding) for operator, folding in conversion(given, wanted)), Resources())
+    return sum((cost(operator, folding) for operator, folding in conversion(given, wanted)), Resources())
 
 
-def _between(given: Order, wanted: Order, interval: int) -> float:
+def _between(given: Order, wanted: Order, interval: int, cost: Cost) -> float:
     """The same in LUTs; infinite if it takes too long, as it may where pixels differ."""
     if given.alike(wanted):
         return 0
     cores = conversion(given, wanted) if given.pixels != wanted.pixels else ()
     if any(operator.cycles(folding) > interval for operator, folding in cores):
         return inf
-    return weight(between(given, wanted))
+    return weight(between(given, wanted, cost))
 
 
-def _before(producer: tuple[Node, int], wanted: Order, interval: int) -> float:
+def _before(producer: tuple[Node, int], wanted: Order, interval: int, cost: Cost) -> float:
     """The cheapest a producer can be, with a gearbox if it cannot meet what is wanted."""
     operator, k = producer[0].operator, producer[1]
     candidates = operator.foldings(interval, None, wanted)
-    beside = ((f, _between(operator.gives(f)[k], wanted, interval)) for f in candidates)
-    return _cheapest(operator, beside)
+    beside = ((f, _between(operator.gives(f)[k], wanted, interval, cost)) for f in candidates)
+    return _cheapest(operator, beside, cost)
 
 
-def _after(consumer: tuple[Node, int], given: Order, interval: int) -> float:
+def _after(consumer: tuple[Node, int], given: Order, interval: int, cost: Cost) -> float:
     """The same of a consumer."""
     operator, k = consumer[0].operator, consumer[1]
     candidates = operator.foldings(interval, given, None)
-    beside = ((f, _between(given, operator.takes(f)[k], interval)) for f in candidates)
-    return _cheapest(operator, beside)
+    beside = ((f, _between(given, operator.takes(f)[k], interval, cost)) for f in candidates)
+    return _cheapest(operator, beside, cost)
 
 
-def _cheapest(operator: Operator, candidates: Iterable[tuple[Folding, float]]) -> float:
+def _cheapest(operator: Operator, candidates: Iterable[tuple[Folding, float]], cost: Cost) -> float:
     """Of a node and what it costs beside."""
-    return min((weight(operator.resources(folding)) + beside for folding, beside in candidates), default=inf)
+    return min((weight(cost(operator, folding)) + beside for folding, beside in candidates), default=inf)
 
 
-def resources_of(network: Network, foldings: dict[str, Folding]) -> Resources:
+def resources_of(network: Network, foldings: dict[str, Folding], cost: Cost = own_cost) -> Resources:
     """Estimates of all nodes and of the gearboxes between them, and the pins."""
     total = _ends(network, foldings)
     for node in network.nodes:
-        total += node.operator.resources(foldings[node.name])
+        total += cost(node.operator, foldings[node.name])
         for tensor, wanted in zip(node.inputs, node.operator.takes(foldings[node.name]), strict=True):
             given = _given(network, tensor, foldings)
             if given is not None:
-                total += between(given, wanted)
+                total += between(given, wanted, cost)
     return total
 
 

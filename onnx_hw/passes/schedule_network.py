@@ -15,6 +15,8 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.check_fifo_depths import too_slow
 from onnx_hw.passes.choose_folding import Search
+from onnx_hw.passes.cost import Cost
+from onnx_hw.passes.cost import cost as own_cost
 from onnx_hw.passes.fold_for_interval import fold_for, longest_interval, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
@@ -63,6 +65,7 @@ def schedule_network(
     depths: Mapping[str, int] | None = None,
     elsewhere: Mapping[str, Place] | None = None,
     search: Search = Search(),  # noqa: B008
+    cost: Cost = own_cost,
 ) -> tuple[Design, dict[str, Folding]]:
     """Forks, foldings, gearboxes and FIFO depths.
 
@@ -75,6 +78,7 @@ def schedule_network(
         depths: beside ``foldings`` only: of some FIFOs, by tensor, instead of what would be chosen; see ``size_fifos``.
         elsewhere: other boards by name, to be named where nothing fits here.
         search: what finds the foldings.
+        cost: what a core costs.
 
     Returns:
         the design, and the foldings that were chosen: those of its nodes but the gearboxes.
@@ -104,19 +108,19 @@ def schedule_network(
             hint="foldings=..., as in the design that the depths are from",
             stage="schedule",
         )
-    cheapest = _cheapest(network, interval or longest_interval(network), most.pins)
+    cheapest = _cheapest(network, interval or longest_interval(network), most.pins, cost)
     if cheapest is None:
         if fps is not None and fold_for(network, longest_interval(network)) is not None:
             raise too_many_frames(network, fps, clock_mhz)
         raise _scheduled_before(network)
-    for room in dict.fromkeys((budget, budget.stretched(resources_of(network, cheapest), most), most)):
-        found = _fitting(network, room, most, clock_mhz, interval, search)
+    for room in dict.fromkeys((budget, budget.stretched(resources_of(network, cheapest, cost), most), most)):
+        found = _fitting(network, room, most, clock_mhz, interval, search, cost)
         if found is not None:
             return found
 
     def fits(other: Budget, fps: float | None, clock_mhz: float) -> Design | None:
         asked = None if fps is None else interval_of(fps, clock_mhz)
-        found = _fitting(network, other, other, clock_mhz, asked, search)
+        found = _fitting(network, other, other, clock_mhz, asked, search, cost)
         return found[0] if found else None
 
     smallest = _unsized(network, cheapest, clock_mhz)
@@ -157,18 +161,18 @@ def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float
     return Design(with_gearboxes, all_foldings, {}, clock_mhz).verify("insert_gearboxes", sized=False)
 
 
-def _cheapest(network: Network, interval: int, pins: int | None) -> dict[str, Folding] | None:
+def _cheapest(network: Network, interval: int, pins: int | None, cost: Cost) -> dict[str, Folding] | None:
     """The cheapest folding, of this interval or, where neighbours do not come together there, of a shorter one."""
     for sixteenths in range(16, 7, -1):
         shorter = interval * sixteenths // 16
-        found = fold_for(network, shorter, pins) if shorter else None
+        found = fold_for(network, shorter, pins, cost) if shorter else None
         if found is not None:
             return found
     return None
 
 
 def _fitting(
-    network: Network, room: Budget, most: Budget, clock_mhz: float, interval: int | None, search: Search
+    network: Network, room: Budget, most: Budget, clock_mhz: float, interval: int | None, search: Search, cost: Cost
 ) -> tuple[Design, dict[str, Folding]] | None:
     """The design whose nodes take no more than ``room``, and with its FIFOs no more than ``most``; None if none does.
 
@@ -177,9 +181,9 @@ def _fitting(
     slower, longest = 0, longest_interval(network)
     while True:
         if interval is None:
-            chosen = search.fastest(network, room, slower)
+            chosen = search.fastest(network, room, slower, cost)
         else:
-            chosen = search.cheapest(network, room, interval)
+            chosen = search.cheapest(network, room, interval, cost)
         if chosen is None:
             return None
         design = size_fifos(_unsized(network, chosen, clock_mhz))

@@ -18,6 +18,7 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.choose_folding import Search
+from onnx_hw.passes.cost import Cost
 from onnx_hw.passes.fold_for_interval import fold_for, longest_interval
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.tensor import Tensor
@@ -116,7 +117,7 @@ def test_fewer_cycles_take_more() -> None:
 def test_another_search_will_do() -> None:
     """One that finds the slowest design, whatever is asked for."""
 
-    def slowest(network: Network, budget: Budget, interval: int):  # type: ignore[no-untyped-def]
+    def slowest(network: Network, budget: Budget, interval: int, cost: Cost):  # type: ignore[no-untyped-def]
         return fold_for(network, longest_interval(network))
 
     network = convolutions(8, (1, 4))
