@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import ClockSignal, Instance, Module, Signal, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw_rtl.target import family_of
+from onnx_hw_rtl.target import primitives_of
 
 __all__ = ["Copy", "copies"]
 
@@ -19,20 +19,9 @@ class Copy(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        if family_of(platform) == "ecp5":
+        if flip_flop := primitives_of(platform).flip_flop:
             for k in range(self.width):
-                m.submodules[f"bit{k}"] = Instance(
-                    "TRELLIS_FF",
-                    p_GSR="DISABLED",
-                    p_CEMUX="1",
-                    p_CLKMUX="CLK",
-                    p_LSRMUX="LSR",
-                    p_REGSET="RESET",
-                    i_CLK=ClockSignal(),
-                    i_LSR=0,
-                    i_DI=self.i[k],
-                    o_Q=self.o[k],
-                )
+                m.submodules[f"bit{k}"] = flip_flop(self.i[k], self.o[k])
         else:
             register = Signal(self.width, reset_less=True)
             m.d.sync += register.eq(self.i)

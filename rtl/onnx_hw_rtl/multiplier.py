@@ -5,8 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Module, Shape, Signal, Value
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw_rtl import ecp5
-from onnx_hw_rtl.target import family_of
+from onnx_hw_rtl.target import primitives_of
 
 __all__ = ["Multiplier", "WideMultiplier", "product_shape"]
 
@@ -19,7 +18,7 @@ def product_shape(a: Shape, b: Shape) -> Shape:
 class Multiplier(Component):
     """``p = a · b``, full width, ``LATENCY`` cycles later; one product per cycle, never stalls, no reset.
 
-    One MULT18X18D with all its registers on ECP5, plain registers elsewhere.
+    One hardware multiplier with all its registers where the target has it, plain registers elsewhere.
 
     Args:
         a_bits, b_bits: 1..18.
@@ -42,8 +41,8 @@ class Multiplier(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        if family_of(platform) == "ecp5":
-            m.submodules.primitive = ecp5.multiplier(self.a, self.b, self.p)
+        if primitive := primitives_of(platform).multiplier:
+            m.submodules.primitive = primitive(self.a, self.b, self.p)
             return m
         a = Signal.like(self.a, reset_less=True)
         b = Signal.like(self.b, reset_less=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Array, Module, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import memory
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw_rtl import ecp5
-from onnx_hw_rtl.target import family_of
+from onnx_hw_rtl.target import primitives_of
 
 __all__ = ["Rom"]
 
@@ -17,7 +16,7 @@ __all__ = ["Rom"]
 class Rom(Component):
     """``data = words[addr]``, ``LATENCY`` cycles later; one word per cycle, no reset.
 
-    On ECP5 block RAMs with their own output register, whose 0.9 ns leave the rest of the cycle to the logic after it
+    Block RAMs with their own output register, whose 0.9 ns (on ECP5) leave the rest of the cycle to the logic after it
     (5.6 ns without). Up to ``DEEPEST_IN_LOGIC`` words are look-up tables, since a block RAM is 36 bits wide at most;
     so are up to ``SMALLEST_BLOCK`` bits.
 
@@ -26,9 +25,6 @@ class Rom(Component):
         words: integers that fit in ``width`` bits, signed or not.
         in_logic: whether it is made of look-up tables; None to let its size decide. One of ``BITS_IN_LOGIC``
             takes about the same part of a chip, 400 of them, as a block RAM does.
-
-    Attributes:
-        blocks: number of block RAMs (of 18 kbit) on ECP5.
 
     Ports:
         addr: addresses beyond the last word read as don't care.
@@ -52,17 +48,11 @@ class Rom(Component):
         self.words = tuple(int(word) & ((1 << width) - 1) for word in words)
         super().__init__({"addr": In(max(1, (len(words) - 1).bit_length())), "data": Out(width)})
 
-    @property
-    def blocks(self) -> int:
-        if self._in_logic:
-            return 0
-        _, columns, banks = ecp5.best_geometry(self.width, len(self.words))
-        return columns * banks
-
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        if family_of(platform) == "ecp5" and not self._in_logic:
-            self._place_blocks(m)
+        rom = primitives_of(platform).rom
+        if rom and not self._in_logic:
+            rom(m, self.words, self.addr, self.data)
         else:
             self._describe(m)
         return m
@@ -81,26 +71,3 @@ class Rom(Component):
         word = Signal(self.width, reset_less=True)
         m.d.sync += word.eq(port.data)
         m.d.comb += [port.addr.eq(self.addr), self.data.eq(word)]
-
-    def _place_blocks(self, m: Module) -> None:
-        geometry, columns, banks = ecp5.best_geometry(self.width, len(self.words))
-        bits = (geometry.depth - 1).bit_length()
-        outputs = []
-        for bank in range(banks):
-            words = self.words[bank * geometry.depth : (bank + 1) * geometry.depth]
-            output = Signal(self.width, name=f"bank{bank}")
-            outputs.append(output)
-            for column in range(columns):
-                low = column * geometry.width
-                high = min(low + geometry.width, self.width)
-                part = [(word >> low) & ((1 << (high - low)) - 1) for word in words]
-                m.submodules[f"block{bank}_{column}"] = ecp5.block_rom(
-                    geometry, part, self.addr[:bits], output[low:high]
-                )
-        if banks == 1:
-            m.d.comb += self.data.eq(outputs[0])
-            return
-        chosen = Signal(range(banks), reset_less=True)
-        waiting = Signal(range(banks), reset_less=True)
-        m.d.sync += [waiting.eq(self.addr[bits:]), chosen.eq(waiting)]
-        m.d.comb += self.data.eq(Array(outputs)[chosen])

@@ -1,15 +1,34 @@
 """What a circuit is elaborated for.
 
-Amaranth hands ``platform`` to every ``elaborate``: ``None`` in simulation, a ``Target`` in synthesis. A block with a
-hand-placed primitive chooses it by ``family_of(platform)`` and otherwise elaborates its behavioural twin, which has
+Amaranth hands ``platform`` to every ``elaborate``: ``None`` in simulation, a ``Target`` in synthesis. A block that a
+family has a cell for asks ``primitives_of(platform)`` for it and otherwise elaborates its behavioural twin, which has
 the same latency and the same values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 
-__all__ = ["Target", "family_of"]
+from amaranth.hdl import Elaboratable, Module, Value
+
+__all__ = ["Primitives", "Target", "primitives_of"]
+
+
+@dataclass(frozen=True)
+class Primitives:
+    """Cells of a family that are placed by hand; None where synthesis finds them in the behavioural twin.
+
+    Attributes:
+        multiplier: (a, b, p): ``p`` is ``a · b`` three cycles later, see ``Multiplier``.
+        rom: (m, words, addr, data): into ``m``, ``data`` is ``words[addr]`` two cycles later, see ``Rom``.
+        flip_flop: (d, q): one bit, in a flip-flop that synthesis does not merge with an equal one.
+    """
+
+    multiplier: Callable[[Value, Value, Value], Elaboratable] | None = None
+    rom: Callable[[Module, Sequence[int], Value, Value], None] | None = None
+    flip_flop: Callable[[Value, Value], Elaboratable] | None = None
 
 
 @dataclass(frozen=True)
@@ -17,12 +36,21 @@ class Target:
     """The ``platform`` of a synthesis.
 
     Attributes:
-        family: name of the FPGA family, such as ``ecp5``.
+        family: name of the FPGA family: of a module in ``onnx_hw_rtl.primitives``.
     """
 
     family: str
 
+    @property
+    def primitives(self) -> Primitives:
+        """
+        Raises:
+            ModuleNotFoundError: there is no such family.
+        """
+        found: Primitives = import_module(f"onnx_hw_rtl.primitives.{self.family}").PRIMITIVES
+        return found
 
-def family_of(platform: object) -> str | None:
-    """The FPGA family to build for, or None for simulation."""
-    return getattr(platform, "family", None)
+
+def primitives_of(platform: object) -> Primitives:
+    """What a block may place by hand; nothing in simulation."""
+    return platform.primitives if isinstance(platform, Target) else Primitives()

@@ -5,7 +5,11 @@ vendor's documentation (sysDSP usage guide TN1267, memory usage guide TN1264) fo
 part of a bitstream.
 """
 
-from onnx_hw_rtl.ecp5.block_ram import GEOMETRIES, Geometry, best_geometry, block_rom
-from onnx_hw_rtl.ecp5.multiplier import multiplier
+from onnx_hw_rtl.primitives.ecp5.block_ram import rom
+from onnx_hw_rtl.primitives.ecp5.flip_flop import flip_flop
+from onnx_hw_rtl.primitives.ecp5.multiplier import multiplier
+from onnx_hw_rtl.target import Primitives
 
-__all__ = ["GEOMETRIES", "Geometry", "best_geometry", "block_rom", "multiplier"]
+__all__ = ["PRIMITIVES"]
+
+PRIMITIVES = Primitives(multiplier=multiplier, rom=rom, flip_flop=flip_flop)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from amaranth.hdl import ClockSignal, Const, Instance, Value
+from amaranth.hdl import Array, ClockSignal, Const, Instance, Module, Signal, Value
 
-__all__ = ["GEOMETRIES", "LATENCY", "Geometry", "best_geometry", "block_rom", "initial_values"]
+__all__ = ["GEOMETRIES", "LATENCY", "Geometry", "best_geometry", "block_rom", "initial_values", "rom"]
 
 LATENCY = 2  # the memory and its output register
 _ADDRESS_PINS = 14
@@ -122,3 +122,27 @@ def _address_pins(geometry: Geometry, address: Value, *, upper: bool) -> list[Va
     if upper:
         pins[_ADDRESS_PINS - 1] = 1
     return pins
+
+
+def rom(m: Module, words: Sequence[int], address: Value, data: Value) -> None:
+    """Into ``m``, the fewest blocks of which ``data`` is ``words[address]`` after ``LATENCY`` cycles."""
+    width = len(data)
+    geometry, columns, banks = best_geometry(width, len(words))
+    bits = (geometry.depth - 1).bit_length()
+    outputs = []
+    for bank in range(banks):
+        of_bank = words[bank * geometry.depth : (bank + 1) * geometry.depth]
+        output = Signal(width, name=f"bank{bank}")
+        outputs.append(output)
+        for column in range(columns):
+            low = column * geometry.width
+            high = min(low + geometry.width, width)
+            part = [(word >> low) & ((1 << (high - low)) - 1) for word in of_bank]
+            m.submodules[f"block{bank}_{column}"] = block_rom(geometry, part, address[:bits], output[low:high])
+    if banks == 1:
+        m.d.comb += data.eq(outputs[0])
+        return
+    chosen = Signal(range(banks), reset_less=True)
+    waiting = Signal(range(banks), reset_less=True)
+    m.d.sync += [waiting.eq(address[bits:]), chosen.eq(waiting)]
+    m.d.comb += data.eq(Array(outputs)[chosen])
