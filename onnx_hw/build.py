@@ -36,7 +36,7 @@ from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.report import fill, report
 from onnx_hw.report.account import Account
 from onnx_hw.spelling import file_name, printable, short
-from onnx_hw_sim import tools
+from onnx_hw_tools import tools
 
 
 @dataclass(frozen=True)

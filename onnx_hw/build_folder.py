@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw.errors import UserError, user_error
-from onnx_hw_sim.process import ToolFailed
+from onnx_hw_tools.process import ToolFailed
 
 _RECORD = "stage.json"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from onnx_hw_sim.tools import Tool
+from onnx_hw_tools.tools import Tool
 
 
 class Listener(Protocol):

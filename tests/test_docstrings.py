@@ -7,7 +7,7 @@ import pytest
 
 from material_folders import CHECKOUT
 
-ROOTS = {"onnx_hw": ".", "onnx_hw_rtl": "rtl", "onnx_hw_sim": "sim", "onnx_hw_boards": "boards"}
+ROOTS = {"onnx_hw": ".", "onnx_hw_rtl": "rtl", "onnx_hw_sim": "sim", "onnx_hw_tools": "sim", "onnx_hw_boards": "boards"}
 
 
 def modules_with_examples():

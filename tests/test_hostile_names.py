@@ -27,7 +27,7 @@ from onnx_hw.front.failures import explain
 from onnx_hw.front.terminal import Terminal
 from onnx_hw.options import Stage
 from onnx_hw.spelling import abridged, file_name, legible, printable, quote, short, to_json
-from onnx_hw_sim.process import ToolFailed
+from onnx_hw_tools.process import ToolFailed
 from qdq_models import Sketch
 
 FORGED = "other.onnx: can be built"

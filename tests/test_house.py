@@ -20,6 +20,7 @@ ROOTS = {
     "onnx_hw": CHECKOUT / "onnx_hw",
     "onnx_hw_rtl": CHECKOUT / "rtl" / "onnx_hw_rtl",
     "onnx_hw_sim": CHECKOUT / "sim" / "onnx_hw_sim",
+    "onnx_hw_tools": CHECKOUT / "sim" / "onnx_hw_tools",
     "onnx_hw_boards": CHECKOUT / "boards" / "onnx_hw_boards",
 }
 LONGEST = 350  # lines: what can be read in one sitting
@@ -50,6 +51,7 @@ STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.chip", "onnx_hw.proof.circuit", "onnx
 REPORT = ("onnx_hw.report",)
 VALUES = ("onnx_hw.tensor", "onnx_hw.network")
 DECISIONS = ("onnx_hw.passes", "onnx_hw.design")
+CIRCUITS, BENCH = ("onnx_hw_rtl",), ("onnx_hw_sim", "onnx_hw_tools")
 
 ARROW = (FRONT, WHOLE, ("onnx_hw.flow",), ("onnx_hw.passes",), ("onnx_hw.ops",), ("onnx_hw.exact",))
 """From the user to the arithmetic: front → build → flow → passes → ops → exact."""
@@ -60,12 +62,14 @@ RULES = (
         for k in range(1, len(ARROW))
     ),
     Rule(
-        ("onnx_hw_rtl", "onnx_hw_sim", "onnx_hw_boards"),
+        (*CIRCUITS, *BENCH, "onnx_hw_boards"),
         ("onnx_hw",),
         "circuits, simulation and boards are usable without the compiler",
     ),
-    Rule(("onnx_hw_rtl",), ("onnx_hw_sim", "onnx_hw_boards"), "a circuit knows neither who simulates it nor its board"),
-    Rule(("onnx_hw_sim",), ("onnx_hw_rtl", "onnx_hw_boards"), "the bench knows streams, not circuits"),
+    Rule(("onnx_hw_tools",), ("onnx_hw_sim", "numpy"), "programs are found and run by whoever needs one"),
+    Rule(("onnx_hw_boards",), (*CIRCUITS, *BENCH), "boards and chip families are data"),
+    Rule(CIRCUITS, (*BENCH, "onnx_hw_boards"), "a circuit knows neither who simulates it nor its board"),
+    Rule(BENCH, (*CIRCUITS, "onnx_hw_boards"), "the bench knows streams, not circuits"),
     Rule(
         ("onnx_hw.onnx",),
         (
@@ -158,6 +162,7 @@ def test_imports_point_one_way():
     [
         ("onnx_hw_rtl.pool", "from onnx_hw.exact.integers import Int"),
         ("onnx_hw_sim.stalls", "import onnx_hw"),
+        ("onnx_hw_tools.process", "from onnx_hw_sim import stalls"),
         ("onnx_hw.ops.pool", "def core():\n    from onnx_hw.passes import size_fifos"),
         ("onnx_hw.flow", "from onnx_hw.front import terminal"),
         ("onnx_hw.flow", "from onnx_hw.report import fill"),

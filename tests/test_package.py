@@ -1,4 +1,4 @@
-"""The package as it is imported: quickly, and all four parts of it from one place."""
+"""The package as it is imported: quickly, and all parts of it from one place."""
 
 import os
 import re
@@ -12,7 +12,13 @@ import pytest
 
 from material_folders import CHECKOUT
 
-PARTS = {"onnx_hw": ".", "onnx_hw_rtl": "rtl", "onnx_hw_sim": "sim", "onnx_hw_boards": "boards"}
+PARTS = {
+    "onnx_hw": ".",
+    "onnx_hw_rtl": "rtl",
+    "onnx_hw_sim": "sim",
+    "onnx_hw_tools": "sim",
+    "onnx_hw_boards": "boards",
+}
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
 
@@ -33,7 +39,7 @@ def put(target: Path, name: str) -> None:
 
 @pytest.fixture
 def site(tmp_path):
-    """All four packages side by side, as an installation has them."""
+    """All packages side by side, as an installation has them."""
     for name in PARTS:
         put(tmp_path / "site", name)
     return tmp_path / "site"

@@ -11,8 +11,8 @@ from typing import Any
 from onnx_hw.build_folder import BuildFolder, Made
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw_boards.board import Board
-from onnx_hw_sim import tools
-from onnx_hw_sim.tools import Tool
+from onnx_hw_tools import tools
+from onnx_hw_tools.tools import Tool
 
 __all__ = ["BITSTREAM", "RouteResult", "Utilisation", "pack", "route"]
 

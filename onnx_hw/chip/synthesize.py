@@ -10,9 +10,9 @@ from pathlib import Path
 
 from onnx_hw.build_folder import BuildFolder, Made
 from onnx_hw_boards.device import Cells
-from onnx_hw_sim import tools
-from onnx_hw_sim.process import LAST_LINES
-from onnx_hw_sim.tools import Tool, ToolFailed
+from onnx_hw_tools import tools
+from onnx_hw_tools.process import LAST_LINES
+from onnx_hw_tools.tools import Tool, ToolFailed
 
 __all__ = ["SynthesisResult", "synthesize"]
 

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from onnx_hw.report.fact import Fact
-from onnx_hw_sim import tools
+from onnx_hw_tools import tools
 
 PURPOSES = {
     "yosys": "synthesis, and the circuit as Verilog",

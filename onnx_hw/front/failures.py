@@ -18,7 +18,7 @@ import click
 from onnx_hw import __version__
 from onnx_hw.errors import ExitCode, Problem, ToolProblem, UserError, user_error
 from onnx_hw.spelling import did_you_mean, legible
-from onnx_hw_sim.tools import ToolFailed, ToolMissing
+from onnx_hw_tools.tools import ToolFailed, ToolMissing
 
 TRACEBACK_FILE = "traceback.txt"
 LITTLE_ROOM = 1 << 16  # bytes

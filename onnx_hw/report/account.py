@@ -11,7 +11,7 @@ from typing import Any
 from onnx_hw.options import Stage
 from onnx_hw.progress import Progress, Running
 from onnx_hw.report.report import Report
-from onnx_hw_sim.tools import Tool
+from onnx_hw_tools.tools import Tool
 
 
 class Account:

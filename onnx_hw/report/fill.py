@@ -24,7 +24,7 @@ from onnx_hw.report.describe import describe_design, describe_ports, describe_qu
 from onnx_hw.report.describe_reference import describe_reference
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
-from onnx_hw_sim import tools
+from onnx_hw_tools import tools
 
 __all__ = [
     "describe_accuracy",

@@ -13,9 +13,9 @@ from pathlib import Path
 @cache
 def compiled(source: Path, *headers: Path) -> ctypes.CDLL | None:
     """A source, with the headers beside it, as a library from the user's cache; None without a compiler."""
-    from onnx_hw_sim import tools
-    from onnx_hw_sim.process import ToolFailed
-    from onnx_hw_sim.user_cache import user_cache
+    from onnx_hw_tools import tools
+    from onnx_hw_tools.process import ToolFailed
+    from onnx_hw_tools.user_cache import user_cache
 
     try:
         compiler = tools.find("c++")

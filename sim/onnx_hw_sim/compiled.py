@@ -13,7 +13,7 @@ import numpy as np
 from onnx_hw_sim.circuit import RESET_CYCLES, Circuit, Recording, Stimulus, Stream
 from onnx_hw_sim.payload import idle, pack, unpack
 from onnx_hw_sim.shared_library import Toolchain, build_library
-from onnx_hw_sim.tools import Tool
+from onnx_hw_tools.tools import Tool
 
 _FOREVER = 2**62  # cycles
 SLICE = 50_000  # cycles between two looks at Ctrl-C

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnx_hw_sim import tools
 from onnx_hw_sim.circuit import Circuit, Stream
 from onnx_hw_sim.memory_contents import as_constants
-from onnx_hw_sim.process import Command, execute
-from onnx_hw_sim.tools import Tool
-from onnx_hw_sim.user_cache import exclusively, user_cache
+from onnx_hw_tools import tools
+from onnx_hw_tools.process import Command, execute
+from onnx_hw_tools.tools import Tool
+from onnx_hw_tools.user_cache import exclusively, user_cache
 
 HERE = Path(__file__).parent
 LIBRARY = "simulation.so"

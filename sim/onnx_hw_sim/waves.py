@@ -10,7 +10,7 @@ from pathlib import Path
 
 from onnx_hw_sim.circuit import Circuit, Recording, Stimulus
 from onnx_hw_sim.compiled import CompiledSimulator
-from onnx_hw_sim.tools import Tool
+from onnx_hw_tools.tools import Tool
 
 CYCLE_NS = 10
 """Cycle t begins at t · CYCLE_NS with the values that were sampled in it; its rising edge is half a cycle later."""

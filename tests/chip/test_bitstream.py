@@ -24,8 +24,8 @@ from onnx_hw_rtl.multiplier import Multiplier
 from onnx_hw_rtl.rom import Rom
 from onnx_hw_rtl.shell import Shell
 from onnx_hw_rtl.target import Target
-from onnx_hw_sim import tools
-from onnx_hw_sim.tools import Tool, ToolFailed
+from onnx_hw_tools import tools
+from onnx_hw_tools.tools import Tool, ToolFailed
 
 BOARD = find_board("ecp5")
 STREAMS = [PadStream("x", 1, 8), PadStream("y", 1, 16)]

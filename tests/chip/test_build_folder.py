@@ -12,7 +12,7 @@ import pytest
 
 from onnx_hw.build_folder import Made, digest, opened
 from onnx_hw.errors import ExitCode, UserError
-from onnx_hw_sim.process import ToolFailed
+from onnx_hw_tools.process import ToolFailed
 
 
 def writer(text: str = "result") -> Callable[[Path], None]:

@@ -17,7 +17,7 @@ from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import get_runner
 
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw_sim import tools
+from onnx_hw_tools import tools
 
 HERE = Path(__file__).parent
 BENCH = "matmul_bench"

@@ -9,7 +9,7 @@ from command_line import Instead, call
 from material_folders import EXAMPLES
 from onnx_hw import __version__
 from onnx_hw.front.cli import main
-from onnx_hw_sim import tools
+from onnx_hw_tools import tools
 
 DIGITS = str(EXAMPLES / "digits" / "digits.onnx")
 

@@ -7,7 +7,7 @@ import pytest
 
 from onnx_hw.errors import ExitCode, user_error
 from onnx_hw.front.failures import explain
-from onnx_hw_sim.tools import ToolFailed, ToolMissing
+from onnx_hw_tools.tools import ToolFailed, ToolMissing
 
 
 def only_problem(error, folder=None):

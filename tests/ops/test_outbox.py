@@ -13,7 +13,7 @@ from onnx_hw.chip.synthesize import _count
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, outbox_resources
 from onnx_hw_rtl import outbox as circuit
 from onnx_hw_rtl.target import Target
-from onnx_hw_sim import tools
+from onnx_hw_tools import tools
 
 
 @pytest.mark.parametrize(

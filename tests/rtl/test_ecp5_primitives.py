@@ -26,9 +26,9 @@ from onnx_hw_rtl.multiplier import Multiplier, WideMultiplier
 from onnx_hw_rtl.primitives.ecp5 import block_ram
 from onnx_hw_rtl.rom import Rom
 from onnx_hw_rtl.target import Target
-from onnx_hw_sim import tools
 from onnx_hw_sim.circuit import Circuit, Stimulus, Stream
 from onnx_hw_sim.compiled import CompiledSimulator
+from onnx_hw_tools import tools
 
 MODELS = Path(block_ram.__file__).parent
 ECP5 = Target("ecp5")

@@ -18,7 +18,7 @@ from onnx_hw_sim.circuit import Recording, Simulator, Stimulus, Stream
 from onnx_hw_sim.compiled import CompiledSimulator, SimulationBroken
 from onnx_hw_sim.interpreted import InterpretedSimulator
 from onnx_hw_sim.shared_library import LIBRARY
-from onnx_hw_sim.tools import ToolFailed
+from onnx_hw_tools.tools import ToolFailed
 from tests.sim.circuits import RING, Adder, Lookup
 
 ADDER = Adder(lanes=3, bits=8, depth=4)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw_sim import tools
-from onnx_hw_sim.process import Command, execute
-from onnx_hw_sim.tools import Tool, ToolFailed, ToolMissing
-from onnx_hw_sim.user_cache import exclusively, user_cache
+from onnx_hw_tools import tools
+from onnx_hw_tools.process import Command, execute
+from onnx_hw_tools.tools import Tool, ToolFailed, ToolMissing
+from onnx_hw_tools.user_cache import exclusively, user_cache
 
 
 def program(folder: Path, name: str, text: str) -> Path:
@@ -49,7 +49,7 @@ def test_a_tool_that_is_nowhere_says_where_it_was_looked_for(name: str, nowhere:
     message = str(missing)
     for part in (name, f"${known.variable} (not set)", f"PATH ({', '.join(known.natives)})"):
         assert part in message
-    assert (tools.EXTRA in message) == (known.wheel is not None)
+    assert (f'pip install "onnx-hw[{known.extra}]"' in message) == (known.wheel is not None)
     if known.wheel:
         assert f"wheel {known.wheel.distribution} (not installed)" in missing.looked
 

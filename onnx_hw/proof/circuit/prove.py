@@ -19,7 +19,7 @@ from onnx_hw.proof.circuit.stalls import Stall, full_rate, random_stall
 if TYPE_CHECKING:
     from onnx_hw.assemble import Names
     from onnx_hw_sim.circuit import Simulator
-    from onnx_hw_sim.tools import Tool
+    from onnx_hw_tools.tools import Tool
 
 FULL_RATE_FRAMES = 4
 STALLED_FRAMES = 4
@@ -90,7 +90,7 @@ def compile_simulator(
     """
     from onnx_hw_sim.compiled import CompiledSimulator
     from onnx_hw_sim.interpreted import InterpretedSimulator
-    from onnx_hw_sim.tools import ToolMissing
+    from onnx_hw_tools.tools import ToolMissing
 
     circuit, names, assembly = to_circuit(design)
     try:
@@ -146,8 +146,8 @@ def write_waves(design: Design, proof: Proof, golden: Mapping[str, np.ndarray], 
 
     None where there is nothing to show, or no tools to show it: the difference itself is worth more than its picture.
     """
-    from onnx_hw_sim.tools import ToolFailed, ToolMissing
     from onnx_hw_sim.waves import write_vcd
+    from onnx_hw_tools.tools import ToolFailed, ToolMissing
 
     for run, (part, stall) in zip(proof.runs, _plan(design, golden, proof.engine), strict=True):
         if run.difference is not None:

