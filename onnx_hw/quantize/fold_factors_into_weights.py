@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.additions import Additions
+from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.onnx.unused_name import unused_name
 from onnx_hw.quantize.batch_normalization import factor_and_term, is_training
 from onnx_hw.quantize.choose_quantized_values import readers_of
 
@@ -30,35 +30,36 @@ def fold_factors_into_weights(model: Model) -> Model:
 
 def _without_batch_normalization(graph: Graph) -> Graph:
     """Every BatchNormalization (for inference, with constants) as a Mul and an Add."""
-    constants, values, nodes = dict(graph.constants), dict(graph.values), []
+    added, nodes = Additions(graph), list[Node]()
     for node in graph.nodes:
         if node.op_type != "BatchNormalization" or is_training(node):
             nodes.append(node)
             continue
         data, *names = node.inputs
-        known = [constants[name] for name in names if name in constants]
+        known = [graph.constants[name] for name in names if name in graph.constants]
         if len(known) < len(names):
             nodes.append(node)
             continue
         result = node.outputs[0]
-        pair = factor_and_term(node, known, len(values[data].shape or (1, 1)))
-        factor, term, scaled = (
-            unused_name(f"{result}/{what}", values, constants) for what in ("factor", "term", "scaled")
+        of = added.values[data]
+        factor, term = (
+            added.constant(f"{result}/{what}", array.astype(known[0].dtype), of.element_type)
+            for what, array in zip(
+                ("factor", "term"), factor_and_term(node, known, len(of.shape or (1, 1))), strict=True
+            )
         )
-        for name, array in zip((factor, term), pair, strict=True):
-            constants[name] = array.astype(known[0].dtype)
-            values[name] = Value(name, values[data].element_type, array.shape)
-        values[scaled] = replace(values[data], name=scaled)
+        scaled = added.value(f"{result}/scaled", of)
         nodes.append(Node(node.name, "Mul", "", VERSION, (data, factor), (scaled,)))
         nodes.append(Node(node.name, "Add", "", VERSION, (scaled, term), (result,)))
-    return replace(graph, nodes=tuple(nodes), constants=constants, values=values)
+    return added.graph(nodes)
 
 
 class _Folding:
     """Rewrites one Mul or Div after the other."""
 
     def __init__(self, graph: Graph) -> None:
-        self.constants, self.values = dict(graph.constants), dict(graph.values)
+        self.added = Additions(graph)
+        self.constants, self.values = self.added.constants, self.added.values
         self.nodes = list(graph.nodes)
         self.outputs = {value.name for value in graph.outputs}
         self.readers = readers_of(graph.nodes)
@@ -72,7 +73,7 @@ class _Folding:
             for node in self.nodes
             if not any(name in self.renamed for name in node.outputs)
         )
-        self.graph = replace(graph, nodes=nodes, constants=self.constants, values=self.values)
+        self.graph = self.added.graph(nodes)
 
     def _final(self, name: str) -> str:
         while name in self.renamed:
@@ -179,11 +180,8 @@ class _Folding:
         return replace(node, inputs=(data, stored))
 
     def _store(self, node: Node, what: str, array: np.ndarray, dtype: np.dtype) -> str:
-        name = f"{node.outputs[0]}/{what}"
-        name = unused_name(name, self.constants, self.values)
-        self.constants[name] = array.astype(dtype)
-        self.values[name] = Value(name, self.values[node.outputs[0]].element_type, array.shape)
-        return name
+        element_type = self.values[node.outputs[0]].element_type
+        return self.added.constant(f"{node.outputs[0]}/{what}", array.astype(dtype), element_type)
 
     def _replace(self, old: Node, new: Node) -> None:
         self.nodes[self.nodes.index(old)] = new

@@ -265,7 +265,7 @@ class Walk:
             boundaries.append(builder.boundary(leaving, scaling.add(name, value, leaving.shape), np.dtype(np.int64)))
         order = {id(node): k for k, node in enumerate(graph.nodes)}
         tail = [*scaling.nodes, *sorted(tail, key=lambda node: order[id(node)])]
-        parts = host_parts(replace(model, graph=scaling.graph), head, tail, entering)
+        parts = host_parts(replace(model, graph=scaling.added.graph(graph.nodes)), head, tail, entering)
         read = {name for node in used for name in node.inputs}
         kept = read | {name for node in used for name in node.outputs}
         network = Network(

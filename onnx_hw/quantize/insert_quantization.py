@@ -17,12 +17,12 @@ import numpy as np
 
 from onnx_hw.errors import user_error
 from onnx_hw.exact.grid import Grid
+from onnx_hw.onnx.additions import Additions
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.fold_constants import without_what_nothing_needs
 from onnx_hw.onnx.model import Model, Node, Value
 from onnx_hw.onnx.operators.facts import OF_SCALES, Effect, Weights
 from onnx_hw.onnx.operators.registry import facts_of, place
-from onnx_hw.onnx.unused_name import unused_name
 from onnx_hw.quantize.builder import INTEGER_TYPES
 from onnx_hw.quantize.calibrate import Range
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
@@ -70,7 +70,8 @@ def insert_quantization(
     graph = model.graph
     scheme.check_names(points, [node.label for node in graph.nodes if _float_weights(node, graph.constants)])
     outputs = {value.name for value in graph.outputs}
-    rewriter = _Rewriter(dict(graph.constants), dict(graph.values), scheme)
+    added = Additions(graph)
+    rewriter = _Rewriter(added, scheme)
     nodes: list[Node] = []
     renamed: dict[str, str] = {}
     for value in graph.inputs:
@@ -84,7 +85,7 @@ def insert_quantization(
         results = list(node.outputs)
         for k, name in enumerate(results):
             if name in points and name in outputs:  # the graph's output keeps its name: it is the dequantized value
-                results[k] = rewriter.named(f"{name}/float", graph.values[name])
+                results[k] = added.value(f"{name}/float", graph.values[name])
                 after: list[Node] = []
                 rewriter.data(after, results[k], name, ranges[name], result=name)
                 renamed[name] = name
@@ -96,28 +97,16 @@ def insert_quantization(
             for name in results:
                 if name in points:
                     renamed[name] = rewriter.data(nodes, name, name, ranges[name])
-    rewritten = replace(graph, nodes=tuple(nodes), constants=rewriter.constants, values=rewriter.values)
     newest = max((node.version for node in nodes if not node.domain), default=VERSION)
     opsets = {**model.opsets, "": max(newest, model.opsets.get("", VERSION))}
-    return without_what_nothing_needs(replace(model, graph=rewritten, opsets=opsets))
+    return without_what_nothing_needs(replace(model, graph=added.graph(nodes), opsets=opsets))
 
 
 class _Rewriter:
     """Adds constants and pairs of QuantizeLinear and DequantizeLinear."""
 
-    def __init__(self, constants: dict[str, np.ndarray], values: dict[str, Value], scheme: Scheme) -> None:
-        self.constants, self.values, self.scheme = constants, values, scheme
-
-    def named(self, name: str, like: Value) -> str:
-        name = unused_name(name, self.values, self.constants)
-        self.values[name] = replace(like, name=name)
-        return name
-
-    def constant(self, name: str, array: np.ndarray, element_type: str) -> str:
-        name = unused_name(name, self.values, self.constants)
-        self.constants[name] = array
-        self.values[name] = Value(name, element_type, tuple(array.shape))
-        return name
+    def __init__(self, added: Additions, scheme: Scheme) -> None:
+        self.added, self.scheme = added, scheme
 
     def data(self, nodes: list[Node], source: str, name: str, span: Range, result: str = "") -> str:
         """Quantize and dequantize a value; the dequantized one's name. 0 is exact."""
@@ -126,8 +115,10 @@ class _Rewriter:
         scale_name, zero_name = self._scales(name, grid, element_type)
         if grid.dtype != INTEGER_TYPES[element_type]:
             source = self._clipped(nodes, source, name, grid)
-        stored = self.named(f"{name}/{element_type}", replace(self.values[source], element_type=element_type))
-        result = result or self.named(f"{name}/dequantized", self.values[source])
+        stored = self.added.value(
+            f"{name}/{element_type}", replace(self.added.values[source], element_type=element_type)
+        )
+        result = result or self.added.value(f"{name}/dequantized", self.added.values[source])
         nodes.append(Node(stored, "QuantizeLinear", "", version, (source, scale_name, zero_name), (stored,)))
         nodes.append(Node("", "DequantizeLinear", "", version, (stored, scale_name, zero_name), (result,)))
         return result
@@ -136,10 +127,10 @@ class _Rewriter:
         """A value between the least and the greatest number of a grid."""
         ends = [float(grid.real(end)) for end in (grid.low, grid.high)]
         bounds = [
-            self.constant(f"{name}/{what}", np.array(end, dtype=np.float32), "float")
+            self.added.constant(f"{name}/{what}", np.array(end, dtype=np.float32), "float")
             for what, end in zip(("least", "greatest"), ends, strict=True)
         ]
-        result = self.named(f"{name}/clipped", self.values[source])
+        result = self.added.value(f"{name}/clipped", self.added.values[source])
         nodes.append(Node("", "Clip", "", VERSION, (source, *bounds), (result,)))
         return result
 
@@ -152,13 +143,13 @@ class _Rewriter:
             scale, zero = scale.reshape(()), zero.reshape(())
         dtype = BY_NAME[element_type].dtype
         return (
-            self.constant(f"{name}/scale", scale.astype(np.float32), "float"),
-            self.constant(f"{name}/zero_point", zero.astype(dtype), element_type),
+            self.added.constant(f"{name}/scale", scale.astype(np.float32), "float"),
+            self.added.constant(f"{name}/zero_point", zero.astype(dtype), element_type),
         )
 
     def weights(self, nodes: list[Node], node: Node, name: str, at: Weights) -> str:
         """Weights as integers, dequantized; the name of these."""
-        weights = self.constants[name]
+        weights = self.added.constants[name]
         if not np.isfinite(weights).all():
             raise user_error(
                 "weights-not-finite",
@@ -173,9 +164,9 @@ class _Rewriter:
         element_type, version = _held_as(grid)
         stored = grid.integers(weights, axis).astype(BY_NAME[element_type].dtype)
         prefix = f"{name}/{node.label}"
-        stored_name = self.constant(f"{prefix}/{element_type}", stored, element_type)
+        stored_name = self.added.constant(f"{prefix}/{element_type}", stored, element_type)
         scale_name, zero_name = self._scales(prefix, grid, element_type, axis=precision.per_channel)
-        result = self.named(f"{prefix}/dequantized", Value(name, "float", tuple(weights.shape)))
+        result = self.added.value(f"{prefix}/dequantized", Value(name, "float", tuple(weights.shape)))
         inputs, attributes = (stored_name, scale_name, zero_name), {"axis": axis} if precision.per_channel else {}
         nodes.append(Node("", "DequantizeLinear", "", version, inputs, (result,), attributes))
         return result

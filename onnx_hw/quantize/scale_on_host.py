@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
+from onnx_hw.onnx.additions import Additions
 from onnx_hw.onnx.model import Graph, Node, Value
-from onnx_hw.onnx.unused_name import unused_name
 from onnx_hw.quantize.values import Real
 
 VERSION = 13
@@ -19,12 +18,12 @@ class ScaleOnHost:
     """Collects the nodes.
 
     Attributes:
-        graph: the model's, with the constants and values that the nodes need.
+        added: the model's graph, with the constants and values that the nodes need.
         nodes: in order.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        self.added = Additions(graph)
         self.nodes: list[Node] = []
 
     def add(self, name: str, value: Real, leaving: tuple[int, ...]) -> str:
@@ -33,8 +32,7 @@ class ScaleOnHost:
         Args:
             leaving: the shape in which they leave: that of the value, or flat where it has only some of them.
         """
-        integers = current = self._unused(f"{name}/integers")
-        self._value(integers, "int64", leaving)
+        integers = current = self.added.value(f"{name}/integers", Value(name, "int64", leaving))
         if value.partial:
             places = self._store(f"{name}/places", value.where.reshape(value.shape), "int64")
             current = self._node("Gather", name, "placed", value.shape, [integers, places], "int64", axis=0)
@@ -45,7 +43,7 @@ class ScaleOnHost:
             if bound is not None:
                 limit = self._store(f"{name}/{operator.lower()}", np.array(float(bound)))
                 current = self._node(operator, name, f"{operator.lower()}ed", value.shape, [current, limit])
-        known = self.graph.values[name]
+        known = self.added.values[name]
         to = {"float": 1, "float16": 10, "double": 11, "bfloat16": 16}[known.element_type]
         self.nodes.append(Node("", "Cast", "", VERSION, (current,), (name,), {"to": to}))
         return integers
@@ -59,10 +57,7 @@ class ScaleOnHost:
         return self._store(f"{name}/{what}", array.reshape(value.shape) if array.size > 1 else array.reshape(()))
 
     def _store(self, name: str, array: np.ndarray, element_type: str = "double") -> str:
-        name = self._unused(name)
-        self._value(name, element_type, array.shape)
-        self.graph = replace(self.graph, constants={**self.graph.constants, name: array})
-        return name
+        return self.added.constant(name, array, element_type)
 
     def _node(
         self,
@@ -74,13 +69,6 @@ class ScaleOnHost:
         element_type: str = "double",
         **attributes: int,
     ) -> str:
-        output = self._unused(f"{name}/{result}")
-        self._value(output, element_type, shape)
+        output = self.added.value(f"{name}/{result}", Value(name, element_type, shape))
         self.nodes.append(Node("", operator, "", VERSION, tuple(inputs), (output,), attributes))
         return output
-
-    def _unused(self, name: str) -> str:
-        return unused_name(name, self.graph.values, self.graph.constants)
-
-    def _value(self, name: str, element_type: str, shape: tuple[int, ...]) -> None:
-        self.graph = replace(self.graph, values={**self.graph.values, name: Value(name, element_type, shape)})

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.additions import Additions
+from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, held
 from onnx_hw.onnx.operators.microsoft_fused import fused_order
-from onnx_hw.onnx.unused_name import unused_name
 
 DOMAIN = "com.microsoft"
 
@@ -43,9 +43,8 @@ class _Apart:
     """Rewrites node after node."""
 
     def __init__(self, graph: Graph) -> None:
-        self.constants, self.values = dict(graph.constants), dict(graph.values)
+        self.added = Additions(graph)
         self.nodes: list[Node] = []
-        self.taken = {*graph.values, *graph.constants, *(name for node in graph.nodes for name in node.outputs)}
         for node in graph.nodes:
             before = len(self.nodes)
             try:
@@ -54,7 +53,7 @@ class _Apart:
                 self._rename_result(FORMS[node.op_type](self, node), node.outputs[0])
             except NoCounterpart:
                 self.nodes[before:] = [node]
-        self.graph = replace(graph, nodes=tuple(self.nodes), constants=self.constants, values=self.values)
+        self.graph = self.added.graph(self.nodes)
 
     def _rename_result(self, name: str, result: str) -> None:
         last = self.nodes[-1]
@@ -63,25 +62,23 @@ class _Apart:
 
     def product(self, node: Node, op_type: str, inputs: Sequence[str], attributes: dict[str, Any]) -> str:
         """The node that multiplies, which keeps name and place."""
-        result = self._unused(f"{node.outputs[0]}/{op_type.lower()}")
+        result = self.added.name(f"{node.outputs[0]}/{op_type.lower()}")
         self.nodes.append(replace(node, op_type=op_type, domain="", version=VERSION, inputs=tuple(inputs),
                                   outputs=(result,), attributes=attributes))  # fmt: skip
         return result
 
     def add(self, node: Node, op_type: str, *inputs: str, version: int = VERSION, **attributes: Any) -> str:
-        result = self._unused(f"{node.outputs[0]}/{op_type.lower()}")
+        result = self.added.name(f"{node.outputs[0]}/{op_type.lower()}")
         self.nodes.append(Node("", op_type, "", version, inputs, (result,), attributes))
         return result
 
     def number(self, node: Node, what: str, number: float) -> str:
         """A constant without axes, of the type of the node's first input."""
-        of = self.values.get(node.inputs[0])
+        of = self.added.values.get(node.inputs[0])
         if of is None or not of.element_type:
             raise NoCounterpart
-        name = self._unused(f"{node.outputs[0]}/{what}")
-        self.constants[name] = held(np.array(number).astype(dtype_of_name(of.element_type)))
-        self.values[name] = Value(name, of.element_type, ())
-        return name
+        array = held(np.array(number).astype(dtype_of_name(of.element_type)))
+        return self.added.constant(f"{node.outputs[0]}/{what}", array, of.element_type)
 
     def activated(self, node: Node, name: str, parameters: Sequence[float]) -> str:
         """The activation that was fused, behind a value."""
@@ -104,16 +101,11 @@ class _Apart:
         flags = [int(node.attributes.get(flag, 0)) for flag in (last, batch)]
         if not any(flags):
             return name
-        of = self.values.get(name)
+        of = self.added.values.get(name)
         if of is None or of.shape is None:
             raise NoCounterpart
         order = fused_order(len(of.shape), *flags)
         return name if order == sorted(order) else self.add(node, "Transpose", name, perm=tuple(order))
-
-    def _unused(self, name: str) -> str:
-        name = unused_name(name, self.taken)
-        self.taken.add(name)
-        return name
 
 
 Form = Callable[[_Apart, Node], str]

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.additions import Additions
+from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES, Means, Weights
-from onnx_hw.onnx.unused_name import unused_name
 
 QDQ_VERSION = 21
 """Opset since which QuantizeLinear knows 16 bits."""
@@ -33,12 +33,11 @@ class _Apart:
     """Rewrites node after node."""
 
     def __init__(self, graph: Graph) -> None:
-        self.constants, self.values = dict(graph.constants), dict(graph.values)
+        self.added = Additions(graph)
         self.nodes: list[Node] = []
-        self.taken = {*graph.values, *graph.constants, *(name for node in graph.nodes for name in node.outputs)}
         for node in graph.nodes:
             self._visit(node)
-        self.graph = replace(graph, nodes=tuple(self.nodes), constants=self.constants, values=self.values)
+        self.graph = self.added.graph(self.nodes)
 
     def _visit(self, node: Node) -> None:
         facts = facts_of(node)
@@ -66,11 +65,6 @@ class _Apart:
         else:
             self.nodes.append(node)
 
-    def _unused(self, name: str) -> str:
-        name = unused_name(name, self.taken)
-        self.taken.add(name)
-        return name
-
     def _operands(self, node: Node, means: Means) -> list[str]:
         weights = facts_of(node).weights
         return [
@@ -80,7 +74,7 @@ class _Apart:
 
     def _rank(self, name: str) -> int:
         """Axes of a value; 0 where they are not known."""
-        return len(self.values[name].shape or ()) if name in self.values else 0
+        return len(self.added.values[name].shape or ()) if name in self.added.values else 0
 
     def _transposed(self, name: str, result: str, order: tuple[int, ...]) -> str:
         self.nodes.append(Node("", "Transpose", "", QDQ_VERSION, (name,), (result,), {"perm": order}))
@@ -90,15 +84,14 @@ class _Apart:
         return weights.axis_of_outputs(node, self._rank(node.inputs[weights.at]) or 2)
 
     def _dequantized(self, node: Node, at: int, axis: int) -> str:
-        result = self._unused(f"{node.outputs[0]}/operand{at}")
+        result = self.added.name(f"{node.outputs[0]}/operand{at}")
         inputs = tuple(node.inputs[at : at + 3])
         self.nodes.append(Node("", "DequantizeLinear", "", QDQ_VERSION, inputs, (result,), {"axis": axis}))
         return result
 
     def _dequantized_bias(self, node: Node, at: int, scale: np.ndarray) -> str:
-        name, wide, result = (self._unused(f"{node.outputs[0]}/{what}") for what in ("bias_scale", "wide_bias", "bias"))
-        self.constants[name] = scale
-        self.values[name] = Value(name, "double", scale.shape)
+        name = self.added.constant(f"{node.outputs[0]}/bias_scale", scale, "double")
+        wide, result = (self.added.name(f"{node.outputs[0]}/{what}") for what in ("wide_bias", "bias"))
         inputs = (node.inputs[at], name)
         self.nodes.append(Node("", "DequantizeLinear", "", QDQ_VERSION, inputs, (wide,), {"axis": 0}))
         self.nodes.append(Node("", "Cast", "", QDQ_VERSION, (wide,), (result,), {"to": FLOAT}))
@@ -106,7 +99,7 @@ class _Apart:
 
     def _scale_of_products(self, node: Node, means: Means) -> np.ndarray | None:
         """float64, one number or one per output: the exact product of two float32; None where they are not constant."""
-        scales = [self.constants.get(node.inputs[at + 1]) for at in means.data]
+        scales = [self.added.constants.get(node.inputs[at + 1]) for at in means.data]
         if any(scale is None for scale in scales):
             return None
         product = np.array(1.0)
@@ -116,11 +109,11 @@ class _Apart:
 
     def _operator(self, node: Node, operator: tuple[str, int], operands: list[str], result: int) -> None:
         op_type, version = operator
-        real = self._unused(f"{node.outputs[0]}/real")
+        real = self.added.name(f"{node.outputs[0]}/real")
         attributes = {name: value for name, value in node.attributes.items() if name != "channels_last"}
         rank = self._rank(node.inputs[0]) if node.attributes.get("channels_last", 0) else 0
         if rank:
-            first = self._unused(f"{node.outputs[0]}/channels_first")
+            first = self.added.name(f"{node.outputs[0]}/channels_first")
             operands = [self._transposed(operands[0], first, (0, rank - 1, *range(1, rank - 1))), *operands[1:]]
         self.nodes.append(
             replace(
@@ -134,6 +127,6 @@ class _Apart:
             )
         )
         if rank:
-            real = self._transposed(real, self._unused(f"{node.outputs[0]}/channels_last"), (0, *range(2, rank), 1))
+            real = self._transposed(real, self.added.name(f"{node.outputs[0]}/channels_last"), (0, *range(2, rank), 1))
         inputs = (real, *node.inputs[result : result + 2])
         self.nodes.append(Node("", "QuantizeLinear", "", QDQ_VERSION, inputs, node.outputs))
