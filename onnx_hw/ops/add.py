@@ -85,16 +85,9 @@ class Add(Operator[ElementFolding]):
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.add import Add as Circuit
 
-        a, b, result = self.a.dtype, self.b.dtype, self.results()[0].dtype
         j, k = self.factors
-        return Circuit(
-            (a.bits, a.signed),
-            (b.bits, b.signed),
-            (result.bits, result.signed),
-            digits=(signed_digits(j), signed_digits(k)),
-            lanes=folding.width,
-            depth=depths["o"],
-        )
+        digits = signed_digits(j), signed_digits(k)
+        return Circuit(**self.stream_shapes(folding), digits=digits, depth=depths["o"])
 
     def __repr__(self) -> str:
         j, k = self.factors

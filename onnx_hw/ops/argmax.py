@@ -95,9 +95,7 @@ class ArgMax(Operator[ArgMaxFolding]):
 
         return Circuit(
             channels=self.operand.channels,
-            bits=self.operand.dtype.bits,
-            signed=self.operand.dtype.signed,
-            lanes=folding.in_lanes,
+            **self.stream_shapes(folding),
             largest=self.largest,
             last=self.last,
             depth=depths["o"],

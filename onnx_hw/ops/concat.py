@@ -156,14 +156,9 @@ class Concat(Operator[EvenFolding]):
 
         if not self.aligned(folding.lanes):
             raise ValueError(self.illegal(folding))
-        result = self.results()[0].dtype
-        return Circuit(
-            [(operand.dtype.bits, operand.dtype.signed) for operand in self.operands_],
-            (result.bits, result.signed),
-            beats=self.turns(folding)[1],
-            lanes=folding.lanes,
-            depth=depths["o"],
-        )
+        shapes = self.stream_shapes(folding)
+        o = shapes.pop("o")
+        return Circuit(*shapes.values(), o=o, beats=self.turns(folding)[1], depth=depths["o"])
 
     def __repr__(self) -> str:
         return f"Concat {len(self.operands_)} along {('rows', 'columns', 'channels')[self.axis]}"

@@ -59,12 +59,7 @@ class Fork(Operator[ElementFolding]):
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.fork import Fork as Circuit
 
-        return Circuit(
-            bits=self.operand.dtype.bits,
-            signed=self.operand.dtype.signed,
-            lanes=folding.width,
-            depths={name: depths[name] for name in self.outputs},
-        )
+        return Circuit(self.stream_shapes(folding)["i"], {name: depths[name] for name in self.outputs})
 
     def __repr__(self) -> str:
         return f"Fork {self.count}"

@@ -86,16 +86,11 @@ class Reduce(Operator[EvenFolding]):
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.reduce import Reduce as Circuit
 
-        result = self.results()[0].dtype
         return Circuit(
             self.kind,
             pixels=self.operand.pixels,
             channels=self.operand.channels,
-            bits=self.operand.dtype.bits,
-            signed=self.operand.dtype.signed,
-            out_bits=result.bits,
-            out_signed=result.signed,
-            lanes=folding.lanes,
+            **self.stream_shapes(folding),
             depth=depths["o"],
         )
 

@@ -12,7 +12,7 @@ from amaranth.hdl import Module, Shape, Signal, Value
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
-from onnx_hw_rtl.stream import beat
+from onnx_hw_rtl.stream import StreamShape
 
 __all__ = ["Add"]
 
@@ -27,10 +27,9 @@ class Add(Core):
     """Element by element weighted sum of two streams.
 
     Args:
-        a, b: (bits, signed) of the operands.
-        result: (bits, signed) of the sum, wide enough for every pair.
+        a, b: the operands.
+        o: the sum, wide enough for every pair.
         digits: of the factors; a digit of the first one is positive.
-        lanes: elements per beat.
         depth: FIFO depth of the output.
 
     Attributes:
@@ -39,17 +38,16 @@ class Add(Core):
 
     def __init__(
         self,
-        a: tuple[int, bool],
-        b: tuple[int, bool],
-        result: tuple[int, bool],
         *,
+        a: StreamShape,
+        b: StreamShape,
+        o: StreamShape,
         digits: tuple[Digits, Digits] = (((1, 0),), ((1, 0),)),
-        lanes: int,
         depth: int,
     ) -> None:
-        self.lanes, self.result, self.digits = lanes, Shape(*result), digits
+        self.lanes, self.result, self.digits = o.width, o.element, digits
         self.LATENCY = (len(digits[0]) + len(digits[1]) - 1).bit_length()
-        super().__init__({"a": beat(lanes, *a), "b": beat(lanes, *b)}, {"o": (beat(lanes, *result), depth)}, ("add",))
+        super().__init__({"a": a.payload, "b": b.payload}, {"o": (o.payload, depth)}, ("add",))
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()

@@ -12,7 +12,7 @@ from amaranth.hdl import Const, Module, Mux, Shape, Signal, Value
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
-from onnx_hw_rtl.stream import beat, groups_of
+from onnx_hw_rtl.stream import StreamShape, groups_of
 
 __all__ = ["ArgMax"]
 
@@ -37,24 +37,19 @@ class ArgMax(Core):
 
     Args:
         channels: of a pixel.
-        bits, signed: of an element.
-        lanes: elements per beat; results come one by one.
+        i, o: the streams; results come one by one.
         largest: whether the greatest element wins, or the least one.
         last: whether the last or the first of equal ones does.
         depth: FIFO depth of the output.
     """
 
-    def __init__(
-        self, *, channels: int, bits: int, signed: bool, lanes: int, largest: bool, last: bool, depth: int
-    ) -> None:
-        self.channels, self.lanes, self.largest, self.last = channels, lanes, largest, last
-        self.element, self.index = Shape(bits, signed), Shape(max(1, (channels - 1).bit_length()))
-        self.chunks = groups_of(channels, lanes)
-        self.levels = (lanes - 1).bit_length()
+    def __init__(self, *, channels: int, i: StreamShape, o: StreamShape, largest: bool, last: bool, depth: int) -> None:
+        self.channels, self.lanes, self.largest, self.last = channels, i.lanes, largest, last
+        self.element, self.index = i.element, o.element
+        self.chunks = groups_of(channels, i.lanes)
+        self.levels = (i.lanes - 1).bit_length()
         self.latency = self.levels + 2
-        super().__init__(
-            {"i": beat(lanes, bits, signed)}, {"o": (beat(1, self.index.width, False), depth)}, ("argmax",)
-        )
+        super().__init__({"i": i.payload}, {"o": (o.payload, depth)}, ("argmax",))
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()

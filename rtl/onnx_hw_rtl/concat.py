@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from amaranth.hdl import Module, Shape, Signal
+from amaranth.hdl import Module, Signal
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed
-from onnx_hw_rtl.stream import beat
+from onnx_hw_rtl.stream import StreamShape
 
 __all__ = ["Concat"]
 
@@ -22,32 +22,21 @@ class Concat(Core):
     """Joins the streams i0, i1, ..., which are equally wide.
 
     Args:
-        inputs: (bits, signed) of the elements of each.
-        result: (bits, signed) that hold every element.
+        inputs: the streams i0, i1, ...
+        o: what holds every element of theirs.
         beats: how many are taken of each input before it is the next one's turn.
-        lanes: elements per beat.
         depth: FIFO depth of the output.
     """
 
     LATENCY = 1
 
-    def __init__(
-        self,
-        inputs: Sequence[tuple[int, bool]],
-        result: tuple[int, bool],
-        *,
-        beats: Sequence[int],
-        lanes: int,
-        depth: int,
-    ) -> None:
+    def __init__(self, *inputs: StreamShape, o: StreamShape, beats: Sequence[int], depth: int) -> None:
         if len(beats) != len(inputs) or min(beats) < 1:
             raise ValueError(f"each of the {len(inputs)} inputs must have at least one beat in turn, not {beats}")
-        self.lanes, self.result = lanes, Shape(*result)
+        self.lanes, self.result = o.lanes, o.element
         self.starts, self.total = [0, *accumulate(beats)][:-1], sum(beats)
         super().__init__(
-            {f"i{k}": beat(lanes, *shape) for k, shape in enumerate(inputs)},
-            {"o": (beat(lanes, *result), depth)},
-            ("concat",),
+            {f"i{k}": shape.payload for k, shape in enumerate(inputs)}, {"o": (o.payload, depth)}, ("concat",)
         )
 
     def elaborate(self, platform: object) -> Module:

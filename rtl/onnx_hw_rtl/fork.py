@@ -6,7 +6,7 @@ from amaranth.hdl import Module
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine
-from onnx_hw_rtl.stream import beat, bits_of
+from onnx_hw_rtl.stream import StreamShape, bits_of
 
 __all__ = ["Fork"]
 
@@ -15,16 +15,14 @@ class Fork(Core):
     """Copies every beat to each output; it fires when all of them have room.
 
     Args:
-        bits, signed: of an element.
-        lanes: elements per beat.
+        i: the stream, of which each output is one more.
         depths: FIFO depth of each output, by port name.
     """
 
     LATENCY = 0
 
-    def __init__(self, *, bits: int, signed: bool, lanes: int, depths: dict[str, int]) -> None:
-        shape = beat(lanes, bits, signed)
-        super().__init__({"i": shape}, {name: (shape, depth) for name, depth in depths.items()}, ("fork",))
+    def __init__(self, i: StreamShape, depths: dict[str, int]) -> None:
+        super().__init__({"i": i.payload}, {name: (i.payload, depth) for name, depth in depths.items()}, ("fork",))
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()

@@ -5,13 +5,13 @@ One beat per cycle; a running result per chunk of channels is kept in a small me
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Shape, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import memory
 
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.pool import fold_into
-from onnx_hw_rtl.stream import beat, groups_of
+from onnx_hw_rtl.stream import StreamShape, groups_of
 
 __all__ = ["Reduce"]
 
@@ -22,33 +22,16 @@ class Reduce(Core):
     Args:
         kind: ``max`` or ``sum``.
         pixels, channels: of a frame.
-        bits, signed: of an input element.
-        out_bits, out_signed: of a result.
-        lanes: elements per beat, in and out.
+        i, o: the streams, of equally many lanes.
         depth: FIFO depth of the output.
     """
 
     LATENCY = 2
 
-    def __init__(
-        self,
-        kind: str,
-        *,
-        pixels: int,
-        channels: int,
-        bits: int,
-        signed: bool,
-        out_bits: int,
-        out_signed: bool,
-        lanes: int,
-        depth: int,
-    ) -> None:
-        self.kind, self.pixels, self.lanes = kind, pixels, lanes
-        self.chunks = groups_of(channels, lanes)
-        self.result = Shape(out_bits, out_signed)
-        super().__init__(
-            {"i": beat(lanes, bits, signed)}, {"o": (beat(lanes, out_bits, out_signed), depth)}, ("reduce",)
-        )
+    def __init__(self, kind: str, *, pixels: int, channels: int, i: StreamShape, o: StreamShape, depth: int) -> None:
+        self.kind, self.pixels, self.lanes = kind, pixels, i.lanes
+        self.chunks, self.result = groups_of(channels, i.lanes), o.element
+        super().__init__({"i": i.payload}, {"o": (o.payload, depth)}, ("reduce",))
 
     def elaborate(self, platform: object) -> Module:
         m = self.begin()
