@@ -10,12 +10,13 @@ from onnx_hw.errors import user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding
 from onnx_hw.options import check_numbers
+from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.say_what_fits import Place
-from onnx_hw.passes.schedule_network import budget_of, schedule_network, whole
+from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.spelling import did_you_mean
 from onnx_hw_boards.board import Board
 
-__all__ = ["find_board", "schedule_on"]
+__all__ = ["comfortable", "find_board", "schedule_on", "whole"]
 
 
 def find_board(name: str) -> Board:
@@ -34,6 +35,19 @@ def find_board(name: str) -> Board:
             stage="arguments",
         )
     return onnx_hw_boards.board(name)
+
+
+def comfortable(board: Board, multipliers: int | None) -> Budget:
+    """What a design may use where that is enough; all multipliers where a number of lanes is asked for."""
+    chip, shares = board.cells, board.family.shares
+    dsp = int(shares.dsp * chip.dsp) if multipliers is None else chip.dsp
+    return Budget(multipliers, dsp, int(shares.lut * chip.lut), int(shares.bram * chip.bram), len(board.pins))
+
+
+def whole(board: Board, multipliers: int | None) -> Budget:
+    """What a design may use that does not fit comfortably."""
+    chip, shares = board.cells, board.family.shares
+    return Budget(multipliers, chip.dsp, int(shares.most_lut * chip.lut), chip.bram, len(board.pins))
 
 
 def schedule_on(
@@ -59,13 +73,11 @@ def schedule_on(
     others = (onnx_hw_boards.board(name) for name in onnx_hw_boards.names() if name != board.name)
     return schedule_network(
         network,
-        budget_of(board.cells, multipliers, len(board.pins)),
-        most=whole(board.cells, multipliers, len(board.pins)),
+        comfortable(board, multipliers),
+        most=whole(board, multipliers),
         clock_mhz=clock_mhz or board.default_clock_mhz,
         fps=fps,
         foldings=foldings,
         depths=depths,
-        elsewhere={
-            b.name: Place(whole(b.cells, multipliers, len(b.pins)), clock_mhz or b.default_clock_mhz) for b in others
-        },
+        elsewhere={b.name: Place(whole(b, multipliers), clock_mhz or b.default_clock_mhz) for b in others},
     )

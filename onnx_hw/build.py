@@ -94,7 +94,7 @@ def build(
     work = Work(options, progress or Silent(), toolchain)
     if not os.path.isfile(options.model):  # false also where the path is too long, or a loop of links
         read_onnx(options.model)  # says what is wrong
-    for name in fill.tools_of(options.stages):
+    for name in fill.tools_of(options.stages, work.board):
         if name not in simulation.REPLACEABLE:
             tools.find(name)  # what is missing is missed at once, not after all the stages before
     work.take(Stage.READ)  # what is refused leaves no folder
@@ -265,7 +265,7 @@ class Work:
             )
 
     def pack(self) -> None:
-        place = self.folder.path / f"{file_name(self.model.name)}.bit"
+        place = self.folder.path / f"{file_name(self.model.name)}{self.board.family.packing.suffix}"
         made = self.toolchain.pack(self.routed, self.folder)
         shutil.copyfile(made.folder / BITSTREAM, place)
         self.account.running.cached = made.cached
@@ -274,7 +274,7 @@ class Work:
 
     def finish(self) -> Build:
         """The build as far as it came, its report written."""
-        self.account.note(tools=fill.describe_tools(self.options.stages))
+        self.account.note(tools=fill.describe_tools(self.options.stages, self.board))
         self.account.note_file("report", "report.json")
         told = self.account.report
         self.folder.write("report.json", told.to_json())

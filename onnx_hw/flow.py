@@ -204,7 +204,7 @@ def pack(routed: RouteResult, folder: BuildFolder) -> Made:
     """The bitstream: the file ``onnx_hw.chip.route.BITSTREAM``.
 
     Raises:
-        ToolMissing, ToolFailed: ecppack.
+        ToolMissing, ToolFailed: the packer.
     """
     return place_and_route.pack(folder, routed)
 

@@ -66,12 +66,12 @@ def to_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """A hint such as ``did you mean `ecp5`?``; otherwise the list of what there is.
+    """A hint such as ``did you mean `up5k`?``; otherwise the list of what there is.
 
-    >>> did_you_mean("ecp6", ["ecp5", "ulx3s"])
-    'did you mean `ecp5`?'
-    >>> did_you_mean("zynq", ["ecp5", "ulx3s"])
-    'there is `ecp5`, `ulx3s`'
+    >>> did_you_mean("up6k", ["up5k", "ulx3s"])
+    'did you mean `up5k`?'
+    >>> did_you_mean("zynq", ["up5k", "ulx3s"])
+    'there is `up5k`, `ulx3s`'
     """
     names = list(known)
     by_lower_case = {name.lower(): name for name in names}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from onnx_hw_boards.device import Cells, Device
+from onnx_hw_boards.families.family import Family
 
 __all__ = ["Board"]
 
@@ -22,7 +23,7 @@ class Board:
         reset_pin: active high; synchronised inside.
         pins: pins free for streams, in the order in which they are given out.
         default_clock_mhz: the clock to aim at when none is asked for.
-        io_type: electrical standard of every pin.
+        io_type: electrical standard of every pin, where the family has several.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Board:
     io_type: str = "LVCMOS33"
 
     @property
-    def family(self) -> str:
+    def family(self) -> Family:
         return self.device.family
 
     @property
@@ -47,4 +48,5 @@ class Board:
     @property
     def nextpnr_options(self) -> tuple[str, ...]:
         """Which chip it is, in nextpnr's words."""
-        return (self.device.option, "--package", self.package, "--speed", self.speed)
+        words = {"option": self.device.option, "package": self.package, "speed": self.speed}
+        return tuple(part.format(**words) for part in self.family.placement.chip)

@@ -1,10 +1,14 @@
-"""The chips and what they hold."""
+"""A chip, and what it holds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["LFE5U_25F", "LFE5U_45F", "LFE5U_85F", "Cells", "Device"]
+if TYPE_CHECKING:
+    from onnx_hw_boards.families.family import Family
+
+__all__ = ["Cells", "Device"]
 
 
 @dataclass(frozen=True)
@@ -14,14 +18,20 @@ class Cells:
     Attributes:
         lut: look-up tables of four inputs.
         ff: flip-flops.
-        dsp: hardware multipliers, 18 × 18 bit.
-        bram: block RAMs of 18 kbit.
+        dsp: hardware multipliers, of the family's size.
+        bram: block RAMs, of the family's size.
     """
 
-    lut: int
-    ff: int
-    dsp: int
-    bram: int
+    lut: int = 0
+    ff: int = 0
+    dsp: int = 0
+    bram: int = 0
+
+    def __add__(self, other: Cells) -> Cells:
+        return Cells(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp, self.bram + other.bram)
+
+    def __mul__(self, times: int) -> Cells:
+        return Cells(self.lut * times, self.ff * times, self.dsp * times, self.bram * times)
 
 
 @dataclass(frozen=True)
@@ -32,15 +42,10 @@ class Device:
         name: as its maker calls it.
         family: which primitives it has and which tools build for it.
         option: how nextpnr is told.
-        cells: what it holds (Lattice FPGA-DS-02012, table 1.1).
+        cells: what it holds.
     """
 
     name: str
-    family: str
+    family: Family
     option: str
     cells: Cells
-
-
-LFE5U_25F = Device("LFE5U-25F", "ecp5", "--25k", Cells(lut=24_288, ff=24_288, dsp=28, bram=56))
-LFE5U_45F = Device("LFE5U-45F", "ecp5", "--45k", Cells(lut=43_848, ff=43_848, dsp=72, bram=108))
-LFE5U_85F = Device("LFE5U-85F", "ecp5", "--85k", Cells(lut=83_640, ff=83_640, dsp=156, bram=208))

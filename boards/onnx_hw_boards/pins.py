@@ -67,9 +67,5 @@ def _lanes_that_fit(streams: Sequence[PadStream], available: int) -> int:
 
 
 def constraints(board: Board, pin_of: Mapping[str, str], clock_mhz: float) -> str:
-    """The text of nextpnr's LPF file."""
-    lines = [f'FREQUENCY PORT "clk" {clock_mhz:g} MHZ;']
-    for port, pin in pin_of.items():
-        lines.append(f'LOCATE COMP "{port}" SITE "{pin}";')
-        lines.append(f'IOBUF PORT "{port}" IO_TYPE={board.io_type};')
-    return "\n".join(lines) + "\n"
+    """The text of nextpnr's file of constraints, as the board's family writes it."""
+    return board.family.placement.dialect(pin_of, clock_mhz, board.io_type)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from onnx_hw.board import comfortable
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.passes.budget import RESOURCES, amount
-from onnx_hw.passes.schedule_network import budget_of
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.pins import NotEnoughPins, PadStream, constraints, place
@@ -16,13 +17,13 @@ from onnx_hw_boards.pins import NotEnoughPins, PadStream, constraints, place
 def fuller_than_comfortable(design: Design, board: Board, multipliers: int | None) -> str:
     """Of what a design takes more than a comfortable share: ``205 of 208 block RAMs``; empty if of nothing."""
     used = design.resources()
-    names = budget_of(board.cells, multipliers).excess(used)
+    names = replace(comfortable(board, multipliers), pins=None).excess(used)
     there = {field: name for field, name in RESOURCES.items() if name in names and field != "mac_lanes"}
     return ", ".join(f"{amount(used, f):,} of {getattr(board.cells, f):,} {name}" for f, name in there.items())
 
 
 def pin_constraints(board: Board, streams: Sequence[PadStream], clock_mhz: float) -> str:
-    """The text of nextpnr's LPF file: every bit of the streams on a pin of its own.
+    """The text of nextpnr's file of constraints: every bit of the streams on a pin of its own.
 
     Raises:
         UserError: more bits than pins; the hint says how many lanes would fit.

@@ -9,6 +9,7 @@ from onnx_hw.build_folder import digest
 from onnx_hw.chip.fit import pin_constraints
 from onnx_hw.design import Design
 from onnx_hw_boards.board import Board
+from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.pins import PadStream
 
 
@@ -18,7 +19,7 @@ class Netlist:
 
     Attributes:
         rtlil: the circuit, module ``top``, in yosys' own text format.
-        constraints: text of an LPF file: every bit of the streams on a pin, and the clock.
+        constraints: text of nextpnr's file: every bit of the streams on a pin, and the clock.
         family: of the chip.
         clock_mhz: the clock to aim at.
         pins: that the streams take.
@@ -26,12 +27,12 @@ class Netlist:
 
     rtlil: str
     constraints: str
-    family: str
+    family: Family
     clock_mhz: float
     pins: int
 
     def __repr__(self) -> str:
-        return f"Netlist for {self.family}: {self.pins} pins, {self.clock_mhz:g} MHz"
+        return f"Netlist for {self.family.name}: {self.pins} pins, {self.clock_mhz:g} MHz"
 
     @property
     def lines(self) -> int:
@@ -55,7 +56,7 @@ def netlist_of(design: Design, board: Board) -> Netlist:
     assembly, names = assemble(design)
     streams = pad_streams(design, names)
     constraints = pin_constraints(board, streams, design.clock_mhz)
-    rtlil = to_rtlil(Shell(assembly), Target(board.family))
+    rtlil = to_rtlil(Shell(assembly), Target(board.family.primitives))
     return Netlist(rtlil, constraints, board.family, design.clock_mhz, sum(stream.pins for stream in streams))
 
 

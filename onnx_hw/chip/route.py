@@ -1,4 +1,4 @@
-"""Place and route, and the bitstream: nextpnr puts the cells on the chip, ecppack writes the file."""
+"""Place and route, and the bitstream: nextpnr puts the cells on the chip, the family's packer writes the file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,8 @@ from onnx_hw_tools.tools import Tool
 __all__ = ["BITSTREAM", "RouteResult", "Utilisation", "pack", "route"]
 
 STAGE = "route"
-_CONSTRAINTS = "pins.lpf"
-_CONFIGURATION = "top.config"
 _REPORT = "report.json"
 BITSTREAM = "top.bit"
-
-# router1, nextpnr's default, had not finished a design of 100 multipliers when router2 had after a tenth of the time.
-_OPTIONS = ("--router", "router2", "--timing-allow-fail")
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,8 @@ class RouteResult:
         target_mhz: what was asked for.
         utilisation: sites by nextpnr's name for them, such as ``TRELLIS_COMB``.
         critical_path: the registers at both ends of the slowest path, by cell name.
-        configuration: the text ecppack reads.
+        board: whose chip it is.
+        configuration: the file that the packer reads.
         made: digest and provenance of the files.
     """
 
@@ -51,6 +47,7 @@ class RouteResult:
     target_mhz: float
     utilisation: Mapping[str, Utilisation]
     critical_path: tuple[str, ...]
+    board: Board
     configuration: Path
     made: Made
 
@@ -74,24 +71,30 @@ def route(
     """Place and route a netlist. Missing the clock is no error here; see ``RouteResult.timing_met``.
 
     Args:
-        constraints: text of an LPF file, see ``onnx_hw.chip.fit.pin_constraints``.
+        constraints: text of nextpnr's file, see ``onnx_hw.chip.fit.pin_constraints``.
         clock_mhz: the clock to aim at.
         seed: of the placer; another one moves Fmax by some 10 %.
 
     Raises:
         ToolMissing, ToolFailed: nextpnr.
     """
-    nextpnr = nextpnr or tools.find("nextpnr-ecp5")
-    options = [*board.nextpnr_options, *_OPTIONS, "--seed", str(seed), "--freq", f"{clock_mhz:g}"]
+    placement = board.family.placement
+    nextpnr = nextpnr or tools.find(placement.tool)
+    options = [*board.nextpnr_options, *placement.options, "--timing-allow-fail"]
+    options += ["--seed", str(seed), "--freq", f"{clock_mhz:g}"]
 
     def make(folder: Path) -> None:
-        (folder / _CONSTRAINTS).write_text(constraints, encoding="utf-8")
+        (folder / placement.constraints).write_text(constraints, encoding="utf-8")
         log = folder / "nextpnr.log"
         on_log(log)
         # Run in the build's folder, because the netlist lies in another stage's.
         here, netlist = folder.relative_to(build.path), synthesis.netlist.relative_to(build.path)
-        files = ["--json", str(netlist), "--lpf", str(here / _CONSTRAINTS)]
-        files += ["--textcfg", str(here / _CONFIGURATION), "--report", str(here / _REPORT)]
+        words = {
+            "netlist": netlist,
+            "constraints": here / placement.constraints,
+            "placed": here / placement.placed,
+        }
+        files = [part.format(**words) for part in placement.files] + ["--report", str(here / _REPORT)]
         tools.run(nextpnr, [*options, *files], cwd=build.path, log=log, on_first_run=on_first_run)
 
     inputs = {
@@ -110,26 +113,35 @@ def route(
             kind: Utilisation(sites["used"], sites["available"]) for kind, sites in report["utilization"].items()
         },
         critical_path=_ends_of_critical_path(report, slowest),
-        configuration=made.folder / _CONFIGURATION,
+        board=board,
+        configuration=made.folder / placement.placed,
         made=made,
     )
 
 
-def pack(build: BuildFolder, routed: RouteResult, *, ecppack: Tool | None = None) -> Made:
+def pack(build: BuildFolder, routed: RouteResult, *, packer: Tool | None = None) -> Made:
     """Write the bitstream, the file ``BITSTREAM``; the same design gives the same bytes.
 
     Raises:
-        ToolMissing, ToolFailed: ecppack.
+        ToolMissing, ToolFailed: the packer.
     """
-    ecppack = ecppack or tools.find("ecppack")
+    packing = routed.board.family.packing
+    packer = packer or tools.find(packing.tool)
 
     def make(folder: Path) -> None:
-        here = folder.relative_to(build.path)
-        arguments = ["--compress", "--input", str(routed.configuration.relative_to(build.path))]
-        arguments += ["--bit", str(here / BITSTREAM)]
-        tools.run(ecppack, arguments, cwd=build.path, log=folder / "ecppack.log")
+        words = {
+            "option": routed.board.device.option,
+            "placed": routed.configuration.relative_to(build.path),
+            "bitstream": folder.relative_to(build.path) / BITSTREAM,
+        }
+        arguments = [part.format(**words) for part in packing.arguments]
+        tools.run(packer, arguments, cwd=build.path, log=folder / f"{packer.name}.log")
 
-    inputs = {"configuration": routed.made.files[routed.configuration.name], "ecppack": ecppack.version}
+    inputs = {
+        "configuration": routed.made.files[routed.configuration.name],
+        "arguments": packing.arguments,
+        packer.name: packer.version,
+    }
     return build.stage("bitstream", inputs, make)
 
 

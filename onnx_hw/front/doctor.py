@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from rich.console import Group
 from rich.text import Text
 
+import onnx_hw_boards
+from onnx_hw.options import DEFAULT_BOARD
 from onnx_hw.report.fact import Fact
+from onnx_hw_boards.families.family import Family
 from onnx_hw_tools import tools
 
 PURPOSES = {
     "yosys": "synthesis, and the circuit as Verilog",
-    "nextpnr-ecp5": "place and route",
-    "ecppack": "the bitstream",
     "verilator": "the fast simulation",
     "c++": "the fast simulation",
     "iverilog": "benches of single cores in tests/",
@@ -46,20 +47,35 @@ class Finding:
 
 
 def examine() -> tuple[Finding, ...]:
-    """Look for every program of the catalogue."""
-    return tuple(_examined(name, purpose) for name, purpose in PURPOSES.items())
+    """Look for every program that a build for some board uses, those for the default board first."""
+    boards = sorted(map(onnx_hw_boards.board, onnx_hw_boards.names()), key=lambda board: board.name != DEFAULT_BOARD)
+    found: dict[str, Finding] = {}
+    for name, purpose in PURPOSES.items():
+        found[name] = _examined(name, purpose, OPTIONAL.get(name, ""))
+    for board in boards:
+        optional = "" if board.name == DEFAULT_BOARD else f"only builds for {_boards_of(board.family)} need it"
+        for name, purpose in zip(board.family.tools, ("place and route", "the bitstream"), strict=True):
+            if name not in found:
+                found[name] = _examined(name, f"{purpose} for {board.family.name}", optional)
+    return tuple(found.values())
 
 
-def _examined(name: str, purpose: str) -> Finding:
+def _boards_of(family: Family) -> str:
+    """The boards that the programs of a family serve: such as ``hx8k`` and ``up5k``."""
+    boards = map(onnx_hw_boards.board, onnx_hw_boards.names())
+    return ", ".join(f"`{board.name}`" for board in boards if board.family.tools == family.tools)
+
+
+def _examined(name: str, purpose: str, optional: str) -> Finding:
     try:
         tool = tools.find(name)
     except tools.ToolMissing as missing:
         brought = f"{missing.extra}, or set {missing.variable}"
         if tools.CATALOGUE[name].wheel is None:
             brought = f"set {missing.variable}"
-        advice = "; ".join(part for part in (brought, OPTIONAL.get(name, "")) if part)
+        advice = "; ".join(part for part in (brought, optional) if part)
         asked_for = bool(os.environ.get(missing.variable, "").strip())  # nothing else is taken instead
-        return Finding(name, purpose, advice=advice, stands_in_the_way=asked_for or name not in OPTIONAL)
+        return Finding(name, purpose, advice=advice, stands_in_the_way=asked_for or not optional)
     advice = "the first call prepares it for this machine: up to a minute" if tools.is_first_run(tool) else ""
     return Finding(name, purpose, tool.version, tool.found, advice)
 

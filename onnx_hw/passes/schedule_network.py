@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Protocol
 
 from onnx_hw.broken import refuse
 from onnx_hw.design import Design
@@ -23,35 +22,6 @@ from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.say_what_fits import Place, folding_too_big, folding_too_slow, nothing_fits, too_many_frames
 from onnx_hw.passes.size_fifos import kept_interval, size_fifos
 from onnx_hw.verify_design import faults_of_foldings, faults_of_repetition
-
-DSP_SHARE, LUT_SHARE, BRAM_SHARE = 0.6, 0.7, 0.95
-"""How full a chip is planned where that is enough: with 85 of 156 multipliers a network is routed in two minutes, with
-130 in five to eight."""
-
-MOST_LUT_SHARE = 0.85
-"""How full a chip may be planned where it is not: fuller ones are not routed."""
-
-
-class Chip(Protocol):
-    """What there is on a chip."""
-
-    @property
-    def lut(self) -> int: ...
-    @property
-    def dsp(self) -> int: ...
-    @property
-    def bram(self) -> int: ...
-
-
-def budget_of(chip: Chip, multipliers: int | None, pins: int | None = None) -> Budget:
-    """What a design may use of a chip: a comfortable share; all multipliers where a number of lanes is asked for."""
-    dsp = int(DSP_SHARE * chip.dsp) if multipliers is None else chip.dsp
-    return Budget(multipliers, dsp, int(LUT_SHARE * chip.lut), int(BRAM_SHARE * chip.bram), pins)
-
-
-def whole(chip: Chip, multipliers: int | None, pins: int | None = None) -> Budget:
-    """What a design may use of a chip that it does not fit comfortably."""
-    return Budget(multipliers, chip.dsp, int(MOST_LUT_SHARE * chip.lut), chip.bram, pins)
 
 
 def schedule_network(

@@ -132,20 +132,21 @@ def describe_accuracy(
 USES = {
     Stage.SIMULATE: ("yosys", "verilator", "c++"),
     Stage.SYNTHESIZE: ("yosys",),
-    Stage.ROUTE: ("nextpnr-ecp5",),
-    Stage.PACK: ("ecppack",),
 }
+"""By stage, the programs that it uses on every board."""
 
 
-def tools_of(stages: Iterable[Stage]) -> tuple[str, ...]:
+def tools_of(stages: Iterable[Stage], board: Board) -> tuple[str, ...]:
     """Every program the stages use."""
-    return tuple(dict.fromkeys(name for stage in stages for name in USES.get(stage, ())))
+    family = board.family
+    uses = {**USES, Stage.ROUTE: (family.placement.tool,), Stage.PACK: (family.packing.tool,)}
+    return tuple(dict.fromkeys(name for stage in stages for name in uses.get(stage, ())))
 
 
-def describe_tools(stages: Iterable[Stage]) -> dict[str, str]:
+def describe_tools(stages: Iterable[Stage], board: Board) -> dict[str, str]:
     """Version of every program the stages used."""
     versions = {"onnx-hw": __version__}
-    for name in tools_of(stages):
+    for name in tools_of(stages, board):
         try:
             versions[name] = tools.find(name).version
         except tools.ToolMissing:

@@ -64,7 +64,7 @@ class Built:
 
 def build(out: Path, *, constants: range = range(200), seed: int = 1, clock_mhz: float = 80) -> Built:
     with opened(out) as folder:
-        synthesis = synthesize(folder, netlist(constants), "ecp5")
+        synthesis = synthesize(folder, netlist(constants), BOARD.family)
         constraints = pin_constraints(BOARD, STREAMS, clock_mhz)
         routed = route(folder, synthesis, BOARD, constraints, clock_mhz, seed=seed)
         return Built(synthesis, routed, pack(folder, routed).folder / BITSTREAM)
@@ -162,7 +162,7 @@ def fake_yosys(folder: Path, log: str) -> Tool:
 def test_the_older_mapper_takes_over_when_abc9_crashes(built: Built, tmp_path: Path) -> None:
     yosys = fake_yosys(tmp_path, "2.46. Executing ABC9 pass.\nERROR: Assert `false' failed in kernel/rtlil.cc:3091.\n")
     with opened(tmp_path / "out") as folder:
-        result = synthesize(folder, netlist(), "ecp5", yosys=yosys)
+        result = synthesize(folder, netlist(), BOARD.family, yosys=yosys)
     assert result.mapper == "abc"
     assert (result.used.dsp, result.used.bram, result.used.ff) == (1, 1, built.synthesis.used.ff)
     assert "Assert" in (result.made.folder / "yosys-abc9.log").read_text()
@@ -178,6 +178,6 @@ def _cores(result: SynthesisResult) -> set[str]:
 def test_other_failures_of_yosys_are_not_hidden(tmp_path: Path) -> None:
     yosys = fake_yosys(tmp_path, "ERROR: Module `top' not found!\n")
     with opened(tmp_path / "out") as folder, pytest.raises(ToolFailed, match="not found") as failure:
-        synthesize(folder, netlist(), "ecp5", yosys=yosys)
+        synthesize(folder, netlist(), BOARD.family, yosys=yosys)
     assert failure.value.log == tmp_path / "out" / "synthesis-failed" / "yosys.log"
     assert failure.value.log.exists()

@@ -16,6 +16,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_rtl.shell import Shell
 from onnx_hw_rtl.target import Target
 from sketched_designs import alone
@@ -48,7 +49,7 @@ def test_size(channels: int, folding: Folding, tmp_path: Path) -> None:
     operator = requantize(channels)
     assembly, _ = assemble(alone(operator, folding, 4))
     with opened(tmp_path / "build") as folder:
-        made = synthesize(folder, to_rtlil(Shell(assembly), Target("ecp5")), "ecp5")
+        made = synthesize(folder, to_rtlil(Shell(assembly), Target("ecp5")), ECP5)
     told = operator.resources(folding)
     assert (made.used.dsp, made.used.bram) == (0, told.bram)
     assert 0.75 < made.used.lut / told.lut < 1.25

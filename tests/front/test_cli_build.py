@@ -9,6 +9,7 @@ import pytest
 from command_line import Instead, call
 from material_folders import EXAMPLES
 from onnx_hw import __version__
+from onnx_hw.board import find_board
 from onnx_hw.build import Build, Toolchain, build
 from onnx_hw.build_folder import Made
 from onnx_hw.chip.route import BITSTREAM, RouteResult
@@ -146,7 +147,7 @@ def test_a_build_keeps_its_word_or_says_so(options, fmax, code, rate):
     tools = Toolchain(
         simulate=lambda *_, **__: Proof("none", 2, (Run("none", 1, 1, 1, 0, 1, 0, None, 1, 1),)),
         synthesize=lambda *_: synthesized,
-        route=lambda *_: RouteResult(fmax, 80.0, {}, (), Path("top.config"), made),
+        route=lambda *_: RouteResult(fmax, 80.0, {}, (), find_board("ecp5"), Path("top.config"), made),
         pack=lambda *_: made,
     )
     workshop = Instead(build=lambda options, progress: build(options, progress, toolchain=tools))

@@ -9,8 +9,8 @@ import pytest
 from amaranth.hdl import unsigned
 
 from onnx_hw.assemble import to_rtlil
-from onnx_hw.chip.synthesize import _count
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, outbox_resources
+from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_rtl import outbox as circuit
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
@@ -24,7 +24,7 @@ def test_cost_is_what_yosys_makes_of_it(width: int, depth: int, tmp_path: Path) 
     (tmp_path / "top.il").write_text(to_rtlil(circuit.Outbox(unsigned(width), depth), Target("ecp5")))
     script = "read_rtlil top.il; synth_ecp5 -top top; tee -q -o cells.json stat -json"
     tools.run(tools.find("yosys"), ["-q", "-p", script], cwd=tmp_path, log=tmp_path / "log")
-    made = _count(json.loads((tmp_path / "cells.json").read_text())["modules"]["\\top"]["num_cells_by_type"], "ecp5")
+    made = ECP5.count(json.loads((tmp_path / "cells.json").read_text())["modules"]["\\top"]["num_cells_by_type"])
     told = outbox_resources(width, depth)
     assert told.bram == made.bram
     assert told.lut == pytest.approx(made.lut, rel=0.15, abs=5)

@@ -1,0 +1,1 @@
+"""Chip families: one file per family, with its tools' recipes and its chips."""
