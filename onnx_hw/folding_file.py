@@ -3,12 +3,14 @@
 [folding]
 "conv1" = { in_lanes = 9, out_lanes = 4 }
 "requantize1" = { lanes = 1, steps = 7 }
+"conv2" = { in_lanes = 9, out_lanes = 4, multiplier = "logic" }
 
 [fifo]
 "y" = 17
 
 The names are the fields of the operator's folding type. ``steps`` are the cycles per beat of a core that may take its
-time; 1 where nothing is said. A depth belongs to the stream of a tensor, in tokens; the lanes above decide what a token
+time; 1 where nothing is said. ``multiplier`` says what products are made of, of the chip's own multipliers where
+nothing is said. A depth belongs to the stream of a tensor, in tokens; the lanes above decide what a token
 is, and which streams there are.
 """
 
@@ -22,7 +24,7 @@ from pathlib import Path
 from onnx_hw.design import Design
 from onnx_hw.errors import Problem, UserError, user_error
 from onnx_hw.network import Network
-from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.spelling import did_you_mean
 
 LARGEST = 1 << 24
@@ -39,7 +41,7 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
     """
     lines = [
         "# Integers per beat of each core's streams (in and out, where they differ), steps per beat. Read it back with",
-        "# --folding.",
+        '# --folding. Where there are products, multiplier = "logic" makes them of look-up tables.',
         "[folding]",
     ]
     for node in design.network.nodes:
@@ -47,7 +49,7 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
             fold = chosen[node.name]
             cycles = node.operator.cycles(fold)
             told = f"{node.operator!r}, {cycles} cycles"
-            said = ", ".join(f"{name} = {number}" for name, number in fold.said().items())
+            said = ", ".join(f"{name} = {_written(value)}" for name, value in fold.said().items())
             lines.append(f"{_quoted(node.name)} = {{ {said} }}  # {told}")
     lines += [
         "",
@@ -99,13 +101,13 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
             continue
         kind = node.operator.folding_type
         given = entry if isinstance(entry, dict) else {}
-        whole = all(_is_count(value) for value in given.values())
+        whole = all(_is_kind(value) if name == "multiplier" else _is_count(value) for name, value in given.items())
         if not set(kind.required()) <= set(given) <= set(kind.names()) or not whole:
             problems.append(
                 _problem("folding-entry", f"this folding must be {_form(kind)}, not {_shown(entry)}", where)
             )
             continue
-        folding = kind(**given)
+        folding = kind(**{name: Multiplier(v) if name == "multiplier" else v for name, v in given.items()})
         told = node.operator.illegal(folding)
         if told:
             problems.append(_problem("folding-lanes", f"{told}, not {folding!r}", where))
@@ -132,6 +134,14 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST
 
 
+def _is_kind(value: object) -> bool:
+    return value in [kind.value for kind in Multiplier]
+
+
+def _written(value: int | Multiplier) -> str:
+    return str(value) if isinstance(value, int) else _quoted(value.value)
+
+
 def _shown(value: object) -> str:
     try:
         return repr(value)
@@ -141,7 +151,9 @@ def _shown(value: object) -> str:
 
 def _form(kind: type[Folding]) -> str:
     """``{ lanes = N }, with steps = N if wished``."""
-    wished = [f"{name} = N" for name in kind.names() if name not in kind.required()]
+    kinds = " or ".join(_written(kind) for kind in Multiplier)
+    optional = [name for name in kind.names() if name not in kind.required()]
+    wished = [f"{name} = {kinds if name == 'multiplier' else 'N'}" for name in optional]
     needed = ", ".join(f"{name} = N" for name in kind.required())
     return f"{{ {needed} }}" + (f", with {', '.join(wished)} if wished" if wished else "")
 

@@ -49,7 +49,7 @@ class Case:
         rest = ", ".join(
             f"{name}={value!r}" for name, value in vars(self).items() if name not in ("operator", "folding")
         )
-        numbers = ", ".join(f"{name}={number}" for name, number in self.folding.numbers().items())
+        numbers = ", ".join(f"{name}={value}" for name, value in self.folding.said().items())
         folding = f"{type(self.folding).__name__}({numbers})"
         return f"Case({type(self.operator).__name__}({parameters}), {folding}, {rest})"
 

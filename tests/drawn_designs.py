@@ -132,7 +132,7 @@ class Builder:
         operators += [Concat((a.tensor, b.tensor), axis) for axis in range(3)]
         operator = self.draw(st.sampled_from(operators))
         lanes = a.lanes if self.draw(st.booleans()) else self.lanes(a.tensor.channels)
-        folding = EvenFolding(lanes) if isinstance(operator, Concat) else ElementFolding(lanes, a.pixels)
+        folding = operator.folding_type(lanes, *([] if isinstance(operator, Concat) else [a.pixels]))
         assume(not operator.illegal(folding))
         return self.append(operator, folding, a, b)[0]
 

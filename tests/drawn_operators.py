@@ -18,12 +18,12 @@ from onnx_hw.exact.tables import Table, Thresholds, table, thresholds
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import CHANNELS, Concat
-from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, SlidingFolding
+from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, Multiplier, SlidingFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
-from onnx_hw.ops.multiply import Multiply
+from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
@@ -129,8 +129,11 @@ def pools(draw: st.DrawFn) -> tuple[Pool, SlidingFolding]:
     return replace(pool, capacity=draw(_capacities(pool, folding))), folding
 
 
+multipliers = st.sampled_from(Multiplier)
+
+
 @st.composite
-def depthwise(draw: st.DrawFn) -> tuple[Depthwise, SlidingFolding]:
+def depthwise(draw: st.DrawFn) -> tuple[Depthwise, DepthwiseFolding]:
     """One result per channel, or several."""
     s, dtype = draw(slidings()), draw(types)
     pad_value = draw(st.integers(dtype.min, dtype.max))
@@ -139,7 +142,8 @@ def depthwise(draw: st.DrawFn) -> tuple[Depthwise, SlidingFolding]:
     size = (channels * draw(st.sampled_from([1, 1, 2, 3, 4])), *s.kernel)
     weights = np.random.default_rng(draw(st.integers(0, 999))).integers(low, high + 1, size)
     operator = Depthwise(Tensor(s.shape, dtype), weights, s.strides, s.pads, s.dilations, pad_value)
-    folding = draw(sliding_foldings(s, size[0]).filter(lambda folding: operator.aligned(folding.out_lanes)))
+    sides = draw(sliding_foldings(s, size[0]).filter(lambda folding: operator.aligned(folding.out_lanes)))
+    folding = DepthwiseFolding(**sides.numbers(), multiplier=draw(multipliers))
     return replace(operator, capacity=draw(_capacities(operator, folding))), folding
 
 
@@ -155,7 +159,9 @@ def matmuls(draw: st.DrawFn) -> tuple[MatMul, Folding]:
     operand, outputs = draw(tensors(12)), draw(st.integers(1, 10))
     low, high = draw(st.sampled_from([(-128, 127), (-7, 7), (-1, 1), (0, 15), (-3, 0), (0, 0)]))
     weights = np.random.default_rng(draw(st.integers(0, 999))).integers(low, high + 1, (outputs, operand.channels))
-    folding = MatMulFolding(draw(lanes(operand.channels)), draw(lanes(outputs)), draw(pixels(operand)))
+    folding = MatMulFolding(
+        draw(lanes(operand.channels)), draw(lanes(outputs)), draw(pixels(operand)), 1, draw(multipliers)
+    )
     return MatMul(operand, weights), folding
 
 
@@ -165,7 +171,9 @@ def matmuls_of_two(draw: st.DrawFn) -> tuple[MatMul, Folding]:
     operand, outputs, dtype = draw(tensors(9)), draw(st.integers(1, 7)), draw(types)
     low, high = sorted(draw(st.tuples(*[st.integers(dtype.min, dtype.max)] * 2)))
     weights = Tensor((1, outputs, operand.channels), dtype, *draw(st.sampled_from([(None, None), (low, high)])))
-    folding = MatMulFolding(draw(lanes(operand.channels)), draw(lanes(outputs)), draw(pixels(operand)))
+    folding = MatMulFolding(
+        draw(lanes(operand.channels)), draw(lanes(outputs)), draw(pixels(operand)), 1, draw(multipliers)
+    )
     capacity = draw(st.one_of(st.none(), st.sampled_from([1, 2]), st.integers(1, 9)))
     return MatMul(operand, weights, capacity=capacity), folding
 
@@ -284,7 +292,7 @@ def products(draw: st.DrawFn) -> tuple[Multiply, Folding]:
     b = Tensor(a.shape, draw(st.one_of(types, types, st.builds(Int, st.integers(17, 35), st.booleans()))))
     offset = st.one_of(st.just(0), st.integers(-300, 300))
     operator = Multiply(a, replace(b, high=b.range[1] // 2), (draw(offset), draw(offset)))
-    return operator, draw(element_foldings(a))
+    return operator, MultiplyFolding(*draw(cuts(a)), draw(multipliers))
 
 
 @st.composite

@@ -79,7 +79,7 @@ class _Drawn:
         image, result = operator.operands()[0], operator.results()[0]
         lanes = self.number(1, image.channels), self.number(1, result.channels)
         beside = self.side_by_side(image.shape[1]), self.side_by_side(result.shape[1])
-        while operator.illegal(folding := SlidingFolding(*lanes, *beside)):
+        while operator.illegal(folding := operator.folding_type(*lanes, *beside)):
             beside = 1, beside[1]
         return folding
 

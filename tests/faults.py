@@ -19,12 +19,12 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
-from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
 from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
-from onnx_hw.ops.multiply import Multiply
+from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
@@ -47,7 +47,10 @@ CASES = {
     "window": Case(Window(IMAGE, (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=16), SlidingFolding(4, 4), depth=2),
     "pool": Case(Pool(TALL, "sum", (2, 2), (2, 2), (0, 0, 1, 1), capacity=8), SlidingFolding(4, 2), depth=2, seed=1),
     "depthwise": Case(
-        Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8), SlidingFolding(4, 2), depth=2, seed=1
+        Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8),
+        DepthwiseFolding(4, 2),
+        depth=2,
+        seed=1,
     ),
     "reduce": Case(Reduce(Tensor((1, 2, 6), Int(8)), "sum"), EvenFolding(2), depth=2, seed=3),
     "matmul": Case(MatMul(IMAGE, WEIGHTS), MatMulFolding(2, 2), depth=2),
@@ -58,7 +61,7 @@ CASES = {
     ),
     "fork": Case(Fork(IMAGE), ElementFolding(2), depth=2),
     "add": Case(Add(IMAGE, IMAGE, (7, -3)), ElementFolding(2), depth=2),
-    "multiply": Case(Multiply(IMAGE, IMAGE, (7, -128)), ElementFolding(2), depth=2),
+    "multiply": Case(Multiply(IMAGE, IMAGE, (7, -128)), MultiplyFolding(2), depth=2),
     "argmax": Case(ArgMax(Tensor((2, 3, 7), Int(4))), ArgMaxFolding(5), depth=2, seed=2),
     "concat": Case(Concat(THREE, 2), EvenFolding(2), depth=2, seed=2),
 }
@@ -66,7 +69,7 @@ EVERY = tuple(CASES)
 CASES |= {  # an operation reads what was written one cycle before and is overwritten one cycle later
     "narrow window": Case(Window(COLUMN, (3, 1), capacity=4), SlidingFolding(2, 6), depth=9),
     "narrow pool": Case(Pool(COLUMN, "max", (1, 1), capacity=2), SlidingFolding(2, 2), depth=9),
-    "narrow depthwise": Case(Depthwise(COLUMN, KERNELS[:2, :1, :1], capacity=2), SlidingFolding(2, 2), depth=9),
+    "narrow depthwise": Case(Depthwise(COLUMN, KERNELS[:2, :1, :1], capacity=2), DepthwiseFolding(2, 2), depth=9),
 }
 CASES |= {
     "scatter": Case(Regroup(Tensor((2, 5, 6), Int(8))), RegroupFolding(3, in_pixels=2), depth=2),
@@ -85,7 +88,7 @@ CASES |= {
     ),
     "depthwise of pixels": Case(
         Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8),
-        SlidingFolding(4, 2, 4, 2),
+        DepthwiseFolding(4, 2, 4, 2),
         depth=2,
         seed=1,
     ),

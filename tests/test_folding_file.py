@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,36 @@ def test_pixels_are_asked_for_here(written: tuple[Build, str], tmp_path: Path) -
     assert [after[name].operator for name in after if name not in before] == ["regroup"]
     with pytest.raises(UserError, match=r"in_pixels must divide out_pixels · 1, .*, not 1×\d, 3 to 2 pixels"):
         built_with(text.replace(line, line.replace(" }", ", in_pixels = 3, out_pixels = 2 }")), tmp_path)
+
+
+def test_products_are_made_of_look_up_tables_where_the_file_says_so(written: tuple[Build, str], tmp_path: Path) -> None:
+    """In the design, the report and the file that the build writes; the cycles are the same."""
+    made, text = written
+    core = "conv1_sums/Conv"
+    line = next(line for line in text.splitlines() if line.startswith(f'"{core}"'))
+    asked = text.replace(line, line.replace(" }", ', multiplier = "logic" }'))
+    again = built_with(asked, tmp_path)
+    assert made.report.design is not None and again.report.design is not None
+    before, after = ({node.name: node for node in build.report.design.nodes} for build in (made, again))
+    assert after[core] == replace(
+        before[core], dsp=0, multiplier="logic", lut=before[core].lut + 72 * before[core].lanes
+    )
+    assert all(after[name] == before[name] for name in before if name != core)
+    assert again.report.design.multipliers.lut == before[core].lanes
+    assert again.report.design.interval_cycles == made.report.design.interval_cycles
+    (line,) = (
+        line for line in (again.folder / "folding.toml").read_text().splitlines() if line.startswith(f'"{core}"')
+    )
+    assert 'multiplier = "logic" }' in line
+
+
+@pytest.mark.parametrize("wrong", ['"lut"', "1", "true", "[]", '""'])
+def test_a_kind_of_multiplier_that_there_is_not(written: tuple[Build, str], tmp_path: Path, wrong: str) -> None:
+    """Where there are products, it is told what may stand there; elsewhere nothing may."""
+    _, text = written
+    for core in ("conv1_sums/Conv", "pool1/MaxPool"):
+        line = next(line for line in text.splitlines() if line.startswith(f'"{core}"'))
+        with pytest.raises(UserError, match=r"error\[folding-entry\]") as refused:
+            built_with(text.replace(line, line.replace(" }", f", multiplier = {wrong} }}")), tmp_path)
+        form = 'tile = N, multiplier = "hardware" or "logic" if wished, not {'
+        assert (form in str(refused.value)) == (core == "conv1_sums/Conv")

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import SlidingFolding
+from onnx_hw.ops.folding import Multiplier, SlidingFolding
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, lanes_beside, pixels_beside
+from onnx_hw.ops.products_in_logic import look_up_tables, look_up_tables_of_known
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding, ring_blocks
 from onnx_hw.order import Order, fewest_lanes
@@ -24,8 +25,17 @@ if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
 
+@dataclass(frozen=True, repr=False)
+class DepthwiseFolding(SlidingFolding):
+    """Attributes:
+    multiplier: what the products are made of.
+    """
+
+    multiplier: Multiplier = Multiplier.HARDWARE
+
+
 @dataclass(frozen=True, repr=False, eq=False)
-class Depthwise(Operator[SlidingFolding]):
+class Depthwise(Operator[DepthwiseFolding]):
     """A convolution whose every result reads one channel: result c reads channel ``c // multiplier``.
 
     Attributes:
@@ -45,7 +55,7 @@ class Depthwise(Operator[SlidingFolding]):
     pad_value: int = 0
     capacity: int | None = None
 
-    folding_type = SlidingFolding
+    folding_type = DepthwiseFolding
     LATENCY = 11
 
     def __post_init__(self) -> None:
@@ -120,44 +130,44 @@ class Depthwise(Operator[SlidingFolding]):
     def macs(self) -> int:
         return self.results()[0].pixels * int(self.weights.size)
 
-    def beats_per_pixel(self, folding: SlidingFolding) -> int:
+    def beats_per_pixel(self, folding: DepthwiseFolding) -> int:
         """Of the pixels that come side by side."""
         return self.takes(folding)[0].groups
 
-    def grouped(self, folding: SlidingFolding) -> Sliding:
+    def grouped(self, folding: DepthwiseFolding) -> Sliding:
         """How the windows of a beat slide over the pixels of a beat."""
         return self.sliding.grouped(self.takes(folding)[0], self.gives(folding)[0])
 
-    def stored_beats(self, folding: SlidingFolding) -> int:
+    def stored_beats(self, folding: DepthwiseFolding) -> int:
         """Capacity of the line buffer."""
         if self.capacity is not None:
             return self.capacity
         return self.grouped(folding).rate_capacity(self.beats_per_pixel(folding))
 
-    def chunks(self, folding: SlidingFolding) -> int:
+    def chunks(self, folding: DepthwiseFolding) -> int:
         """Beats of the output pixels that leave side by side."""
         return self.gives(folding)[0].groups
 
-    def weight_words(self, folding: SlidingFolding) -> Order:
+    def weight_words(self, folding: DepthwiseFolding) -> Order:
         """For each chunk of results, for each element of the kernel: ``out_lanes`` weights."""
         outputs, rows, columns = self.weights.shape
         return Order(Tensor((rows, columns, outputs), self.weight_type), folding.out_lanes, tile=rows * columns)
 
-    def cycles(self, folding: SlidingFolding) -> int:
+    def cycles(self, folding: DepthwiseFolding) -> int:
         return max(self.takes(folding)[0].beats, self.gives(folding)[0].beats * self.sliding.taps)
 
     def aligned(self, out_lanes: int) -> bool:
         """Whether every beat takes whole channels, or a channel whole beats: one element then serves its lanes."""
         return out_lanes % self.multiplier == 0 or self.multiplier % out_lanes == 0
 
-    def illegal(self, folding: SlidingFolding) -> str:
+    def illegal(self, folding: DepthwiseFolding) -> str:
         if not self.aligned(folding.out_lanes):
             return f"the lanes out must divide {self.multiplier}, the results per channel, or be a multiple of it"
         return super().illegal(folding) or self.sliding.illegal(folding.in_pixels, folding.out_pixels)
 
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
-    ) -> Iterator[SlidingFolding]:
+    ) -> Iterator[DepthwiseFolding]:
         time = interval // self.sliding.taps
         image = pixels_beside(self.operand, interval, given)
         for beside in self.sliding.side_by_side(image, pixels_beside(self._result, time, wanted)):
@@ -167,9 +177,9 @@ class Depthwise(Operator[SlidingFolding]):
                 keep_up = [lanes for lanes in range(least_out, len(self.weights) + 1) if self.aligned(lanes)]
                 for lanes in keep_up:
                     if lanes in (keep_up[0], entry, wanted and wanted.lanes):
-                        yield SlidingFolding(entry, lanes, *beside)
+                        yield DepthwiseFolding(entry, lanes, *beside)
 
-    def schedule(self, folding: SlidingFolding) -> Schedule:
+    def schedule(self, folding: DepthwiseFolding) -> Schedule:
         rows, columns = self.grouped(folding).output
         chunks, taps = self.chunks(folding), self.sliding.taps
         beats, results = self.takes(folding)[0].beats, rows * columns * chunks
@@ -181,7 +191,7 @@ class Depthwise(Operator[SlidingFolding]):
             (self.grouped(folding).buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),),
         )
 
-    def resources(self, folding: SlidingFolding) -> Resources:
+    def resources(self, folding: DepthwiseFolding) -> Resources:
         bits, weight, weights = self.operand.dtype.bits, self.weight_type.bits, folding.out_lanes
         lanes, taken = self.gives(folding)[0].width, self.takes(folding)[0].width
         fetched = max(1, weights // self.multiplier)
@@ -200,9 +210,17 @@ class Depthwise(Operator[SlidingFolding]):
             lut += copies * taken * bits * self.stored_beats(folding) // 16
         if not constants:
             lut += weights * weight * -(-words // 16)
-        return Resources(mac_lanes=lanes, dsp=lanes, lut=lut, bram=lines + constants + places)
+        if folding.in_logic:
+            lut += folding.out_pixels * self._known_products if words == 1 else lanes * look_up_tables(bits, weight)
+        dsp = 0 if folding.in_logic else lanes
+        return Resources(mac_lanes=lanes, dsp=dsp, lut=lut, bram=lines + constants + places)
 
-    def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
+    @cached_property
+    def _known_products(self) -> int:
+        """Look-up tables of all products of a window, where each has a circuit of its own."""
+        return look_up_tables_of_known(self.operand.dtype.bits, self.weights)
+
+    def core(self, folding: DepthwiseFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.depthwise import Depthwise as Circuit
         from onnx_hw_rtl.window_geometry import Geometry
 
@@ -216,6 +234,7 @@ class Depthwise(Operator[SlidingFolding]):
             **self.stream_shapes(folding),
             capacity=self.stored_beats(folding),
             pad_value=self.pad_value,
+            in_logic=folding.in_logic,
             depth=depths["o"],
         )
 

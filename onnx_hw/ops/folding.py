@@ -1,7 +1,8 @@
 """Foldings: how wide the streams of a core are, hence how often its circuit is reused.
 
-Every operator has a type of its own. A folding is a frozen dataclass of whole numbers: its fields are what stands in a
-folding file and in the report, and those with a default need not be said. Which numbers are legal, which orders of
+Every operator has a type of its own. A folding is a frozen dataclass of whole numbers, and of the kind of multiplier
+where there are products: its fields are what stands in a folding file and in the report, and those with a default need
+not be said. Which numbers are legal, which orders of
 beats follow from them and what they cost, the operator knows; which are good, nobody knows before the search.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
+from enum import Enum
 from functools import cache
 from typing import Self
 
@@ -17,9 +19,17 @@ from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
 
 
+class Multiplier(Enum):
+    """What a product is made of; its value is what a folding file says."""
+
+    HARDWARE = "hardware"
+    LOGIC = "logic"
+    """Look-up tables."""
+
+
 @dataclass(frozen=True, repr=False)
 class Folding(ABC):
-    """What all of them have."""
+    """What all of them have. A field called ``multiplier`` is a ``Multiplier``, the others are numbers."""
 
     @classmethod
     def narrowest(cls) -> Self:
@@ -37,13 +47,18 @@ class Folding(ABC):
         return tuple(field.name for field in fields(cls) if field.default is MISSING)
 
     def numbers(self) -> dict[str, int]:
-        """All fields."""
-        return {name: getattr(self, name) for name in self.names()}
+        """All fields but the kind of multiplier."""
+        return {name: getattr(self, name) for name in self.names() if name != "multiplier"}
 
-    def said(self) -> dict[str, int]:
+    @property
+    def in_logic(self) -> bool:
+        """Whether its products are made of look-up tables."""
+        return getattr(self, "multiplier", Multiplier.HARDWARE) is Multiplier.LOGIC
+
+    def said(self) -> dict[str, int | Multiplier]:
         """The fields but those that have their default."""
-        defaults = {field.name: field.default for field in fields(self)}
-        return {name: number for name, number in self.numbers().items() if number != defaults[name]}
+        given = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {name: value for name, (value, default) in given.items() if value != default}
 
     @abstractmethod
     def takes(self, tensor: Tensor) -> Order:
@@ -54,7 +69,7 @@ class Folding(ABC):
         """The order in which the core gives a result."""
 
     def __repr__(self) -> str:
-        return spelled(self.numbers())
+        return spelled(self.numbers()) + (", in logic" if self.in_logic else "")
 
 
 def spelled(numbers: Mapping[str, int]) -> str:

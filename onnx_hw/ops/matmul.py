@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.numbers import Numbers, Turns
 from onnx_hw.ops.operator import Operator, Resources, pixels_beside
+from onnx_hw.ops.products_in_logic import look_up_tables, look_up_tables_of_known
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.sliding import ring_blocks
 from onnx_hw.order import Order, fewest_lanes
@@ -37,12 +38,14 @@ class MatMulFolding(Folding):
     in_lanes, out_lanes: channels per beat of the vectors, of the results.
     pixels: vectors side by side; each weight that is fetched serves all of them.
     tile: beats of them that are done group by group of results; the circuit does one at a time.
+    multiplier: what the products are made of.
     """
 
     in_lanes: int
     out_lanes: int
     pixels: int = 1
     tile: int = 1
+    multiplier: Multiplier = Multiplier.HARDWARE
 
     def takes(self, tensor: Tensor) -> Order:
         return Order(tensor, self.in_lanes, self.pixels)
@@ -259,12 +262,22 @@ class MatMul(Operator[MatMulFolding]):
         if self.comes:
             words = self.stored_groups(folding) * beats
             lut += 90 + (0 if ring_blocks(weight * weights, words, 1) else weight * weights * -(-words // 16) * 3 // 2)
+        if folding.in_logic:
+            bits = self.operand.dtype.bits
+            known = self._known_products if words == 1 and not self.comes else None
+            lut += folding.pixels * known if known is not None else lanes * look_up_tables(bits, weight)
         return Resources(
             mac_lanes=lanes,
-            dsp=lanes,
+            dsp=0 if folding.in_logic else lanes,
             lut=lut,
             bram=ring_blocks(weight * weights, words, 1) + vector,
         )
+
+    @cached_property
+    def _known_products(self) -> int:
+        """Look-up tables of all products of a vector, where each has a circuit of its own."""
+        assert isinstance(self.weights, np.ndarray)
+        return look_up_tables_of_known(self.operand.dtype.bits, self.weights)
 
     def core(self, folding: MatMulFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.matmul import MatMul as Circuit
@@ -282,6 +295,7 @@ class MatMul(Operator[MatMulFolding]):
             in_lanes=folding.in_lanes,
             out_lanes=folding.out_lanes,
             pixels=folding.pixels,
+            in_logic=folding.in_logic,
             depth=depths["o"],
         )
 

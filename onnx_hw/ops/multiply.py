@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.ops.folding import ElementFolding, Multiplier
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, Resources, even_cuts, narrow_cuts
+from onnx_hw.ops.products_in_logic import look_up_tables
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
@@ -26,7 +27,16 @@ LIMB, WIDEST_FACTOR, WIDEST_PRODUCT = 18, 36, 48
 
 
 @dataclass(frozen=True, repr=False)
-class Multiply(Operator[ElementFolding]):
+class MultiplyFolding(ElementFolding):
+    """Attributes:
+    multiplier: what the products are made of.
+    """
+
+    multiplier: Multiplier = Multiplier.HARDWARE
+
+
+@dataclass(frozen=True, repr=False)
+class Multiply(Operator[MultiplyFolding]):
     """Product of two integer tensors of one shape.
 
     Attributes:
@@ -39,7 +49,7 @@ class Multiply(Operator[ElementFolding]):
     offsets: tuple[int, int] = (0, 0)
 
     inputs = ("a", "b")
-    folding_type = ElementFolding
+    folding_type = MultiplyFolding
 
     def __post_init__(self) -> None:
         if self.a.shape != self.b.shape:
@@ -78,10 +88,10 @@ class Multiply(Operator[ElementFolding]):
 
     def foldings(
         self, interval: int, given: Order | None = None, wanted: Order | None = None
-    ) -> Iterator[ElementFolding]:
+    ) -> Iterator[MultiplyFolding]:
         """The narrowest that keeps up, since a lane costs multipliers, and those the neighbours ask for."""
         cuts = narrow_cuts(self.a, interval, given, wanted) + even_cuts(self.a, interval, given, wanted)
-        yield from starmap(ElementFolding, dict.fromkeys(cuts))
+        yield from starmap(MultiplyFolding, dict.fromkeys(cuts))
 
     @property
     def multipliers(self) -> int:
@@ -93,17 +103,20 @@ class Multiply(Operator[ElementFolding]):
         """The sums, three stages of the hardware multipliers, and one for every level of additions behind them."""
         return any(self.offsets) + 3 + (self.multipliers.bit_length() - 1)
 
-    def schedule(self, folding: ElementFolding) -> Schedule:
+    def schedule(self, folding: MultiplyFolding) -> Schedule:
         beats = Numbers.every(self.takes(folding)[0].beats)
         return Schedule((Engine("multiply", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
-    def resources(self, folding: ElementFolding) -> Resources:
+    def resources(self, folding: MultiplyFolding) -> Resources:
         factors = zip(self.factors(), self.offsets, strict=True)
         sums = sum(factor.bits for factor, offset in factors if offset)
+        if folding.in_logic:
+            a, b = (factor.bits for factor in self.factors())
+            return Resources(lut=25 + folding.width * (sums + look_up_tables(a, b)))
         additions = (self.multipliers.bit_length() - 1) * max(0, self.results()[0].dtype.bits - LIMB)  # of limbs
         return Resources(dsp=folding.width * self.multipliers, lut=25 + folding.width * (sums + additions))
 
-    def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
+    def core(self, folding: MultiplyFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.multiply import Multiply as Circuit
 
         a, b, result = self.a.dtype, self.b.dtype, self.results()[0].dtype
@@ -115,6 +128,7 @@ class Multiply(Operator[ElementFolding]):
             (result.bits, result.signed),
             offsets=self.offsets,
             lanes=folding.width,
+            in_logic=folding.in_logic,
             depth=depths["o"],
         )
 

@@ -13,6 +13,7 @@ from onnx_hw.design import Design, FifoSize
 from onnx_hw.macs_in_hardware import macs_in_hardware
 from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.onnx.model import Model
+from onnx_hw.ops.folding import Multiplier
 from onnx_hw.ops.operator import Resources
 from onnx_hw.report import report
 
@@ -124,6 +125,7 @@ def _core(design: Design, node: Node) -> report.Core:
         dsp=costs.dsp,
         lut=costs.lut,
         bram=costs.bram,
+        multiplier=Multiplier.LOGIC.value if folding.in_logic else None,
     )
 
 

@@ -167,6 +167,9 @@ class Core:
     dsp: Annotated[int, "hardware multipliers, those that scale included"]
     lut: Annotated[int, "look-up tables"]
     bram: Annotated[int, "block RAMs"]
+    multiplier: Annotated[
+        str | None, "what makes its products; null where the chip's own multipliers do, or there are none"
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,8 @@ class Cores:
         for core in nodes:
             numbers = (core.cycles, core.lanes, core.dsp, core.lut, core.bram)
             mark = form.mark if core is busiest else ""
-            rows.append((core.name, core.operator, spelled(core.folding), *(f"{n:,}" for n in numbers), mark))
+            fold = spelled(core.folding) + (f", in {core.multiplier}" if core.multiplier else "")
+            rows.append((core.name, core.operator, fold, *(f"{n:,}" for n in numbers), mark))
         sums = (sum(core.dsp for core in nodes), sum(core.lut for core in nodes), sum(core.bram for core in nodes))
         totals = (self.design.interval_cycles, self.design.lanes, *sums)
         rows.append(("total", "", "", *(f"{n:,}" for n in totals), ""))

@@ -8,7 +8,7 @@ has multipliers of its own, and the weights are fetched once for all of them. La
            2      the address of the weights, a copy for every few block RAMs
            3..5   the weights (block RAM with its output register), in fabric
            6      both, in registers beside the multipliers
-           7..10  the products (three registers in the multiplier, one in fabric)
+           7..10  the products (three registers in the multiplier, one in fabric; or look-up tables)
            11     the accumulator
 
 With ``multiplier`` results per channel, result c reads channel c // multiplier. The lanes of a beat are cut so that one
@@ -25,7 +25,7 @@ from amaranth.hdl import Module, Mux, Shape, Signal, Value
 from onnx_hw_rtl.copies import copies
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
-from onnx_hw_rtl.multiplier import Multiplier
+from onnx_hw_rtl.product import product
 from onnx_hw_rtl.sliding import SlidingBuffer
 from onnx_hw_rtl.stream import StreamShape, groups_of
 from onnx_hw_rtl.weights import LATENCY as WEIGHTS_LATENCY
@@ -49,9 +49,12 @@ class Depthwise(Core):
         capacity: beats the buffer holds.
         pad_value: what elements outside the image read as.
         depth: FIFO depth of the output.
+        in_logic: products of look-up tables.
     """
 
-    LATENCY = SlidingBuffer.LATENCY + Multiplier.LATENCY + 2
+    PRODUCT = 4
+    """Cycles of a product."""
+    LATENCY = SlidingBuffer.LATENCY + PRODUCT + 1
 
     def __init__(
         self,
@@ -66,6 +69,7 @@ class Depthwise(Core):
         capacity: int,
         pad_value: int,
         depth: int,
+        in_logic: bool = False,
     ) -> None:
         self.multiplier, (rows, columns) = multiplier, geometry.kernel
         self.taps, self.chunks = rows * columns, groups_of(geometry.shape[2] * multiplier, o.lanes)
@@ -77,6 +81,7 @@ class Depthwise(Core):
         self.weight, self.element, self.result = Shape(weight_bits, weight_signed), i.element, o.element
         self.in_lanes, self.out_lanes = i.lanes, o.lanes
         self.fetched = max(1, o.lanes // self.multiplier)
+        self.in_logic = in_logic
         self.pixels = PixelGroups(geometry, i.lanes, i.pixels, o.pixels)
         super().__init__({"i": i.payload}, {"o": (o.payload, depth)}, ("writer", "reader"))
 
@@ -106,18 +111,16 @@ class Depthwise(Core):
         controls = copies(m, accumulate, self.pixels.out_pixels * self.out_lanes, "accumulate")
         for lane, control in enumerate(controls):
             window, channel = divmod(lane, self.out_lanes)
-            m.submodules[f"lane{lane}"] = multiplier = Multiplier(
-                self.element.width,
-                self.weight.width,
-                a_signed=self.element.signed,
-                b_signed=self.weight.signed,
+            element, shapes = (
+                buffer.beat[window * self.fetched + channel // self.multiplier],
+                (self.element, self.weight),
             )
-            element = buffer.beat[window * self.fetched + channel // self.multiplier]
-            m.d.comb += [multiplier.a.eq(element), multiplier.b.eq(weights[channel])]
-            product = delayed(m, multiplier.p, 1, f"product{lane}")
+            term = product(
+                m, f"{lane}", element, weights[channel], shapes, latency=self.PRODUCT, in_logic=self.in_logic
+            )
             result = Signal(self.result, name=f"result{lane}", reset_less=True)
             with m.If(control[0]):
-                m.d.sync += result.eq(Mux(control[1], 0, result) + product)
+                m.d.sync += result.eq(Mux(control[1], 0, result) + term)
             m.d.comb += outbox.data[lane].eq(result)
         m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
         self.report(m, buffer.writer, reader)
@@ -134,4 +137,6 @@ class Depthwise(Core):
 
     def _weights(self, m: Module, reader: Engine) -> list[Value]:
         """Stage 6: the weight of every lane of a window."""
-        return read_weights(m, reader, self.words, self.weight, waits=SlidingBuffer.LATENCY - WEIGHTS_LATENCY)
+        return read_weights(
+            m, reader, self.words, self.weight, waits=SlidingBuffer.LATENCY - WEIGHTS_LATENCY, in_logic=self.in_logic
+        )

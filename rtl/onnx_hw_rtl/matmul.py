@@ -6,7 +6,7 @@ group of ``out_lanes`` results. Per group, ``ceil(inputs / in_lanes)`` cycles; l
     stage  1     the beat, the address of its weights
            2..4  the buffer's copy of the beat; the weights (block RAM with its output register)
            5     both, in registers beside the multipliers
-           6..9  the products (three registers in the multiplier, one in fabric)
+           6..9  the products (three registers in the multiplier, one in fabric; or look-up tables)
            10..  the adder tree, one register a level; then the accumulator
 """
 
@@ -19,7 +19,7 @@ from amaranth.lib import memory
 from onnx_hw_rtl.copies import copies
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
-from onnx_hw_rtl.multiplier import Multiplier
+from onnx_hw_rtl.product import product
 from onnx_hw_rtl.stream import beat, bits_of
 from onnx_hw_rtl.weights import LATENCY as WEIGHTS_LATENCY
 from onnx_hw_rtl.weights import Streamed, WeightBuffer, read_weights
@@ -42,7 +42,11 @@ class MatMul(Core):
         in_lanes, out_lanes: channels per beat.
         pixels: vectors side by side in a beat; multipliers are the product of the three.
         depth: FIFO depth of the output.
+        in_logic: products of look-up tables.
     """
+
+    PRODUCT = 4
+    """Cycles of a product."""
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class MatMul(Core):
         out_lanes: int,
         pixels: int = 1,
         depth: int,
+        in_logic: bool = False,
     ) -> None:
         count, lanes = (words.words, out_lanes * in_lanes) if isinstance(words, Streamed) else words.shape
         if lanes != out_lanes * in_lanes or count % groups:
@@ -70,6 +75,7 @@ class MatMul(Core):
             Shape(out_bits, out_signed),
         )
         self.in_lanes, self.out_lanes, self.pixels = in_lanes, out_lanes, pixels
+        self.in_logic = in_logic
         self.latency = 10 + (in_lanes - 1).bit_length()
         super().__init__(
             {
@@ -146,7 +152,7 @@ class MatMul(Core):
             found = buffer.read(engine, self.out_lanes * self.in_lanes)
         else:
             assert isinstance(self.words, np.ndarray)
-            found = read_weights(m, engine, self.words, self.weight, waits=5 - WEIGHTS_LATENCY)
+            found = read_weights(m, engine, self.words, self.weight, waits=5 - WEIGHTS_LATENCY, in_logic=self.in_logic)
         return [found[row * self.in_lanes : (row + 1) * self.in_lanes] for row in range(self.out_lanes)]
 
     def _dot(self, m: Module, place: int, vector: Value, weights: list[Value]) -> Value:
@@ -154,10 +160,9 @@ class MatMul(Core):
         terms: list[Value] = []
         width = self.element.width
         for k, weight in enumerate(weights):
-            lane = Multiplier(width, self.weight.width, a_signed=self.element.signed, b_signed=self.weight.signed)
-            m.submodules[f"lane{place}_{k}"] = lane
-            m.d.comb += [lane.a.eq(vector[k * width : (k + 1) * width]), lane.b.eq(weight)]
-            terms.append(delayed(m, lane.p, 1, f"product{place}_{k}"))
+            element, shapes = vector[k * width : (k + 1) * width], (self.element, self.weight)
+            name, latency = f"{place}_{k}", self.PRODUCT
+            terms.append(product(m, name, element, weight, shapes, latency=latency, in_logic=self.in_logic))
         while len(terms) > 1:
             level = []
             for k in range(0, len(terms) - 1, 2):

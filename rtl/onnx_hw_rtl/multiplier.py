@@ -80,9 +80,17 @@ class WideMultiplier(Component):
             if not 1 <= bits <= self.WIDEST:
                 raise ValueError(f"operand {name} must have 1..{self.WIDEST} bits, not {bits}")
         a, b = Shape(a_bits, a_signed), Shape(b_bits, b_signed)
-        self.dsp = (1 + (a_bits > self.LIMB)) * (1 + (b_bits > self.LIMB))
-        self.LATENCY = Multiplier.LATENCY + self.dsp.bit_length() - 1
+        self.dsp, self.LATENCY = self.parts(a_bits, b_bits), self.latency(a_bits, b_bits)
         super().__init__({"a": In(a), "b": In(b), "p": Out(product_shape(a, b))})
+
+    @classmethod
+    def parts(cls, a_bits: int, b_bits: int) -> int:
+        """Products of limbs."""
+        return (1 + (a_bits > cls.LIMB)) * (1 + (b_bits > cls.LIMB))
+
+    @classmethod
+    def latency(cls, a_bits: int, b_bits: int) -> int:
+        return Multiplier.LATENCY + cls.parts(a_bits, b_bits).bit_length() - 1
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -1,7 +1,7 @@
 """``o = (a + p)·(b + q)`` for constant p and q, exactly: the product is as wide as it must be. One beat per cycle.
 
-A lane is a hardware multiplier, or several for wide factors. Offsets are added in a stage of their own before it, which
-is left out where both are 0.
+A lane is a hardware multiplier, several for wide factors, or look-up tables. Offsets are added in a stage of their own
+before it, which is left out where both are 0.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from amaranth.hdl import Module, Shape, Signal, Value
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.multiplier import WideMultiplier
+from onnx_hw_rtl.soft_multiplier import SoftMultiplier
 from onnx_hw_rtl.stream import beat
 
 __all__ = ["Multiply"]
@@ -26,6 +27,7 @@ class Multiply(Core):
         offsets: p and q.
         lanes: elements per beat.
         depth: FIFO depth of the output.
+        in_logic: products of look-up tables.
 
     Attributes:
         LATENCY: cycles: of the sums and of the product.
@@ -41,12 +43,19 @@ class Multiply(Core):
         offsets: tuple[int, int] = (0, 0),
         lanes: int,
         depth: int,
+        in_logic: bool = False,
     ) -> None:
         self.factors, self.offsets = [Shape(*factor) for factor in factors], offsets
         (a_bits, a_signed), (b_bits, b_signed) = factors
-        self.lanes = [WideMultiplier(a_bits, b_bits, a_signed=a_signed, b_signed=b_signed) for _ in range(lanes)]
-        self.sums = int(any(offsets))
-        self.LATENCY = self.sums + self.lanes[0].LATENCY
+        latency = WideMultiplier.latency(a_bits, b_bits)
+
+        def lane() -> WideMultiplier | SoftMultiplier:
+            if in_logic:
+                return SoftMultiplier(a_bits, b_bits, a_signed=a_signed, b_signed=b_signed, latency=latency)
+            return WideMultiplier(a_bits, b_bits, a_signed=a_signed, b_signed=b_signed)
+
+        self.lanes, self.sums = [lane() for _ in range(lanes)], int(any(offsets))
+        self.LATENCY = self.sums + latency
         super().__init__(
             {"a": beat(lanes, *a), "b": beat(lanes, *b)}, {"o": (beat(lanes, *result), depth)}, ("multiply",)
         )

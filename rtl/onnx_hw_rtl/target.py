@@ -13,7 +13,10 @@ from importlib import import_module
 
 from amaranth.hdl import Elaboratable, Module, Value
 
-__all__ = ["Primitives", "Target", "primitives_of"]
+__all__ = ["Gated", "Primitives", "Target", "primitives_of"]
+
+Gated = tuple[Value, Value]
+"""An integer, and a bit that it is multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,14 @@ class Primitives:
         multiplier: (a, b, p): ``p`` is ``a · b`` three cycles later, see ``Multiplier``.
         rom: (m, words, addr, data): into ``m``, ``data`` is ``words[addr]`` two cycles later, see ``Rom``.
         flip_flop: (d, q): one bit, in a flip-flop that synthesis does not merge with an equal one.
+        gated_sum: (m, name, (k, g), (a, h), bits, negative): into ``m``, ``k·g + a·h``, or ``k·g − a·h``, of two
+            integers with a bit each; in one carry chain, whose look-up tables do the ands.
     """
 
     multiplier: Callable[[Value, Value, Value], Elaboratable] | None = None
     rom: Callable[[Module, Sequence[int], Value, Value], None] | None = None
     flip_flop: Callable[[Value, Value], Elaboratable] | None = None
+    gated_sum: Callable[[Module, str, Gated, Gated, int, bool], Value] | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory
 
 from onnx_hw_rtl.copies import copies
@@ -28,7 +28,9 @@ LATENCY = 2 + Rom.LATENCY
 BITS_PER_ADDRESS_COPY = 6 * 36
 
 
-def read_weights(m: Module, engine: Engine, words: np.ndarray, weight: Shape, *, waits: int = 0) -> list[Value]:
+def read_weights(
+    m: Module, engine: Engine, words: np.ndarray, weight: Shape, *, waits: int = 0, in_logic: bool = False
+) -> list[Value]:
     """The weight of every lane for the operation that fired ``LATENCY + waits`` cycles ago.
 
     Args:
@@ -36,7 +38,17 @@ def read_weights(m: Module, engine: Engine, words: np.ndarray, weight: Shape, *,
         words: (operations, lanes) integers.
         weight: the type of a weight, which every one of them fits.
         waits: further cycles of the address.
+        in_logic: a lane that has one weight in all words gets it as a ``Const``, for the sake of its product.
     """
+    known = {k: int(words[0, k]) for k in np.flatnonzero(np.ptp(words, axis=0) == 0)} if in_logic else {}
+    words = words[:, [k for k in range(words.shape[1]) if k not in known]]
+    found = _from_memory(m, engine, words, weight, waits) if words.size else []
+    for k, value in known.items():  # in rising order
+        found.insert(k, Const(value, weight))
+    return found
+
+
+def _from_memory(m: Module, engine: Engine, words: np.ndarray, weight: Shape, waits: int) -> list[Value]:
     count, lanes = words.shape
     address = Signal(range(max(2, count)))
     with m.If(engine.fire):

@@ -14,8 +14,8 @@ from drawn_cases import Case, cases, few, many
 from drawn_operators import depthwise
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import Folding, SlidingFolding
+from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
+from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.tensor import Tensor
@@ -41,13 +41,13 @@ def test_ragged_cuts(channels: int, lanes: tuple[int, int]) -> None:
     operator = Depthwise(
         Tensor((4, 3, channels), Int(8)), weights(channels, 2, 2), (2, 1), (1, 0, 0, 1), pad_value=-128
     )
-    Case(operator, SlidingFolding(*lanes)).check()
+    Case(operator, DepthwiseFolding(*lanes)).check()
 
 
 def test_every_folding_of_a_small_image() -> None:
     operator = Depthwise(Tensor((2, 2, 4), Int(8)), weights(4, 2, 2), pads=(1, 0, 0, 1), pad_value=7)
     for seed, lanes in enumerate(product(range(1, 5), repeat=2)):
-        Case(operator, SlidingFolding(*lanes), depth=1 + seed % 5, frames=2, seed=seed).check()
+        Case(operator, DepthwiseFolding(*lanes), depth=1 + seed % 5, frames=2, seed=seed).check()
 
 
 def test_every_folding_with_several_results_per_channel() -> None:
@@ -56,7 +56,7 @@ def test_every_folding_with_several_results_per_channel() -> None:
     cuts = [lanes for lanes in range(1, 13) if operator.aligned(lanes)]
     assert cuts == [1, 2, 4, 8, 12]
     for seed, lanes in enumerate(product((1, 2, 3), cuts)):
-        Case(operator, SlidingFolding(*lanes), depth=1 + seed % 5, frames=2, seed=seed).check()
+        Case(operator, DepthwiseFolding(*lanes), depth=1 + seed % 5, frames=2, seed=seed).check()
 
 
 @pytest.mark.parametrize(("bits", "signed"), [(1, False), (1, True), (8, False), (16, True), (18, True)])
@@ -66,7 +66,7 @@ def test_extremes_fit_the_accumulator(bits: int, signed: bool, low: int, high: i
     dtype = Int(bits, signed)
     extreme = np.random.default_rng(bits).choice([low, high], (2, 2, 3))
     operator = Depthwise(Tensor((2, 2, 2), dtype), extreme, pads=(1, 1, 0, 1), pad_value=dtype.min)
-    Case(operator, SlidingFolding(2, 2), depth=2, frames=2, seed=bits).check()
+    Case(operator, DepthwiseFolding(2, 2), depth=2, frames=2, seed=bits).check()
 
 
 def test_the_range_includes_the_padding_and_is_reached() -> None:
@@ -81,8 +81,8 @@ def test_the_range_includes_the_padding_and_is_reached() -> None:
 def test_more_weights_than_one_block_ram_holds() -> None:
     """Several memories, each with an address of its own; more than a block RAM is deep."""
     operator = Depthwise(Tensor((2, 2, 64), Int(8)), weights(64, 3, 3), pads=(1, 1, 1, 1))
-    Case(operator, SlidingFolding(32, 32), depth=4, frames=2).check()
-    Case(replace(operator, operand=Tensor((1, 1, 64), Int(8))), SlidingFolding(4, 1), depth=4, frames=2).check()
+    Case(operator, DepthwiseFolding(32, 32), depth=4, frames=2).check()
+    Case(replace(operator, operand=Tensor((1, 1, 64), Int(8))), DepthwiseFolding(4, 1), depth=4, frames=2).check()
 
 
 @many
@@ -119,10 +119,10 @@ def test_full_rate() -> None:
     """No bubble at steady state: every multiplier has a product in every cycle."""
     same = Depthwise(IMAGE, weights(3, 3, 3), pads=(1, 1, 1, 1))
     for lanes, cycles in ((3, 5 * 4 * 9), (2, 5 * 4 * 2 * 9)):
-        run = Case(same, SlidingFolding(3, lanes), stalls=False, frames=4).check()
-        assert run.interval_cycles == same.cycles(SlidingFolding(3, lanes)) == cycles
+        run = Case(same, DepthwiseFolding(3, lanes), stalls=False, frames=4).check()
+        assert run.interval_cycles == same.cycles(DepthwiseFolding(3, lanes)) == cycles
     writes = Case(
-        Depthwise(IMAGE, weights(3, 2, 2), (2, 2)), SlidingFolding(1, 3), depth=2, stalls=False, frames=4
+        Depthwise(IMAGE, weights(3, 2, 2), (2, 2)), DepthwiseFolding(1, 3), depth=2, stalls=False, frames=4
     ).check()
     assert writes.interval_cycles == 5 * 4 * 3
 
@@ -146,7 +146,7 @@ def test_facts(drawn: tuple[Depthwise, Folding]) -> None:
     operator, folding = drawn
     assert_facts(operator, folding)
     used = operator.resources(folding)
-    assert used.mac_lanes == used.dsp == operator.gives(folding)[0].width
+    assert used.mac_lanes == used.dsp + folding.in_logic * used.mac_lanes == operator.gives(folding)[0].width
     assert operator.LATENCY == Circuit.LATENCY
 
 
@@ -154,7 +154,7 @@ def test_foldings_keep_up() -> None:
     assert_foldings_keep_up(Depthwise(IMAGE, weights(3, 2, 2), (2, 2)))
     several = Depthwise(IMAGE, weights(12, 2, 2))
     assert_foldings_keep_up(several)
-    for interval in range(1, several.cycles(SlidingFolding(1, 1)), 7):
+    for interval in range(1, several.cycles(DepthwiseFolding(1, 1)), 7):
         assert not [
             folding for folding in several.foldings(interval, *beside(several, 2, 3)) if several.illegal(folding)
         ]
@@ -168,5 +168,5 @@ def test_refuses_what_it_cannot_do() -> None:
     with pytest.raises(ValueError, match="at least one beat, not 0"):
         Depthwise(IMAGE, weights(3, 2, 2), capacity=0)
     several = Depthwise(IMAGE, weights(12, 2, 2))
-    assert "must divide 4" in several.illegal(SlidingFolding(1, 3))
-    assert "must be 1..12" in several.illegal(SlidingFolding(1, 16))
+    assert "must divide 4" in several.illegal(DepthwiseFolding(1, 3))
+    assert "must be 1..12" in several.illegal(DepthwiseFolding(1, 16))

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from faults import CASES, EVERY
-from onnx_hw.ops.folding import EvenFolding, SlidingFolding, spelled
+from onnx_hw.ops.folding import EvenFolding, Multiplier, SlidingFolding, spelled
+from onnx_hw.ops.matmul import MatMulFolding
 from onnx_hw.ops.rearrange import RearrangeFolding
 from onnx_hw.ops.requantize import RequantizeFolding
 from operator_facts import beside
@@ -22,6 +23,9 @@ def test_what_is_said() -> None:
     assert [repr(folding) for folding in some] == ["4", "4×7", "1, 2 pixels, 7 steps"]
     several = (SlidingFolding(1, 9, 2, 2), SlidingFolding(1, 9, 4, 2), RearrangeFolding(2, 3, in_tile=4))
     assert [repr(folding) for folding in several] == ["1×9, 2 pixels", "1×9, 4 to 2 pixels", "2×3, in tile 4"]
+    kinds = (MatMulFolding(4, 7), MatMulFolding(4, 7, 2, multiplier=Multiplier.LOGIC))
+    assert [repr(folding) for folding in kinds] == ["4×7", "4×7, 2 pixels, in logic"]
+    assert kinds[1].said() == {"in_lanes": 4, "out_lanes": 7, "pixels": 2, "multiplier": Multiplier.LOGIC}
     assert spelled({"in_lanes": 2, "out_lanes": 1, "steps": 1}) == "2×1"
 
 
@@ -30,7 +34,7 @@ def test_every_operator_knows_its_own(core: str) -> None:
     operator = CASES[core].operator
     narrow, limits = operator.narrowest, operator.limits()
     assert type(narrow) is type(CASES[core].folding) is operator.folding_type
-    assert set(narrow.names()) - set(limits) <= {"tile", "in_tile", "out_tile"}
+    assert set(narrow.names()) - set(limits) <= {"tile", "in_tile", "out_tile", "multiplier"}
     assert operator.illegal(narrow) == ""
     for name, most in limits.items():
         for number in (0, most + 1):

@@ -9,8 +9,8 @@ from hypothesis import given
 from drawn_cases import Case, cases, few, many
 from drawn_operators import products
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import ElementFolding, Folding
-from onnx_hw.ops.multiply import Multiply
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up, beside
 
@@ -30,14 +30,14 @@ def test_any_product(case: Case) -> None:
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4])
 @pytest.mark.parametrize("offsets", [(0, 0), (3, -128)])
 def test_every_folding(lanes: int, offsets: tuple[int, int]) -> None:
-    Case(multiply(Int(8), Int(8, False), offsets), ElementFolding(lanes)).check()
+    Case(multiply(Int(8), Int(8, False), offsets), MultiplyFolding(lanes)).check()
 
 
 @pytest.mark.parametrize("channels", [3, 16])
 @pytest.mark.parametrize("lanes", [5, 7])
 def test_ragged_cuts(channels: int, lanes: int) -> None:
     operand = Tensor((3, 2, channels), Int(8))
-    Case(Multiply(operand, operand, (-5, 0)), ElementFolding(lanes)).check()
+    Case(Multiply(operand, operand, (-5, 0)), MultiplyFolding(lanes)).check()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_products_of_extremes_fit(a: Int, b: Int, offsets: tuple[int, int], resu
     operator = multiply(a, b, offsets)
     assert operator.results()[0].dtype == result
     for seed in range(3):
-        Case(operator, ElementFolding(4), seed=seed).check()
+        Case(operator, MultiplyFolding(4), seed=seed).check()
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_products_of_extremes_fit(a: Int, b: Int, offsets: tuple[int, int], resu
 )
 def test_wide_factors_take_several_multipliers(a: Int, b: Int, offsets: tuple[int, int], multipliers: int) -> None:
     operator = multiply(a, b, offsets)
-    assert operator.resources(ElementFolding(2)).dsp == 2 * multipliers
+    assert operator.resources(MultiplyFolding(2)).dsp == 2 * multipliers
     for seed in range(3):
-        Case(operator, ElementFolding(2), seed=seed).check()
+        Case(operator, MultiplyFolding(2), seed=seed).check()
 
 
 @pytest.mark.parametrize("offsets", [(0, 0), (0, 3), (-7, 0), (-100, 200)])
@@ -92,7 +92,7 @@ def test_operands_are_as_wide_as_their_values() -> None:
     wide = Tensor(SHAPE, Int(20), -(2**17), 2**17 - 1)
     operator = Multiply(wide, wide)
     assert operator.multipliers == 1
-    Case(operator, ElementFolding(1)).check()
+    Case(operator, MultiplyFolding(1)).check()
 
 
 def test_golden_is_the_definition() -> None:
@@ -104,7 +104,7 @@ def test_golden_is_the_definition() -> None:
 @pytest.mark.parametrize("offsets", [(0, 0), (1, 0)])
 def test_full_rate(offsets: tuple[int, int]) -> None:
     operator = multiply(Int(8), Int(8), offsets)
-    run = Case(operator, ElementFolding(2), depth=2 + operator.latency(), stalls=False, frames=4).check()
+    run = Case(operator, MultiplyFolding(2), depth=2 + operator.latency(), stalls=False, frames=4).check()
     assert run.interval_cycles == 3 * 2 * 2
 
 
@@ -117,8 +117,8 @@ def test_facts(drawn: tuple[Multiply, Folding]) -> None:
 def test_foldings_keep_up() -> None:
     operator = multiply(Int(8), Int(8))
     assert_foldings_keep_up(operator)
-    assert list(operator.foldings(12, *beside(operator, 3, 1))) == [ElementFolding(2), ElementFolding(3)]
-    assert operator.resources(ElementFolding(3)).mac_lanes == operator.macs == 0
+    assert list(operator.foldings(12, *beside(operator, 3, 1))) == [MultiplyFolding(2), MultiplyFolding(3)]
+    assert operator.resources(MultiplyFolding(3)).mac_lanes == operator.macs == 0
 
 
 def test_refuses_what_it_cannot_do() -> None:

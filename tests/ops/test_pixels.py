@@ -25,7 +25,7 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
-from onnx_hw.ops.multiply import Multiply
+from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import RequantizeFolding
@@ -48,7 +48,7 @@ def cores(columns: int, pixels: int) -> list[tuple[Operator, Folding]]:
     constants = SCALES, (Fraction(1, 2),), Grid.over(Int(3))
     return [
         (Add(x, x, (3, -1)), lanes),
-        (Multiply(x, x, (1, 0)), lanes),
+        (Multiply(x, x, (1, 0)), MultiplyFolding(3, pixels)),
         (Fork(x), lanes),
         (Lookup(x, TABLES, Int(4)), lanes),
         (ByArithmetic(x, *constants), RequantizeFolding(3, pixels=pixels)),
@@ -176,7 +176,7 @@ def test_windows_side_by_side(operator: Window | Pool | Depthwise) -> None:
     """All numbers of pixels that are legal, in and out; the last ones of a row ragged on either side, or on both."""
     found, (_, columns, _) = set(), operator.operand.shape
     for pair in product(range(1, columns + 1), range(1, operator.sliding.output[1] + 1)):
-        folding = SlidingFolding(2, 2, *pair)
+        folding = operator.folding_type(2, 2, *pair)
         whole_row = pair[1] == operator.sliding.output[1]
         legal = whole_row or pair[1] * operator.sliding.strides[1] % pair[0] == 0
         assert bool(operator.illegal(folding)) != legal

@@ -20,13 +20,13 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
-from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
 from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
-from onnx_hw.ops.multiply import Multiply
+from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.reduce import Reduce
@@ -42,7 +42,7 @@ WEIGHTS = np.ones((7, 6), dtype=np.int64)
 CORES = {
     "window": (Window(IMAGE, (3, 3), pads=(1, 1, 1, 1)), SlidingFolding(4, 7)),
     "pool": (Pool(IMAGE, "max", (2, 2)), SlidingFolding(2, 3)),
-    "depthwise": (Depthwise(IMAGE, np.ones((6, 2, 2), dtype=np.int64)), SlidingFolding(2, 3)),
+    "depthwise": (Depthwise(IMAGE, np.ones((6, 2, 2), dtype=np.int64)), DepthwiseFolding(2, 3)),
     "reduce": (Reduce(IMAGE, "sum"), EvenFolding(4)),
     "matmul": (MatMul(IMAGE, WEIGHTS), MatMulFolding(4, 3)),
     "matmul_of_two": (MatMul(IMAGE, Tensor((1, 7, 6), Int(8)), capacity=1), MatMulFolding(4, 3)),
@@ -51,7 +51,7 @@ CORES = {
     "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), Grid.over(Int(4))), RequantizeFolding(4)),
     "fork": (Fork(IMAGE, 3), ElementFolding(4)),
     "add": (Add(IMAGE, IMAGE), ElementFolding(4)),
-    "multiply": (Multiply(IMAGE, IMAGE), ElementFolding(4)),
+    "multiply": (Multiply(IMAGE, IMAGE), MultiplyFolding(4)),
     "argmax": (ArgMax(IMAGE), ArgMaxFolding(4)),
     "rearrange": (
         Rearrange(IMAGE, (4, 5, 6), np.arange(120).reshape(5, 4, 6).swapaxes(0, 1).reshape(-1)),
