@@ -47,7 +47,7 @@ def too_shallow(
     before: dict[str, int] = {}
     for tensor, depth in given.items():
         start = max(depth, live_depths[tensor])
-        needed = least(lambda d, t=tensor: is_live(before | {t: d}), ample[tensor], start)  # type: ignore[misc]
+        needed = least(lambda d, t=tensor: is_live(before | {t: d}), start, ample[tensor])  # type: ignore[misc]
         if depth < needed:
             beside = "" if needed == live_depths[tensor] else ", beside the depths given before"
             message = f"the FIFO of `{tensor}` must hold at least {needed} tokens{beside}, not {depth}: "

@@ -6,41 +6,28 @@ from bisect import bisect_left
 from collections.abc import Callable
 
 
-def least(good: Callable[[int], bool], most: int, start: int = 1) -> int:
-    """The least number from ``start`` to ``most`` that is good, where more is never worse and ``most`` is good."""
-    bad, number = start - 1, start
-    while number < most and not good(number):
-        bad, number = number, min(2 * number, most)
-    while number - bad > 1:
-        middle = (bad + number) // 2
-        if good(middle):
-            number = middle
-        else:
-            bad = middle
-    return number
+def least(holds: Callable[[int], bool], first: int, last: int, guess: int | None = None) -> int:
+    """The least of first..last that holds; every later one does, and ``last``, which is not asked.
 
-
-def least_step(holds: Callable[[int], bool], last: int, guess: int) -> int:
-    """The least of 0..last that holds; every later one does, and ``last``, which is not asked.
-
-    From a guess on in strides that double, then by halves: a good guess costs two questions.
+    From a guess on (without one, from ``first``) in strides that double, then by halves: a good guess costs two
+    questions.
     """
-    fails, good = -1, last
-    guess = min(guess, last)
+    fails, good = first - 1, last
+    guess = first if guess is None else min(max(first, guess), last)
     stride = 1
     if guess == last or holds(guess):
         good = guess
-        while good > 0:
-            step = max(good - stride, 0)
-            if not holds(step):
-                fails = step
+        while good > first:
+            number = max(good - stride, first)
+            if not holds(number):
+                fails = number
                 break
-            good, stride = step, 2 * stride
+            good, stride = number, 2 * stride
     else:
         fails = guess
-        while (step := fails + stride) < last:
-            if holds(step):
-                good = step
+        while (number := fails + stride) < last:
+            if holds(number):
+                good = number
                 break
-            fails, stride = step, 2 * stride
-    return bisect_left(range(last + 1), True, fails + 1, good, key=holds)
+            fails, stride = number, 2 * stride
+    return fails + 1 + bisect_left(range(fails + 1, good), True, key=holds)

@@ -20,7 +20,7 @@ import numpy as np
 from onnx_hw.design import Design, Edge
 from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.passes.find_least import least, least_step
+from onnx_hw.passes.find_least import least
 from onnx_hw.timing.frame_times import Frames
 
 SETTLED, FRAMES = 4, 8
@@ -50,10 +50,9 @@ def least_fifo_depths(design: Design, edge: Edge, interval: int, schedules: Mapp
         return result.live, result.live and result.elapsed(settled, most) <= interval * (most - settled)
 
     # Nothing but this edge between two cores: who waits for a credit there has given the other one its next token.
-    live = 1 if len(part.network.nodes) <= 2 else least(lambda depth: at(depth)[0], ample[edge.tensor])
+    live = 1 if len(part.network.nodes) <= 2 else least(lambda depth: at(depth)[0], 1, ample[edge.tensor])
     guess = _tokens_under_way(edge, interval, schedules)
-    rate = live + least_step(lambda more: at(live + more)[1], ample[edge.tensor] - live, max(0, guess - live))
-    return live, rate
+    return live, least(lambda depth: at(depth)[1], live, ample[edge.tensor], guess)
 
 
 def _tokens_under_way(edge: Edge, interval: int, schedules: Mapping[str, Schedule]) -> int:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from onnx_hw.design import Design, Edge, FifoSize
 from onnx_hw.errors import UserError
 from onnx_hw.passes.check_fifo_depths import check_fifo_depths, too_shallow
-from onnx_hw.passes.find_least import least_step
+from onnx_hw.passes.find_least import least
 from onnx_hw.passes.least_fifo_depths import horizon, least_fifo_depths
 from onnx_hw.timing.frame_times import Frames, FrameTimes
 from onnx_hw.timing.prediction import DEEPEST_IN_LUTRAM
@@ -34,16 +34,16 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
     interval = design.interval
     edges = {edge.tensor: edge for edge in design.edges() if edge.producer}
     check_fifo_depths(given, edges)
-    least = {tensor: least_fifo_depths(design, edge, interval, schedules) for tensor, edge in edges.items()}
+    alone = {tensor: least_fifo_depths(design, edge, interval, schedules) for tensor, edge in edges.items()}
     whole = _Whole(design, Frames(design, schedules), interval)
     beside = given
     if not whole.is_live(given):
         if not force:
-            lives = {tensor: live for tensor, (live, _) in least.items()}
+            lives = {tensor: live for tensor, (live, _) in alone.items()}
             raise UserError(*too_shallow(given, edges, lives, whole.ample, whole.is_live))
         beside = {}
-    depths = {**_joint_depths(whole, edges, {t: rate for t, (_, rate) in least.items()}, beside), **given}
-    fifos = {tensor: FifoSize(depths[tensor], live, rate) for tensor, (live, rate) in least.items()}
+    depths = {**_joint_depths(whole, edges, {t: rate for t, (_, rate) in alone.items()}, beside), **given}
+    fifos = {tensor: FifoSize(depths[tensor], live, rate) for tensor, (live, rate) in alone.items()}
     return replace(design, fifos=fifos).verify("size_fifos")
 
 
@@ -94,16 +94,16 @@ def _joint_depths(
 
         ``enough`` is that answer, where it is known; several edges are tried at once, since most of them do.
         """
-        least = {tensor: affordable(rates[tensor]) for tensor in tensors}
+        wanted = {tensor: affordable(rates[tensor]) for tensor in tensors}
         if enough is None:
-            enough = whole.keeps_rate(depths | least)
+            enough = whole.keeps_rate(depths | wanted)
         if enough:
-            depths.update(least)
+            depths.update(wanted)
         elif len(tensors) == 1:
             (tensor,) = tensors
-            steps = _steps(least[tensor], whole.ample[tensor])
+            steps = _steps(wanted[tensor], whole.ample[tensor])
             nonlocal likely
-            likely = least_step(lambda step: whole.keeps_rate(depths | {tensor: steps[step]}), len(steps) - 1, likely)
+            likely = least(lambda step: whole.keeps_rate(depths | {tensor: steps[step]}), 0, len(steps) - 1, likely)
             depths[tensor] = steps[likely]
         else:
             half = len(tensors) // 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.budget import Budget
-from onnx_hw.passes.find_least import least_step
+from onnx_hw.passes.find_least import least
 from onnx_hw.passes.least_fifo_depths import FRAMES, SETTLED
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.passes.size_fifos import affordable, size_fifos
@@ -172,17 +173,17 @@ def test_a_skipping_branch_is_sized_for_the_long_one() -> None:
     assert any(near in line for line in stopped.deadlock), stopped.deadlock
 
 
-def test_the_least_step_is_found_from_any_guess() -> None:
-    for last in range(9):
-        for answer in range(last + 1):
-            for guess in range(last + 3):
+def test_the_least_number_is_found_from_any_guess() -> None:
+    for first, last in combinations_with_replacement(range(9), 2):
+        for answer in range(first, last + 1):
+            for guess in (None, *range(last + 3)):
                 asked: list[int] = []
 
                 def holds(step: int, answer: int = answer, asked: list[int] = asked) -> bool:
                     asked.append(step)
                     return step >= answer
 
-                assert least_step(holds, last, guess) == answer
+                assert least(holds, first, last, guess) == answer
                 assert last not in asked and len(asked) == len(set(asked))
                 if guess == answer:
                     assert len(asked) <= 2
