@@ -44,7 +44,7 @@ extern "C" {
 
 int64_t law_memory(const Law *law)
 {
-    return BACK * size_of_memory(law);
+    return (BACK + 1) * size_of_memory(law);
 }
 
 /* Begin, with lags and delays of their own: ``frames`` are the most that will be asked for. */
@@ -77,11 +77,12 @@ void law_begin(Law *law, int64_t frames)
 int64_t law_frame(Law *law)
 {
     law->frame++;
-    law->remembered = law->awake_count = 0;
+    law->awake_count = 0;
+    forget(law);
     for (int64_t b = 0; b < law->bounds_count; b++) {
         Bound *bound = &law->bounds[b];
-        bound->slack = bound->frame_slack = NEVER;
-        bound->binds = bound->frame_binds = bound->asleep = 0;
+        bound->frame_slack = NEVER;
+        bound->frame_binds = bound->asleep = 0;
         bound->kept = bound->taken;
     }
     for (int64_t k = 0; k < law->tracks_count; k++) {
@@ -101,15 +102,14 @@ int64_t law_frame(Law *law)
             continue;
         }
         remember(law);
-        for (int64_t back = 1; back < BACK && back < law->remembered; back++) {
-            const int64_t times = repeats(law, back, (law->rounds - law->fed) / back);
+        for (int64_t back = 1; back <= BACK; back++) {
+            const int64_t rounds = back < BACK ? back : law->anchored - 1; /* since what is compared with */
+            const int64_t times =
+                rounds < back || rounds >= law->remembered ? 0 : repeats(law, back, (law->rounds - law->fed) / rounds);
             if (times) {
                 repeat(law, back, times);
-                law->remembered = 0;
-                for (int64_t b = 0; b < law->bounds_count; b++) {
-                    law->bounds[b].slack = NEVER;
-                    law->bounds[b].binds = 0;
-                }
+                law->fed += times * rounds;
+                forget(law);
                 remember(law);
                 break;
             }

@@ -1,7 +1,7 @@
 """The firing law where a frame has too many operations to write down: only the ends of frames are kept.
 
 ``law_by_rows.c`` computes every event once its causes are known, as ``law.c`` does. The sources give their tokens round
-by round (a round is a row, or some), and all tracks go as far as they can. When a round, or a few, did the same as
+by round (a round is a row, or some), and all tracks go as far as they can. When a round, or some, did the same as
 those before, it lets them happen again and again without looking at each event. That is exact. Let every track have
 advanced by P operations, in T cycles of its own, its loops be where they were in a turn, and the tokens that it has yet
 to take come D cycles after those taken before. Each event is the latest of its causes; if one that made it wait, or the
@@ -113,7 +113,7 @@ class _Law(ctypes.Structure):
         ("awake", ctypes.c_void_p),
         ("awake_count", ctypes.c_int64),
         ("memory", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("remembered", "failed")),
+        *((name, ctypes.c_int64) for name in ("remembered", "anchored", "anchor_lasts", "failed")),
     ]
 
 

@@ -53,7 +53,8 @@ typedef struct {
     Bound *bounds;
     int64_t tracks_count, bounds_count, rounds, interval, frame, fed;
     int64_t *awake, awake_count;
-    int64_t *memory, remembered; /* BACK snapshots */
+    int64_t *memory, remembered; /* BACK snapshots, and the anchor; how many rounds are in them */
+    int64_t anchored, anchor_lasts; /* rounds of the anchor and since it, and when it is given up; 0 without one */
     int64_t failed;              /* there was no memory */
 } Law;
 

@@ -1,10 +1,12 @@
-/* Repetitions within a frame: what a few rounds did, done again and again without a look at each event. */
+/* Repetitions within a frame: what some rounds did, done again and again without a look at each event. */
 #pragma once
 
 #include "law_events.h"
 
 /* What is remembered: of a track the last event and its cycle; of a bound its lists, its queue, and what the round said. */
 enum { OF_A_TRACK = 2, OF_A_LIST = 5, TAKEN = 2 * OF_A_LIST, PUT, UNBOUND, SLACK, BINDS, OF_A_BOUND };
+
+#define MOST_KEPT (1 << 22) /* tokens that are kept for comparison alone */
 
 static int64_t size_of_memory(const Law *law)
 {
@@ -16,6 +18,14 @@ static int64_t *memory_of(const Law *law, int64_t round)
     return law->memory + round % BACK * size_of_memory(law);
 }
 
+/* The anchor: one more round that is remembered, until twice as many have gone by as before it. Who compares every later
+ * round with it finds a repetition of any length; that of a bubble, which comes once in as many tokens as a FIFO holds,
+ * may take hundreds of rounds. SLACK and BINDS are those of all rounds since. */
+static int64_t *anchor_of(const Law *law)
+{
+    return law->memory + BACK * size_of_memory(law);
+}
+
 static void keep_list(int64_t *memory, const List *list)
 {
     memory[0] = list->kind;
@@ -25,16 +35,35 @@ static void keep_list(int64_t *memory, const List *list)
     memory[4] = list->next;
 }
 
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* No repetition reaches back behind this round. */
+static void forget(Law *law)
+{
+    law->remembered = law->anchored = 0;
+    law->anchor_lasts = BACK;
+    for (int64_t b = 0; b < law->bounds_count; b++) {
+        law->bounds[b].slack = NEVER;
+        law->bounds[b].binds = 0;
+    }
+}
+
 /* Keep the state after a round, and what was waited for in it; the next one begins. */
 static void remember(Law *law)
 {
-    int64_t *memory = memory_of(law, law->remembered);
+    const int64_t size = size_of_memory(law), skipped = law->tracks_count * OF_A_TRACK;
+    const int64_t oldest = law->remembered >= BACK - 1 ? law->remembered + 1 : 0;
+    const int64_t *old = law->remembered ? memory_of(law, oldest) + skipped : NULL;
+    int64_t *const newest = memory_of(law, law->remembered), *memory = newest;
+    int64_t *const anchor = law->anchored ? anchor_of(law) + skipped : NULL;
+    int64_t kept = 0;
     for (int64_t k = 0; k < law->tracks_count; k++) {
         *memory++ = law->tracks[k].operation;
         *memory++ = law->tracks[k].previous;
     }
-    const int64_t oldest = law->remembered >= BACK - 1 ? law->remembered + 1 : 0;
-    const int64_t *old = law->remembered ? memory_of(law, oldest) + law->tracks_count * OF_A_TRACK : NULL;
     for (int64_t k = 0; k < law->bounds_count; k++, memory += OF_A_BOUND) {
         Bound *bound = &law->bounds[k];
         keep_list(memory, &bound->at);
@@ -45,18 +74,28 @@ static void remember(Law *law)
         memory[SLACK] = bound->slack;
         memory[BINDS] = bound->binds;
         bound->kept = old ? old[k * OF_A_BOUND + TAKEN] : bound->taken;
-        if (bound->slack < bound->frame_slack)
-            bound->frame_slack = bound->slack;
+        if (anchor) {
+            int64_t *of_all = anchor + k * OF_A_BOUND;
+            of_all[SLACK] = least(of_all[SLACK], bound->slack);
+            of_all[BINDS] |= bound->binds;
+            bound->kept = least(bound->kept, of_all[TAKEN]);
+        }
+        kept += bound->taken - bound->kept;
+        bound->frame_slack = least(bound->frame_slack, bound->slack);
         bound->frame_binds |= bound->binds;
         bound->slack = NEVER;
         bound->binds = 0;
     }
     law->remembered++;
-}
-
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
+    if (!law->anchored || ++law->anchored > law->anchor_lasts || kept > MOST_KEPT) {
+        law->anchor_lasts = kept > MOST_KEPT ? BACK : 2 * law->anchor_lasts;
+        law->anchored = 1;
+        memcpy(anchor_of(law), newest, size * sizeof *newest);
+        for (int64_t k = 0; k < law->bounds_count; k++) {
+            anchor_of(law)[skipped + k * OF_A_BOUND + SLACK] = NEVER;
+            anchor_of(law)[skipped + k * OF_A_BOUND + BINDS] = 0;
+        }
+    }
 }
 
 /* How often a list can go on as it did since ``old``, while its track advances by ``moved`` operations each time. */
@@ -87,10 +126,31 @@ static inline int64_t shift_of(const Bound *bound, const int64_t *old, int64_t t
     return bound->put > bound->taken && taken ? seen(bound, bound->taken) - seen(bound, old[TAKEN]) : made;
 }
 
-/* How often all that happened in the last ``back`` rounds happens again, ``most`` times at most; 0 if that is not sure. */
+/* What was remembered after the round that is so many ago, BACK for the anchor: the tracks, and then the bounds. */
+static const int64_t *before(const Law *law, int64_t back)
+{
+    return back < BACK ? memory_of(law, law->remembered - 1 - back) : anchor_of(law);
+}
+
+/* The least slack of a bound in the rounds since then, and whether a firing waited for it alone. */
+static int64_t slack_of(const Law *law, int64_t bound, int64_t back, int64_t *binds)
+{
+    const int64_t skipped = law->tracks_count * OF_A_TRACK + bound * OF_A_BOUND;
+    const int64_t *anchor = anchor_of(law) + skipped;
+    int64_t slack = back < BACK ? NEVER : anchor[SLACK];
+    *binds = back < BACK ? 0 : anchor[BINDS];
+    for (int64_t k = 0; back < BACK && k < back; k++) {
+        const int64_t *round = memory_of(law, law->remembered - 1 - k) + skipped;
+        slack = least(slack, round[SLACK]);
+        *binds |= round[BINDS];
+    }
+    return slack;
+}
+
+/* How often all that happened since then happens again, ``most`` times at most; 0 if that is not sure. */
 static int64_t repeats(const Law *law, int64_t back, int64_t most)
 {
-    const int64_t *tracks = memory_of(law, law->remembered - 1 - back), *bounds = tracks + law->tracks_count * OF_A_TRACK;
+    const int64_t *tracks = before(law, back), *bounds = tracks + law->tracks_count * OF_A_TRACK;
     int64_t times = most;
     for (int64_t b = 0; times && b < law->bounds_count; b++) {
         const Bound *bound = &law->bounds[b];
@@ -111,22 +171,22 @@ static int64_t repeats(const Law *law, int64_t back, int64_t most)
             continue;
         const int64_t pause = law->tracks[bound->here].previous - tracks[2 * bound->here + 1];
         const int64_t made = law->tracks[bound->there].previous - tracks[2 * bound->there + 1];
-        const int64_t waiting = bound->put - bound->taken;
         const int64_t shift = shift_of(bound, old, taken, made);
-        if (!is_regular(bound, old, taken, shift))
-            return 0;
+        int64_t binds, slack = slack_of(law, b, back, &binds);
         if (put != taken || shift != made)
-            times = least(times, waiting / taken);
-        int64_t slack = NEVER, binds = 0;
-        for (int64_t k = 0; k < back; k++) {
-            const int64_t *round = memory_of(law, law->remembered - 1 - k) + law->tracks_count * OF_A_TRACK + b * OF_A_BOUND;
-            slack = least(slack, round[SLACK]);
-            binds |= round[BINDS];
-        }
+            times = least(times, (bound->put - bound->taken) / taken);
         if (binds && shift != pause)
             return 0;
         if (shift > pause)
             times = least(times, slack / (shift - pause));
+    }
+    for (int64_t b = 0; times && b < law->bounds_count; b++) { /* last, since it takes longest */
+        const Bound *bound = &law->bounds[b];
+        const int64_t *old = bounds + b * OF_A_BOUND;
+        const int64_t taken = bound->taken - old[TAKEN];
+        const int64_t made = law->tracks[bound->there].previous - tracks[2 * bound->there + 1];
+        if (taken && !is_regular(bound, old, taken, shift_of(bound, old, taken, made)))
+            return 0;
     }
     return times;
 }
@@ -139,10 +199,10 @@ static void repeat_list(List *list, const int64_t *old, int64_t times)
     go_to(list);
 }
 
-/* Let all that happened in the last ``back`` rounds happen so many times again. */
+/* Let all that happened since then happen so many times again. */
 static void repeat(Law *law, int64_t back, int64_t times)
 {
-    const int64_t *tracks = memory_of(law, law->remembered - 1 - back), *bounds = tracks + law->tracks_count * OF_A_TRACK;
+    const int64_t *tracks = before(law, back), *bounds = tracks + law->tracks_count * OF_A_TRACK;
     for (int64_t b = 0; b < law->bounds_count; b++) {
         Bound *bound = &law->bounds[b];
         const int64_t *old = bounds + b * OF_A_BOUND;
@@ -150,13 +210,9 @@ static void repeat(Law *law, int64_t back, int64_t times)
         const int64_t pause = law->tracks[bound->here].previous - tracks[2 * bound->here + 1];
         const int64_t shift = law->tracks[bound->there].previous - tracks[2 * bound->there + 1];
         const int64_t later = shift_of(bound, old, taken, shift);
-        if (taken) {
-            int64_t slack = NEVER;
-            for (int64_t k = 0; k < back; k++)
-                slack = least(slack, (memory_of(law, law->remembered - 1 - k) + law->tracks_count * OF_A_TRACK +
-                                      b * OF_A_BOUND)[SLACK]);
-            if (later > pause)
-                bound->frame_slack = least(bound->frame_slack, slack - times * (later - pause));
+        if (taken && later > pause) {
+            int64_t binds, slack = slack_of(law, b, back, &binds);
+            bound->frame_slack = least(bound->frame_slack, slack - times * (later - pause));
         }
         if (taken && taken == made && later == shift) {
             for (int64_t k = bound->taken; k < bound->put; k++)
@@ -176,5 +232,4 @@ static void repeat(Law *law, int64_t back, int64_t times)
         track->operation += times * (track->operation - tracks[2 * k]);
         track->previous += times * (track->previous - tracks[2 * k + 1]);
     }
-    law->fed += times * back;
 }

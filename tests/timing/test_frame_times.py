@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drawn_designs import chains, residuals
-from onnx_hw.design import Design
+from onnx_hw.design import Delays, Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.pool import Pool
@@ -101,6 +103,43 @@ def test_images_of_many_rows(pads: int, strides: tuple[int, int], slack: int | N
         for more in (0, 300):
             interval = 0 if slack is None else design.interval + slack
             assert_as_defined(design, interval, {tensor: depth + more for tensor, depth in depths.items()})
+
+
+def line(rows: int, latency: int, pads: int = 0) -> Design:
+    """Four cores in a row: ``near``, far away ``b``, ``c`` beside it, and far away ``end``; ``c`` adds rows of pads."""
+    sketch = Sketch()
+    x = sketch.input("x", Tensor((rows, 5, 1), Int(8)))
+    for name in ("near", "b", "c", "end"):
+        lanes = sketch.tensors[x].channels
+        operator, folding = Fork(sketch.tensors[x], 1), (lanes, lanes)
+        if pads and name == "c":
+            operator, folding = Window(sketch.tensors[x], (pads + 1, 1), pads=(pads, 0, pads, 0)), (1, pads + 1)
+        (x,) = sketch.add(name, operator, [x], folding, 1)
+    return replace(sketch.design(), delays=dict.fromkeys(("near.o0", "c.o" if pads else "c.o0"), Delays(latency, 1)))
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(st.data(), st.integers(60, 900), st.integers(3, 40), st.sampled_from([0, 0, 3, 40]))
+def test_bubbles_that_come_once_in_many_rows(data: st.DataObject, rows: int, latency: int, pads: int) -> None:
+    """One comes for as many tokens as a FIFO on a long way holds; the one between fills up, or runs dry."""
+    design = line(rows, latency, pads)
+    first, second, between = (data.draw(st.integers(1, most)) for most in (latency, 40, 900))
+    depths = {"near.o0": first, "b.o0": between, "c.o0": second, "c.o": second, "end.o0": 3}
+    slowest = -(-design.interval * (latency + 1) // min(first, second, latency + 1))
+    assert_as_defined(
+        design, data.draw(st.sampled_from([0, design.interval, slowest - 1, slowest, slowest + 3])), depths
+    )
+
+
+def test_a_repetition_of_any_length_is_found() -> None:
+    """A frame of a million rows, and hundreds of them until the bubbles come again at the same places."""
+    for depth, latency in ((11, 12), (59, 61), (509, 521)):
+        frames = Frames(line(1_000_000, latency))
+        started = time.process_time()
+        found = frames.times(8, 0, {"near.o0": depth, "b.o0": 9, "c.o0": 2 * latency, "end.o0": 5})
+        assert found.live and time.process_time() - started < 0.5
+        ((*_, before, last),) = found.cycles
+        assert abs((last - before) * depth - 5_000_000 * (latency + 1)) <= (latency + 1) * depth
 
 
 def test_an_even_pace() -> None:
