@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from material_folders import CHECKOUT, EXAMPLES
 
 
@@ -59,6 +61,22 @@ def test_averages_of_an_even_number_tie_and_no_others() -> None:
         assert abs(ties - (1 - taps % 2) / taps) < 0.02  # of 9,216 results
         assert max(plain, even, odd) <= 1.1 * ties and (ties > 0) == (odd > 0) == (float(worst) > 0)
         assert float(worst) <= 1
+
+
+@pytest.mark.slow
+def test_soft_multipliers_take_what_they_are_said_to_take() -> None:
+    """72 look-up tables for 8 × 8 bits on an ECP5, fewer in proportion; known integers on average."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    script = [sys.executable, CHECKOUT / "benchmarks" / "soft_multipliers.py", "--widest", "8", "--constants", "20"]
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
+    _, *rows, total = (line.split() for line in done.stdout.splitlines())
+    counted = {}
+    for a, *cells in (list(map(int, row)) for row in rows[:8]):
+        counted |= {(a, b): pair for b, pair in enumerate(zip(cells[::2], cells[1::2], strict=True), 1)}
+    assert len(counted) == 36 and all(count == estimate for count, estimate in counted.values())
+    assert counted[8, 8][0] <= 80 and counted[8, 4][0] <= 36 and counted[8, 2][0] <= 16
+    found, estimated = int(total[1].rstrip(",")), int(total[2])
+    assert 0.85 * found < estimated < 1.15 * found < 20 * 40
 
 
 def test_networks_of_several_pixels_are_proven() -> None:

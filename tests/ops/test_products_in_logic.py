@@ -1,0 +1,108 @@
+"""Products of look-up tables in the cores that have products: the same integers in the same cycles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from design_bench import prove
+from drawn_cases import Case
+from onnx_hw.exact.integers import Int
+from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
+from onnx_hw.ops.folding import Folding, Multiplier
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
+from onnx_hw.ops.multiply import Multiply, MultiplyFolding
+from onnx_hw.ops.operator import Operator
+from onnx_hw.tensor import Tensor
+from onnx_hw_rtl import constant_multiplier, product, soft_multiplier
+from sketched_designs import alone
+
+LOGIC = Multiplier.LOGIC
+IMAGE = Tensor((2, 3, 3), Int(8))
+NARROW = Tensor((2, 3, 4), Int(4, signed=False))
+RANDOM = np.random.default_rng(0)
+MATRIX, KERNELS = RANDOM.integers(-128, 128, (5, 3)), RANDOM.integers(-128, 128, (6, 2, 2))
+
+CORES: dict[str, tuple[Operator, Folding]] = {
+    "matmul": (MatMul(IMAGE, MATRIX), MatMulFolding(2, 2, multiplier=LOGIC)),
+    "matmul of pixels": (MatMul(IMAGE, MATRIX), MatMulFolding(3, 2, 2, multiplier=LOGIC)),
+    "matmul of narrow weights": (MatMul(NARROW, RANDOM.integers(0, 4, (3, 4))), MatMulFolding(2, 1, multiplier=LOGIC)),
+    "matmul, not folded": (MatMul(IMAGE, MATRIX), MatMulFolding(3, 5, multiplier=LOGIC)),
+    "matmul of two": (MatMul(IMAGE, Tensor((1, 5, 3), Int(8))), MatMulFolding(2, 3, multiplier=LOGIC)),
+    "depthwise": (Depthwise(IMAGE, KERNELS, (1, 2), pad_value=-9), DepthwiseFolding(2, 4, multiplier=LOGIC)),
+    "depthwise, not folded": (Depthwise(IMAGE, KERNELS[:3, :1, :1]), DepthwiseFolding(3, 3, multiplier=LOGIC)),
+    "multiply": (Multiply(IMAGE, IMAGE, (7, -128)), MultiplyFolding(2, multiplier=LOGIC)),
+    "multiply of wide factors": (
+        Multiply(Tensor((1, 2, 3), Int(20)), Tensor((1, 2, 3), Int(24)), (0, 5)),
+        MultiplyFolding(2, multiplier=LOGIC),
+    ),
+}
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_both_kinds_are_the_same_but_for_what_they_cost(core: str) -> None:
+    """The law predicts both alike, and both keep it."""
+    operator, soft = CORES[core]
+    hard = replace(soft, multiplier=Multiplier.HARDWARE)  # type: ignore[call-arg]
+    assert repr(operator.schedule(soft)) == repr(operator.schedule(hard))
+    first, second = operator.resources(soft), operator.resources(hard)
+    assert first.mac_lanes == second.mac_lanes and first.bram == second.bram
+    assert first.dsp == 0 < second.dsp and first.lut > second.lut
+    Case(operator, soft, depth=1, frames=2, seed=1).check()
+    Case(operator, soft, stalls=False).check()
+
+
+# ---- deliberate faults ----------------------------------------------------------------------------------------------
+
+
+def the_top_row_is_added(patch: pytest.MonkeyPatch) -> None:
+    original = soft_multiplier.SoftMultiplier._sum
+    patch.setattr(
+        soft_multiplier.SoftMultiplier, "_sum", lambda self, *arguments: original(self, *arguments[:-1], False)
+    )
+
+
+def a_row_lies_a_bit_higher(patch: pytest.MonkeyPatch) -> None:
+    original = soft_multiplier.SoftMultiplier._joined
+
+    def joined(self: Any, m: Any, low: Any, high: Any) -> Any:
+        return original(self, m, low, replace(high, value=(high.value << 1)[: len(high.value)].as_signed()))
+
+    patch.setattr(soft_multiplier.SoftMultiplier, "_joined", joined)
+
+
+def one_level_has_no_register(patch: pytest.MonkeyPatch) -> None:
+    original = soft_multiplier.SoftMultiplier._kept
+    patch.setattr(
+        soft_multiplier.SoftMultiplier,
+        "_kept",
+        lambda self, m, part, level: part if level == 1 else original(self, m, part, level),
+    )
+
+
+def digits_are_all_positive(patch: pytest.MonkeyPatch) -> None:
+    original = constant_multiplier.digits_of
+    patch.setattr(constant_multiplier, "digits_of", lambda number: [(1, shift) for _, shift in original(number)])
+
+
+def a_known_weight_is_another(patch: pytest.MonkeyPatch) -> None:
+    original = product.ConstantMultiplier
+    patch.setattr(product, "ConstantMultiplier", lambda bits, c, **named: original(bits, c ^ 2 or 1, **named))
+
+
+FAULTS = {
+    "matmul": (the_top_row_is_added, a_row_lies_a_bit_higher, one_level_has_no_register),
+    "depthwise": (the_top_row_is_added,),
+    "multiply": (one_level_has_no_register,),
+    "matmul, not folded": (digits_are_all_positive, a_known_weight_is_another),
+}
+
+
+@pytest.mark.parametrize(("core", "fault"), [(core, fault) for core, faults in FAULTS.items() for fault in faults])
+def test_faults_are_seen(core: str, fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault(monkeypatch)
+    run = prove(alone(*CORES[core], 4), frames=2)
+    assert run.mismatches and not run.firing_mismatches
