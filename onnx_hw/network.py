@@ -59,6 +59,8 @@ class Boundary:
         onnx_shape: its shape in the model.
         onnx_dtype: its numpy dtype.
         order: (size,) int64, stream position -> flat index in the ONNX array.
+        line: (slope, offset), float64, broadcast to ``onnx_shape``, where the ONNX value does not hold the integers but
+            the numbers slope · integer + offset; None where it holds the integers.
     """
 
     tensor: str
@@ -66,6 +68,7 @@ class Boundary:
     onnx_shape: tuple[int, ...]
     onnx_dtype: np.dtype[Any]
     order: np.ndarray = field(repr=False, compare=False)
+    line: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False, compare=False)
 
     @property
     def host_order(self) -> HostOrder:

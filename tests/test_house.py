@@ -290,6 +290,7 @@ LISTS_OF_OPERATORS = {
     "onnx_hw.onnx.validate_signatures": "what ONNX says to use instead of withdrawn operators",
     "onnx_hw.onnx.validate_subgraphs": "a function for each operator whose subgraphs have rules",
     "onnx_hw.quantize.scale_on_host": "the nodes that it writes",
+    "onnx_hw.quantize.snapping": "a function for each quantizer that says what its parameters mean",
     "onnx_hw.onnx.validate_types": "types that ONNX's text states, checked before any function of ours is asked",
 }
 """By module: why it names several operators itself."""

@@ -72,7 +72,8 @@ def check_preparation(model: Model, prepared: Model, frame: Mapping[str, np.ndar
 
     In double precision, in which nothing but the folded weights is rounded.
     """
-    rounds = any(facts_of(node).rounded is not None for node in model.graph.nodes)
+    facts = [facts_of(node) for node in model.graph.nodes]
+    rounds = any(row.rounded is not None or row.effect is Effect.SNAPS for row in facts)
     found = run_in_double(prepared, frame)
     for name, wanted in run_in_double(model, frame).items():
         if not isinstance(wanted, np.ndarray) or wanted.dtype != np.float64:

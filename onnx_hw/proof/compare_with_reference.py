@@ -67,6 +67,7 @@ class Comparison:
         self.types = {value.name for value in model.graph.values.values() if value.element_type in BY_NAME}
         self.inputs = [value.name for value in model.graph.inputs]
         self.approximate = network.approximate
+        self.lines = {boundary.onnx_name: boundary.line for boundary in network.held if boundary.line is not None}
         self.agreement = Agreement()
         if name := misplaced(network):
             raise self._error(name, f"the elements of {self._spelled(name)} must each have one place on its stream")
@@ -98,14 +99,23 @@ class Comparison:
             )
             if wrong.any():
                 raise self._difference(name, wrong, golden, computed)
-            found = _counted(found, golden, computed)
+            found = _counted(found, self._integers(name, golden), self._integers(name, computed))
             if not np.array_equal(golden, computed, equal_nan=golden.dtype.kind == "f"):
                 free = None  # a difference may grow on its way to the outputs
         free = reference.run(self.model, frame) if free is None else free
         self.agreement = replace(found, outputs=_likened(found.outputs, known.outputs, free))
 
+    def _integers(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Numbers of a grid as the integers that stand for them; anything else as it is."""
+        if name not in self.lines:
+            return values
+        slope, offset = self.lines[name]
+        return np.asarray(np.rint((values - offset) / slope).astype(np.int64))
+
     def _comparable(self, known: Known) -> dict[str, np.ndarray]:
-        """By name, what golden knows of values that the model has, too: integers of the hardware as int64."""
+        """By name, what golden knows of values that the model has, too: integers of the hardware as int64,
+        numbers of a grid as float64 or as the model holds them.
+        """
         both = {**known.host, **known.held}
         return {
             name: value

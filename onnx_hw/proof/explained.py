@@ -2,7 +2,8 @@
 
 The reference computes in the model's own floats, golden exactly. So where the exact value lies next to a tie, the one
 may round up and the other down, and floats narrower than float32 err by more. Both are judged by double precision: a
-golden integer must be one of those that the real value, within ``TIE`` of a step, rounds to.
+golden integer must be one of those that the real value, within ``TIE`` of a step, rounds to. A number of a grid must be
+one between those that the same operator makes of the real value less, and more, what the model's floats err by.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import dtype_of_name
+from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.proof.segments import Pieces
 
@@ -42,6 +44,8 @@ def unexplained(pieces: Pieces, name: str, node: Node, golden: np.ndarray, off: 
         return differs & ~_rounded(pieces, name, golden)
     if facts_of(node).effect is Effect.PICKS:
         return differs & ~_as_extreme(pieces, node, golden)
+    if facts_of(node).effect is Effect.SNAPS:
+        return differs & ~_snapped(pieces, name, node, golden)
     if golden.dtype.kind == "f":
         return differs & ~_near(pieces, name, golden, off)
     return differs
@@ -63,6 +67,18 @@ def _rounded(pieces: Pieces, name: str, golden: np.ndarray) -> np.ndarray:
     sides = [np.clip(pieces.in_double([name], nudge)[name], *limits) for nudge in (-1.0, 1.0)]
     low, high = np.minimum(*sides), np.maximum(*sides)
     return right | ((golden >= low - 0.5 - TIE) & (golden <= high + 0.5 + TIE))
+
+
+def _snapped(pieces: Pieces, name: str, node: Node, golden: np.ndarray) -> np.ndarray:
+    """Where a number of a grid is what the operator, which rises, makes of the real value, or next to it."""
+    data, result = node.inputs[0], pieces.graph.values[name]
+    real, error = pieces.real(data)
+    eps = float(ml_dtypes.finfo(dtype_of_name(result.element_type)).eps)  # type: ignore[no-untyped-call]
+    error = error + LAST_BITS * eps * np.abs(real)
+    others = [pieces.constant(other) for other in node.inputs[1:]]
+    low, high = (compute(node, [real + side * error, *others])[0] for side in (-1, 1))
+    last_bits = LAST_BITS * eps * np.abs(golden).astype(np.float64)
+    return np.asarray((golden >= low - last_bits) & (golden <= high + last_bits))
 
 
 def _limits(pieces: Pieces, name: str) -> tuple[int, int]:

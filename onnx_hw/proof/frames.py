@@ -11,9 +11,10 @@ from onnx_hw import golden
 from onnx_hw.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx.element_types import BY_NAME
-from onnx_hw.onnx.model import Graph, Model, Value
+from onnx_hw.onnx.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, integer_range, is_integer
+from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
 
 AT_LEAST = 4
@@ -23,6 +24,9 @@ SEED = 8
 
 RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0), (-128.0, 127.0), (0.0, 9.0), (0.0, 0.0))
 """What models take for images and the like, whatever they do before they quantize; and for indices."""
+
+FAR = 2.0**96
+"""More than any grid has."""
 
 NUMBERS = frozenset(name for name, of in BY_NAME.items() if of.dtype.kind in "fiub")
 """Element types that can be drawn."""
@@ -88,6 +92,8 @@ def _said(graph: Graph, value: Value) -> tuple[float, float] | None:
             continue
         if facts_of(node).effect is Effect.KEEPS:
             same.update(node.outputs)
+        elif facts_of(node).effect is Effect.SNAPS:
+            return _on_grid(node, graph, value)
         elif facts_of(node).effect is Effect.QUANTIZES:
             scale, zero = (graph.constants.get(name) for name in (*node.inputs[1:], "")[:2])
             known = graph.values.get(node.outputs[0])
@@ -97,6 +103,19 @@ def _said(graph: Graph, value: Value) -> tuple[float, float] | None:
             low, high = sorted((end - middle) * float(scale.reshape(-1)[0]) for end in _ends(known))
             return (low, high) if isfinite(high - low) else None
     return None
+
+
+def _on_grid(node: Node, graph: Graph, value: Value) -> tuple[float, float] | None:
+    """The least and the greatest number that a quantizer makes of an input, if it keeps those as they are."""
+    names = [name for name in node.inputs[1:] if name]
+    if any(name not in graph.constants for name in names) or not all(isinstance(n, int) for n in value.shape or ()):
+        return None
+    given = [graph.constants[name] for name in names]
+    shape = graph.values[node.inputs[0]].shape or ()
+    ends = [compute(node, [np.full(shape, end, dtype=np.float32), *given])[0] for end in (-FAR, FAR)]
+    kept = all(np.array_equal(compute(node, [end, *given])[0], end) for end in ends)
+    low, high = float(ends[0].min()), float(ends[1].max())
+    return (low, high) if kept and -FAR < low < high < FAR else None
 
 
 def _ends(value: Value) -> tuple[float, float]:

@@ -26,7 +26,8 @@ class Known:
     """One frame.
 
     Attributes:
-        held: of the hardware's tensors: int64, in the shape of the ONNX value; by name.
+        held: of the hardware's tensors: int64, or the numbers that they stand for where the ONNX value has those; in
+            its shape, by name.
         host: what head and tail computed, in the model's dtypes; by name.
         outputs: the graph's outputs as a user gets them; none where they are no tensors.
         torn: names of values that two tensors hold, such as an input that is sent twice, and in one of them otherwise.
@@ -46,7 +47,7 @@ def known_values(network: Network, frame: Mapping[str, np.ndarray]) -> Known:
     """
     stacked = {name: array[np.newaxis] for name, array in frame.items()}
     tensors = golden.trace(network, golden.integers_of(network, stacked))
-    each = [(boundary.onnx_name, _in_the_model(boundary, tensors[boundary.tensor])) for boundary in network.held]
+    each = [(boundary.onnx_name, _meant(boundary, tensors[boundary.tensor])) for boundary in network.held]
     held = dict(each)
     torn = tuple(name for name, value in each if not np.array_equal(held[name], value))
     host: dict[str, Any] = {}
@@ -77,6 +78,15 @@ def _in_the_model(boundary: Boundary, streamed: np.ndarray) -> np.ndarray:
     array = np.empty(boundary.order.size, dtype=np.int64)
     array[boundary.order] = streamed.reshape(-1)
     return array.reshape(boundary.onnx_shape)
+
+
+def _meant(boundary: Boundary, streamed: np.ndarray) -> np.ndarray:
+    """What an ONNX value holds: the integers of a tensor, or numbers."""
+    integers = _in_the_model(boundary, streamed)
+    if boundary.line is None:
+        return integers
+    slope, offset = boundary.line
+    return np.asarray(slope * integers + offset)
 
 
 def _run(part: Model, values: Mapping[str, Any], found: dict[str, Any]) -> None:

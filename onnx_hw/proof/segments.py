@@ -92,6 +92,20 @@ class Pieces:
         sizes, errors = np.abs(real[finite]), np.abs((own - real)[finite])
         return float(errors.max(initial=0.0) + LEAST_NOISE * sizes.max(initial=0.0))
 
+    def real(self, name: str) -> tuple[np.ndarray, float]:
+        """A value in double precision, and how far the model's own floats may be off in it."""
+        if any(name in node.outputs for node in self.graph.nodes):
+            return self.in_double([name])[name], self.noise(name)
+        return np.asarray(_wide(self.frame[name])), 0.0
+
+    def constant(self, name: str) -> Any:
+        """What a node reads beside its data, in double precision; None for what is left out."""
+        if not name:
+            return None
+        if name in self.graph.constants:
+            return _wide(self.graph.constants[name])
+        return self.real(name)[0]
+
     def _piece(self, wanted: Collection[str]) -> tuple[Graph, dict[str, Any]]:
         """The nodes between what is known and what is wanted, and the values that are known around them."""
         known = {**self.frame, **self.inner, **self.known}

@@ -54,6 +54,7 @@ class Entry:
     Attributes:
         onnx_name, shape, dtype: the ONNX value with these integers.
         order: stream position -> flat index in that value, or None while free.
+        of: the ONNX value of real numbers that the integers stand for, where only that is one of the model; or empty.
     """
 
     onnx_name: str
@@ -61,6 +62,7 @@ class Entry:
     dtype: np.dtype
     integer: Int
     order: np.ndarray | None = None
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Builder:
         constants: quantized constants by the name of the real-valued ONNX value.
         padded: hardware tensors that are images with a constant around them.
         grids: what the integers of hardware tensors stand for, where the model says so.
+        snapped: ONNX values of real numbers whose integers the model does not name.
     """
 
     graph: Graph
@@ -102,6 +105,7 @@ class Builder:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     grids: dict[str, Grid] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
+    snapped: set[str] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
 
     # ---- ONNX side ------------------------------------------------------------------------------------------------
@@ -157,9 +161,9 @@ class Builder:
 
     # ---- hardware side --------------------------------------------------------------------------------------------
 
-    def enter(self, name: str, shape: tuple[int, ...], integer: Int, dtype: np.dtype) -> Integers:
-        """A tensor that the host streams in."""
-        self.entries[name] = Entry(name, shape, dtype, integer)
+    def enter(self, name: str, shape: tuple[int, ...], integer: Int, dtype: np.dtype, of: str = "") -> Integers:
+        """A tensor that the host streams in; the arguments are those of ``Entry``."""
+        self.entries[name] = Entry(name, shape, dtype, integer, of=of)
         return Integers(name, shape, np.arange(int(np.prod(shape, dtype=np.int64))))
 
     def add(self, name: str, operator: Operator, inputs: Sequence[str], node: Node, output: str = "") -> str:

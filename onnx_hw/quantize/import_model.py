@@ -13,30 +13,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.broken import refuse
 from onnx_hw.errors import UserError
 from onnx_hw.network import Boundary, Network
 from onnx_hw.onnx.dependencies import reads
 from onnx_hw.onnx.element_types import BY_NAME
-from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
 from onnx_hw.onnx.products import macs_by_label
-from onnx_hw.onnx.verify_model import faults_of_folded, faults_of_typed
+from onnx_hw.onnx.unused_name import unused_name
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.held_values import held_values
 from onnx_hw.quantize.host_head import left_in_floats, values_of_head
 from onnx_hw.quantize.host_parts import hardware_nodes, head_nodes, host_parts
+from onnx_hw.quantize.integers_on_host import IntegersOnHost
 from onnx_hw.quantize.lower import lowering_of
+from onnx_hw.quantize.lower.grids import enter_snapped
 from onnx_hw.quantize.lower.quantization import made_on_host
 from onnx_hw.quantize.move_rearrangements_to_the_border import move_rearrangements_to_the_border
+from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.rehearsal import Rehearsal
 from onnx_hw.quantize.scale_on_host import ScaleOnHost
 from onnx_hw.quantize.stream_layout import MOST_ELEMENTS, elements_of
-from onnx_hw.quantize.take_apart_fused_operators import take_apart_fused_operators
-from onnx_hw.quantize.take_apart_integer_operators import take_apart_integer_operators
-from onnx_hw.quantize.tensor_sizes import check_sizes
 from onnx_hw.quantize.values import Integers, NotFinite, Real
 from onnx_hw.quantize.why_not_hardware import WhyNot, not_built
 
@@ -60,23 +58,6 @@ def import_prepared(model: Model) -> Network:
     for node in model.graph.nodes:
         walk.visit(node)
     return walk.finish(model)
-
-
-def prepared(model: Model) -> Model:
-    """The model as the walk takes it: typed and folded, but for the weights' own integers; once for every model.
-
-    Args:
-        model: with the type of every value, as far as it can be known.
-
-    Raises:
-        UserError: a tensor is too large; the model is not typed.
-    """
-    refuse("model", faults_of_typed(model))
-    apart = take_apart_integer_operators(take_apart_fused_operators(model))
-    model = fold(apart, keep=lambda node: facts_of(node).effect is Effect.DEQUANTIZES)
-    check_sizes(model.graph)
-    refuse("model", faults_of_folded(model), "import_model.prepared")
-    return model
 
 
 class Walk:
@@ -132,18 +113,40 @@ class Walk:
         elif self._can_enter(node):
             unknown = self.builder.unknown_shape(node.outputs[0])
             if unknown is None:
-                self._enter(node.outputs[0])
-                self.head.append(node)
+                self._enter_or_leave_out(node)
             else:
                 self._to_tail(node, unknown)
         else:
             self.head.append(node)
 
+    def _enter_or_leave_out(self, node: Node) -> None:
+        try:
+            self._enter_result(node)
+        except Obstacle as obstacle:
+            self._to_tail(node, obstacle)
+        except NotFinite as error:
+            self._to_tail(node, Obstacle("not-finite", str(error)))
+        else:
+            self.head.append(node)
+
+    def _enter_result(self, node: Node) -> None:
+        """Hand in the integers of a node that quantizes on the host.
+
+        Raises:
+            Obstacle, NotFinite: there are none for hardware.
+        """
+        if facts_of(node).effect is Effect.SNAPS:
+            taken = (self.graph.values, self.graph.constants, self.builder.entries)
+            enter_snapped(self.builder, node, unused_name(f"{node.outputs[0]}/integers", *taken))
+        else:
+            self._enter(node.outputs[0])
+
     def _perhaps_also_in_hardware(self, node: Node) -> None:
         """Other nodes may read there what the host computes for its own."""
         if self._can_enter(node) and node.inputs[0] not in self.builder.values:
             if self.builder.unknown_shape(node.outputs[0]) is None:
-                self._enter(node.outputs[0])
+                with suppress(Obstacle, NotFinite):
+                    self._enter_result(node)
         elif (lowering := lowering_of(node)) and any(name in self.builder.values for name in reads(node)):
             with suppress(Obstacle, NotFinite):
                 lowering(self.builder, node)
@@ -182,7 +185,7 @@ class Walk:
     def _can_enter(self, node: Node) -> bool:
         """Whether the host can hand in what a node quantizes, if its shape is known."""
         if facts_of(node).effect is not Effect.QUANTIZES:
-            return False
+            return facts_of(node).effect is Effect.SNAPS
         scale = self.builder.constant(node.inputs[1])
         element_type = self.graph.values[node.outputs[0]].element_type
         return scale is not None and scale.size == 1 and element_type in INTEGER_TYPES
@@ -241,7 +244,7 @@ class Walk:
             for name, entry in builder.entries.items()
             if entry.order is not None and any(name in node.inputs for node in used)
         }
-        entering = [entry.onnx_name for entry in entries.values()]
+        entering = [entry.of or entry.onnx_name for entry in entries.values()]
         before = [node for node in graph.nodes if id(node) in {id(other) for other in (*self.head, *self.stored)}]
         head = head_nodes(graph, before, entering, tail)
         builder.problems += self.why_not.problems_of_products((*(head if used else self.head), *tail))
@@ -255,7 +258,9 @@ class Walk:
             assert isinstance(value, Integers)
             element_type = graph.values[name].element_type
             boundaries.append(builder.boundary(value, name, np.dtype(BY_NAME[element_type].dtype)))
-        scaling, approximate = ScaleOnHost(graph), dict[str, float]()
+        counting = IntegersOnHost(graph, builder, entries.values())
+        scaling, approximate = ScaleOnHost(counting.graph), dict[str, float]()
+        head, entering = [*head, *counting.nodes], [entry.onnx_name for entry in entries.values()]
         for name in accumulators:
             value = builder.values[name]
             assert isinstance(value, Real)

@@ -15,9 +15,9 @@ from onnx_hw.quantize.calibrate import Ranges, seen_in
 from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
 from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
 from onnx_hw.quantize.host_head import is_obstacle, values_of_head
-from onnx_hw.quantize.import_model import prepared
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
+from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 
 import numpy as np
 
@@ -50,11 +49,7 @@ class ScaleOnHost:
 
     def _constant(self, name: str, what: str, value: Real) -> str:
         """Slope or offset, one number or one per element of the value."""
-        numbers: tuple[Fraction, ...] = getattr(value, what)
-        array = np.array([float(number) for number in numbers])
-        if len(numbers) > 1:
-            array = array[value.where % len(numbers)].reshape(value.shape)
-        return self._store(f"{name}/{what}", array.reshape(value.shape) if array.size > 1 else array.reshape(()))
+        return self._store(f"{name}/{what}", value.spread(getattr(value, what)))
 
     def _store(self, name: str, array: np.ndarray, element_type: str = "double") -> str:
         return self.added.constant(name, array, element_type)

@@ -11,9 +11,9 @@ from onnx_hw.onnx.model import Model
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import Ranges
 from onnx_hw.quantize.complete_quantization import import_completed
-from onnx_hw.quantize.import_model import prepared
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import is_quantized
+from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_float_model import quantize_factored, with_factors_in_weights
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
 

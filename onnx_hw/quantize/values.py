@@ -83,16 +83,28 @@ class Real(Clipped):
     error: Fraction = Fraction(0)
 
     @property
+    def zero(self) -> Fraction | None:
+        """The place of the number 0 among the integers, if all channels agree and nothing is clipped."""
+        if self.clipped or 0 in self.slope:
+            return None
+        zeros = {-offset / slope for slope, offset in set(self.lines())}
+        return zeros.pop() if len(zeros) == 1 else None
+
+    @property
     def zero_point(self) -> int | None:
         """The integer that stands for 0, if one does and all channels agree and nothing is clipped."""
-        if self.clipped or len(set(self.slope)) != 1 or len(set(self.offset)) != 1 or self.slope[0] == 0:
-            return None
-        zero = -self.offset[0] / self.slope[0]
-        return int(zero) if zero.denominator == 1 else None
+        return int(self.zero) if self.zero is not None and self.zero.denominator == 1 else None
 
     def whole(self, size: int) -> Real:
         """All numbers of the tensor, of so many elements, in its order."""
         return replace(self, shape=(size,), where=np.arange(size), partial=False)
+
+    def spread(self, numbers: tuple[Fraction, ...]) -> np.ndarray:
+        """One number, or one per channel of the stream, float64: as it is broadcast to the shape."""
+        array = np.array([float(number) for number in numbers])
+        if len(numbers) == 1:
+            return array.reshape(())
+        return np.asarray(array[self.where % len(numbers)].reshape(self.shape))
 
     def numbers(self, integers: np.ndarray) -> np.ndarray:
         """The real numbers of integers (1 or channels, n), float64 (1 or channels, n).

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from onnx_hw.onnx.operators import operators
 from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
+from onnx_hw.onnx.operators.qonnx import CHANNELS_LAST
 from onnx_hw.onnx.operators.registry import facts_of_operator
 from onnx_hw.onnx.operators.table import markdown, rows
 from onnx_hw.quantize.lower import LOWERINGS
@@ -40,6 +41,8 @@ def _in_other_words() -> dict[tuple[str, str], str]:
     """What is taken apart before anything becomes hardware."""
     found = {(DOMAIN, name): form.__doc__ or "" for name, form in FORMS.items()}
     for row in operators():
+        if row.domain == CHANNELS_LAST:
+            found[row.domain, row.op_type] = f"as {row.op_type} between Transposes"
         facts = facts_of_operator(row.domain, row.op_type)
         if facts.means is not None:
             found[row.domain, row.op_type] = f"as {facts.means.operator[0]} between integers"

@@ -23,7 +23,8 @@ from onnx_hw.proof.compare import Compared, compare
 from onnx_hw.proof.frames import drawn_frames
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
 from onnx_hw.quantize.calibrate import seen_in
-from onnx_hw.quantize.import_model import import_model, prepared
+from onnx_hw.quantize.import_model import import_model
+from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_float_model import quantize_factored, with_factors_in_weights
 from onnx_hw.quantize.to_integers import to_integers
 from onnx_witness import random_frames, write

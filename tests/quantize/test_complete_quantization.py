@@ -15,7 +15,7 @@ from onnx_hw.options import BuildOptions, Stage
 from onnx_hw.progress import Silent
 from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.complete_quantization import import_completed
-from onnx_hw.quantize.import_model import prepared
+from onnx_hw.quantize.prepare import prepared
 from onnx_witness import by_onnxruntime, random_frames, write
 from qdq_models import Sketch
 

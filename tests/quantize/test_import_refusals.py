@@ -47,7 +47,7 @@ def test_faults_of_many_layers_are_told_at_once(tmp_path: Path) -> None:
     def build(sketch: Sketch, x: str) -> str:
         y = sketch.node("LRN", layer(sketch, x), size=3)
         y = layer(sketch, sketch.through_integers(y, 0.01, 0))
-        weights = sketch.constant(np.ones((4, 4, 1, 1), dtype=np.float32))
+        weights = sketch.constant(np.full((4, 4, 1, 1), 0.3, dtype=np.float32))
         y = sketch.through_integers(sketch.node("Conv", y, weights), 0.1, 0)  # float weights
         y = sketch.node("Div", layer(sketch, y), sketch.constant(np.float32(0)))
         return layer(sketch, sketch.through_integers(y, 0.1, 0))

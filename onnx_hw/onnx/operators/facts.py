@@ -31,6 +31,7 @@ class Effect(Enum):
         PICKS: the result says where the greatest or the least of them is.
         QUANTIZES: real numbers become integers of a scale.
         DEQUANTIZES: and integers real numbers.
+        SNAPS: both at once: real numbers become others, those that integers of a scale stand for.
     """
 
     KEEPS = auto()
@@ -44,13 +45,14 @@ class Effect(Enum):
     PICKS = auto()
     QUANTIZES = auto()
     DEQUANTIZES = auto()
+    SNAPS = auto()
 
 
 STRAIGHT = frozenset((Effect.ADDS, Effect.SCALES, Effect.AFFINE))
 """Functions whose graph is a line, where all operands but one are constant."""
 
-OF_SCALES = frozenset((Effect.QUANTIZES, Effect.DEQUANTIZES))
-"""From real numbers to integers of a scale, and back."""
+OF_SCALES = frozenset((Effect.QUANTIZES, Effect.DEQUANTIZES, Effect.SNAPS))
+"""From real numbers to integers of a scale, back, and both."""
 
 Macs = Callable[[Node, Types, Types], int]
 """(node, types of its inputs, types of its results), all of them known, to multiply-accumulates."""

@@ -12,30 +12,34 @@ import numpy as np
 
 from onnx_hw.onnx.operators.convolution import Conv, conv_type
 from onnx_hw.onnx.operators.dtypes import Array
-from onnx_hw.onnx.operators.facts import Facts
+from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.macs import window_macs
 from onnx_hw.onnx.operators.normalization import BatchNormalization
 from onnx_hw.onnx.operators.pooling import along_axes, lowest, pool_window
 from onnx_hw.onnx.operators.registry import F, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, like_first
 
-#: The same operators have been published under three names of their domain.
 DOMAINS = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
-_CHANNELS_LAST = "qonnx.custom_op.channels_last"
+"""The same operators have been published under three names of their domain."""
+
+CHANNELS_LAST = "qonnx.custom_op.channels_last"
+"""The domain of operators with the channels innermost."""
+
+SNAPS = Facts(Effect.SNAPS)
 
 
-def qonnx_operator(*, since: int | tuple[int, ...]) -> Callable[[F], F]:
+def qonnx_operator(*, since: int | tuple[int, ...], facts: Facts | None = None) -> Callable[[F], F]:
     """An operator of all the domains, with a result like its first input."""
 
     def register(function: F) -> F:
         for domain in DOMAINS:
-            operator(since=since, domain=domain, types=like_first)(function)
+            operator(since=since, domain=domain, types=like_first, facts=facts)(function)
         return function
 
     return register
 
 
-@qonnx_operator(since=(1, 2))
+@qonnx_operator(since=(1, 2), facts=SNAPS)
 def Quant(
     x: Array,
     scale: Array,
@@ -55,7 +59,7 @@ def Quant(
     return ((y - zero_point) * scale).astype(x.dtype, copy=False)
 
 
-@qonnx_operator(since=(1, 2))
+@qonnx_operator(since=(1, 2), facts=SNAPS)
 def IntQuant(
     x: Array,
     scale: Array,
@@ -70,13 +74,13 @@ def IntQuant(
     return Quant(x, scale, zero_point, bit_width, narrow=narrow, rounding_mode=rounding_mode, signed=signed)
 
 
-@qonnx_operator(since=(1, 2))
+@qonnx_operator(since=(1, 2), facts=SNAPS)
 def BipolarQuant(x: Array, scale: Array) -> Array:
     """The scale with the sign of ``x``; zero counts as positive."""
     return (np.where(x >= 0, 1, -1).astype(x.dtype) * scale).astype(x.dtype, copy=False)
 
 
-@qonnx_operator(since=2)
+@qonnx_operator(since=2, facts=SNAPS)
 def Trunc(
     x: Array,
     scale: Array,
@@ -141,7 +145,7 @@ def FloatQuant(
     return (np.clip(rounded(wide / grid, rounding_mode) * grid, -bound, bound) * scale).astype(x.dtype)
 
 
-@qonnx_operator(since=(1, 2))
+@qonnx_operator(since=(1, 2), facts=SNAPS)
 def MultiThreshold(
     x: Array,
     thresholds: Array,
@@ -201,7 +205,7 @@ def channels_last_conv_type(x: TensorType, w: TensorType, b: TensorType | None =
     return y.with_shape((y.shape[0], *y.shape[2:], y.shape[1]))
 
 
-@operator(since=1, domain=_CHANNELS_LAST, types=channels_last_conv_type, facts=Facts(macs=window_macs(1)))
+@operator(since=1, domain=CHANNELS_LAST, types=channels_last_conv_type, facts=Facts(macs=window_macs(1)))
 def Conv_channels_last(
     x: Array,
     w: Array,
@@ -235,7 +239,7 @@ def channels_last_pool_type(x: TensorType, *, kernel_shape: Ints, **attributes: 
     return x.with_shape((x.shape[0], *pool_window(shape, kernel_shape, **options).output, x.shape[-1]))
 
 
-@operator(since=1, domain=_CHANNELS_LAST, types=channels_last_pool_type)
+@operator(since=1, domain=CHANNELS_LAST, types=channels_last_pool_type)
 def MaxPool_channels_last(
     x: Array,
     *,
@@ -253,7 +257,7 @@ def MaxPool_channels_last(
     return np.ascontiguousarray(np.moveaxis(y, 1, -1))
 
 
-@operator(since=1, domain=_CHANNELS_LAST, types=like_first)
+@operator(since=1, domain=CHANNELS_LAST, types=like_first)
 def BatchNormalization_channels_last(
     x: Array,
     scale: Array,

@@ -10,6 +10,7 @@ from onnx_hw.quantize.lower import (
     comparing,
     convolution,
     functions,
+    grids,
     joining,
     layout,
     matmul,
@@ -24,6 +25,6 @@ from onnx_hw.quantize.lower.registry import LOWERINGS, lowering_of
 __all__ = ["LOWERINGS", "lowering_of"]
 
 _FAMILIES = (
-    *(activation, arithmetic, comparing, convolution, functions, joining),
+    *(activation, arithmetic, comparing, convolution, functions, grids, joining),
     *(layout, matmul, moving, pooling, quantization, reducing, transposed_convolution),
 )

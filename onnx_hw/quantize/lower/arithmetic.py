@@ -15,6 +15,9 @@ import numpy as np
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.reduce import Reduce
 from onnx_hw.quantize.batch_normalization import factor_and_term, is_training
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import aligned, is_constant, per_channel
@@ -146,19 +149,35 @@ def _scaled(
 
 
 def _turned(builder: Builder, node: Node, real: Real, factors: tuple[Fraction, ...]) -> Real | None:
-    """The sums of a product with the other sign where a factor is negative; None where these are no such sums.
+    """The sums of a product with the other sign where a factor is negative; None where these are no such sums."""
+    channels = builder.settled(real).channels
+    signs = np.array([-1 if factor < 0 else 1 for factor in _wide(factors, channels)])
+    turned = _turned_stream(builder, node, real.tensor, signs)
+    return None if turned is None else replace(real, tensor=turned)
 
-    The weights have that sign. The product as it was is not built, if nobody else needs it.
-    """
-    made = next((m for m in builder.nodes if m.outputs == (real.tensor,)), None)
-    if made is None or not isinstance(made.operator, MatMul | Depthwise):
-        return None
-    weights = made.operator.weights
-    if not isinstance(weights, np.ndarray):
-        return None
-    signs = np.array([-1 if factor < 0 else 1 for factor in _wide(factors, len(weights))])
-    opposite = replace(made.operator, weights=weights * signs.reshape(-1, *[1] * (weights.ndim - 1)))
-    return replace(real, tensor=builder.add(f"{made.name}/turned", opposite, made.inputs, node))
+
+def _turned_stream(builder: Builder, node: Node, tensor: str, signs: np.ndarray) -> str | None:
+    """The weights have that sign. The product as it was is not built, if nobody else needs it."""
+    made = next((m for m in builder.nodes if m.outputs == (tensor,)), None)
+    match made.operator if made is not None else None:
+        case (MatMul() | Depthwise()) as product if isinstance(product.weights, np.ndarray):
+            weights = product.weights
+            opposite: Operator = replace(product, weights=weights * signs.reshape(-1, *[1] * (weights.ndim - 1)))
+            inputs = made.inputs if made is not None else ()
+        case (Pool(kind="sum") | Reduce(kind="sum")) as total if made is not None:
+            before = None if _counts_pads(total) else _turned_stream(builder, node, made.inputs[0], signs)
+            if before is None:
+                return None
+            opposite, inputs = replace(total, operand=builder.tensors[before]), (before,)
+        case _:
+            return None
+    assert made is not None
+    return builder.add(f"{made.name}/turned", opposite, inputs, node)
+
+
+def _counts_pads(operator: Pool | Reduce) -> bool:
+    """Whether numbers that nobody turns are summed up, too."""
+    return isinstance(operator, Pool) and any(operator.pads) and operator.pad_value != 0
 
 
 def _wide(values: tuple[Fraction, ...], size: int) -> tuple[Fraction, ...]:

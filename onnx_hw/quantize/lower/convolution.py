@@ -14,14 +14,11 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
-from onnx_hw.quantize.lower.one_tensor import unclipped
+from onnx_hw.quantize.lower.operand_of_product import columns_of, operand_of_product, with_integer_for_zero
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.windows import kernel_of
 from onnx_hw.quantize.stream_layout import image_layout
 from onnx_hw.quantize.values import QuantizedConstant, Real
-
-WIDEST_DATA = 18
-"""Bits of an operand of a hardware multiplier."""
 
 MOST_WEIGHTS = 1 << 24
 """Of one product, zeros between groups and phases included."""
@@ -30,7 +27,7 @@ MOST_WEIGHTS = 1 << 24
 @lowers("Conv")
 def conv(builder: Builder, node: Node) -> None:
     """quantized data and constant weights; 1-D and 2-D"""
-    real, zero_point = dequantized(builder, node)
+    real = operand_of_product(builder, node)
     weights = quantized_weights(builder, node, 1)
     group = int(node.attributes.get("group", 1))
     if len(weights.scale) > 1 and weights.axis != 0:
@@ -41,22 +38,23 @@ def conv(builder: Builder, node: Node) -> None:
     size = tuple(int(n) for n in weights.integers.shape[2:])
     padded, tensor = builder.image(real, node)
     kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
-    real, before = _without_pads(builder, padded, zero_point)
+    real, before = _without_pads(builder, padded)
     if kernel.padded(before).touches(builder.tensors[real.tensor]):
         kernel, tensor = kernel.padded(before), builder.tensors[real.tensor]
     else:
         real = padded
     kernel.check_touches(tensor)
-    stream = real.tensor
-    if any(kernel.pads) and not tensor.dtype.min <= zero_point <= tensor.dtype.max:
-        raise Obstacle(
-            "pad-value", f"padding needs an integer that stands for 0; {zero_point} is not in {tensor.dtype!r}"
-        )
+    if any(kernel.pads):
+        real = with_integer_for_zero(builder, node, real)
+        tensor = builder.tensors[real.tensor]
+    stream, zero_point, columns = real.tensor, real.zero_point or 0, columns_of(real)
+    bias = bias_of(builder, node, weights.integers.shape[0])
     outputs = weights.integers.shape[0]
     operator: Operator
     if 1 < group == tensor.channels:
         matrix = weights.integers.reshape(outputs, -1)
         kernels = matrix.reshape(outputs, *kernel.size)
+        slope, offset = _depthwise(real, weights, matrix, bias)
         operator = Depthwise(tensor, kernels, kernel.strides, kernel.pads, kernel.dilations, zero_point)
     else:
         if kernel.size != (1, 1) or kernel.strides != (1, 1) or any(kernel.pads):
@@ -64,17 +62,28 @@ def conv(builder: Builder, node: Node) -> None:
             stream = builder.add(f"{node.label}/window", window, [stream], node)
         # (out, in, rows, columns) -> (out, rows, columns, in): the order in which a window leaves its buffer
         matrix = np.moveaxis(ungrouped(weights.integers, group), 1, -1).reshape(outputs, -1)
+        matrix, slope, offset = columns.repeated(prod(kernel.size)).product(node, weights, matrix, bias)
         operator = MatMul(builder.tensors[stream], matrix, group)
     stream = builder.add(node.label, operator, [stream], node, output=node.outputs[0])
-    bias = bias_of(builder, node, outputs)
-    slope, offset = affine(real.slope[0], zero_point, weights, matrix, bias)
     builder.values[node.outputs[0]] = Real(stream, shape, image_layout(shape).where, slope, offset)
 
 
-def _without_pads(builder: Builder, real: Real, zero_point: int) -> tuple[Real, tuple[int, int, int, int]]:
+def _depthwise(
+    real: Real, weights: QuantizedConstant, matrix: np.ndarray, bias: tuple[Fraction, ...]
+) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+    """(slope, offset) of every output, which has one channel of the data."""
+    outputs, channels = len(matrix), max(len(real.slope), len(real.offset))
+    lines, scales = real.lines(), weights.scale * outputs if len(weights.scale) == 1 else weights.scale
+    each = [lines[output * channels // outputs] for output in range(outputs)]
+    slope = tuple(line[0] * scale for line, scale in zip(each, scales, strict=True))
+    constant = (line[1] * scale * int(row.sum()) for line, scale, row in zip(each, scales, matrix, strict=True))
+    return slope, tuple(b + c for b, c in zip(bias, constant, strict=True))
+
+
+def _without_pads(builder: Builder, real: Real) -> tuple[Real, tuple[int, int, int, int]]:
     """The image before a Pad with zeros, which the window adds more cheaply: (image, (top, left, bottom, right))."""
     padded = builder.padded.get(real.tensor)
-    if padded is None or padded.fill != zero_point or padded.shape != real.shape:
+    if padded is None or padded.fill != real.zero or padded.shape != real.shape:
         return real, (0, 0, 0, 0)
     value = padded.value
     if builder.tensors[value.tensor].shape != image_layout(value.shape).shape or not np.array_equal(
@@ -104,26 +113,6 @@ def check_count(*lengths: int) -> None:
         raise Obstacle("too-many-weights", f"a product must have at most {MOST_WEIGHTS:,} weights, not {count:,}")
 
 
-def dequantized(builder: Builder, node: Node, k: int = 0) -> tuple[Real, int]:
-    """The data of a product: integers with one scale and an integer zero point."""
-    name, real = node.inputs[k], unclipped(builder, node, builder.real(node, k))
-    zero_point = real.zero_point
-    if zero_point is None:
-        raise Obstacle(
-            "not-quantized",
-            f"the data `{name}` must be quantized here: QuantizeLinear and DequantizeLinear are missing",
-            needs=name,
-        )
-    integer = builder.integer_type(real)
-    if integer.bits > WIDEST_DATA:
-        raise Obstacle(
-            "not-quantized",
-            f"the data `{name}` must be quantized to {WIDEST_DATA} bits at most, not left at {integer.bits}",
-            needs=name,
-        )
-    return real, zero_point
-
-
 def quantized_weights(builder: Builder, node: Node, k: int) -> QuantizedConstant:
     name = node.inputs[k]
     if name not in builder.constants:
@@ -141,15 +130,3 @@ def bias_of(builder: Builder, node: Node, outputs: int) -> tuple[Fraction, ...]:
     if bias is None:
         raise Obstacle("bias-not-constant", f"the bias `{node.inputs[2]}` must be constant")
     return tuple(np.broadcast_to(bias.reshape(-1), outputs))
-
-
-def affine(
-    scale: Fraction, zero_point: int, weights: QuantizedConstant, matrix: np.ndarray, bias: tuple[Fraction, ...]
-) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
-    """(slope, offset) per output of ``s_x s_w Σ (x − z)·w + β`` as a function of ``Σ x·w``."""
-    outputs = len(matrix)
-    scales = weights.scale * outputs if len(weights.scale) == 1 else weights.scale
-    slope = tuple(scale * s for s in scales)
-    sums = matrix.sum(axis=1)
-    offset = tuple(b - m * zero_point * int(total) for b, m, total in zip(bias, slope, sums, strict=True))
-    return slope, offset

@@ -102,6 +102,29 @@ def quantize_function(
     output: str,
 ) -> Integers:
     """Integers of a function: steps where it rises, else a table."""
+
+    def onto(values: np.ndarray) -> np.ndarray:
+        return grid.integers(np.broadcast_to(values, (max(len(values), grid.channels), values.shape[1])))
+
+    return integers_of_function(builder, node, value, onto, grid.dtype, name=name, output=output)
+
+
+def integers_of_function(
+    builder: Builder,
+    node: Node,
+    value: Function,
+    onto: Callable[[np.ndarray], np.ndarray],
+    dtype: Int,
+    *,
+    name: str,
+    output: str,
+) -> Integers:
+    """Integers that are a function of a function's numbers.
+
+    Args:
+        onto: (1 or channels, n) float64, none of them NaN, to integers, of as many channels or more.
+        dtype: of these.
+    """
     operand = builder.settled(value)
     first, last = operand.range
     count = last - first + 1
@@ -115,8 +138,8 @@ def quantize_function(
     if np.isnan(values).any():
         at = first + int(np.argwhere(np.isnan(values))[0][1])
         raise Obstacle("not-a-number", f"`{node.inputs[0]}` must be a number for every integer; it is NaN for {at}")
-    integers = np.broadcast_to(grid.integers(values), (len(values), count))
-    operator = _operator(operand, integers, grid.dtype)
+    integers = onto(np.broadcast_to(values, (len(values), count)))
+    operator = _operator(operand, integers, dtype)
     if operator is None:
         raise too_many(builder, node, value, integers.size)
     tensor = builder.add(name, operator, [value.tensor], node, output=output)

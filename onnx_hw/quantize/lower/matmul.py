@@ -11,7 +11,8 @@ from onnx_hw.onnx.model import Node
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import is_constant
-from onnx_hw.quantize.lower.convolution import affine, dequantized, quantized_weights
+from onnx_hw.quantize.lower.convolution import quantized_weights
+from onnx_hw.quantize.lower.operand_of_product import columns_of, operand_of_product
 from onnx_hw.quantize.lower.product_of_tensors import product_of_tensors
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import QuantizedConstant, Real, fractions
@@ -59,19 +60,20 @@ def _transposed(weights: QuantizedConstant) -> QuantizedConstant:
 
 def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.ndarray | None) -> None:
     """``data · weightsᵀ + bias`` for weights (outputs, inputs) and a bias that is broadcast to the result."""
-    real, zero_point = dequantized(builder, node)
+    real = operand_of_product(builder, node)
     if len(weights.scale) > 1 and weights.axis != 0:
         raise Obstacle("weight-axis", "scales of weights must be per output, not per input")
     outputs, inputs = weights.integers.shape
     shape = builder.shape(node.outputs[0])
     if real.where.size == inputs:
         stream, order = builder.vector(real, node)
+        columns = columns_of(real, order)
         matrix = weights.integers[:, order]
     else:  # the same weights for every row of the data: rows are pixels
         real = builder.rows(real, inputs, node)
-        stream, matrix = real.tensor, weights.integers
+        stream, matrix, columns = real.tensor, weights.integers, columns_of(real)
+    matrix, slope, offset = columns.product(node, weights, matrix, (Fraction(0),) * outputs)
     stream = builder.add(node.label, MatMul(builder.tensors[stream], matrix), [stream], node, output=node.outputs[0])
-    slope, offset = affine(real.slope[0], zero_point, weights, matrix, (Fraction(0),) * outputs)
     if bias is not None:
         rows = np.broadcast_to(bias, (len(bias) if bias.ndim == 2 else 1, outputs))
         if len(rows) > 1:  # each result has a bias of its own: it becomes a channel

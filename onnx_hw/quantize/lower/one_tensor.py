@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from math import inf
+from math import inf, lcm
 
 from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantize.builder import Builder
@@ -79,6 +80,24 @@ def unclipped(builder: Builder, node: Node, real: Real) -> Real:
     clamp = Requantize(operand, (Fraction(1),), (Fraction(0),), Grid.over(dtype).within(int(low), int(high)))
     stream = builder.add(f"{node.label}/clamp", clamp, [real.tensor], node)
     return replace(real, tensor=stream, where=builder.positions(real), low=None, high=None)
+
+
+def counted_from_zero(builder: Builder, node: Node, real: Real, name: str) -> Real:
+    """Numbers on integers of which 0 stands for 0: where none did, their steps are a part of the others.
+
+    Args:
+        name: of the hardware node.
+    """
+    zeros = [-offset / slope for slope, offset in real.lines()]
+    parts = lcm(*(zero.denominator for zero in zeros))
+    places = tuple(-zero * parts for zero in (zeros if len(set(zeros)) > 1 else zeros[:1]))
+    tensor = builder.settled(real)
+    first, last = (parts * bound for bound in tensor.range)
+    low, high = int(first + min(places)), int(last + max(places))
+    grid = Grid.over(Int.holding(min(low, 0), max(high, 0))).within(low, high)
+    stream = builder.add(name, Requantize(tensor, (Fraction(parts),), places, grid), [real.tensor], node)
+    slope = tuple(number / parts for number in real.slope)
+    return replace(real, tensor=stream, where=builder.positions(real), slope=slope, offset=(Fraction(0),))
 
 
 def summed(builder: Builder, node: Node, *, zeros: bool = False) -> Real:

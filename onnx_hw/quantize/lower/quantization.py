@@ -109,7 +109,7 @@ def quantize(builder: Builder, node: Node) -> None:
     if element_type not in INTEGER_TYPES:
         raise Obstacle("element-type", f"data must be quantized to 2..16 bit integers, not {element_type}")
     grid = _grid(INTEGER_TYPES[element_type], scale, zero)
-    integers = _integers(builder, node, value, grid)
+    integers = integers_on(builder, node, value, grid)
     builder.values[node.outputs[0]] = integers
     builder.grids.setdefault(integers.tensor, _grid(builder.integer_type(integers), scale, zero))
 
@@ -133,7 +133,7 @@ def made_on_host(builder: Builder, node: Node, before: Node | None) -> Int:
     return dtype
 
 
-def _integers(builder: Builder, node: Node, value: Operand, grid: Grid) -> Integers:
+def integers_on(builder: Builder, node: Node, value: Operand, grid: Grid) -> Integers:
     """What stands for a value on a grid."""
     if isinstance(value, Clipped):
         grid = _narrowed(builder, node, clipped(value, grid))
@@ -147,11 +147,11 @@ def _integers(builder: Builder, node: Node, value: Operand, grid: Grid) -> Integ
         case Joined():
             return quantize_joined(builder, node, value, grid)
         case Surrounded():
-            inside = _integers(builder, node, value.value, grid)
+            inside = integers_on(builder, node, value.value, grid)
             fill = grid.integer(value.fill)
             return builder.moved(inside, value.origin.reshape(-1), value.shape, node, fill=fill)
         case Maxima():
-            return value.of_integers(builder, _integers(builder, node, value.value, grid))
+            return value.of_integers(builder, integers_on(builder, node, value.value, grid))
 
 
 def _narrowed(builder: Builder, node: Node, grid: Grid) -> Grid:
@@ -162,6 +162,8 @@ def _narrowed(builder: Builder, node: Node, grid: Grid) -> Grid:
     used = Int.holding(grid.low, grid.high)
     if (used.signed, used.min, used.max) != (grid.dtype.signed, grid.low, grid.high) or used == grid.dtype:
         return grid
+    if facts_of(node).effect is Effect.SNAPS:
+        return replace(grid, dtype=used)
     readers = [reader for reader in builder.graph.nodes if node.outputs[0] in reader.inputs]
     plain = all(facts_of(reader).effect is Effect.DEQUANTIZES for reader in readers)
     return replace(grid, dtype=used) if plain and used.min <= grid.zeros[0] <= used.max else grid

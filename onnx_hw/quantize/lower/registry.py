@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Builder
@@ -13,11 +13,11 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {}
 """By domain and operator."""
 
 
-def lowers(*operators: str, domain: str = "") -> Callable[[Lowering], Lowering]:
+def lowers(*operators: str, domains: Sequence[str] = ("",)) -> Callable[[Lowering], Lowering]:
     """Register the lowering of ONNX operators."""
 
     def register(lowering: Lowering) -> Lowering:
-        LOWERINGS.update({(domain, name): lowering for name in operators})
+        LOWERINGS.update({(domain, name): lowering for domain in domains for name in operators})
         return lowering
 
     return register

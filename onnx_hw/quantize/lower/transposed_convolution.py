@@ -23,7 +23,8 @@ from onnx_hw.onnx.operators.transposed_convolution import transposed_window
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.window import Window
 from onnx_hw.quantize.builder import Builder, Obstacle
-from onnx_hw.quantize.lower.convolution import affine, bias_of, check_count, dequantized, quantized_weights
+from onnx_hw.quantize.lower.convolution import bias_of, check_count, quantized_weights
+from onnx_hw.quantize.lower.operand_of_product import columns_of, dequantized, with_integer_for_zero
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.windows import Kernel
 from onnx_hw.quantize.stream_layout import image_layout
@@ -80,16 +81,16 @@ class Phases:
 @lowers("ConvTranspose")
 def conv_transpose(builder: Builder, node: Node) -> None:
     """quantized data and constant weights; 1-D and 2-D; dilations of 1"""
-    real, zero_point = dequantized(builder, node)
+    real = dequantized(builder, node)
     weights = quantized_weights(builder, node, 1)
     group = int(node.attributes.get("group", 1))
     if len(weights.scale) > 1 and weights.axis != 1:
         raise Obstacle("weight-axis", "scales of a ConvTranspose's weights must be one, or per output channel")
     if any(d != 1 for d in node.attributes.get("dilations", ())):
         raise Obstacle("dilations", f"the dilations of a ConvTranspose must be 1, not {node.attributes['dilations']}")
-    real, tensor = builder.image(real, node)
-    if not tensor.dtype.min <= zero_point <= tensor.dtype.max:
-        raise Obstacle("pad-value", f"padding needs an integer that stands for 0; {zero_point} is not one")
+    real, _ = builder.image(real, node)
+    real = with_integer_for_zero(builder, node, real)
+    tensor, zero_point = builder.tensors[real.tensor], real.zero_point or 0
     shape = builder.shape(node.outputs[0])
     rows, columns = _axes(builder, node, real, weights)
     full = _ungrouped(weights.integers, group)
@@ -114,7 +115,7 @@ def conv_transpose(builder: Builder, node: Node) -> None:
     repeats = rows.stride * columns.stride
     scale = weights.scale * group * repeats if len(weights.scale) > 1 else weights.scale
     bias = bias_of(builder, node, outputs) * repeats
-    slope, offset = affine(real.slope[0], zero_point, QuantizedConstant(matrix, scale), matrix, bias)
+    _, slope, offset = columns_of(real).product(node, QuantizedConstant(matrix, scale), matrix, bias)
     between = (1, len(matrix), rows.windows, columns.windows)
     where = image_layout(between).where[_origin(rows, columns, between, outputs, shape).reshape(-1)]
     partial = not np.array_equal(np.sort(where), np.arange(builder.tensors[stream].size))

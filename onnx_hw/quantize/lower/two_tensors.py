@@ -64,14 +64,42 @@ def product_of(builder: Builder, node: Node) -> Product:
 
 def quantize_product(builder: Builder, node: Node, value: Product, grid: Grid) -> Integers:
     """Integers of a product: those of ``s_a s_b (a − z_a)(b − z_b)``."""
+    total, scale = _multiplied(builder, node, value)
+    requantize = Requantize(builder.tensors[total], (scale,), (Fraction(0),), grid)
+    tensor = builder.add(node.label, requantize, [total], node, output=node.outputs[0])
+    return Integers(tensor, value.a.shape, builder.positions(value.a))
+
+
+def _multiplied(builder: Builder, node: Node, value: Product) -> tuple[str, Fraction]:
+    """The tensor with (a − z_a)(b − z_b), and what its integers stand for."""
     a, b = (builder.tensors[real.tensor] for real in (value.a, value.b))
     offsets = [-real.zero_point for real in (value.a, value.b) if real.zero_point is not None]
     product = Multiply(a, b, (offsets[0], offsets[1]))
     total = builder.add(f"{node.label}/product", product, [value.a.tensor, value.b.tensor], node)
-    scale = value.a.slope[0] * value.b.slope[0]
-    requantize = Requantize(builder.tensors[total], (scale,), (Fraction(0),), grid)
-    tensor = builder.add(node.label, requantize, [total], node, output=node.outputs[0])
-    return Integers(tensor, value.a.shape, builder.positions(value.a))
+    return total, value.a.slope[0] * value.b.slope[0]
+
+
+MOST_FACTOR = 1 << 8
+"""Of the integers of an operand, where a sum of two is a weighted sum of their integers."""
+
+
+def in_one_tensor(builder: Builder, node: Node, value: Sum | Product) -> Real | Sum | Product:
+    """A product, or a sum of operands whose steps have a simple ratio, as real numbers on a stream; else as it is."""
+    a, b = (builder.tensors[real.tensor] for real in (value.a, value.b))
+    if isinstance(value, Product):
+        total, slope = _multiplied(builder, node, value)
+        real = Real(total, value.shape, builder.positions(value.a), (slope,))
+    else:
+        (p,), (q,) = value.a.slope, value.b.slope
+        (c,), (d,) = value.a.offset, value.b.offset
+        factors = (p / q).as_integer_ratio()
+        if max(factors) > MOST_FACTOR:
+            return value
+        add = Add(a, b, (factors[0], value.sign * factors[1]))
+        total = builder.add(f"{node.label}/sum", add, [value.a.tensor, value.b.tensor], node)
+        line = (p / factors[0],), (c + value.sign * d,)
+        real = Real(total, value.shape, builder.positions(value.a), *line)
+    return replace(real, low=value.low, high=value.high)
 
 
 def _operand(builder: Builder, node: Node, k: int) -> Real:
