@@ -259,7 +259,7 @@ class Walk:
             element_type = graph.values[name].element_type
             boundaries.append(builder.boundary(value, name, np.dtype(BY_NAME[element_type].dtype)))
         counting = IntegersOnHost(graph, builder, entries.values())
-        scaling, approximate = ScaleOnHost(counting.graph), dict[str, float]()
+        scaling, approximate = ScaleOnHost(counting.added.graph(graph.nodes)), dict[str, float]()
         head, entering = [*head, *counting.nodes], [entry.onnx_name for entry in entries.values()]
         for name in accumulators:
             value = builder.values[name]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from onnx_hw.onnx.additions import Additions
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators.qonnx import CHANNELS_LAST
-from onnx_hw.onnx.unused_name import unused_name
 
 VERSION = 13
 """Opset of the nodes."""
@@ -25,16 +25,15 @@ class _Apart:
     """Rewrites node after node."""
 
     def __init__(self, graph: Graph) -> None:
-        self.values = dict(graph.values)
-        self.constants = graph.constants
-        self.nodes: list[Node] = []
+        self.added, self.nodes = Additions(graph), list[Node]()
         for node in graph.nodes:
-            ranks = [len(self.values[name].shape or ()) for name in node.inputs[:2] if name in self.values]
-            if is_channels_last(node) and ranks and ranks[0] > 2:
-                self._turn(node, ranks[0])
+            of = self.added.values.get(node.inputs[0]) if node.inputs else None
+            rank = 0 if of is None else len(of.shape or ())
+            if is_channels_last(node) and rank > 2:
+                self._turn(node, rank)
             else:
                 self.nodes.append(node)
-        self.graph = replace(graph, nodes=tuple(self.nodes), values=self.values)
+        self.graph = self.added.graph(self.nodes)
 
     def _turn(self, node: Node, rank: int) -> None:
         first = (0, rank - 1, *range(1, rank - 1))
@@ -53,7 +52,6 @@ class _Apart:
 
     def _value(self, name: str, like: str, order: tuple[int, ...]) -> str:
         """A new value with the axes of another in this order."""
-        name, known = unused_name(name, self.values, self.constants), self.values[like]
+        known = self.added.values[like]
         shape = None if known.shape is None else tuple(known.shape[axis] for axis in order)
-        self.values[name] = replace(known, name=name, shape=shape)
-        return name
+        return self.added.value(name, replace(known, shape=shape))

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.additions import Additions
+from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.onnx.unused_name import unused_name
 
 VERSION = 21
 """Opset of the inserted nodes: the first with 16 bits."""
@@ -29,8 +29,7 @@ FINEST = 30
 def with_whole_weights(model: Model) -> Model:
     """The same model with a DequantizeLinear behind the integers of such weights; it is folded."""
     graph = model.graph
-    constants, values = dict(graph.constants), dict(graph.values)
-    nodes: list[Node] = []
+    added, nodes = Additions(graph), list[Node]()
     for node in graph.nodes:
         facts = facts_of(node)
         at = facts.weights.at if facts.weights is not None and facts.effect is Effect.SUMS else None
@@ -39,16 +38,13 @@ def with_whole_weights(model: Model) -> Model:
         if at is not None and found is not None:
             integers, step = found
             dtype = f"int{8 if _bits(integers) <= 8 else WIDEST}"
-            stored, scale, result = (
-                unused_name(f"{name}/{what}", values, constants) for what in ("integers", "step", "whole")
-            )
-            constants[stored], constants[scale] = integers.astype(dtype), np.array(step, dtype=np.float32)
-            values[stored] = Value(stored, dtype, integers.shape)
-            values[scale], values[result] = Value(scale, "float", ()), replace(values[name], name=result)
+            stored = added.constant(f"{name}/integers", integers.astype(dtype), dtype)
+            scale = added.constant(f"{name}/step", np.array(step, dtype=np.float32), "float")
+            result = added.value(f"{name}/whole", graph.values[name])
             nodes.append(Node("", "DequantizeLinear", "", VERSION, (stored, scale), (result,)))
             node = replace(node, inputs=(*node.inputs[:at], result, *node.inputs[at + 1 :]))
         nodes.append(node)
-    return replace(model, graph=replace(graph, nodes=tuple(nodes), constants=constants, values=values))
+    return replace(model, graph=added.graph(nodes))
 
 
 def _integers(graph: Graph, name: str) -> tuple[np.ndarray, float] | None:
