@@ -114,10 +114,6 @@ def test_the_reason_why_accumulators_would_leave_is_told_once(tmp_path: Path) ->
         (lambda s, x: layer(s, s.node("Div", s.constant(np.float32(1)), layer(s, x))), "quantize-before"),
         (lambda s, x: layer(s, s.node("Relu", s.node("Add", layer(s, x), s.constant(np.float32(1))))), "not-quantized"),
         (
-            lambda s, x: layer(s, s.node("Sub", s.through_integers(x, 0.125, 0), s.constant(np.float32(20)))),
-            "pad-value",
-        ),
-        (
             lambda s, x: layer(s, s.node("AveragePool", layer(s, x), kernel_shape=[2, 2], pads=[1, 1, 1, 1])),
             "average-pads",
         ),

@@ -175,3 +175,16 @@ def test_what_can_only_be_told_of_an_infinity(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         flow.quantize(model, random_frames(model))
     assert f"`{y}`" in str(caught.value)
+
+
+@pytest.mark.parametrize("moved", [20.0, -3.03125])
+@pytest.mark.parametrize("kind", ["Conv", "depthwise", "ConvTranspose"])
+def test_zeros_around_data_without_an_integer_for_them(tmp_path: Path, kind: str, moved: float) -> None:
+    """0 is beyond the integers, or between two of them; scales are powers of two, so that onnxruntime is exact."""
+    s = Sketch()
+    x = s.node("Sub", s.through_integers("x", 0.125, 3), s.constant(np.float32(moved)))
+    stored = np.random.default_rng(0).integers(-9, 10, (4, 1 if kind == "depthwise" else 4, 3, 3)).astype(np.int8)
+    options = {"group": 4 if kind == "depthwise" else 1, "pads": [1, 0, 1, 2]}
+    y = s.node(kind if kind == "ConvTranspose" else "Conv", x, s.dequantized(stored, np.float32(0.25)), **options)
+    path = write(s, tmp_path / "m.onnx", {"x": [1, 4, 5, 4]}, s.through_integers(y, 2.0, 0))
+    assert_circuit_agrees(assert_agrees(path, 2.0, rarely=0))
