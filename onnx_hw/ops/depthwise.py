@@ -174,9 +174,10 @@ class Depthwise(Operator[DepthwiseFolding]):
             least_in, least_out = map(fewest_lanes, (self.operand, self._result), (interval, time), beside)
             if least_in is not None and least_out is not None:
                 entry = lanes_beside(least_in, given, self.operand.channels)
-                keep_up = [lanes for lanes in range(least_out, len(self.weights) + 1) if self.aligned(lanes)]
-                for lanes in keep_up:
-                    if lanes in (keep_up[0], entry, wanted and wanted.lanes):
+                keep_up = range(least_out, len(self.weights) + 1)
+                narrowest = next(filter(self.aligned, keep_up), least_out)
+                for lanes in sorted({narrowest, entry, wanted.lanes if wanted else entry}):
+                    if lanes in keep_up and self.aligned(lanes):
                         yield DepthwiseFolding(entry, lanes, *beside)
 
     def schedule(self, folding: DepthwiseFolding) -> Schedule:

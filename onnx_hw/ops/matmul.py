@@ -216,14 +216,13 @@ class MatMul(Operator[MatMulFolding]):
     ) -> Iterator[MatMulFolding]:
         """For every number of result lanes, the fewest input lanes that keep up; wider ones of equal use left out."""
         for pixels in pixels_beside(self.operand, interval, given, wanted):
-            groups_seen: set[int] = set()
-            for lanes in range(1, self._result.channels + 1):
-                groups = Order(self._result, lanes).groups
+            groups, channels = self._result.channels + 1, self._result.channels
+            while groups > 1:
+                lanes = -(-channels // (groups - 1))  # the fewest that make fewer groups
+                groups = -(-channels // lanes)
                 least = fewest_lanes(self.operand, interval // groups, pixels)
-                if groups in groups_seen or least is None:
-                    continue
-                groups_seen.add(groups)
-                yield MatMulFolding(least, lanes, pixels)
+                if least is not None:
+                    yield MatMulFolding(least, lanes, pixels)
 
     def latency(self, folding: MatMulFolding) -> int:
         """Ten stages around the multipliers, and one for each level of the adder tree."""

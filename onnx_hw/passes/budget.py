@@ -46,11 +46,10 @@ def amount(used: Resources, field: str) -> int:
     return int(getattr(used, field))
 
 
-LUTS_PER_DSP = 537
-LUTS_PER_BRAM = 402
-"""A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 156 multipliers, 208 block RAMs."""
+WEIGHTS = {"mac_lanes": 0, "dsp": 537, "lut": 1, "bram": 402, "pins": 0}
+"""In LUTs. A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 156 multipliers, 208 block RAMs."""
 
 
 def weight(resources: Resources) -> float:
     """A cost to compare candidates by, in LUTs."""
-    return resources.lut + LUTS_PER_DSP * resources.dsp + LUTS_PER_BRAM * resources.bram
+    return sum(each * amount(resources, field) for field, each in WEIGHTS.items())

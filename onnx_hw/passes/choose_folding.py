@@ -10,111 +10,118 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.folding import Folding
+from onnx_hw.passes.alternatives import Offers, allowed_by
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.cost import Cost
 from onnx_hw.passes.cost import cost as own_cost
-from onnx_hw.passes.fold_for_interval import fold_for, longest_interval, resources_of
+from onnx_hw.passes.fold_for_interval import fold
+from onnx_hw.passes.least_cycles import longest_interval
 
 Foldings = dict[str, Folding]
+
+AS_GOOD = 400
+"""An interval that is a 400th longer than another one is as good."""
 
 
 def least_interval(network: Network) -> tuple[int, Node]:
     """Cycles a frame of the fastest folding there is, whatever it takes, and the node that needs them."""
-    several, at_one_pixel = _bounds(network)
-    found = fold_for(network, at_one_pixel)
+    offers = Offers(network, own_cost)
+    several, one = offers.least_cycles
+    least = several + bisect_left(
+        range(several, one), True, key=lambda interval: fold(offers, interval, Budget()) is not None
+    )
+    found = fold(offers, least, Budget())
     assert found is not None, "every node runs at this interval"
-    found = _below(lambda interval: fold_for(network, interval), several, at_one_pixel, found)
     cycles = {node.name: node.operator.cycles(found[node.name]) for node in network.nodes}
     return max(((cycles[node.name], node) for node in network.nodes), key=lambda pair: pair[0])
 
 
-def _bounds(network: Network) -> tuple[int, int]:
-    """Cycles below which a node has no folding; and below which it has none with one pixel a beat."""
-    several, one = zip(*(_least_cycles(node) for node in network.nodes), strict=True)
-    return max(several), max(one)
-
-
-def _least_cycles(node: Node) -> tuple[int, int]:
-    def first_pixels(interval: int) -> int:
-        """Most pixels of a beat in the first folding; 0 if there is none."""
-        operator = node.operator
-        folding = next(operator.foldings(interval), None)
-        if folding is None:
-            return 0
-        return max(order.pixels for order in (*operator.takes(folding), *operator.gives(folding)))
-
-    slowest = node.operator.cycles(node.operator.narrowest)
-    one = bisect_left(range(slowest), True, 1, key=lambda interval: first_pixels(interval) == 1)
-    return bisect_left(range(one), True, 1, key=lambda interval: first_pixels(interval) > 0), one
-
-
 def choose_folding(network: Network, budget: Budget, from_interval: int = 0, cost: Cost = own_cost) -> Foldings | None:
-    """The foldings of the least interval, ``from_interval`` or more, that fits, by bisection; None if nothing fits.
+    """The foldings of the least interval, ``from_interval`` or more, that fits; None if nothing fits.
 
-    Among intervals, fewer cycles never need less hardware except by luck of rounding, so bisection finds the least
-    interval up to that luck. Where one pixel a beat is what bounds it and there is room left, several are tried.
+    First with several pixels a beat, where they are needed, then with one.
     """
-
-    def fits(interval: int) -> Foldings | None:
-        return _within(network, budget, interval, cost)
-
-    least, at_one_pixel = _bounds(network)
-    longest = longest_interval(network)
-    low = high = min(max(from_interval, at_one_pixel), longest)
-    best = fits(high)
-    if best is not None:
-        return _below(fits, max(from_interval, least), high, best)
-    while best is None and high < longest:
-        low, high = high, min(2 * high, longest)
-        best = fits(high)
-    return best and _between(fits, low, high, best)
-
-
-def _below(fits: Callable[[int], Foldings | None], least: int, interval: int, best: Foldings) -> Foldings:
-    """Of the shortest interval that fits, down to ``least``, by halves, then by bisection; ``interval`` does."""
-    while interval > least:
-        shorter = max(interval // 2, least)
-        found = fits(shorter)
-        if found is None:
-            return _between(fits, shorter, interval, best)
-        interval, best = shorter, found
-    return best
-
-
-def _between(fits: Callable[[int], Foldings | None], low: int, high: int, best: Foldings) -> Foldings:
-    """Of the shortest interval that fits; ``low`` does not, ``high`` does with ``best``."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        found = fits(middle)
-        if found is None:
-            low = middle
-        else:
-            high, best = middle, found
-    return best
-
-
-def cheapest_folding(network: Network, budget: Budget, interval: int, cost: Cost = own_cost) -> Foldings | None:
-    """The foldings of the longest interval, at most ``interval`` cycles, that fits; None if nothing does.
-
-    A slower design is a cheaper one but for the same luck, which is tried down to half the interval.
-    """
-    several, at_one_pixel = _bounds(network)
-    least = at_one_pixel if interval >= at_one_pixel else several
-    for sixteenths in range(16, 7, -1):
-        shorter = interval * sixteenths // 16
-        found = _within(network, budget, shorter, cost) if shorter >= least else None
+    offers = Offers(network, cost)
+    _, one = offers.least_cycles
+    for first, last in ((1, one - 1), (one, longest_interval(network))):
+        found = _fastest(offers, budget, max(first, from_interval), last)
         if found is not None:
             return found
     return None
 
 
-def _within(network: Network, budget: Budget, interval: int, cost: Cost) -> Foldings | None:
-    foldings = fold_for(network, interval, budget.pins, cost)
-    if foldings is None or budget.excess(resources_of(network, foldings, cost)):
+def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings | None:
+    """The same from ``first`` to ``last``.
+
+    The lanes that all nodes need at least are a falling function of the interval, which steps where that of a node
+    does: the first of its steps that the budget allows is a bound, and mostly what is found. Where something else is
+    too little there, the interval grows, and what is between is bisected.
+    """
+    good = interval_for_lanes(offers, budget, first, last)
+    fails, stride = good - 1, 1 + good // 64
+    if good > last:
         return None
-    return foldings
+
+    def fits(interval: int) -> Foldings | None:
+        return fold(offers, interval, budget)
+
+    best = fits(good)
+    while best is None:
+        if good == last:
+            return None
+        fails, good, stride = good, min(good + stride, last), 2 * stride
+        best = fits(good)
+    while good - fails > 1 + good // AS_GOOD:
+        middle = (fails + good) // 2
+        found = fits(middle)
+        if found is None:
+            fails = middle
+        else:
+            good, best = middle, found
+    return best
+
+
+def interval_for_lanes(offers: Offers, budget: Budget, first: int, last: int) -> int:
+    """The least interval from ``first`` on at which there are the lanes and multipliers that each node needs by itself.
+
+    No design within the budget takes fewer cycles. Beyond ``last`` if there is none up to there.
+    """
+    allowed = allowed_by(budget)[:2]
+    nodes = sorted(offers.multiplying, key=lambda node: -node.operator.macs)
+
+    def enough(interval: int) -> bool:
+        total = np.zeros(2)
+        for node in nodes:
+            least = offers.least(node, interval)
+            if least is None:
+                return False
+            total += least
+            if (total > allowed).any():
+                return False
+        return True
+
+    first = max(first, offers.least_cycles[0])
+    if budget.mac_lanes:
+        macs = sum(node.operator.macs for node in nodes)
+        first = max(first, -(-macs // budget.mac_lanes))
+    return first + bisect_left(range(first, last + 1), True, key=enough)
+
+
+def cheapest_folding(network: Network, budget: Budget, interval: int, cost: Cost = own_cost) -> Foldings | None:
+    """Cheap foldings that take at most ``interval`` cycles; None if none were found.
+
+    A slower design is a cheaper one but for luck of rounding, which is tried down to half the interval.
+    """
+    offers = Offers(network, cost)
+    for sixteenths in range(16, 7, -1):
+        found = fold(offers, interval * sixteenths // 16, budget)
+        if found is not None:
+            return found
+    return None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.choose_folding import Search
 from onnx_hw.passes.cost import Cost
-from onnx_hw.passes.fold_for_interval import fold_for, longest_interval
+from onnx_hw.passes.fold_for_interval import fold_for
+from onnx_hw.passes.least_cycles import longest_interval
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.tensor import Tensor
 from passes.test_choose_folding import convolutions

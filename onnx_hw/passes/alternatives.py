@@ -1,0 +1,233 @@
+"""What there is to choose from at an interval: for each node its foldings, what they take and how their streams go.
+
+The operators offer; here is only asked, and once. Nodes that multiply are asked by themselves; the others are asked to
+meet the streams that those have, which are handed on from neighbour to neighbour, against the stream and along it.
+What would leave others less than they need at least is left out, hence no choice that keeps the budget is lost.
+
+Several pixels lie in a beat only where one is too slow for a node. Then those that multiply are asked for more than
+they need, too, for powers of two and whole parts of a row, which may divide their work more evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from onnx_hw.design import pins_of
+from onnx_hw.network import Network, Node
+from onnx_hw.ops.conversion import conversion
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.operator import Resources
+from onnx_hw.ops.outbox import outbox_resources
+from onnx_hw.order import Order
+from onnx_hw.passes.budget import RESOURCES, Budget
+from onnx_hw.passes.cost import Cost
+from onnx_hw.passes.least_cycles import least_cycles
+
+SHALLOW = 2
+"""Tokens of a FIFO that holds up nobody for long: the depth is chosen later."""
+
+Key = tuple[int, int, int, int]
+"""Of an order, on a tensor that is known: its lanes, pixels, tile, times."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One folding of a node.
+
+    Attributes:
+        used: (resources,) int64: what it takes, in the order of ``RESOURCES``, pins of the outside included.
+        fifos: LUTs of the FIFOs at its ends, if they are as shallow as can be: wide streams cost that much more.
+        takes, gives: the orders of its streams.
+    """
+
+    folding: Folding
+    used: np.ndarray
+    fifos: int
+    takes: tuple[Order, ...]
+    gives: tuple[Order, ...]
+
+
+@dataclass(frozen=True)
+class Between:
+    """The cores between neighbours that do not agree.
+
+    Attributes:
+        used, fifos: see ``Alternative``.
+        cycles: of the slowest that is slower than both neighbours; else 0.
+    """
+
+    used: np.ndarray
+    fifos: int
+    cycles: int
+
+
+Alternatives = dict[str, list[Alternative]]
+"""By node."""
+
+
+class Offers:
+    """What the operators of a network offer, remembered from interval to interval."""
+
+    def __init__(self, network: Network, cost: Cost) -> None:
+        self.network = network
+        self._cost = cost
+        self._leaving = [boundary.tensor for boundary in network.outputs]
+        self._known: dict[tuple[str, Folding], Alternative] = {}
+        self._between: dict[tuple[str, Key, Key], Between] = {}
+        self._least: dict[tuple[str, bool], list[tuple[int, int, np.ndarray | None]]] = {}
+
+    @cached_property
+    def least_cycles(self) -> tuple[int, int]:
+        """See the function."""
+        return least_cycles(self.network)
+
+    @cached_property
+    def multiplying(self) -> list[Node]:
+        """The nodes that have lanes or multipliers."""
+        return [n for n in self.network.nodes if self._alternative(n, n.operator.narrowest).used[:2].any()]
+
+    def at(self, interval: int, budget: Budget) -> Alternatives | None:
+        """The alternatives with which every node keeps up; None if there are none, or the budget is too small for all.
+
+        Args:
+            budget: what the whole network may use.
+        """
+        allowed = allowed_by(budget)
+        found: Alternatives = {}
+        for node in self.network.nodes:
+            found[node.name] = self._by_itself(node, interval)
+            if not found[node.name]:
+                return None
+        multiplying = {node.name: found[node.name] for node in self.network.nodes if node.operator.macs}
+        few = _that_leave_enough(multiplying, allowed)
+        if few is None:
+            return None
+        found |= few
+        for node in reversed(self.network.nodes):
+            self._meet(found, node, interval, [], self._wanted(found, node))
+        for node in self.network.nodes:
+            self._meet(found, node, interval, self._given(found, node), self._wanted(found, node))
+        return _that_leave_enough(found, allowed)
+
+    def least(self, node: Node, interval: int) -> np.ndarray | None:
+        """(2,) int64: the MAC lanes and multipliers that a node takes at least, asked by itself; None if too slow.
+
+        Asked anew only where the answer may be another one.
+        """
+        known = self._least.setdefault((node.name, interval >= self.least_cycles[1]), [])
+        for first, last, used in known:
+            if first <= interval <= last:
+                return used
+        needs = [(one.used[:2], one.folding) for one in self._by_itself(node, interval)]
+        if not needs:
+            known.append((0, interval, None))
+            return None
+        least = np.min([need for need, _ in needs], axis=0)
+        as_few = (node.operator.cycles(folding) for need, folding in needs if (need == least).all())
+        known.append((min(as_few, default=interval), interval, least))
+        return np.asarray(least)
+
+    def between(self, tensor: str, given: Order, wanted: Order) -> Between:
+        """What lies between neighbours."""
+        key = tensor, key_of(given), key_of(wanted)
+        if key not in self._between:
+            cores = list(conversion(given, wanted))
+            used = sum((self._cost(operator, folding) for operator, folding in cores), Resources())
+            cycles = 0
+            if max(given.pixels, wanted.pixels) % min(given.pixels, wanted.pixels):  # else no slower than both ends
+                cycles = max(operator.cycles(folding) for operator, folding in cores)
+            fifos = _fifos(order for operator, folding in cores for order in operator.gives(folding))
+            self._between[key] = Between(as_array(used), fifos, cycles)
+        return self._between[key]
+
+    def _meet(self, found: Alternatives, node: Node, interval: int, given: list[Order], wanted: list[Order]) -> None:
+        """Add the foldings that meet neighbours; both at once only where each alone changes something."""
+        have = {one.folding for one in found[node.name]}
+        bare = set(have)
+        entries = [order for order in given if self._new(node, interval, order, None, bare)]
+        exits = [order for order in wanted if self._new(node, interval, None, order, bare)]
+        for one in self._offered(node, interval, [None, *entries], [None, *exits]):
+            if one.folding not in have:
+                have.add(one.folding)
+                found[node.name].append(one)
+
+    def _by_itself(self, node: Node, interval: int) -> list[Alternative]:
+        """The foldings of a node whose neighbours have not chosen."""
+        found = self._offered(node, interval, [None], [None])
+        if found and node.operator.macs and interval < self.least_cycles[1]:
+            operand = node.operator.operands()[0]
+            least, row = min(order.pixels for one in found for order in one.takes[:1]), operand.shape[1]
+            even = {pixels for pixels in range(1, row + 1) if row % pixels == 0 or pixels & (pixels - 1) == 0}
+            more = {pixels for pixels in even if pixels > least}
+            found += self._offered(node, interval, [Order(operand, 1, pixels) for pixels in sorted(more)], [None])
+        return list({one.folding: one for one in found}.values())
+
+    def _new(self, node: Node, interval: int, given: Order | None, wanted: Order | None, have: set[Folding]) -> bool:
+        return any(folding not in have for folding in node.operator.foldings(interval, given, wanted))
+
+    def _offered(
+        self, node: Node, interval: int, given: Iterable[Order | None], wanted: list[Order | None]
+    ) -> list[Alternative]:
+        asked = (node.operator.foldings(interval, before, after) for before in given for after in wanted)
+        return [self._alternative(node, folding) for folding in dict.fromkeys(f for offer in asked for f in offer)]
+
+    def _alternative(self, node: Node, folding: Folding) -> Alternative:
+        key = node.name, folding
+        if key not in self._known:
+            operator = node.operator
+            takes, gives = operator.takes(folding), operator.gives(folding)
+            used = as_array(self._cost(operator, folding))
+            ends = [order for tensor, order in zip(node.inputs, takes, strict=True) if not self._made(tensor)]
+            ends += [order for tensor, order in zip(node.outputs, gives, strict=True) if tensor in self._leaving]
+            used += as_array(Resources(pins=sum(map(pins_of, ends))))
+            self._known[key] = Alternative(folding, used, _fifos(gives), takes, gives)
+        return self._known[key]
+
+    def _made(self, tensor: str) -> bool:
+        return self.network.producer(tensor) is not None
+
+    def _given(self, found: Alternatives, node: Node) -> list[Order]:
+        makers = (self.network.producer(tensor) for tensor in node.inputs)
+        return _different(one.gives[k] for maker, k in filter(None, makers) for one in found[maker.name])
+
+    def _wanted(self, found: Alternatives, node: Node) -> list[Order]:
+        readers = (reader for tensor in node.outputs for reader in self.network.consumers(tensor))
+        return _different(one.takes[k] for reader, k in readers for one in found[reader.name])
+
+
+def key_of(order: Order) -> Key:
+    """Orders of a tensor with one key are alike."""
+    return order.lanes, order.pixels, order.tile, order.times
+
+
+def as_array(used: Resources) -> np.ndarray:
+    """(resources,) int64."""
+    return np.array([getattr(used, field) for field in RESOURCES], dtype=np.int64)
+
+
+def allowed_by(budget: Budget) -> np.ndarray:
+    """(resources,) float64: infinity where there is no bound."""
+    bounds = (getattr(budget, field) for field in RESOURCES)
+    return np.array([np.inf if bound is None else bound for bound in bounds])
+
+
+def _fifos(orders: Iterable[Order]) -> int:
+    """LUTs of a FIFO for each of these streams."""
+    return sum(outbox_resources(order.width * order.tensor.dtype.bits, SHALLOW).lut for order in orders)
+
+
+def _different(orders: Iterator[Order]) -> list[Order]:
+    return list({key_of(order): order for order in orders}.values())
+
+
+def _that_leave_enough(found: Alternatives, allowed: np.ndarray) -> Alternatives | None:
+    """Those with which all others still find what they need at least; None if there is too little in any case."""
+    least = {name: np.min([one.used for one in alternatives], axis=0) for name, alternatives in found.items()}
+    room = allowed - sum(least.values(), np.zeros(len(RESOURCES), dtype=np.int64))
+    if (room < 0).any():
+        return None
+    return {name: [one for one in found[name] if (one.used - least[name] <= room).all()] for name in found}
