@@ -253,8 +253,8 @@ def test_what_is_whole_is_handed_on():
     assert replace(design(), fifos={}).verify(sized=False).fifos == {}
 
 
-@pytest.mark.parametrize("name", ["insert_forks", "insert_gearboxes"])
-def test_a_pass_that_breaks_a_network_is_named(monkeypatch, name):
+@pytest.mark.parametrize(("name", "value"), [("insert_forks", "network"), ("insert_gearboxes", "design")])
+def test_a_pass_that_breaks_a_network_is_named(monkeypatch, name, value):
     """The next value that is verified names the pass, and the node; it is our bug, with its exit code."""
     whole, right = network(), getattr(schedule_network, name)
 
@@ -264,9 +264,7 @@ def test_a_pass_that_breaks_a_network_is_named(monkeypatch, name):
 
     reverse = nodes(list.reverse)
     monkeypatch.setattr(schedule_network, name, wrong)
-    with pytest.raises(
-        Broken, match=r"insert_gearboxes made a broken design: node `scores_int8/QuantizeLinear`"
-    ) as caught:
+    with pytest.raises(Broken, match=rf"{name} made a broken {value}: node `scores_int8/QuantizeLinear`") as caught:
         flow.schedule(whole, multipliers=32)
     assert explain(caught.value).exit_code == 70
 

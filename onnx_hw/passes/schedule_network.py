@@ -58,7 +58,7 @@ def schedule_network(
         UserError: nothing fits; says by how much, which nodes are largest, and which options would help. Foldings that
             are given and cannot be built.
     """
-    network = insert_forks(network)
+    network = insert_forks(network).verify("insert_forks")
     most = most or budget
     interval = None if fps is None else interval_of(fps, clock_mhz)
     if foldings is not None:
