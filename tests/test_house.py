@@ -248,7 +248,7 @@ def test_circuits_are_imported_by_operators_and_assembly_only():
 
 def test_a_pass_names_no_operator_but_those_in_its_title():
     """Decisions ask operators for facts through ``ops.operator`` and ``ops.schedule``."""
-    for_everyone = {"operator", "folding", "schedule", "conversion"}
+    for_everyone = {"operator", "folding", "schedule", "conversion", "outbox"}
     found = [
         f"{path.relative_to(CHECKOUT)}:{line} imports {imported}"
         for module, path in modules()

@@ -26,6 +26,7 @@ from onnx_hw.order import Order
 from onnx_hw.passes.budget import RESOURCES, Budget
 from onnx_hw.passes.cost import Cost
 from onnx_hw.passes.least_cycles import least_cycles
+from onnx_hw.tensor import Tensor
 
 SHALLOW = 2
 """Tokens of a FIFO that holds up nobody for long: the depth is chosen later."""
@@ -191,12 +192,22 @@ class Offers:
         return self.network.producer(tensor) is not None
 
     def _given(self, found: Alternatives, node: Node) -> list[Order]:
+        """What makers give; and from outside, what may be as wide as what the node gives itself."""
         makers = (self.network.producer(tensor) for tensor in node.inputs)
-        return _different(one.gives[k] for maker, k in filter(None, makers) for one in found[maker.name])
+        orders = [one.gives[k] for maker, k in filter(None, makers) for one in found[maker.name]]
+        if not all(map(self._made, node.inputs)):
+            own = [order for one in found[node.name] for order in one.gives]
+            orders += [order for tensor in node.operator.operands() for order in _as_wide(tensor, own)]
+        return _different(orders)
 
     def _wanted(self, found: Alternatives, node: Node) -> list[Order]:
+        """What readers take; and outside, what may be as wide as what the node takes itself."""
         readers = (reader for tensor in node.outputs for reader in self.network.consumers(tensor))
-        return _different(one.takes[k] for reader, k in readers for one in found[reader.name])
+        orders = [one.takes[k] for reader, k in readers for one in found[reader.name]]
+        if any(tensor in self._leaving for tensor in node.outputs):
+            own = [order for one in found[node.name] for order in one.takes]
+            orders += [order for tensor in node.operator.results() for order in _as_wide(tensor, own)]
+        return _different(orders)
 
 
 def key_of(order: Order) -> Key:
@@ -220,7 +231,14 @@ def _fifos(orders: Iterable[Order]) -> int:
     return sum(outbox_resources(order.width * order.tensor.dtype.bits, SHALLOW).lut for order in orders)
 
 
-def _different(orders: Iterator[Order]) -> list[Order]:
+def _as_wide(tensor: Tensor, orders: list[Order]) -> Iterator[Order]:
+    """Orders of a tensor with as many lanes and pixels as these of others, where it has them."""
+    for lanes, pixels in dict.fromkeys((order.lanes, order.pixels) for order in orders):
+        if lanes <= tensor.channels and pixels <= tensor.shape[1]:
+            yield Order(tensor, lanes, pixels)
+
+
+def _different(orders: Iterable[Order]) -> list[Order]:
     return list({key_of(order): order for order in orders}.values())
 
 

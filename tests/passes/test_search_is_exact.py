@@ -1,0 +1,129 @@
+"""The search against all legal foldings of small networks, tried one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import astuple
+from itertools import product
+
+import numpy as np
+import pytest
+
+from onnx_hw.exact.integers import Int
+from onnx_hw.network import Network, Node
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.window import Window
+from onnx_hw.order import Order
+from onnx_hw.passes.budget import Budget
+from onnx_hw.passes.choose_folding import choose_folding
+from onnx_hw.passes.fold_for_interval import between, fold_for, resources_of
+from onnx_hw.passes.insert_forks import insert_forks
+from onnx_hw.passes.least_cycles import least_cycles, longest_interval
+from onnx_hw.tensor import Tensor
+from sketched_designs import Sketch
+
+
+def drawn(random: np.random.Generator) -> Network:
+    """Two to six nodes in a line, one of them beside a shortcut."""
+    sketch = Sketch()
+    rows, columns, channels = map(int, random.integers((2, 2, 1), 5))
+    x = sketch.input("x", Tensor((rows, columns, channels), Int(8)))
+
+    def add(operator: Operator, *inputs: str) -> str:
+        (made,) = sketch.add(f"core{len(sketch.nodes)}", operator, list(inputs), operator.narrowest, 1)
+        return made
+
+    def weights(*shape: int) -> np.ndarray:
+        return random.integers(-8, 8, shape)
+
+    while len(sketch.nodes) < 4:
+        tensor = sketch.tensors[x]
+        kind = random.integers(5)
+        if kind == 0 and min(tensor.shape[:2]) > 1 and tensor.channels < 4:
+            x = add(Window(tensor, (1, 2)), x)
+        elif kind == 1 and min(tensor.shape[:2]) > 1:
+            x = add(Pool(tensor, "max", (2, 1)), x)
+        elif kind == 2 and min(tensor.shape[:2]) > 1:
+            x = add(Depthwise(tensor, weights(tensor.channels, 2, 1)), x)
+        elif kind == 3 and len(sketch.nodes) < 3:
+            beside = add(MatMul(tensor, weights(tensor.channels, tensor.channels)), x)
+            x = add(Add(tensor, sketch.tensors[beside]), x, beside)
+        else:
+            x = add(MatMul(tensor, weights(int(random.integers(1, 7)), tensor.channels)), x)
+    return insert_forks(sketch.design().network)
+
+
+def legal(operator: Operator) -> Iterator[Folding]:
+    """All foldings with one pixel in a beat."""
+    lanes = {name: most for name, most in operator.limits().items() if name.endswith("lanes")}
+    for numbers in product(*(range(1, most + 1) for most in lanes.values())):
+        folding = operator.folding_type(**dict(zip(lanes, numbers, strict=True)))
+        if not operator.illegal(folding):
+            yield folding
+
+
+def all_tried(network: Network, budget: Budget, interval: int) -> bool:
+    """Whether any foldings keep the budget and the interval: every choice for one node after the other.
+
+    A choice is given up when it is over the budget, with what the nodes that follow need at least.
+    """
+    allowed = [float("inf") if bound is None else bound for bound in astuple(budget)]
+    choices = [
+        [(folding, np.array(astuple(node.operator.resources(folding)))) for folding in legal(node.operator)
+         if node.operator.cycles(folding) <= interval]
+        for node in network.nodes
+    ]  # fmt: skip
+    if not all(choices):
+        return False
+    least = [np.min([used for _, used in some], axis=0) for some in choices]
+    behind = [sum(least[k + 1 :], np.zeros(5)) for k in range(len(least))]
+    known: dict[tuple[int, ...], np.ndarray] = {}
+
+    def joint(given: Order, wanted: Order) -> np.ndarray:
+        key = id(given.tensor), given.lanes, wanted.lanes
+        if key not in known:
+            known[key] = np.array(astuple(between(given, wanted)))
+        return known[key]
+
+    def fits(k: int, so_far: np.ndarray, sent: dict[str, Order]) -> bool:
+        if k == len(choices):
+            return True
+        node: Node = network.nodes[k]
+        for folding, used in choices[k]:
+            total = so_far + used
+            for tensor, wanted in zip(node.inputs, node.operator.takes(folding), strict=True):
+                if tensor in sent:
+                    total = total + joint(sent[tensor], wanted)
+            if (total + behind[k] <= allowed).all():
+                now = sent | dict(zip(node.outputs, node.operator.gives(folding), strict=True))
+                if fits(k + 1, total, now):
+                    return True
+        return False
+
+    return fits(0, np.zeros(5), {})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_is_faster_by_a_percent(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    network = drawn(random)
+    assert 2 <= len(network.nodes) <= 6
+    longest = longest_interval(network)
+    cheap, fast = (fold_for(network, interval) for interval in (longest, least_cycles(network)[1]))
+    assert cheap is not None and fast is not None
+    few, many = (resources_of(network, foldings) for foldings in (cheap, fast))
+    lut = int(random.uniform(few.lut, many.lut + 50))
+    budget = Budget(int(random.integers(1, many.dsp + 2)), many.dsp, lut)
+    found = choose_folding(network, budget, least_cycles(network)[1])
+    if found is None:
+        assert not all_tried(network, budget, longest)
+        return
+    assert not budget.excess(resources_of(network, found))
+    interval = max(node.operator.cycles(found[node.name]) for node in network.nodes)
+    assert all_tried(network, budget, interval)
+    assert not all_tried(network, budget, -(-interval * 100 // 101) - 1)
