@@ -154,8 +154,8 @@ class Work:
 
         made = flow.quantized(self.model, source)
         if made.chosen and made.brings:
-            missed = f"hardware needs integers for {', '.join(map(short, made.chosen))}"
-            account.warn(missed, "their scales come from the samples")
+            told = ", ".join(f"{short(name)} ({said})" for name, said in made.chosen.items())
+            account.warn(f"hardware needs integers for {told}", "their scales come from the samples")
         elif self.options.calibration is not None and made.brings:
             account.warn("the model brings its scales: --calibration has no effect", "leave it out")
         self.network = made.network

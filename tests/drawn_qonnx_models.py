@@ -27,7 +27,7 @@ class Qonnx(Sketch):
     """
 
     def __init__(self, seed: int, dyadic: bool = False) -> None:
-        super().__init__(opset=13)
+        super().__init__(opset=14)
         self.draw = np.random.default_rng(seed)
         self.dyadic = dyadic
         self.versions: dict[str, int] = {}

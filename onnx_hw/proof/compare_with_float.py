@@ -53,7 +53,7 @@ class Fidelity:
         for node in self.quantized.graph.nodes:
             if facts_of(node).effect is Effect.QUANTIZES and node.outputs[0] in known.held:
                 scale, zero = (constants.get(name) for name in node.inputs[1:3])
-                name = sub(r"/int\d+$", "", node.outputs[0])
+                name = sub(r"/u?int\d+$", "", node.outputs[0])
                 if scale is not None and zero is not None and name in self.prepared.graph.values:
                     wanted[name] = (known.held[node.outputs[0]] - zero.astype(np.int64)) * scale.astype(np.float64)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from typing import overload
 
 import numpy as np
@@ -12,15 +13,26 @@ import numpy as np
 from onnx_hw.errors import user_error
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
+from onnx_hw.quantize.common_step import common_steps
 from onnx_hw.samples import frame_count, one_frame
 
 
 @dataclass(frozen=True)
 class Range:
-    """The least and the greatest number seen; both finite."""
+    """The least and the greatest number seen; both finite.
+
+    Attributes:
+        steps: usual ones of which all the numbers seen are whole multiples, the coarsest first.
+    """
 
     low: float
     high: float
+    steps: tuple[Fraction, ...] = ()
+
+    @property
+    def step(self) -> Fraction | None:
+        """The coarsest of the steps, if numbers other than 0 were seen."""
+        return self.steps[0] if self.steps and (self.low or self.high) else None
 
 
 class RangeMethod(Enum):
@@ -66,12 +78,15 @@ def calibrate(
             )
         known = ranges.get(name)
         if known is None:
-            ranges[name] = Range(low, high)
-        elif method is RangeMethod.MIN_MAX:
-            ranges[name] = Range(min(low, known.low), max(high, known.high))
+            ranges[name] = Range(low, high, common_steps(array))
+            return
+        steps = common_steps(array, known.steps)
+        if method is RangeMethod.MIN_MAX:
+            ranges[name] = Range(min(low, known.low), max(high, known.high), steps)
         else:  # the mean of all frames so far
             share = 1 / (frame + 1)
-            ranges[name] = Range(known.low + share * (low - known.low), known.high + share * (high - known.high))
+            low, high = known.low + share * (low - known.low), known.high + share * (high - known.high)
+            ranges[name] = Range(low, high, steps)
 
     for frame in range(frame_count(frames)):
         given = one_frame(frames, frame)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -56,6 +57,7 @@ def insert_quantization(
     ranges: Mapping[str, Range],
     head: Collection[str] = (),
     scheme: Scheme = DEFAULT,
+    grids: Mapping[str, Grid] | None = None,
 ) -> Model:
     """The QDQ model of a folded model of float values; ``ranges`` are those of ``calibrate``.
 
@@ -63,6 +65,7 @@ def insert_quantization(
         points: the values to quantize.
         head: values that the host computes, from floats.
         scheme: of the integers.
+        grids: of values whose integers are known already.
 
     Raises:
         UserError: weights are not finite; the scheme names what is not quantized.
@@ -71,14 +74,14 @@ def insert_quantization(
     scheme.check_names(points, [node.label for node in graph.nodes if _float_weights(node, graph.constants)])
     outputs = {value.name for value in graph.outputs}
     added = Additions(graph)
-    rewriter = _Rewriter(added, scheme)
+    rewriter = _Rewriter(added, scheme, grids or {})
     nodes: list[Node] = []
     renamed: dict[str, str] = {}
     for value in graph.inputs:
         if value.name in points:
             renamed[value.name] = rewriter.data(nodes, value.name, value.name, ranges[value.name])
     for node in graph.nodes:
-        plain = facts_of(node).effect is Effect.QUANTIZES or any(name in head for name in node.outputs)
+        plain = facts_of(node).effect in (Effect.QUANTIZES, Effect.SNAPS) or any(name in head for name in node.outputs)
         inputs = [name if plain else renamed.get(name, name) for name in node.inputs]
         if at := _float_weights(node, graph.constants):
             inputs[at.at] = rewriter.weights(nodes, node, inputs[at.at], at)
@@ -105,12 +108,12 @@ def insert_quantization(
 class _Rewriter:
     """Adds constants and pairs of QuantizeLinear and DequantizeLinear."""
 
-    def __init__(self, added: Additions, scheme: Scheme) -> None:
-        self.added, self.scheme = added, scheme
+    def __init__(self, added: Additions, scheme: Scheme, grids: Mapping[str, Grid]) -> None:
+        self.added, self.scheme, self.grids = added, scheme, grids
 
     def data(self, nodes: list[Node], source: str, name: str, span: Range, result: str = "") -> str:
-        """Quantize and dequantize a value; the dequantized one's name. 0 is exact."""
-        grid = self.scheme.of_value(name).of_data(span)
+        """Quantize and dequantize a value; the dequantized one's name. 0 is exact, a step that is no float32 too."""
+        grid = self.grids.get(name) or self.scheme.of_value(name).of_data(span)
         element_type, version = _held_as(grid)
         scale_name, zero_name = self._scales(name, grid, element_type)
         if grid.dtype != INTEGER_TYPES[element_type]:
@@ -120,7 +123,17 @@ class _Rewriter:
         )
         result = result or self.added.value(f"{name}/dequantized", self.added.values[source])
         nodes.append(Node(stored, "QuantizeLinear", "", version, (source, scale_name, zero_name), (stored,)))
-        nodes.append(Node("", "DequantizeLinear", "", version, (stored, scale_name, zero_name), (result,)))
+        (step,) = grid.step
+        if Fraction(float(np.float32(float(step)))) == step:
+            nodes.append(Node("", "DequantizeLinear", "", version, (stored, scale_name, zero_name), (result,)))
+            return result
+        over, under = (
+            self.added.constant(f"{name}/{what}", np.array(number, dtype=np.float32), "float")
+            for what, number in (("numerator", step.numerator), ("denominator", step.denominator))
+        )
+        times = self.added.value(f"{name}/times", self.added.values[source])
+        nodes.append(Node("", "DequantizeLinear", "", version, (stored, over, zero_name), (times,)))
+        nodes.append(Node("", "Div", "", VERSION, (times, under), (result,)))
         return result
 
     def _clipped(self, nodes: list[Node], source: str, name: str, grid: Grid) -> str:
@@ -173,6 +186,6 @@ class _Rewriter:
 
 
 def _held_as(grid: Grid) -> tuple[str, int]:
-    """The narrowest ONNX type for the integers of a grid, which have a sign, and the first opset that has it."""
+    """The narrowest ONNX type for the integers of a grid, and the first opset that has it."""
     bits = min(bits for bits in FIRST_OPSET if bits >= grid.bits)
-    return f"int{bits}", FIRST_OPSET[bits]
+    return f"{'' if grid.dtype.signed else 'u'}int{bits}", FIRST_OPSET[bits]

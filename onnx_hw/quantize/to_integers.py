@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from onnx_hw.errors import user_error
 from onnx_hw.network import Network
@@ -27,14 +27,14 @@ class Quantized:
         model: that it is the network of.
         brings: whether the model came with integers of its own for its data.
         floats: where integers were chosen: the model as given, and as prepared for that.
-        chosen: values that got integers although the model brings some of its own.
+        chosen: values and weights that got integers although the model brings some of its own, and which.
     """
 
     network: Network
     model: Model
     brings: bool = True
     floats: tuple[Model, Model] | None = None
-    chosen: tuple[str, ...] = ()
+    chosen: Mapping[str, str] = field(default_factory=dict)
 
 
 Source = Callable[[Model, bool], Ranges | None]
@@ -42,9 +42,9 @@ Source = Callable[[Model, bool], Ranges | None]
 brings integers of its own."""
 
 
-def without_data(_model: Model, brings: bool) -> Ranges | None:
-    """The source for a verdict: assumed ranges for a model that brings none. It is not run."""
-    return None if brings else assumed_ranges
+def without_data(_model: Model, _brings: bool) -> Ranges | None:
+    """The source for a verdict: assumed ranges, which samples will replace. The model is not run."""
+    return assumed_ranges
 
 
 def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Quantized:

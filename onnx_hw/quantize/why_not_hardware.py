@@ -13,6 +13,8 @@ from onnx_hw.quantize.lower import lowering_of
 
 ALL_OR_NONE = "quantize all of the model, or none of it: a build chooses the scales of a float one"
 
+FROM_SAMPLES = "let a build choose a scale from samples (--calibration, --inputs), or quantize it in the model"
+
 
 class WhyNot:
     """The reasons, as a walk through the graph finds them.
@@ -76,7 +78,7 @@ class WhyNot:
             if (unknown := self.builder.unknown_shape(name)) is not None:
                 return unknown
         message = f"the data of {_operator(node)} must be quantized by QuantizeLinear and DequantizeLinear"
-        return Obstacle("not-quantized", message, ALL_OR_NONE)
+        return Obstacle("not-quantized", message, FROM_SAMPLES)
 
     def _causes(self, node: Node) -> list[Node]:
         """The nodes that could not be lowered, at or before a node of the tail."""
