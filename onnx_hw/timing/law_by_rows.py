@@ -80,6 +80,7 @@ class _List(ctypes.Structure):
         ("turns", ctypes.POINTER(_Turns)),
         ("kinds", ctypes.c_int64),
         *((name, ctypes.c_int64) for name in ("kind", "turn", "place", "base", "next")),
+        ("now", _Turns),
     ]
 
 

@@ -23,6 +23,7 @@ typedef struct {
     int64_t kinds;
     int64_t kind, turn, place, base; /* where it is; first operation of the frame */
     int64_t next;                    /* the number there, counted through all frames; NEVER without numbers */
+    Turns now;                       /* of this kind; its first number is that of this turn, counted likewise */
 } List;
 
 typedef struct {
@@ -60,25 +61,27 @@ typedef struct {
 
 static inline void go_to(List *list)
 {
-    const Turns *turns = &list->turns[list->kind];
-    list->next = list->base + turns->first + list->turn * turns->step + turns->pattern[list->place];
+    list->now = list->turns[list->kind];
+    list->now.first += list->base + list->turn * list->now.step;
+    list->next = list->now.first + list->now.pattern[list->place];
 }
 
 static inline void go_on(List *list, int64_t operations)
 {
-    const Turns *turns = &list->turns[list->kind];
-    if (++list->place == turns->length) {
+    if (++list->place == list->now.length) {
         list->place = 0;
-        if (++list->turn == turns->count) {
+        list->now.first += list->now.step;
+        if (++list->turn == list->now.count) {
             list->turn = 0;
             if (++list->kind == list->kinds) {
                 list->kind = 0;
                 list->base += operations;
             }
-            turns = &list->turns[list->kind];
+            go_to(list);
+            return;
         }
     }
-    list->next = list->base + turns->first + list->turn * turns->step + turns->pattern[list->place];
+    list->next = list->now.first + list->now.pattern[list->place];
 }
 
 static void put(Law *law, Bound *bound, int64_t cycle)
@@ -101,6 +104,11 @@ static void put(Law *law, Bound *bound, int64_t cycle)
         bound->asleep = 0;
         law->awake[law->awake_count++] = bound->here;
     }
+}
+
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 static inline int64_t seen(const Bound *bound, int64_t token)
@@ -143,50 +151,57 @@ static void feed(Law *law, Track *track)
 /* Find as many events of one track as possible. */
 static void advance(Law *law, Track *track)
 {
-    const int64_t limit = law->frame * track->operations;
-    while (!law->failed) {
-        const int64_t event = next_event(law, track);
-        if (event >= limit)
-            return;
-        const int64_t own = track->previous + (event - track->operation);
-        int64_t cycle = own;
-        for (int64_t k = 0; k < track->waits_count; k++) {
-            Bound *bound = &law->bounds[track->waits[k]];
+    const int64_t operations = track->operations, limit = law->frame * operations;
+    const int64_t *const waits = track->waits, *const serves = track->serves;
+    const int64_t waits_count = track->waits_count, serves_count = track->serves_count;
+    Bound *const bounds = law->bounds;
+    int64_t operation = track->operation, previous = track->previous, event = next_event(law, track);
+    while (event < limit && !law->failed) {
+        const int64_t own = previous + (event - operation);
+        int64_t cycle = own, next = NEVER;
+        for (int64_t k = 0; k < waits_count; k++) {
+            Bound *bound = &bounds[waits[k]];
             if (bound->at.next != event || bound->unbound)
                 continue;
             if (bound->taken == bound->put) {
                 bound->asleep = 1;
-                return;
+                goto end;
             }
-            int64_t bounded = seen(bound, bound->taken) + bound->delay;
+            const int64_t bounded = seen(bound, bound->taken) + bound->delay;
             if (bounded > cycle)
                 cycle = bounded;
         }
-        for (int64_t k = 0; k < track->waits_count; k++) {
-            Bound *bound = &law->bounds[track->waits[k]];
-            if (bound->at.next != event)
-                continue;
-            if (bound->unbound)
-                bound->unbound--;
-            else {
-                int64_t slack = cycle - seen(bound, bound->taken++) - bound->delay;
-                if (slack < bound->slack)
-                    bound->slack = slack;
-                if (!slack && cycle > own)
-                    bound->binds = 1;
+        for (int64_t k = 0; k < waits_count; k++) {
+            Bound *bound = &bounds[waits[k]];
+            if (bound->at.next == event) {
+                if (bound->unbound)
+                    bound->unbound--;
+                else {
+                    const int64_t slack = cycle - seen(bound, bound->taken++) - bound->delay;
+                    if (slack < bound->slack)
+                        bound->slack = slack;
+                    if (!slack && cycle > own)
+                        bound->binds = 1;
+                }
+                go_on(&bound->at, operations);
             }
-            go_on(&bound->at, track->operations);
+            next = least(next, bound->at.next);
         }
-        track->operation = event;
-        track->previous = cycle;
-        for (int64_t k = 0; k < track->serves_count; k++) {
-            Bound *bound = &law->bounds[track->serves[k]];
+        for (int64_t k = 0; k < serves_count; k++) {
+            Bound *bound = &bounds[serves[k]];
             while (bound->after.next == event) {
                 put(law, bound, cycle);
-                go_on(&bound->after, track->operations);
+                go_on(&bound->after, operations);
             }
+            next = least(next, bound->after.next);
         }
+        operation = event;
+        previous = cycle;
+        event = next;
     }
+end:
+    track->operation = operation;
+    track->previous = previous;
 }
 
 static void exhaust(Law *law)

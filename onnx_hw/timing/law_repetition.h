@@ -35,11 +35,6 @@ static void keep_list(int64_t *memory, const List *list)
     memory[4] = list->next;
 }
 
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* No repetition reaches back behind this round. */
 static void forget(Law *law)
 {
