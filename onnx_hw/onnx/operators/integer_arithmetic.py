@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from onnx_hw.onnx.operators.convolution import conv_window, convolve
+from onnx_hw.onnx.operators.convolution import conv_type, conv_window, convolve
 from onnx_hw.onnx.operators.dtypes import Array, integer_range
 from onnx_hw.onnx.operators.facts import Facts, Means, Weights
 from onnx_hw.onnx.operators.macs import matrix_macs, window_macs
 from onnx_hw.onnx.operators.matmul import integer_product, matmul_shape
 from onnx_hw.onnx.operators.registry import Ints, operator
+from onnx_hw.onnx.operators.scales import check_entries, scaled
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
 
@@ -30,7 +33,11 @@ def conv_integer_type(
     return TensorType(np.dtype(np.int32), (x.shape[0], w.shape[0], *window.output))
 
 
-@operator(since=10, types=conv_integer_type, facts=Facts(macs=window_macs(1), weights=Weights(1, axis=0, channel=1)))
+@operator(
+    since=10,
+    types=scaled(conv_integer_type, one=(2,), along={3: (1, 0)}),
+    facts=Facts(macs=window_macs(1), weights=Weights(1, axis=0, channel=1)),
+)
 def ConvInteger(
     x: Array,
     w: Array,
@@ -57,7 +64,9 @@ def matmul_integer_type(
 
 
 @operator(
-    since=10, types=matmul_integer_type, facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2))
+    since=10,
+    types=scaled(matmul_integer_type, along={2: (0, -2), 3: (1, -1)}),
+    facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2)),
 )
 def MatMulInteger(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
     """``(a - a_zero_point) @ (b - b_zero_point)``, exactly, modulo 2^32; zero points per row of a, per column of b."""
@@ -65,23 +74,23 @@ def MatMulInteger(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_
     return product.astype(np.int64).astype(np.int32)
 
 
-def qlinear_conv_type(
+def _qlinear_conv_type(
     x: TensorType,
-    x_scale: TensorType,
-    x_zero_point: TensorType,
+    _: TensorType,
+    __: TensorType,
     w: TensorType,
-    w_scale: TensorType,
-    w_zero_point: TensorType,
-    y_scale: TensorType,
+    ___: TensorType,
+    ____: TensorType,
+    _____: TensorType,
     y_zero_point: TensorType,
-    _: TensorType | None = None,
-    **attributes: int | str | Ints,
+    b: TensorType | None = None,
+    **attributes: Any,
 ) -> TensorType:
-    if any(of.size != 1 for of in (x_scale, x_zero_point, y_scale, y_zero_point)):
-        raise ValueError("scales and zero points of x and y must be scalars")
-    if any(of.ndim > 1 or of.size not in (1, *w.shape[:1]) for of in (w_scale, w_zero_point)):
-        raise ValueError(f"scale and zero point of w must be scalars, or have {w.shape[0]} entries, one per channel")
-    return conv_integer_type(x, w, **attributes).with_dtype(y_zero_point.dtype)  # type: ignore[arg-type]
+    bias = None if b is None else b.with_dtype(w.dtype)
+    return conv_type(x.with_dtype(w.dtype), w, bias, **attributes).with_dtype(y_zero_point.dtype)
+
+
+qlinear_conv_type = scaled(_qlinear_conv_type, one=(1, 2, 6, 7), along={4: (3, 0), 5: (3, 0)})
 
 
 @operator(
@@ -126,15 +135,18 @@ def qlinear_matmul_type(
     b: TensorType,
     ___: TensorType,
     ____: TensorType,
-    _____: TensorType,
+    y_scale: TensorType,
     y_zero_point: TensorType,
 ) -> TensorType:
-    return TensorType(y_zero_point.dtype, matmul_shape(a.shape, b.shape))
+    y = TensorType(y_zero_point.dtype, matmul_shape(a.shape, b.shape))
+    check_entries(6, y_scale, y, -2)
+    check_entries(7, y_zero_point, y, -2)
+    return y
 
 
 @operator(
     since=(10, 21),
-    types=qlinear_matmul_type,
+    types=scaled(qlinear_matmul_type, along={1: (0, -2), 2: (0, -2), 4: (3, -1), 5: (3, -1)}),
     facts=Facts(
         macs=matrix_macs,
         weights=Weights(3, axis=-1, channel=-1, rank=2),

@@ -9,39 +9,36 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.operators.convolution import conv_type
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Facts, Means, Weights
-from onnx_hw.onnx.operators.integer_arithmetic import DynamicQuantizeLinear, MatMulInteger, QLinearConv, requantized
+from onnx_hw.onnx.operators.integer_arithmetic import (
+    DynamicQuantizeLinear,
+    MatMulInteger,
+    QLinearConv,
+    qlinear_conv_type,
+    requantized,
+)
 from onnx_hw.onnx.operators.macs import matrix_macs, window_macs
 from onnx_hw.onnx.operators.matmul import integer_product, matmul_shape
 from onnx_hw.onnx.operators.microsoft_quantized import with_channels_first, with_channels_last
 from onnx_hw.onnx.operators.registry import Ints, operator
-from onnx_hw.onnx.operators.tensor_type import TensorType
+from onnx_hw.onnx.operators.scales import check_entries, scaled
+from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape
 
 _DOMAIN = "com.microsoft"
 
 
-def qlinear_conv_type(
-    x: TensorType,
-    _: TensorType,
-    __: TensorType,
-    w: TensorType,
-    *rest: TensorType | None,
-    channels_last: int = 0,
-    **options: Any,
+def channels_last_conv_type(
+    x: TensorType, *rest: TensorType | None, channels_last: int = 0, **options: Any
 ) -> TensorType:
-    plain = TensorType(w.dtype, x.shape)
-    y = conv_type(with_channels_first(plain) if channels_last else plain, w, **options)
-    zero_point = rest[3]
-    assert zero_point is not None  # the operator requires it
-    return (with_channels_last(y) if channels_last else y).with_dtype(zero_point.dtype)
+    y: TensorType = qlinear_conv_type(with_channels_first(x) if channels_last else x, *rest, **options)
+    return with_channels_last(y) if channels_last else y
 
 
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=qlinear_conv_type,
+    types=channels_last_conv_type,
     facts=Facts(
         macs=window_macs(3), weights=Weights(3, axis=0, channel=1), rounded=6, means=Means(("Conv", 11), (0, 3), bias=8)
     ),
@@ -91,24 +88,31 @@ def qgemm_type(
     a_scale: TensorType,
     _: TensorType,
     b: TensorType,
-    __: TensorType,
-    ___: TensorType,
-    ____: TensorType | None = None,
-    _____: TensorType | None = None,
+    b_scale: TensorType,
+    b_zero_point: TensorType,
+    c: TensorType | None = None,
+    __: TensorType | None = None,
     y_zero_point: TensorType | None = None,
     *,
     transA: int = 0,
     transB: int = 0,
-    **______: float,
+    **___: float,
 ) -> TensorType:
+    if a.ndim != 2 or b.ndim != 2:
+        raise ValueError(f"A and B must be matrices, not of shapes {list(a.shape)} and {list(b.shape)}")
     shape = matmul_shape(a.shape[::-1] if transA else a.shape, b.shape[::-1] if transB else b.shape)
+    y = TensorType(a_scale.dtype, shape)
+    check_entries(4, b_scale, y, -1)
+    check_entries(5, b_zero_point, y, -1)
+    if c is not None and broadcast_shape(y, c) != shape:
+        raise ValueError(f"C must broadcast to {list(shape)}, {list(c.shape)} does not")
     return TensorType(a_scale.dtype if y_zero_point is None else y_zero_point.dtype, shape)
 
 
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=qgemm_type,
+    types=scaled(qgemm_type, one=(1, 2, 7, 8)),
     facts=Facts(
         macs=matrix_macs,
         weights=Weights(3, axis=-1, channel=-1, rank=2, turned="transB"),
@@ -144,14 +148,28 @@ def QGemm(
     return requantized(sums, ratio / y_scale.reshape(()), y_zero_point.reshape(()))
 
 
-def integer_to_float_type(a: TensorType, b: TensorType, a_scale: TensorType, *_: TensorType | None) -> TensorType:
-    return TensorType(a_scale.dtype, matmul_shape(a.shape, b.shape))
+def integer_to_float_type(
+    a: TensorType,
+    b: TensorType,
+    a_scale: TensorType,
+    _: TensorType,
+    __: TensorType | None = None,
+    ___: TensorType | None = None,
+    bias: TensorType | None = None,
+) -> TensorType:
+    return _with_bias(TensorType(a_scale.dtype, matmul_shape(a.shape, b.shape)), bias)
+
+
+def _with_bias(y: TensorType, bias: TensorType | None) -> TensorType:
+    if bias is not None and (bias.ndim != 1 or bias.shape != y.shape[-1:]):
+        raise ValueError(f"bias must have one entry per column of {list(y.shape)}, not the shape {list(bias.shape)}")
+    return y
 
 
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=integer_to_float_type,
+    types=scaled(integer_to_float_type, one=(2, 4), along={3: (1, -1), 5: (1, -1)}),
     facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2)),
 )
 def MatMulIntegerToFloat(
@@ -167,14 +185,16 @@ def MatMulIntegerToFloat(
     return y if bias is None else y + bias
 
 
-def dynamic_matmul_type(a: TensorType, b: TensorType, *_: TensorType | None) -> TensorType:
-    return TensorType(a.dtype, matmul_shape(a.shape, b.shape))
+def dynamic_matmul_type(
+    a: TensorType, b: TensorType, _: TensorType, __: TensorType | None = None, bias: TensorType | None = None
+) -> TensorType:
+    return _with_bias(TensorType(a.dtype, matmul_shape(a.shape, b.shape)), bias)
 
 
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=dynamic_matmul_type,
+    types=scaled(dynamic_matmul_type, along={2: (1, -1), 3: (1, -1)}),
     facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2)),
 )
 def DynamicQuantizeMatMul(

@@ -16,7 +16,7 @@ from onnx_hw.onnx.operators.arithmetic import Add, Mul
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.facts import Effect, Facts, Means
 from onnx_hw.onnx.operators.integer_arithmetic import requantized
-from onnx_hw.onnx.operators.joining import Concat
+from onnx_hw.onnx.operators.joining import Concat, concat_type
 from onnx_hw.onnx.operators.pooling import AveragePool, pool_type
 from onnx_hw.onnx.operators.quantization import (
     DequantizeLinear,
@@ -28,6 +28,7 @@ from onnx_hw.onnx.operators.quantization import (
 )
 from onnx_hw.onnx.operators.reduction import ReduceMean_1, reduced_shape
 from onnx_hw.onnx.operators.registry import Ints, operator
+from onnx_hw.onnx.operators.scales import scaled
 from onnx_hw.onnx.operators.softmax import Softmax, Softmax_1
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, like_first
 
@@ -60,7 +61,12 @@ def binary_type(
     return TensorType(a.dtype, broadcast_shape(a, b))
 
 
-@operator(since=1, domain=_DOMAIN, types=binary_type, facts=Facts(rounded=6, means=Means(("Add", 13), (0, 3))))
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=scaled(binary_type, one=(1, 2, 4, 5, 6, 7)),
+    facts=Facts(rounded=6, means=Means(("Add", 13), (0, 3))),
+)
 def QLinearAdd(
     a: Array,
     a_scale: Array,
@@ -74,7 +80,12 @@ def QLinearAdd(
     return integers(Add(real(a, a_scale, a_zero_point), real(b, b_scale, b_zero_point)), c_scale, c_zero_point, a)
 
 
-@operator(since=1, domain=_DOMAIN, types=binary_type, facts=Facts(rounded=6, means=Means(("Mul", 13), (0, 3))))
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=scaled(binary_type, one=(1, 2, 4, 5, 6, 7)),
+    facts=Facts(rounded=6, means=Means(("Mul", 13), (0, 3))),
+)
 def QLinearMul(
     a: Array,
     a_scale: Array,
@@ -88,14 +99,24 @@ def QLinearMul(
     return integers(Mul(real(a, a_scale, a_zero_point), real(b, b_scale, b_zero_point)), c_scale, c_zero_point, a)
 
 
-@operator(since=1, domain=_DOMAIN, types=like_first, facts=Facts(rounded=3, means=Means(("Sigmoid", 13), (0,))))
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=scaled(like_first, one=(1, 2, 3, 4)),
+    facts=Facts(rounded=3, means=Means(("Sigmoid", 13), (0,))),
+)
 def QLinearSigmoid(
     x: Array, x_scale: Array, x_zero_point: Array | None, y_scale: Array, y_zero_point: Array | None = None
 ) -> Array:
     return integers(Sigmoid(real(x, x_scale, x_zero_point)), y_scale, y_zero_point, x)
 
 
-@operator(since=1, domain=_DOMAIN, types=like_first, facts=Facts(rounded=3, means=Means(("LeakyRelu", 6), (0,))))
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=scaled(like_first, one=(1, 2, 3, 4)),
+    facts=Facts(rounded=3, means=Means(("LeakyRelu", 6), (0,))),
+)
 def QLinearLeakyRelu(
     x: Array,
     x_scale: Array,
@@ -108,7 +129,12 @@ def QLinearLeakyRelu(
     return integers(LeakyRelu(real(x, x_scale, x_zero_point), alpha=alpha), y_scale, y_zero_point, x)
 
 
-@operator(since=1, domain=_DOMAIN, types=like_first, facts=Facts(rounded=3))
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=scaled(like_first, one=(1, 2, 3, 4)),
+    facts=Facts(rounded=3),
+)
 def QLinearSoftmax(
     x: Array,
     x_scale: Array,
@@ -131,7 +157,12 @@ def where_type(
     return TensorType(x.dtype, broadcast_shape(condition, x, y))
 
 
-@operator(since=1, domain=_DOMAIN, types=where_type, facts=Facts(rounded=7))
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=scaled(where_type, one=(2, 3, 5, 6, 7, 8)),
+    facts=Facts(rounded=7),
+)
 def QLinearWhere(
     condition: Array,
     x: Array,
@@ -147,11 +178,20 @@ def QLinearWhere(
     return integers(z, z_scale, z_zero_point, x)
 
 
-@operator(since=1, domain=_DOMAIN, facts=Facts(Effect.JOINS, rounded=0))
-def QLinearConcat(y_scale: Array, y_zero_point: Array, *inputs: Array, axis: int) -> Array:
-    """After scale and zero point of the result: tensor, scale, zero point of each input."""
+def qlinear_concat_type(_: TensorType, y_zero_point: TensorType, *inputs: TensorType, axis: int) -> TensorType:
     if not inputs or len(inputs) % 3:
         raise ValueError("each input must be given as tensor, scale and zero point")
+    return concat_type(*inputs[::3], axis=axis).with_dtype(y_zero_point.dtype)
+
+
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=scaled(qlinear_concat_type, one=(0, 1), rest=True),
+    facts=Facts(Effect.JOINS, rounded=0),
+)
+def QLinearConcat(y_scale: Array, y_zero_point: Array, *inputs: Array, axis: int) -> Array:
+    """After scale and zero point of the result: tensor, scale, zero point of each input."""
     parts = [real(*inputs[k : k + 3]) for k in range(0, len(inputs), 3)]
     return integers(Concat(*parts, axis=axis), y_scale, y_zero_point, inputs[0])
 
@@ -171,7 +211,12 @@ def average_type(
     return with_channels_last(y) if channels_last else y
 
 
-@operator(since=1, domain=_DOMAIN, types=average_type, facts=Facts(rounded=3, means=Means(("AveragePool", 11), (0,))))
+@operator(
+    since=1,
+    domain=_DOMAIN,
+    types=scaled(average_type, one=(1, 2, 3, 4)),
+    facts=Facts(rounded=3, means=Means(("AveragePool", 11), (0,))),
+)
 def QLinearAveragePool(
     x: Array,
     x_scale: Array,
@@ -208,7 +253,7 @@ def global_average_type(x: TensorType, *_: TensorType, channels_last: int = 0) -
 @operator(
     since=1,
     domain=_DOMAIN,
-    types=global_average_type,
+    types=scaled(global_average_type, one=(1, 2, 3, 4)),
     facts=Facts(rounded=3, means=Means(("GlobalAveragePool", 1), (0,))),
 )
 def QLinearGlobalAveragePool(
@@ -226,7 +271,10 @@ def reduce_mean_type(x: TensorType, *_: TensorType | None, axes: Ints, keepdims:
 
 
 @operator(
-    since=1, domain=_DOMAIN, types=reduce_mean_type, facts=Facts(rounded=3, means=Means(("ReduceMean", 13), (0,)))
+    since=1,
+    domain=_DOMAIN,
+    types=scaled(reduce_mean_type, one=(1, 2, 3, 4)),
+    facts=Facts(rounded=3, means=Means(("ReduceMean", 13), (0,))),
 )
 def QLinearReduceMean(
     x: Array,

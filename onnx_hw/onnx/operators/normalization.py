@@ -5,8 +5,6 @@ Statistics are computed in float32 at least, means first, so that no large squar
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from onnx_hw.onnx.operators.allowance import spend
@@ -38,12 +36,9 @@ def batch_norm_type(
 ) -> tuple[TensorType, ...]:
     """``spatial`` 0, before opset 9: a parameter for every element of a sample instead of every channel."""
     per = x.shape[1:2] if spatial else x.shape[1:]
-    count = math.prod(per)
     for name, of in (("scale", scale), ("B", bias), ("mean", mean), ("var", var)):
-        if of.size != count:
-            raise ValueError(
-                f"{name} must have {count} entries for an input {list(x.shape)}, not shape {list(of.shape)}"
-            )
+        if of.shape != per:
+            raise ValueError(f"{name} must have shape {list(per)} for an input {list(x.shape)}, not {list(of.shape)}")
     return TensorType(x.dtype, x.shape), mean, var, mean, var
 
 
