@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -116,11 +116,11 @@ class Terminal_:
             wrapper.chmod(0o755)
             self.environment |= {tools.CATALOGUE[name].variable: str(wrapper), **dict(tool.environment)}
 
-    def run(self, arguments: list[str], call: str = "never", *, times: int = 1) -> tuple[int, str]:
-        """Exit code and standard error; Ctrl-C is pressed as soon as a tool is called with ``call``."""
+    def start(self, arguments: list[str], call: str, before: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """The process, ended or when a tool has been called with ``call``; ``before`` stands before the command."""
         self.started.unlink(missing_ok=True)
         process = subprocess.Popen(
-            [sys.executable, "-m", "onnx_hw", *arguments],
+            [*before, sys.executable, "-m", "onnx_hw", *arguments],
             env={**self.environment, "INTERRUPTED_CALL": call},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -129,6 +129,11 @@ class Terminal_:
         )
         while process.poll() is None and not self.started.exists():
             time.sleep(0.01)
+        return process
+
+    def run(self, arguments: list[str], call: str = "never", *, times: int = 1) -> tuple[int, str]:
+        """Exit code and standard error; Ctrl-C is pressed as soon as a tool is called with ``call``."""
+        process = self.start(arguments, call)
         for _ in range(times if process.poll() is None else 0):
             os.killpg(process.pid, signal.SIGINT)
             time.sleep(0.5)
@@ -200,16 +205,8 @@ def test_what_was_ignored_at_the_start_stays_ignored(
     """A build in the background goes on at Ctrl-C, under nohup also when the terminal goes; SIGTERM ends all of it."""
     terminal, out = Terminal_(tmp_path, SLOW), tmp_path / "out"
     traps = "".join(f"trap '' {number.name[3:]}; " for number in ignored)
-    process = subprocess.Popen(
-        ["sh", "-c", f'{traps}exec "$@"', "sh", sys.executable, "-m", "onnx_hw", *command(model, out, Stage.SIMULATE)],
-        env={**terminal.environment, "INTERRUPTED_CALL": "write_verilog"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        process_group=0,
-    )
-    while process.poll() is None and not terminal.started.exists():
-        time.sleep(0.01)
+    ignoring = ["sh", "-c", f'{traps}exec "$@"', "sh"]
+    process = terminal.start(command(model, out, Stage.SIMULATE), "write_verilog", ignoring)
     for number in ignored:
         os.killpg(process.pid, number)
     time.sleep(0.5)

@@ -13,11 +13,9 @@ from drawn_operators import matmuls_of_two
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul, MatMulFolding
 from onnx_hw.tensor import Tensor
-from onnx_hw.timing import law_by_rows, native_law
-from onnx_hw.timing.frame_times import Frames
-from onnx_hw.timing.prediction import predict
 from operator_facts import assert_facts, assert_foldings_keep_up
 from sketched_designs import alone
+from solvers import assert_solvers_agree, needs_compiler
 
 VECTORS = Tensor((2, 3, 5), Int(5))
 MATRIX = Tensor((1, 7, 5), Int(4))
@@ -113,23 +111,12 @@ def test_foldings_keep_up() -> None:
     assert_foldings_keep_up(MatMul(VECTORS, MATRIX))
 
 
-@pytest.mark.skipif(not native_law.available(), reason="no C++ compiler for the native solver")
+@needs_compiler
 @many
 @given(matmuls_of_two(), st.integers(1, 20), st.integers(0, 999))
 def test_all_solvers_agree(drawn: tuple[MatMul, MatMulFolding], depth: int, seed: int) -> None:
     design = alone(*drawn, depth)
-    stall = random_stall(design, 3, seed)
-    native = predict(design, 4, offers=stall.offers, ready=stall.ready)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native_law, "available", lambda: False)
-        defined = predict(design, 4, offers=stall.offers, ready=stall.ready)
-        patch.setattr(law_by_rows, "available", lambda: False)
-        by_definition = Frames(design).times(8, design.interval)
-    assert native.fires.keys() == defined.fires.keys()
-    for name, cycles in native.fires.items():
-        assert cycles.tolist() == defined.fires[name].tolist()
-    by_rows = Frames(design).times(8, design.interval)
-    assert by_rows == by_definition
+    assert_solvers_agree(design, seed, design.interval)
 
 
 def test_the_bound_of_the_accumulator_is_reached() -> None:

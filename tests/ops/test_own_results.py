@@ -12,7 +12,7 @@ from amaranth.hdl import Const
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from design_bench import assert_proven, prove, random_stall
+from design_bench import assert_proven, prove
 from drawn_cases import few, many
 from onnx_hw.broken import Broken
 from onnx_hw.design import Design
@@ -23,12 +23,12 @@ from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.schedule import Dependency, Engine
 from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.tensor import Tensor
-from onnx_hw.timing import law_by_rows, native_law
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.prediction import predict
 from onnx_hw_rtl import engine, own_results
 from recurrence import BITS, Recurrence
 from sketched_designs import Sketch, alone
+from solvers import assert_solvers_agree, needs_compiler
 
 
 @st.composite
@@ -92,22 +92,12 @@ def test_fifos_for_them(operator: Recurrence) -> None:
     assert frames.live and frames.elapsed(4, 8) == 4 * sized.interval
 
 
-@pytest.mark.skipif(not native_law.available(), reason="no C++ compiler for the native solver")
+@needs_compiler
 @many
 @given(recurrences(), st.tuples(*[st.integers(1, 9)] * 4), st.integers(0, 999), st.sampled_from([None, -1, 0, 5]))
 def test_all_solvers_agree(operator: Recurrence, depths: tuple[int, ...], seed: int, slack: int | None) -> None:
     design = beside_its_input(operator, *depths)
-    stall = random_stall(design, 3, seed)
-    interval = 0 if slack is None else max(1, design.interval + slack)
-    native = predict(design, 4, offers=stall.offers, ready=stall.ready)
-    by_rows = Frames(design).times(8, interval)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native_law, "available", lambda: False)
-        patch.setattr(law_by_rows, "available", lambda: False)
-        defined = predict(design, 4, offers=stall.offers, ready=stall.ready)
-        assert by_rows == Frames(design).times(8, interval)
-    assert native.waits == defined.waits
-    assert all(np.array_equal(native.fires[name], defined.fires[name]) for name in defined.fires)
+    assert_solvers_agree(design, seed, 0 if slack is None else max(1, design.interval + slack))
 
 
 # ---- faults -------------------------------------------------------------------------------------------------------

@@ -12,20 +12,19 @@ from amaranth.hdl import Const
 from hypothesis import given
 from hypothesis import strategies as st
 
-from design_bench import Bench, assert_proven, prove, random_stall
+from design_bench import Bench, assert_proven, prove
 from drawn_cases import few, many
 from onnx_hw.broken import Broken
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw.proof.circuit.stalls import Stall
-from onnx_hw.timing import law_by_rows, links, native_law
-from onnx_hw.timing.frame_times import Frames
-from onnx_hw.timing.prediction import predict
+from onnx_hw.timing import links
 from onnx_hw_rtl import engine, shared_buffer
 from operator_facts import assert_facts
 from outer_sum import OuterSum
 from sketched_designs import alone
+from solvers import assert_solvers_agree, needs_compiler
 
 
 @st.composite
@@ -47,21 +46,12 @@ def test_facts(operator: OuterSum) -> None:
     assert_facts(operator, operator.narrowest)
 
 
-@pytest.mark.skipif(not native_law.available(), reason="no C++ compiler for the native solver")
+@needs_compiler
 @many
 @given(outer_sums(), st.integers(1, 6), st.integers(0, 999))
 def test_all_solvers_agree(operator: OuterSum, depth: int, seed: int) -> None:
     design = alone(operator, (1, 1), depth)
-    stall = random_stall(design, 3, seed)
-    native = predict(design, 4, offers=stall.offers, ready=stall.ready)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native_law, "available", lambda: False)
-        defined = predict(design, 4, offers=stall.offers, ready=stall.ready)
-        patch.setattr(law_by_rows, "available", lambda: False)
-        by_definition = Frames(design).times(8, design.interval)
-    assert all(np.array_equal(native.fires[name], defined.fires[name]) for name in defined.fires)
-    assert native.waits == defined.waits
-    assert Frames(design).times(8, design.interval) == by_definition
+    assert_solvers_agree(design, seed, design.interval)
 
 
 def test_a_buffer_that_is_too_small_is_named() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from design_bench import assert_proven, no_stall, prove, random_stall
+from design_bench import assert_proven, no_stall, prove
 from drawn_cases import few
 from drawn_designs import chains, residuals
 from onnx_hw.design import Delays, Design, FifoSize
@@ -22,12 +22,11 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.tensor import Tensor
-from onnx_hw.timing import law_by_rows, native_law
-from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.prediction import predict
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.outbox import Outbox
 from sketched_designs import Sketch, alone
+from solvers import assert_solvers_agree, needs_compiler
 
 FAR = Delays(visible_after=20, credit_return=15)
 
@@ -78,21 +77,11 @@ def test_in_drawn_networks(design: Design, seed: int) -> None:
     assert_proven(prove(design, frames=2, seed=seed), live=False)
 
 
-@pytest.mark.skipif(not native_law.available(), reason="no C++ compiler for the native solver")
+@needs_compiler
 @settings(max_examples=20, deadline=None)
 @given(far_apart(st.one_of(chains(4, 200), residuals(4, 200))), st.integers(0, 999), st.sampled_from([None, -1, 0, 5]))
 def test_all_solvers_agree(design: Design, seed: int, slack: int | None) -> None:
-    stall = random_stall(design, 3, seed)
-    interval = 0 if slack is None else max(1, design.interval + slack)
-    native = predict(design, 4, offers=stall.offers, ready=stall.ready)
-    by_rows = Frames(design).times(8, interval)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native_law, "available", lambda: False)
-        patch.setattr(law_by_rows, "available", lambda: False)
-        defined = predict(design, 4, offers=stall.offers, ready=stall.ready)
-        assert by_rows == Frames(design).times(8, interval)
-    assert native.waits == defined.waits
-    assert all(np.array_equal(native.fires[name], defined.fires[name]) for name in defined.fires)
+    assert_solvers_agree(design, seed, 0 if slack is None else max(1, design.interval + slack))
 
 
 # ---- how deep their FIFOs must be -----------------------------------------------------------------------------------

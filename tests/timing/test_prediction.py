@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from design_bench import no_stall, random_stall
+from design_bench import no_stall
 from drawn_cases import MOST_OPERATIONS
 from drawn_designs import chains, residuals
 from drawn_operators import gearboxes, matmuls, pools, windows
@@ -25,9 +25,9 @@ from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, visible_after
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
-from onnx_hw.timing import native_law
 from onnx_hw.timing.prediction import Prediction, predict
 from sketched_designs import Sketch, alone, folded, unequal_branches
+from solvers import assert_solvers_agree, needs_compiler
 
 
 def row(pixels: int, channels: int = 1) -> Tensor:
@@ -242,20 +242,12 @@ def test_depths_may_be_tried_without_another_design() -> None:
     assert not solve(deeper, 3).waits
 
 
-@pytest.mark.skipif(not native_law.available(), reason="no C++ compiler for the native solver")
+@needs_compiler
 @settings(max_examples=60)
 @given(st.one_of(chains(5, 300), residuals(5, 300)), st.integers(0, 999))
 def test_the_native_solver_gives_the_least_solution(design: Design, seed: int) -> None:
     """Equal to the definition in Python, event by event, deadlocks and their reasons included."""
-    stall = random_stall(design, 3, seed)
-    native = predict(design, 4, offers=stall.offers, ready=stall.ready)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native_law, "available", lambda: False)
-        defined = predict(design, 4, offers=stall.offers, ready=stall.ready)
-    assert native.waits == defined.waits
-    for found, wanted in ((native.fires, defined.fires), (native.sinks, defined.sinks)):
-        assert found.keys() == wanted.keys()
-        assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+    assert_solvers_agree(design, seed, design.interval)
 
 
 def test_unequal_numbers_of_tokens_are_a_fault_of_the_schedules() -> None:
