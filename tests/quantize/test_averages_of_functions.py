@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onnx_hw import flow
+from onnx_hw.errors import UserError
 from onnx_hw.ops.lookup import Lookup
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch
@@ -44,3 +46,20 @@ def test_a_bound_between_integers(tmp_path: Path) -> None:
     y = sketch.node("GlobalAveragePool", x)
     path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, sketch.through_integers(y, 0.00173, -11, np.int16))
     assert_circuit_agrees(assert_agrees(path, 0.00173, rarely=0))
+
+
+@pytest.mark.parametrize("scale", [300.0, 10.0, 0.5])
+def test_a_function_that_grows_beyond_what_its_table_can_tell(tmp_path: Path, scale: float) -> None:
+    """Numbers up to 84 122 from a table in steps of 1/4: half of one is too much for what a fine scale tells."""
+    sketch = Sketch(opset=21)
+    y = sketch.node("GlobalAveragePool", sketch.node("Exp", sketch.through_integers("x", 0.09, 1)))
+    averages = sketch.through_integers(y, scale, -11, np.int16)
+    weights = sketch.dequantized(np.arange(-7, 8, dtype=np.int8).reshape(3, 5, 1, 1), np.array(0.01, dtype=np.float32))
+    result = sketch.through_integers(sketch.node("Conv", averages, weights), 100 * scale, 3, np.int16)
+    path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, result)
+    if scale == 300.0:
+        assert_agrees(path, 100 * scale, rarely=0.1)
+        return
+    with pytest.raises(UserError) as refusal:
+        flow.quantize(flow.read(path))
+    assert "coarse-table" in [problem.code for problem in refusal.value.problems]

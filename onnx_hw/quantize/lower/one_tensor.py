@@ -10,7 +10,7 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.quantize.builder import Builder
+from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.functions import finely_tabled, quantize_function, too_many
 from onnx_hw.quantize.values import Clipped, Function, Integers, Real
 
@@ -47,10 +47,20 @@ def quantize_tensor(
         low, high = builder.settled(value).range if value.clipped else (dtype.min, dtype.max)
         if grid.low <= low and high <= grid.high:
             return Integers(value.tensor, value.shape, value.where)
+    if value.error > NEAR_A_TIE * grid.step[0]:
+        raise Obstacle(
+            "coarse-table",
+            f"sums of a function's numbers must be within {float(NEAR_A_TIE):g} of a step of `{node.inputs[0]}`, "
+            f"{float(grid.step[0]):g}; from a table they may be {float(value.error):g} off",
+            "put QuantizeLinear and DequantizeLinear behind the function, or quantize its sum with a larger scale",
+        )
     operator = Requantize(builder.settled(value), value.slope, value.offset, grid)
     tensor = builder.add(name, operator, [value.tensor], node, output=output)
     return Integers(tensor, value.shape, builder.positions(value))
 
+
+NEAR_A_TIE = Fraction(1, 1000)
+"""Of a step: as far as that from the middle between two integers nobody can tell which of them is right."""
 
 MOST_CLAMPED = 1 << 16
 """Integers in the range of a tensor whose bounds become integers."""
