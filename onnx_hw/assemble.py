@@ -124,5 +124,6 @@ def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Names,
         sinks=tuple(stream(edge) for edge in edges if edge.consumer is None),
         probes=tuple(stream(edge) for edge in edges if edge.producer and edge.consumer),
         engines=assembly.engines,
+        reset_delay=assembly.RESET_DELAY,
     )
     return circuit, names, assembly

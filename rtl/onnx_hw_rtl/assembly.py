@@ -2,6 +2,9 @@
 
 Every edge is a name, a producer and a consumer. An edge without a producer enters from outside, one without a consumer
 leaves. ``probes`` show every edge and every firing, for the proof bench; the cores are the same with and without.
+
+Every core has a reset of its own, a register behind the common one: no single register has to reach all of a chip. So a
+reset begins and ends ``RESET_DELAY`` cycles later inside, for all cores alike.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal
 from amaranth.lib.wiring import Component, In, Out
 
+from onnx_hw_rtl.copies import Copy
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.stream import bits_of
 
@@ -34,6 +38,8 @@ class Assembly(Component):
     Ports, for every wire with an open end and with ``probes`` for every wire: ``{name}_payload``, ``{name}_valid``,
     ``{name}_ready``; with ``probes`` also ``fires``, one bit per engine in the order of ``engines``.
     """
+
+    RESET_DELAY = 1
 
     def __init__(self, cores: Mapping[str, Core], wires: Sequence[Wire], *, probes: bool = False) -> None:
         self.cores, self.wires, self.probes = dict(cores), tuple(wires), probes
@@ -60,7 +66,7 @@ class Assembly(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for name, core in self.cores.items():
-            m.submodules[name] = core
+            m.submodules[name] = _with_own_reset(core)
         for wire in self.wires:
             producer: Any = getattr(self.cores[wire.producer[0]], wire.producer[1]) if wire.producer else None
             consumer: Any = getattr(self.cores[wire.consumer[0]], wire.consumer[1]) if wire.consumer else None
@@ -81,3 +87,16 @@ class Assembly(Component):
         if self.probes:
             m.d.comb += self.fires.eq(Cat(*(core.fires for core in self.cores.values())))
         return m
+
+
+def _with_own_reset(core: Core) -> Module:
+    """The core in a domain of its own, whose reset comes ``RESET_DELAY`` cycles later.
+
+    The register belongs to that domain, too: a simulator of events takes all of it at the same edge.
+    """
+    m = Module()
+    m.domains.core = domain = ClockDomain(local=True)
+    within = DomainRenamer({"sync": domain.name})
+    m.submodules.reset, m.submodules.core = within(reset := Copy(1)), within(core)
+    m.d.comb += [domain.clk.eq(ClockSignal()), reset.i.eq(ResetSignal()), domain.rst.eq(reset.o)]
+    return m

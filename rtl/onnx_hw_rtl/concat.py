@@ -51,13 +51,13 @@ class Concat(Core):
             pushes=[(outbox, lambda turn: 1)],
             exclusive=True,
         )
-        part = engine.decode(self._part, range(len(streams)), "part")
-        joined = [Signal(self.result, name=f"joined{lane}", reset_less=True) for lane in range(self.lanes)]
-        with m.Switch(part):
-            for k, stream in enumerate(streams):
-                with m.Case(k) if k < len(streams) - 1 else m.Default():
-                    m.d.sync += [joined[lane].eq(stream.payload[lane]) for lane in range(self.lanes)]
-        m.d.comb += [outbox.data[lane].eq(joined[lane]) for lane in range(self.lanes)]
+        for lane, part in enumerate(engine.decode_copies(self.lanes, self._part, range(len(streams)), "part")):
+            joined = Signal(self.result, name=f"joined{lane}", reset_less=True)
+            with m.Switch(part):
+                for k, stream in enumerate(streams):
+                    with m.Case(k) if k < len(streams) - 1 else m.Default():
+                        m.d.sync += joined.eq(stream.payload[lane])
+            m.d.comb += outbox.data[lane].eq(joined)
         m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
         self.report(m, engine)
         return m

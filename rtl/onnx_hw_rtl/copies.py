@@ -1,4 +1,4 @@
-"""Registered copies of a signal, so that no single register has to reach a whole core."""
+"""Registered copies of a signal, so that no single register has to reach a whole core or a wide word."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_rtl.target import primitives_of
 
-__all__ = ["Copy", "copies"]
+__all__ = ["BITS_PER_COPY", "Copy", "copies", "spread"]
+
+BITS_PER_COPY = 16
+"""Of a word that a control chooses or lets in."""
 
 
 class Copy(Component):
@@ -38,3 +41,9 @@ def copies(m: Module, value: Value, count: int, name: str = "copy") -> list[Valu
         m.d.comb += copy.i.eq(value)
         found.append(copy.o)
     return found
+
+
+def spread(m: Module, control: Value, width: int, name: str = "control") -> list[tuple[slice, Value]]:
+    """A control one cycle later, for a word of ``width`` bits: (bits, their own copy), the lowest bits first."""
+    parts = [slice(at, min(at + BITS_PER_COPY, width)) for at in range(0, width, BITS_PER_COPY)]
+    return list(zip(parts, copies(m, control, len(parts), name), strict=True))

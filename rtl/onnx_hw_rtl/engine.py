@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, ResetSignal, Signal, Value
 
+from onnx_hw_rtl.copies import copies
 from onnx_hw_rtl.delay_line import delayed
 from onnx_hw_rtl.outbox import Outbox
 
@@ -104,6 +105,16 @@ class Engine:
         with self.m.If(self._advances):
             self.m.d.sync += current.eq(what(self.next))
         return current
+
+    def decode_copies(self, count: int, what: Callable[[Turn], Any], shape: Any = 1, name: str = "flag") -> list[Value]:
+        """``decode`` in as many registers, which all hold the same.
+
+        A copy has no reset and wakes up as 0: it holds in which bits its value differs from the first operation's.
+        """
+        first = self._at_first(what)
+        _, following = self._decode(what, shape, name)
+        differs = Mux(ResetSignal(allow_reset_less=True), 0, following ^ first)
+        return [(copy ^ first)[: len(following)] for copy in copies(self.m, differs, count, f"{self.name}_{name}")]
 
     # ---- counting and firing ----------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from math import gcd, lcm
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory
 
+from onnx_hw_rtl.copies import spread
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed, pick
 from onnx_hw_rtl.shared_buffer import SharedBuffer
@@ -83,9 +84,13 @@ class Gearbox(Core):
         size = group * self.pixels * self.bits
         in_groups, out_groups = self.in_lanes // group, self.out_lanes // group
 
-        write = delayed(m, writer.fire, 1, "write_beat", strobe=True)
         data = delayed(m, self._turned(bits_of(self.i.payload), self.pixels, self.in_lanes), 1, "data")
-        write_block, write_place = (delayed(m, at, 1, "write_at") for at in self._position(m, writer, self.in_places))
+        write_block, write_place = self._position(m, writer, self.in_places)
+        write_block = delayed(m, write_block, 1, "write_at")
+        writes = [
+            delayed(m, writer.fire & (write_place == place), 1, f"write{place}", strobe=True)
+            for place in range(self.in_places)
+        ]
         read_block, read_place = (delayed(m, at, 1, "read_at") for at in self._position(m, reader, self.out_places))
 
         stored: list[Value] = []  # stage 2: every group of the block that is read
@@ -98,17 +103,19 @@ class Gearbox(Core):
             m.d.comb += [
                 write_port.addr.eq(write_block),
                 write_port.data.eq(data[part * size : (part + 1) * size]),
-                write_port.en.eq(write & (write_place == place)),
+                write_port.en.eq(writes[place]),
                 read_port.addr.eq(read_block),
             ]
             stored.append(delayed(m, read_port.data, 1, f"group{k}"))
         stored += [Const(0, size)] * (self.out_places * out_groups - len(stored))
 
+        beats = [Cat(*stored[place * out_groups : (place + 1) * out_groups]) for place in range(self.out_places)]
         chosen = Signal(size * out_groups, reset_less=True)  # stage 3
-        with m.Switch(delayed(m, read_place, 1, "read_place")):
-            for place in range(self.out_places):
-                with m.Case(place):
-                    m.d.sync += chosen.eq(Cat(*stored[place * out_groups : (place + 1) * out_groups]))
+        for bits, its_own in spread(m, read_place, len(chosen), "read_place"):
+            with m.Switch(its_own):
+                for place, beat in enumerate(beats):
+                    with m.Case(place):
+                        m.d.sync += chosen[bits].eq(beat[bits])
         m.d.comb += bits_of(self.outboxes["o"].data).eq(self._turned(chosen, self.out_lanes, self.pixels))
 
     def _turned(self, elements: Value, rows: int, columns: int) -> Value:

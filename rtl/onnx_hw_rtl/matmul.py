@@ -16,7 +16,7 @@ import numpy as np
 from amaranth.hdl import Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory
 
-from onnx_hw_rtl.copies import copies
+from onnx_hw_rtl.copies import copies, spread
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.product import product
@@ -126,22 +126,25 @@ class MatMul(Core):
 
     def _vectors(self, m: Module, engine: Engine) -> list[Value]:
         """Stage 5: the input beat, fresh or replayed, a copy for every few results."""
-        fresh = delayed(m, engine.decode(lambda turn: turn["group"] == 0, 1, "fresh"), 1, "fresh")
+        is_fresh = engine.decode(lambda turn: turn["group"] == 0, 1, "fresh")
+        fresh = delayed(m, is_fresh, 1, "fresh")
         x = delayed(m, bits_of(self.i.payload), 1, "x")
         if self.groups > 1:
             slot = delayed(m, engine.decode(lambda turn: turn["beat"], range(max(2, self.beats)), "beat"), 1, "slot")
             m.submodules.vector = vector = memory.Memory(shape=len(x), depth=max(2, self.beats), init=[])
             write_port, read_port = vector.write_port(), vector.read_port()
-            there = delayed(m, engine.fire, 1, "take", strobe=True)
+            taken = delayed(m, engine.fire & is_fresh, 1, "take", strobe=True)
             m.d.comb += [
                 write_port.addr.eq(slot),
                 write_port.data.eq(x),
-                write_port.en.eq(there & fresh),
+                write_port.en.eq(taken),
                 read_port.addr.eq(slot),
             ]
             replayed = delayed(m, read_port.data, 1, "replayed")
             x4 = Signal(len(x), reset_less=True)
-            m.d.sync += x4.eq(Mux(delayed(m, fresh, 2, "fresh"), delayed(m, x, 2, "x"), replayed))
+            passed = delayed(m, x, 2, "x")
+            for bits, its_own in spread(m, delayed(m, fresh, 1, "fresh"), len(x), "fresh"):
+                m.d.sync += x4[bits].eq(Mux(its_own, passed[bits], replayed[bits]))
         else:
             x4 = delayed(m, x, 3, "x")
         return copies(m, x4, -(-self.out_lanes // RESULTS_PER_VECTOR_COPY), "vector")

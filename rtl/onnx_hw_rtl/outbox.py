@@ -7,10 +7,13 @@ been fired and not yet popped, the output register included.
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Shape, Signal, Value
+from itertools import accumulate, pairwise
+
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Shape, Signal, Value
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import Component, In, Out
 
+from onnx_hw_rtl.copies import BITS_PER_COPY, spread
 from onnx_hw_rtl.delay_line import delayed
 
 __all__ = ["DEEPEST_IN_LUTRAM", "Outbox", "visible_after"]
@@ -110,7 +113,7 @@ class Outbox(Component):
         write_port, read_port = ram.write_port(), ram.read_port(domain="comb")
         write_at, read_at = Signal(range(words)), Signal(range(words))
         stored, some, one = Signal(range(words + 1)), Signal(), Signal()  # words in memory; flags: not 0, exactly 1
-        load, take, put = Signal(), Signal(), Signal()
+        load, take, put, some_next = Signal(), Signal(), Signal(), Signal(name="some_next")
         m.d.comb += [
             load.eq(~out.valid | out.ready),
             take.eq(load & some),
@@ -119,20 +122,34 @@ class Outbox(Component):
             write_port.data.eq(word),
             write_port.en.eq(write),
             read_port.addr.eq(read_at),
+            some_next.eq(Mux(put, some | ~take, Mux(take, ~one, some))),
         ]
+        m.d.sync += some.eq(some_next)
         with m.If(write):
             m.d.sync += write_at.eq(write_at + 1)
         with m.If(load & (some | write)):
             m.d.sync += read_at.eq(read_at + 1)
         with m.If(put & ~take):
-            m.d.sync += [stored.eq(stored + 1), some.eq(1), one.eq(~some)]
+            m.d.sync += [stored.eq(stored + 1), one.eq(~some)]
         with m.Elif(take & ~put):
-            m.d.sync += [stored.eq(stored - 1), some.eq(~one), one.eq(stored == 2)]
-        with m.If(load):
-            m.d.sync += [
-                payload.eq(Mux(some, read_port.data, word)),
-                out.valid.eq(some | write),
-            ]
+            m.d.sync += [stored.eq(stored - 1), one.eq(stored == 2)]
+        valid_next = Mux(load, some | write, out.valid)
+        m.d.sync += out.valid.eq(valid_next)
+        for bits, (its_valid, its_some) in self._shared(m, len(word), (out.valid, valid_next), (some, some_next)):
+            with m.If(~its_valid | out.ready):
+                m.d.sync += payload[bits].eq(Mux(its_some, read_port.data[bits], word[bits]))
+
+    def _shared(self, m: Module, width: int, *flags: tuple[Signal, Value]) -> list[tuple[slice, list[Value]]]:
+        """Flags, each given with its value in the next cycle, that all of a word asks: copies of them for its parts."""
+        if width <= BITS_PER_COPY:
+            return [(slice(0, width), [flag for flag, _ in flags])]
+        starts = [0, *accumulate(len(flag) for flag, _ in flags)]
+        following = Cat(following for _, following in flags)
+        following = Mux(ResetSignal(allow_reset_less=True), 0, following)  # a copy has no reset of its own
+        return [
+            (bits, [its_own[start:end] for start, end in pairwise(starts)])
+            for bits, its_own in spread(m, following, width, "flags")
+        ]
 
     def _store_in_block_ram(self, m: Module, payload: Signal, pop: Signal, write: Value, word: Value) -> None:
         """Memory, then three registers (one of them the output) that cover the memory's read latency."""
@@ -159,23 +176,26 @@ class Outbox(Component):
             arrived.eq(read),
         ]
         spare = [Signal(Shape(len(word)), name=f"spare{k}", reset_less=True) for k in range(2)]
-        spares = Signal(range(3))
-        load = ~out.valid | out.ready
-        with m.If(load):
-            m.d.sync += [
-                payload.eq(Mux(spares != 0, spare[0], read_port.data)),
-                out.valid.eq((spares != 0) | arrived),
-            ]
-            with m.If(spares != 0):
-                m.d.sync += spare[0].eq(Mux(spares == 1, read_port.data, spare[1]))
-                m.d.sync += spare[1].eq(read_port.data)
-                m.d.sync += spares.eq(spares - 1 + arrived)
-        with m.Elif(arrived):
-            m.d.sync += spares.eq(spares + 1)
-            with m.If(spares == 0):
-                m.d.sync += spare[0].eq(read_port.data)
-            with m.Else():
-                m.d.sync += spare[1].eq(read_port.data)
+        spares, spares_next = Signal(range(3)), Signal(range(3), name="spares_next")
+        valid_next = Mux(~out.valid | out.ready, (spares != 0) | arrived, out.valid)
+        with m.If(~out.valid | out.ready):
+            m.d.comb += spares_next.eq(Mux(spares != 0, spares - 1 + arrived, 0))
+        with m.Else():
+            m.d.comb += spares_next.eq(spares + arrived)
+        m.d.sync += [out.valid.eq(valid_next), spares.eq(spares_next)]
+        flags = (out.valid, valid_next), (spares, spares_next), (arrived, read)
+        for bits, (its_valid, its_spares, its_arrived) in self._shared(m, len(word), *flags):
+            came = read_port.data[bits]
+            with m.If(~its_valid | out.ready):
+                m.d.sync += payload[bits].eq(Mux(its_spares != 0, spare[0][bits], came))
+                with m.If(its_spares != 0):
+                    m.d.sync += spare[0][bits].eq(Mux(its_spares == 1, came, spare[1][bits]))
+                    m.d.sync += spare[1][bits].eq(came)
+            with m.Elif(its_arrived):
+                with m.If(its_spares == 0):
+                    m.d.sync += spare[0][bits].eq(came)
+                with m.Else():
+                    m.d.sync += spare[1][bits].eq(came)
 
 
 def _power_of_two(least: int) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
+from onnx_hw_rtl.copies import copies
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import delayed
 from onnx_hw_rtl.sliding import SlidingBuffer
@@ -19,7 +20,7 @@ from onnx_hw_rtl.window_geometry import Geometry, PixelGroups, Place, side_by_si
 __all__ = ["Pool", "fold_into"]
 
 
-def fold_into(kind: str, first: Signal, value: Signal, total: Signal) -> Mux:
+def fold_into(kind: str, first: Value, value: Signal, total: Signal) -> Mux:
     """The next value of an accumulator: ``value`` at the first element, else the larger one or the sum."""
     if kind == "max":
         return Mux(first | (value > total), value, total)
@@ -75,14 +76,16 @@ class Pool(Core):
             pushes_at=lambda turn: turn["tap"] == taps - 1,
         )
         reader = buffer.reader
-        first = delayed(m, reader.decode(lambda turn: turn["tap"] == 0, 1, "first"), buffer.LATENCY, "first")
-        there = delayed(m, reader.fire, buffer.LATENCY, "there", strobe=True)
-        for lane, bits in enumerate(buffer.beat):
+        before = self.LATENCY - 2  # the stage before the accumulator's operands
+        first = delayed(m, reader.decode(lambda turn: turn["tap"] == 0, 1, "first"), before, "first")
+        there = delayed(m, reader.fire, before, "there", strobe=True)
+        controls = copies(m, Cat(there, first), len(buffer.beat), "fold")
+        for lane, (bits, control) in enumerate(zip(buffer.beat, controls, strict=True)):
             value = Signal(self.element, name=f"value{lane}")
             total = Signal(self.result, name=f"total{lane}", reset_less=True)
             m.d.comb += value.eq(bits)
-            with m.If(there):
-                m.d.sync += total.eq(fold_into(self.kind, first, value, total))
+            with m.If(control[0]):
+                m.d.sync += total.eq(fold_into(self.kind, control[1], value, total))
             m.d.comb += outbox.data[lane].eq(total)
         m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
         self.report(m, buffer.writer, reader)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from amaranth.hdl import Module, Signal
 from amaranth.lib import memory
 
+from onnx_hw_rtl.copies import copies
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.pool import fold_into
@@ -43,7 +44,7 @@ class Reduce(Core):
             pops=[(self.i, lambda turn: 1)],
             pushes=[(outbox, lambda turn: turn["pixel"] == self.pixels - 1)],
         )
-        first = delayed(m, engine.decode(lambda turn: turn["pixel"] == 0, 1, "first"), 1, "first")
+        firsts = copies(m, engine.decode(lambda turn: turn["pixel"] == 0, 1, "first"), self.lanes, "first")
         chunk = delayed(m, engine.decode(lambda turn: turn["chunk"], range(max(2, self.chunks)), "chunk"), 1, "chunk")
         there = delayed(m, engine.fire, 1, "there", strobe=True)
         element = delayed(m, self.i.payload, 1, "element")
@@ -53,7 +54,7 @@ class Reduce(Core):
         write_port, read_port = totals.write_port(), totals.read_port(domain="comb")
         m.d.comb += [read_port.addr.eq(chunk), write_port.addr.eq(chunk), write_port.en.eq(there)]
         bits = len(element) // self.lanes
-        for lane in range(self.lanes):
+        for lane, first in enumerate(firsts):
             value = Signal(self.i.payload[lane].shape(), name=f"value{lane}")
             total = Signal(self.result, name=f"total{lane}")
             following = Signal(self.result, name=f"following{lane}")

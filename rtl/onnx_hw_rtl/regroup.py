@@ -11,6 +11,7 @@ from typing import Any
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory
 
+from onnx_hw_rtl.copies import spread
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.shared_buffer import SharedBuffer
@@ -115,9 +116,9 @@ class Regroup(Core):
     # ---- the data path ----------------------------------------------------------------------------------------------
 
     def _move(self, m: Module, writer: Engine, reader: Engine) -> None:
-        write = delayed(m, writer.fire, 1, "write_beat", strobe=True)
         data = delayed(m, bits_of(self.i.payload), 1, "data")
-        write_slot, write_address = (delayed(m, at, 1, "write_at") for at in self._position(m, writer, self.gathers))
+        write_slot, write_address = self._position(m, writer, self.gathers)
+        write_address = delayed(m, write_address, 1, "write_at")
         read_slot, read_address = (delayed(m, at, 1, "read_at") for at in self._position(m, reader, not self.gathers))
         stored: list[Value] = []  # stage 2
         for k in range(self.pixels):
@@ -125,16 +126,25 @@ class Regroup(Core):
                 shape=self.size, depth=1 << len(write_address), init=[], attrs={"ram_style": "distributed"}
             )
             m.submodules[f"pixel{k}"] = ring
+            writes = writer.fire & (write_slot == k) if self.gathers else writer.fire
             write_port, read_port = ring.write_port(), ring.read_port(domain="comb")
             m.d.comb += [
                 write_port.addr.eq(write_address),
                 write_port.data.eq(data if self.gathers else data[k * self.size : (k + 1) * self.size]),
-                write_port.en.eq(write & (write_slot == k) if self.gathers else write),
+                write_port.en.eq(delayed(m, writes, 1, f"write{k}", strobe=True)),
                 read_port.addr.eq(read_address),
             ]
             stored.append(delayed(m, read_port.data, 1, f"pixel{k}"))
-        made = Cat(*stored) if self.gathers else Array(stored)[delayed(m, read_slot, 1, "read_slot")]
-        m.d.comb += bits_of(self.outboxes["o"].data).eq(delayed(m, made, 1, "made"))  # stage 3
+        m.d.comb += bits_of(self.outboxes["o"].data).eq(self._made(m, stored, read_slot))
+
+    def _made(self, m: Module, stored: list[Value], slot: Value) -> Value:
+        """Stage 3: all pixels, or the one in the slot that is read."""
+        if self.gathers:
+            return delayed(m, Cat(*stored), 1, "made")
+        made = Signal(self.size, name="made", reset_less=True)
+        for bits, its_own in spread(m, slot, self.size, "read_slot"):
+            m.d.sync += made[bits].eq(Array(pixel[bits] for pixel in stored)[its_own])
+        return made
 
     def _position(self, m: Module, engine: Engine, pixel_by_pixel: bool) -> tuple[Value, Value]:
         """(pixel of its group, word of its memory) of an engine's current beat."""

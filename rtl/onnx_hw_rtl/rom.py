@@ -8,6 +8,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import memory
 from amaranth.lib.wiring import Component, In, Out
 
+from onnx_hw_rtl.copies import spread
 from onnx_hw_rtl.target import primitives_of
 
 __all__ = ["Rom"]
@@ -58,16 +59,18 @@ class Rom(Component):
         return m
 
     def _describe(self, m: Module) -> None:
-        attributes = {"rom_style": "logic"} if self._in_logic else {}
-        m.submodules.memory = rom = memory.Memory(
-            shape=self.width, depth=len(self.words), init=self.words, attrs=attributes
-        )
-        port = rom.read_port()
         if self._in_logic:  # the address waits, not the word: it has fewer bits
-            waiting = Signal.like(self.addr, reset_less=True)
-            m.d.sync += waiting.eq(self.addr)
-            m.d.comb += [port.addr.eq(waiting), self.data.eq(port.data)]
+            for bits, waiting in spread(m, self.addr, self.width, "address"):
+                part = [word >> bits.start & (1 << bits.stop - bits.start) - 1 for word in self.words]
+                rom = memory.Memory(
+                    shape=bits.stop - bits.start, depth=len(part), init=part, attrs={"rom_style": "logic"}
+                )
+                m.submodules[f"memory{bits.start}"] = rom
+                port = rom.read_port()
+                m.d.comb += [port.addr.eq(waiting), self.data[bits].eq(port.data)]
             return
+        m.submodules.memory = rom = memory.Memory(shape=self.width, depth=len(self.words), init=self.words)
+        port = rom.read_port()
         word = Signal(self.width, reset_less=True)
         m.d.sync += word.eq(port.data)
         m.d.comb += [port.addr.eq(self.addr), self.data.eq(word)]

@@ -21,6 +21,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory
 from amaranth.utils import bits_for
 
+from onnx_hw_rtl.copies import spread
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.outbox import Outbox
 from onnx_hw_rtl.shared_buffer import SharedBuffer
@@ -172,7 +173,7 @@ class SlidingBuffer:
                 address.eq(corner + offset),
                 inside.eq(rows.bit_select(row, 1) & columns.bit_select(column, 1)),
             ]
-            lanes += self._fetch_group(first_lane, write, address, inside, delayed(m, chosen, 3, "slice"))
+            lanes += self._fetch_group(first_lane, write, address, inside, delayed(m, chosen, 2, "slice"))
         return lanes
 
     def _write(self, source: Any) -> tuple[Value, Value, Value]:
@@ -231,11 +232,13 @@ class SlidingBuffer:
             read_port.addr.eq(address),
         ]
         word = delayed(m, read_port.data, 1, f"word{first_lane}")
-        slices = Array(word[k : k + size] for k in range(0, len(data), size))
-        picked = slices[chosen] if len(data) > size else word
+        slices = [word[k : k + size] for k in range(0, len(data), size)]
         padding = Const(self.pad_value & ((1 << self.bits) - 1), self.bits).replicate(self.group)
         value = Signal(size, name=f"group{first_lane}", reset_less=True)
-        m.d.sync += value.eq(Mux(delayed(m, inside, 2, "inside"), picked, padding))
+        control = Cat(delayed(m, inside, 1, "inside"), chosen if len(slices) > 1 else [])
+        for bits, its_own in spread(m, control, size, f"choice{first_lane}"):
+            picked = Array(part[bits] for part in slices)[its_own[1:]] if len(slices) > 1 else word[bits]
+            m.d.sync += value[bits].eq(Mux(its_own[0], picked, padding[bits]))
         return [value[k : k + self.bits] for k in range(0, size, self.bits)]
 
     def _inside(self, axis: int) -> Callable[[Turn], Any]:

@@ -48,6 +48,7 @@ class Circuit:
         sinks: streams out of it (ready is an input).
         probes: inner streams; all three signals are outputs of the circuit.
         engines: bit k of ``fires`` is high in each cycle in which engine k fires.
+        reset_delay: cycles that a reset takes to reach the registers of the circuit.
     """
 
     rtlil: str
@@ -55,11 +56,12 @@ class Circuit:
     sinks: tuple[Stream, ...]
     probes: tuple[Stream, ...] = ()
     engines: tuple[str, ...] = ()
+    reset_delay: int = 0
 
 
 @dataclass(frozen=True)
 class Stimulus:
-    """What the outside does. Cycle 0 is the first cycle with reset low.
+    """What the outside does. Cycle 0 is the first cycle with reset low, everywhere in the circuit.
 
     Attributes:
         tokens: per source, (tokens, lanes) int64.
@@ -123,7 +125,7 @@ class Recording:
     ready: dict[str, bool] = field(default_factory=dict)
 
 
-RESET_CYCLES = 2  # how long every run holds reset before cycle 0
+RESET_CYCLES = 2  # how long every run holds reset
 
 
 class Simulator(Protocol):

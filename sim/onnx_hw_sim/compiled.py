@@ -136,7 +136,7 @@ class CompiledSimulator:
         return keep
 
     def _reset(self, handle: int) -> None:
-        if self._c.simulation_reset(handle, RESET_CYCLES) == _Status.BROKEN:
+        if self._c.simulation_reset(handle, RESET_CYCLES, self.circuit.reset_delay) == _Status.BROKEN:
             raise SimulationBroken(self._c.simulation_error(handle).decode())
 
     def _advance(self, handle: int, until: int, limit: int, patience: int, tail: int) -> _Status:
@@ -192,7 +192,7 @@ def _declare(c: ctypes.CDLL) -> ctypes.CDLL:
         "source": (None, [pointer, u32, i64, pointer, pointer]),
         "sink": (None, [pointer, u32, i64, i64, pointer]),
         "window": (None, [pointer, u64, u64]),
-        "reset": (i32, [pointer, i64]),
+        "reset": (i32, [pointer, i64, i64]),
         "advance": (i32, [pointer, i64, i64, i64, i64]),
         "error": (ctypes.c_char_p, [pointer]),
         "cycle": (i64, [pointer]),

@@ -1,6 +1,7 @@
 // The cycle loop of a compiled simulation: sources offer, sinks take, everything is recorded.
 //
-// One cycle: set the inputs, settle with the clock low, sample, rising edge. Cycle 0 is the first with reset low.
+// One cycle: set the inputs, settle with the clock low, sample, rising edge. Cycle 0 is the first with reset low,
+// everywhere in the circuit.
 #include "bench.h"
 
 #include <cstring>
@@ -78,13 +79,13 @@ struct Simulation {
         }
     }
 
-    void reset(int64_t cycles) {
+    void reset(int64_t cycles, int64_t delay) {
         for (uint32_t k = 0; k < sources.size(); k++) drive_source(k, false);
         for (uint32_t k = 0; k < sinks.size(); k++) drive_sink(k, false);
         const uint64_t until = wave_until;
         wave_until = 0;
-        *bench->rst = 1;
-        for (int64_t i = 0; i < cycles; i++) {
+        for (int64_t i = 0; i < cycles + delay; i++) {
+            *bench->rst = i < cycles;
             settle(0);
             settle(1);
         }
@@ -180,10 +181,10 @@ void simulation_window(void* handle, uint64_t from, uint64_t until) {
     simulation.wave_until = until;
 }
 
-int32_t simulation_reset(void* handle, int64_t cycles) {
+int32_t simulation_reset(void* handle, int64_t cycles, int64_t delay) {
     auto& simulation = *static_cast<Simulation*>(handle);
     try {
-        simulation.reset(cycles);
+        simulation.reset(cycles, delay);
         return GO_ON;
     } catch (const std::exception& error) {
         simulation.error = error.what();

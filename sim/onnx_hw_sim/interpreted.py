@@ -85,6 +85,8 @@ class InterpretedSimulator:
         for _ in range(RESET_CYCLES):
             await context.tick()
         context.set(self._rst, 0)
+        for _ in range(self.circuit.reset_delay):
+            await context.tick()
 
     async def _cycle(self, context, outside: _Outside) -> None:  # type: ignore[no-untyped-def]
         context.set(self._drive, outside.inputs())

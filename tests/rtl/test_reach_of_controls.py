@@ -1,0 +1,160 @@
+"""No control reaches far without copies: seen on the netlist of wide cores, after yosys has merged what it can.
+
+A net *steers* the bits behind the multiplexers it selects (an enable is a multiplexer, too) and the bits of the
+memories whose port it addresses or enables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.back import rtlil
+
+from onnx_hw.assemble import assemble
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
+from onnx_hw.ops.concat import Concat
+from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding
+from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
+from onnx_hw.ops.lookup import Lookup
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
+from onnx_hw.ops.multiply import Multiply
+from onnx_hw.ops.pool import Pool
+from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
+from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.regroup import Regroup, RegroupFolding
+from onnx_hw.ops.requantize import Requantize, RequantizeFolding
+from onnx_hw.ops.window import Window
+from onnx_hw.tensor import Tensor
+from onnx_hw_rtl.copies import BITS_PER_COPY
+from onnx_hw_rtl.target import Target
+from onnx_hw_tools import tools
+from sketched_designs import unequal_branches
+
+REACH = 3 * BITS_PER_COPY
+"""Bits that one net may steer: those of a copy in each of three registers behind a block RAM; or a lane's sum."""
+
+FIRING = 64
+"""Bits of the counters, and of what is decoded from them, that an engine advances when it fires."""
+
+IMAGE = Tensor((5, 4, 32), Int(8))
+CORES = {
+    "window": (Window(IMAGE, (3, 3), pads=(1, 1, 1, 1)), SlidingFolding(32, 8)),
+    "pool": (Pool(IMAGE, "max", (2, 2)), SlidingFolding(32, 8)),
+    "depthwise": (Depthwise(IMAGE, np.ones((32, 2, 2), dtype=np.int64)), SlidingFolding(32, 8)),
+    "reduce": (Reduce(IMAGE, "sum"), EvenFolding(16)),
+    "matmul": (MatMul(IMAGE, np.ones((32, 32), dtype=np.int64)), MatMulFolding(16, 2)),
+    "matmul_of_two": (MatMul(IMAGE, Tensor((1, 32, 32), Int(8)), capacity=1), MatMulFolding(16, 2)),
+    "gearbox": (Gearbox(IMAGE), GearboxFolding(24, 16)),
+    "gather": (Regroup(IMAGE), RegroupFolding(16, out_pixels=2)),
+    "scatter": (Regroup(IMAGE), RegroupFolding(16, in_pixels=2)),
+    "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), Grid.over(Int(4))), RequantizeFolding(8)),
+    "fork": (Fork(IMAGE, 2), ElementFolding(16)),
+    "add": (Add(IMAGE, IMAGE), ElementFolding(16)),
+    "multiply": (Multiply(IMAGE, IMAGE), ElementFolding(4)),
+    "argmax": (ArgMax(IMAGE), ArgMaxFolding(16)),
+    "rearrange": (
+        Rearrange(IMAGE, (4, 5, 32), np.arange(640).reshape(5, 4, 32).swapaxes(0, 1).reshape(-1)),
+        RearrangeFolding(16, 16),
+    ),
+    "lookup": (Lookup(IMAGE, np.arange(256)[None] % 7, Int(4)), ElementFolding(8)),
+    "concat": (Concat((IMAGE, IMAGE, IMAGE), 2), EvenFolding(8)),
+}
+
+CORES["add_far"] = CORES["add"]
+DEPTHS = {"add_far": 50}
+"""Of the FIFO, where it is not one of distributed memory."""
+
+ASSEMBLY = "assembly"
+FLIP_FLOP = "module TRELLIS_FF(input CLK, LSR, DI, output Q); endmodule"
+
+
+@pytest.fixture(scope="module")
+def netlists(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """All cores for a chip, flattened and merged."""
+    folder = tmp_path_factory.mktemp("netlists")
+    (folder / "cells.v").write_text(FLIP_FLOP)
+    script = ["read_verilog -lib cells.v"]
+    for core, (operator, folding) in CORES.items():
+        assert not operator.illegal(folding), core
+        component = operator.core(folding, dict.fromkeys(operator.outputs, DEPTHS.get(core, 9)))
+        (folder / f"{core}.il").write_text(rtlil.convert(component, name=core, platform=Target("ecp5"), emit_src=False))
+        script.append(f"read_rtlil {core}.il")
+    assembly, _ = assemble(unequal_branches(8))
+    (folder / "assembly.il").write_text(rtlil.convert(assembly, name=ASSEMBLY, platform=Target("ecp5"), emit_src=False))
+    script.append("read_rtlil assembly.il")
+    script.append("setattr -mod -unset top *; proc; flatten; opt_clean; opt_merge; opt_clean; write_json netlists.json")
+    yosys = tools.find("yosys")
+    tools.run(yosys, ["-q", "-p", "; ".join(script)], cwd=folder, log=folder / "yosys.log")
+    modules: Mapping[str, Any] = json.loads((folder / "netlists.json").read_text())["modules"]
+    return modules
+
+
+def steered(netlist: Mapping[str, Any]) -> tuple[Counter[int], Counter[int]]:
+    """Bits per net, by its number: behind multiplexers; in memories."""
+    chosen: Counter[int] = Counter()
+    stored: Counter[int] = Counter()
+    for cell in netlist["cells"].values():
+        ports = cell["connections"]
+        if cell["type"] in ("$mux", "$pmux"):
+            chosen.update({net: len(ports["Y"]) for net in ports["S"]})
+        elif cell["type"] in ("$memrd_v2", "$memwr_v2"):
+            controls = {net for net in (*ports["ADDR"], *ports["EN"]) if isinstance(net, int)}
+            stored.update(dict.fromkeys(controls, len(ports["DATA"])))
+    return chosen, stored
+
+
+def flip_flops(netlist: Mapping[str, Any]) -> set[int]:
+    """The nets they drive."""
+    cells = [cell for cell in netlist["cells"].values() if cell["type"] in ("$dff", "TRELLIS_FF")]
+    return {net for cell in cells for net in cell["connections"]["Q"]}
+
+
+def nets(netlist: Mapping[str, Any], *names: str) -> set[int]:
+    return {net for name in names for net in netlist["netnames"].get(name, {"bits": ()})["bits"]}
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_no_control_reaches_far(core: str, netlists: Mapping[str, Any]) -> None:
+    netlist = netlists[core]
+    chosen, stored = steered(netlist)
+    for net in nets(netlist, "rst"):  # a register of the core's own, see ``Assembly``
+        del chosen[net]
+    fires = nets(netlist, "fires")
+    assert max((chosen[net] for net in fires), default=0) <= FIRING
+    assert max((bits for net, bits in chosen.items() if net not in fires), default=0) <= REACH
+    # A memory is addressed by as many registers as an address has bits: nothing else lies on their way. A fork's
+    # strobe cannot wait for a register: it has no latency.
+    told = {net for net, bits in stored.items() if bits > REACH}
+    assert core == "fork" or told <= flip_flops(netlist)
+
+
+def test_the_reset_reaches_one_register_a_core(netlists: Mapping[str, Any]) -> None:
+    netlist = netlists[ASSEMBLY]
+    reset = nets(netlist, "rst")
+    readers = [
+        (cell["type"], port)
+        for cell in netlist["cells"].values()
+        for port, bits in cell["connections"].items()
+        if reset & set(bits)
+    ]
+    assert readers == [("TRELLIS_FF", "DI")] * len(unequal_branches(8).network.nodes)
+
+
+def test_a_control_that_reaches_far_would_be_seen(netlists: Mapping[str, Any]) -> None:
+    """The reset that is left out above does; and the copies are there, which yosys would have merged if it could."""
+    reset = nets(netlists["window"], "rst")
+    chosen, _ = steered(netlists["window"])
+    assert max(chosen[net] for net in reset) > FIRING
+    copies = [cell for cell in netlists["concat"]["cells"].values() if cell["type"] == "TRELLIS_FF"]
+    assert len({cell["connections"]["DI"][0] for cell in copies}) < len(copies)
