@@ -118,9 +118,9 @@ def joins_with(change: Callable[[list[Any], list[int]], tuple[list[Any], list[in
     def apply(patch: pytest.MonkeyPatch) -> None:
         original = concat.Concat.__init__
 
-        def init(self: Any, inputs: Any, result: Any, **named: Any) -> None:
-            inputs, beats = change(list(inputs), list(named["beats"]))
-            original(self, inputs, result, **named | {"beats": beats})
+        def init(self: Any, *inputs: Any, **named: Any) -> None:
+            changed, beats = change(list(inputs), list(named["beats"]))
+            original(self, *changed, **named | {"beats": beats})
 
         patch.setattr(concat.Concat, "__init__", init)
 
@@ -129,7 +129,7 @@ def joins_with(change: Callable[[list[Any], list[int]], tuple[list[Any], list[in
 
 def a_sign_is_lost(inputs: list[Any], beats: list[int]) -> tuple[list[Any], list[int]]:
     """And another one appears."""
-    return [inputs[0], *((bits, not signed) for bits, signed in inputs[1:])], beats
+    return [inputs[0], *(replace(shape, signed=not shape.signed) for shape in inputs[1:])], beats
 
 
 def a_beat_comes_from_the_neighbour(inputs: list[Any], beats: list[int]) -> tuple[list[Any], list[int]]:
