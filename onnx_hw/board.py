@@ -39,15 +39,24 @@ def find_board(name: str) -> Board:
 
 def comfortable(board: Board, multipliers: int | None) -> Budget:
     """What a design may use where that is enough; all multipliers where a number of lanes is asked for."""
-    chip, shares = board.cells, board.family.shares
-    dsp = int(shares.dsp * chip.dsp) if multipliers is None else chip.dsp
-    return Budget(multipliers, dsp, int(shares.lut * chip.lut), int(shares.bram * chip.bram), len(board.pins))
+    shares = board.family.shares
+    dsp, lut = _multipliers_and_luts(board)
+    dsp = int(shares.dsp * dsp) if multipliers is None else dsp
+    return Budget(multipliers, dsp, int(shares.lut * lut), int(shares.bram * board.cells.bram), len(board.pins))
 
 
 def whole(board: Board, multipliers: int | None) -> Budget:
     """What a design may use that does not fit comfortably."""
-    chip, shares = board.cells, board.family.shares
-    return Budget(multipliers, chip.dsp, int(shares.most_lut * chip.lut), chip.bram, len(board.pins))
+    shares = board.family.shares
+    dsp, lut = _multipliers_and_luts(board)
+    bram = int(shares.most_bram * board.cells.bram)
+    return Budget(multipliers, dsp, int(shares.most_lut * lut), bram, len(board.pins))
+
+
+def _multipliers_and_luts(board: Board) -> tuple[int, int]:
+    """On a chip without multipliers, a quarter of its look-up tables serves for them."""
+    chip, each = board.cells, board.family.shares.luts_per_multiplier
+    return (chip.lut // 4 // each, chip.lut - chip.lut // 4) if each else (chip.dsp, chip.lut)
 
 
 def schedule_on(

@@ -85,9 +85,10 @@ class BuildFolder:
         except ToolFailed as failure:
             kept = self.path / f"{name}-failed"
             _replace(fresh, kept)
-            raise ToolFailed(
-                failure.tool, failure.reason, kept / failure.log.relative_to(fresh), failure.last_lines
-            ) from None
+            log = failure.log  # of a first run, it is in the user's cache
+            if log.is_relative_to(fresh):
+                log = kept / log.relative_to(fresh)
+            raise ToolFailed(failure.tool, failure.reason, log, failure.last_lines) from None
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(self.path / f"{name}-failed", ignore_errors=True)

@@ -18,7 +18,7 @@ class Board:
         name: what the user types; the name of the board's file.
         title: one line for people.
         device: the chip.
-        package, speed: the chip's package and speed grade, as nextpnr spells them.
+        package, speed: the chip's package and speed grade, as nextpnr spells them; empty where it has no word.
         clock_pin: the pin at which the clock arrives.
         reset_pin: active high; synchronised inside.
         pins: pins free for streams, in the order in which they are given out.

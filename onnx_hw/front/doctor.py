@@ -9,9 +9,9 @@ from rich.console import Group
 from rich.text import Text
 
 import onnx_hw_boards
+from onnx_hw.board import find_board
 from onnx_hw.options import DEFAULT_BOARD
 from onnx_hw.report.fact import Fact
-from onnx_hw_boards.families.family import Family
 from onnx_hw_tools import tools
 
 PURPOSES = {
@@ -48,22 +48,16 @@ class Finding:
 
 def examine() -> tuple[Finding, ...]:
     """Look for every program that a build for some board uses, those for the default board first."""
-    boards = sorted(map(onnx_hw_boards.board, onnx_hw_boards.names()), key=lambda board: board.name != DEFAULT_BOARD)
-    found: dict[str, Finding] = {}
-    for name, purpose in PURPOSES.items():
-        found[name] = _examined(name, purpose, OPTIONAL.get(name, ""))
-    for board in boards:
-        optional = "" if board.name == DEFAULT_BOARD else f"only builds for {_boards_of(board.family)} need it"
-        for name, purpose in zip(board.family.tools, ("place and route", "the bitstream"), strict=True):
-            if name not in found:
-                found[name] = _examined(name, f"{purpose} for {board.family.name}", optional)
-    return tuple(found.values())
-
-
-def _boards_of(family: Family) -> str:
-    """The boards that the programs of a family serve: such as ``hx8k`` and ``up5k``."""
-    boards = map(onnx_hw_boards.board, onnx_hw_boards.names())
-    return ", ".join(f"`{board.name}`" for board in boards if board.family.tools == family.tools)
+    findings = [_examined(name, purpose, OPTIONAL.get(name, "")) for name, purpose in PURPOSES.items()]
+    boards_of: dict[tuple[str, str], list[str]] = {find_board(DEFAULT_BOARD).family.tools: []}
+    for name in onnx_hw_boards.names():
+        boards_of.setdefault(find_board(name).family.tools, []).append(name)
+    for (nextpnr, packer), boards in boards_of.items():
+        served = ", ".join(f"`{name}`" for name in boards)
+        optional = "" if DEFAULT_BOARD in boards else "no other board needs it"
+        findings += [_examined(nextpnr, f"place and route for {served}", optional)]
+        findings += [_examined(packer, f"the bitstream for {served}", optional)]
+    return tuple(findings)
 
 
 def _examined(name: str, purpose: str, optional: str) -> Finding:

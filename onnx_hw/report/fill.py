@@ -67,7 +67,8 @@ def describe_model(model: Model, network: Network) -> report.Model:
 
 def describe_board(board: Board) -> report.Board:
     cells = board.cells
-    device = f"{board.device.name}-{board.speed} {board.package}"
+    graded = "-".join(filter(None, (board.device.name, board.speed)))
+    device = f"{graded} {board.package}"
     return report.Board(board.name, device, cells.lut, cells.ff, cells.dsp, cells.bram)
 
 

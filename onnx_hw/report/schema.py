@@ -25,8 +25,8 @@ Every `onnx-hw build` writes `report.json` into its folder; with `--json` the sa
 section is `null` when the build ended before the stage that fills it (`--stop-after`). The JSON Schema is
 [`report.schema.json`](report.schema.json). Both files are generated: `python -m onnx_hw.report.schema docs`.
 
-Cycles are clock cycles of the circuit; resources are counted in the chip's own units: LUT4, flip-flops, and
-multipliers and block RAMs of its family.
+Cycles are clock cycles of the circuit; resources are counted in the chip's own units
+([boards.md](boards.md)): LUT4, flip-flops, and multipliers and block RAMs of its family.
 """
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from math import gcd, lcm
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import memory
 
 from onnx_hw_rtl.copies import spread
 from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.distributed_memory import DistributedMemory
 from onnx_hw_rtl.engine import Engine, delayed, pick
 from onnx_hw_rtl.shared_buffer import SharedBuffer
 from onnx_hw_rtl.stream import StreamShape, bits_of, groups_of
@@ -96,9 +96,7 @@ class Gearbox(Core):
         stored: list[Value] = []  # stage 2: every group of the block that is read
         for k in range(self.in_places * in_groups):
             place, part = divmod(k, in_groups)
-            m.submodules[f"group{k}"] = ring = memory.Memory(
-                shape=size, depth=max(2, self.blocks), init=[], attrs={"ram_style": "distributed"}
-            )
+            m.submodules[f"group{k}"] = ring = DistributedMemory(shape=size, depth=max(2, self.blocks), init=[])
             write_port, read_port = ring.write_port(), ring.read_port(domain="comb")
             m.d.comb += [
                 write_port.addr.eq(write_block),

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import memory
 
 from onnx_hw_rtl.copies import spread
 from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.distributed_memory import DistributedMemory
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.shared_buffer import SharedBuffer
 from onnx_hw_rtl.stream import StreamShape, bits_of, groups_of
@@ -122,9 +122,7 @@ class Regroup(Core):
         read_slot, read_address = (delayed(m, at, 1, "read_at") for at in self._position(m, reader, not self.gathers))
         stored: list[Value] = []  # stage 2
         for k in range(self.pixels):
-            ring = memory.Memory(
-                shape=self.size, depth=1 << len(write_address), init=[], attrs={"ram_style": "distributed"}
-            )
+            ring = DistributedMemory(shape=self.size, depth=1 << len(write_address), init=[])
             m.submodules[f"pixel{k}"] = ring
             writes = writer.fire & (write_slot == k) if self.gathers else writer.fire
             write_port, read_port = ring.write_port(), ring.read_port(domain="comb")

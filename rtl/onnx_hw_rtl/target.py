@@ -27,6 +27,7 @@ class Primitives:
         multiplier: (a, b, p): ``p`` is ``a · b`` three cycles later, see ``Multiplier``.
         rom: (m, words, addr, data): into ``m``, ``data`` is ``words[addr]`` two cycles later, see ``Rom``.
         flip_flop: (d, q): one bit, in a flip-flop that synthesis does not merge with an equal one.
+        distributed_memory: whether there is memory in look-up tables, which synthesis finds.
         gated_sum: (m, name, (k, g), (a, h), bits, negative): into ``m``, ``k·g + a·h``, or ``k·g − a·h``, of two
             integers with a bit each; in one carry chain, whose look-up tables do the ands.
     """
@@ -34,6 +35,7 @@ class Primitives:
     multiplier: Callable[[Value, Value, Value], Elaboratable] | None = None
     rom: Callable[[Module, Sequence[int], Value, Value], None] | None = None
     flip_flop: Callable[[Value, Value], Elaboratable] | None = None
+    distributed_memory: bool = True
     gated_sum: Callable[[Module, str, Gated, Gated, int, bool], Value] | None = None
 
 

@@ -145,7 +145,11 @@ def prepare(tool: Tool, on_first_run: Callable[[Tool], None] | None = None) -> N
         if on_first_run is not None:
             on_first_run(tool)
         log = user_cache() / f"{tool.name}-first-run.log"
-        execute([Command(tool.name, (*tool.command, "--version"), log.parent, log)])
+        try:
+            execute([Command(tool.name, (*tool.command, "--version"), log.parent, log)])
+        except ToolFailed:
+            if is_first_run(tool):  # otherwise it is translated, and only does not know the option
+                raise
 
 
 def _on_path(name: str, known: Known, looked: list[str]) -> Tool | None:

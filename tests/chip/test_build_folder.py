@@ -82,6 +82,18 @@ def test_a_failure_keeps_the_log_and_the_earlier_result(tmp_path: Path) -> None:
     assert not (tmp_path / "stage-failed").exists()
 
 
+def test_a_log_of_elsewhere_stays_there(tmp_path: Path) -> None:
+    """The first run of a wheel, which prepares it for the machine, writes into the user's cache."""
+    elsewhere = tmp_path / "cache" / "tool-first-run.log"
+
+    def fail(folder: Path) -> None:
+        raise ToolFailed("tool", "exit code 1", elsewhere, ())
+
+    with pytest.raises(ToolFailed) as failure:
+        build(tmp_path / "out", 1, fail)
+    assert failure.value.log == elsewhere
+
+
 def test_an_interruption_leaves_nothing(tmp_path: Path) -> None:
     def interrupt(folder: Path) -> None:
         (folder / "half").touch()

@@ -1,5 +1,6 @@
 """The command line as a whole: arguments that are none, help, and the commands that only list something."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -107,8 +108,25 @@ def test_doctor_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(tools, "find", find)
     done = call("doctor")
     assert done.exit_code == 3
-    assert " yosys         missing: synthesis, and the circuit as Verilog\n" in done.stdout
+    assert re.search(r"^ yosys +missing: synthesis, and the circuit as Verilog$", done.stdout, re.MULTILINE)
     assert ' pip install "onnx-hw[tools]", or set YOSYS\n' in done.stdout
     assert "a build cannot be finished without yosys\n" in done.stdout
-    assert " c++           missing: " in done.stdout
+    assert re.search(r"^ c\+\+ +missing: ", done.stdout, re.MULTILINE)
     assert "slow simulator" in done.stdout
+
+
+def test_doctor_asks_for_the_programs_of_other_families_without_insisting(monkeypatch):
+    real, others = tools.find, ("nextpnr-ice40", "icepack", "nextpnr-himbaechel-gowin", "gowin_pack")
+
+    def find(name):
+        if name in others:
+            raise tools.ToolMissing(name, ("PATH",), name.upper())
+        return replace(real("ecppack"), name=name, wheel=None, command=("echo", "9.9"), found="PATH")
+
+    monkeypatch.setattr(tools, "find", find)
+    done = call("doctor")
+    assert done.exit_code == 0
+    for name in others:
+        assert re.search(rf"^ {name} +missing: (place and route|the bitstream) for `", done.stdout, re.MULTILINE)
+    assert 'pip install "onnx-hw[ice40]", or set ICEPACK; no other board needs it\n' in done.stdout
+    assert 'pip install "onnx-hw[gowin]", or set GOWIN_PACK; no other board needs it\n' in done.stdout

@@ -127,6 +127,24 @@ def test_the_first_run_of_a_wheel_is_announced_once(monkeypatch: pytest.MonkeyPa
     assert not tools.is_first_run(Tool("yosys", (str(stand_in),), "PATH"))
 
 
+@pytest.mark.parametrize("translates", [True, False])
+def test_a_first_run_may_fail_if_it_translates(
+    translates: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """icepack knows no ``--version``."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cached = tmp_path / "translated"
+    monkeypatch.setattr(tools, "_translated", lambda wheel: cached)
+    stand_in = program(tmp_path, "stand_in", f"{translates} and open({str(cached)!r}, 'w'); raise SystemExit(1)")
+    tool = Tool("icepack", (str(stand_in),), "wheel", wheel=tools.CATALOGUE["icepack"].wheel)
+    if translates:
+        tools.prepare(tool)
+        assert not tools.is_first_run(tool)
+    else:
+        with pytest.raises(ToolFailed, match="exit code 1"):
+            tools.prepare(tool)
+
+
 def test_the_translation_is_where_yowasp_keeps_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wheel = tools.CATALOGUE["ecppack"].wheel
     assert wheel is not None

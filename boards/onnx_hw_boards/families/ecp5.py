@@ -53,7 +53,7 @@ ECP5 = Family(
     ),
     packing=Packing("ecppack", ("--compress", "--input", "{placed}", "--bit", "{bitstream}"), ".bit"),
     # With 85 of 156 multipliers a network is routed in two minutes, with 130 in five to eight.
-    shares=Shares(lut=0.7, dsp=0.6, bram=0.95, most_lut=0.85),
+    shares=Shares(lut=0.7, dsp=0.6, bram=0.95, most_lut=0.85, most_bram=1.0),
 )
 
 # Lattice FPGA-DS-02012, table 1.1

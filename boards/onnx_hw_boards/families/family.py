@@ -53,17 +53,21 @@ class Packing:
 
 @dataclass(frozen=True)
 class Shares:
-    """How full a chip is planned, of 1, by estimate.
+    """How much of a chip is planned, of 1, by estimates that count look-up tables and blocks as an ECP5 has them.
 
     Attributes:
         lut, dsp, bram: where that is enough.
-        most_lut: where it is not; fuller chips are not routed.
+        most_lut, most_bram: where it is not; fuller chips are not routed.
+        luts_per_multiplier: of a chip without hardware multipliers, what synthesis takes for one; a quarter of its
+            look-up tables serves for them.
     """
 
     lut: float
     dsp: float
     bram: float
     most_lut: float
+    most_bram: float
+    luts_per_multiplier: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,58 @@
+"""Gowin LittleBee: multipliers of 9 × 9 bits, two for 18 × 18; block RAMs of 18 kbit, distributed memory of 16 × 4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx_hw_boards.device import Cells, Device
+from onnx_hw_boards.families.family import Family, Packing, Placement, Shares
+
+__all__ = ["GOWIN", "GW1N_9C"]
+
+
+def _cst(pin_of: Mapping[str, str], _clock_mhz: float, io_type: str) -> str:
+    lines = []
+    for port, pin in pin_of.items():
+        lines.append(f'IO_LOC "{port}" {pin};')
+        lines.append(f'IO_PORT "{port}" IO_TYPE={io_type};')
+    return "\n".join(lines) + "\n"
+
+
+_FLIP_FLOPS = [
+    f"DFF{edge}{kind}" for edge in ("", "N") for kind in ("", "E", "S", "SE", "R", "RE", "P", "PE", "C", "CE")
+]
+_BLOCKS = [
+    kind + parity
+    for kind in ("SP", "SDPB", "SDP", "SDPX9", "DP", "DPB", "DPX9", "pROM", "pROMX9")
+    for parity in ("", "B")
+]
+
+GOWIN = Family(
+    name="Gowin",
+    primitives="gowin",
+    # A distributed memory takes the place of six look-up tables; wide multiplexers sit beside those that they take.
+    cells={
+        **{f"LUT{inputs}": Cells(lut=1) for inputs in (1, 2, 3, 4)},
+        "ALU": Cells(lut=1),
+        "RAM16SDP4": Cells(lut=6),
+        **{flip_flop: Cells(ff=1) for flip_flop in _FLIP_FLOPS},
+        "MULT9X9": Cells(dsp=1),
+        "MULT18X18": Cells(dsp=2),
+        **{block: Cells(bram=1) for block in _BLOCKS},
+    },
+    mappers={"abc9": ("synth_gowin -family gw1n -top top",)},
+    placement=Placement(
+        tool="nextpnr-himbaechel-gowin",
+        constraints="pins.cst",
+        dialect=_cst,
+        chip=("--device", "{package}", "--vopt", "family={option}"),
+        options=(),
+        files=("--json", "{netlist}", "--vopt", "cst={constraints}", "--write", "{placed}"),
+        placed="placed.json",
+    ),
+    packing=Packing("gowin_pack", ("-d", "{option}", "-o", "{bitstream}", "{placed}"), ".fs"),
+    shares=Shares(lut=0.6, dsp=0.6, bram=0.8, most_lut=0.7, most_bram=0.9),
+)
+
+# Gowin DS100, table 1-1
+GW1N_9C = Device("GW1N-9C", GOWIN, "GW1N-9C", Cells(lut=8_640, ff=6_480, dsp=40, bram=26))

@@ -1,0 +1,103 @@
+"""Chip families: what a netlist takes is counted in full, and each recipe names programs and files that there are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+import onnx_hw_boards
+from onnx_hw.board import comfortable, find_board, whole
+from onnx_hw_boards.board import Board
+from onnx_hw_boards.device import Cells
+from onnx_hw_boards.families.ecp5 import ECP5
+from onnx_hw_boards.families.family import Family
+from onnx_hw_boards.families.gowin import GOWIN
+from onnx_hw_boards.families.ice40 import ICE40_HX, ICE40_UP
+from onnx_hw_rtl.target import Target
+from onnx_hw_tools.catalogue import CATALOGUE
+
+BOARDS = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
+FAMILIES = {board.family.name: board.family for board in BOARDS}
+every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+every_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+
+
+def words(templates: tuple[str, ...]) -> set[str]:
+    """The names in braces."""
+    return {name for template in templates for name in re.findall(r"{(\w+)}", template)}
+
+
+@pytest.mark.parametrize(
+    ("family", "netlist", "taken"),
+    [
+        (
+            ECP5,
+            {"LUT4": 7, "CCU2C": 2, "TRELLIS_DPR16X4": 1, "TRELLIS_FF": 5, "DP16KD": 2, "MULT18X18D": 3, "GND": 4},
+            Cells(lut=17, ff=5, dsp=3, bram=2),
+        ),
+        (
+            ICE40_UP,
+            {"SB_LUT4": 7, "SB_CARRY": 3, "SB_DFF": 1, "SB_DFFESR": 2, "SB_DFFNSS": 3, "SB_RAM40_4K": 4, "SB_MAC16": 5},
+            Cells(lut=7, ff=6, dsp=5, bram=4),
+        ),
+        (
+            GOWIN,
+            {
+                "LUT1": 1,
+                "LUT4": 2,
+                "ALU": 3,
+                "RAM16SDP4": 1,
+                "DFF": 1,
+                "DFFRE": 2,
+                "MULT9X9": 1,
+                "MULT18X18": 1,
+                "SDPB": 2,
+            },
+            Cells(lut=12, ff=3, dsp=3, bram=2),
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, Family) else "",
+)
+def test_cells_are_counted(family: Family, netlist: dict[str, int], taken: Cells) -> None:
+    assert family.count(netlist) == taken
+    assert family.count({"$scopeinfo": 3, "top.design.core": 1}) == Cells()
+
+
+@every_family
+def test_recipes_name_what_there_is(family: Family) -> None:
+    placement, packing = family.placement, family.packing
+    assert set(family.tools) <= set(CATALOGUE)
+    assert words(placement.chip) <= {"option", "package", "speed"} and words(placement.options) == set()
+    assert words(placement.files) == {"netlist", "constraints", "placed"}
+    assert {"placed", "bitstream"} <= words(packing.arguments) <= {"placed", "bitstream", "option"}
+    assert packing.suffix.startswith(".") and not words(tuple(sum(family.mappers.values(), ())))
+    assert Target(family.primitives).primitives is not None
+
+
+@every_board
+def test_a_chip_is_named_by_its_family(board: Board) -> None:
+    words_of = {
+        "ecp5": ("--85k", "--package", "CABGA381", "--speed", "6"),
+        "up5k": ("--up5k", "--package", "sg48"),
+        "hx8k": ("--hx8k", "--package", "ct256"),
+        "gw1n9c": ("--device", "GW1N-LV9PG256C6/I5", "--vopt", "family=GW1N-9C"),
+    }
+    assert board.nextpnr_options == words_of[board.name]
+
+
+@every_board
+def test_what_is_comfortable_is_less_than_all(board: Board) -> None:
+    some, most = comfortable(board, None), whole(board, None)
+    for field in ("dsp", "lut", "bram", "pins"):
+        assert 0 < getattr(some, field) <= getattr(most, field)
+    assert comfortable(board, 3) == replace(some, mac_lanes=3, dsp=most.dsp)
+    assert most.lut < board.cells.lut
+
+
+def test_a_chip_without_multipliers_has_them_in_look_up_tables() -> None:
+    board = find_board("hx8k")
+    assert board.family is ICE40_HX and board.cells.dsp == 0
+    most = whole(board, None)
+    assert most.dsp * ICE40_HX.shares.luts_per_multiplier + most.lut <= board.cells.lut

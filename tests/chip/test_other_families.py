@@ -1,0 +1,71 @@
+"""Chips beside ECP5: every pin of a board is one, and digits come to a bitstream by the programs of their family."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import onnx_hw_boards
+from material_folders import EXAMPLES
+from onnx_hw.board import find_board
+from onnx_hw.build import build
+from onnx_hw_boards.board import Board
+from onnx_hw_boards.pins import PadStream, constraints, place
+from onnx_hw_tools import tools
+
+OTHERS = [name for name in onnx_hw_boards.names() if find_board(name).family.primitives != "ecp5"]
+
+
+def with_tools(name: str) -> Board:
+    board = find_board(name)
+    for tool in ("yosys", *board.family.tools):
+        try:
+            tools.find(tool)
+        except tools.ToolMissing as missing:
+            pytest.skip(str(missing))
+    return board
+
+
+LISTENS = """
+module top(input clk, rst, x_valid, output reg x_ready, input [{top}:0] x_payload);
+  always @(posedge clk) x_ready <= ^{{x_payload, x_valid, rst}};
+endmodule
+"""
+
+
+@pytest.mark.parametrize("name", [name for name in OTHERS if find_board(name).family.primitives == "ice40"])
+def test_nextpnr_knows_every_pin(name: str, tmp_path: Path) -> None:
+    """Its chip database is in no format of others: it is asked to put a buffer on each pin."""
+    board = with_tools(name)
+    payload = len(board.pins) - 2
+    (tmp_path / "top.v").write_text(LISTENS.format(top=payload - 1))
+    script = "read_verilog top.v; synth_ice40 -top top; write_json top.json"
+    tools.run(tools.find("yosys"), ["-q", "-p", script], cwd=tmp_path, log=tmp_path / "yosys.log")
+    nextpnr, log = tools.find(board.family.placement.tool), tmp_path / "nextpnr.log"
+    arguments = [*board.nextpnr_options, "--json", "top.json", "--pcf", "pins.pcf", "--pack-only"]
+    pin_of = place(board, [PadStream("x", payload, 1)])
+    (tmp_path / "pins.pcf").write_text(constraints(board, pin_of, 12))
+    tools.run(nextpnr, arguments, cwd=tmp_path, log=log)
+    (tmp_path / "pins.pcf").write_text(constraints(board, pin_of | {"clk": "Z99"}, 12))
+    with pytest.raises(tools.ToolFailed, match="does not have a pin"):
+        tools.run(nextpnr, arguments, cwd=tmp_path, log=log)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_digits_to_a_bitstream(name: str, tmp_path: Path) -> None:
+    """The cheapest design there is; it is simulated on the way, as on every board."""
+    board = with_tools(name)
+    built = build(EXAMPLES / "digits" / "digits.onnx", board=name, fps=100, out=tmp_path / "out")
+    told, made, proof = built.report, built.report.synthesis, built.report.simulation
+    assert proof is not None and proof.mismatches == proof.firing_mismatches == 0
+    assert made is not None and made.timing_met and made.bram > 0
+    assert told.design is not None
+    assert made.dsp == (told.design.lanes if board.cells.dsp else 0)
+    placed = json.loads((tmp_path / "out" / "route" / "report.json").read_text())["utilization"]
+    assert all(site["used"] <= site["available"] for site in placed.values())
+    bitstream = built.folder / told.files["bitstream"]
+    assert bitstream.suffix == board.family.packing.suffix
+    assert bitstream.stat().st_size > 50_000
