@@ -17,9 +17,10 @@ from amaranth.lib import memory
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand, Function
 from onnx_hw_rtl import engine, shared_buffer
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Turn, delayed
@@ -78,8 +79,8 @@ class OuterSum(Operator[EvenFolding]):
             (of_rows, of_columns),
         )
 
-    def resources(self, folding: EvenFolding) -> Resources:
-        return Resources(lut=1)
+    def demand(self, folding: EvenFolding) -> Demand:
+        return Demand.of(Function(1))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Circuit:
         return Circuit(self.rows, self.columns, self.capacities, depths["o"])

@@ -13,11 +13,13 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.signed_digits import signed_digits
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_cuts
+from onnx_hw.ops.operator import Operator, even_cuts
+from onnx_hw.ops.parts import delayed, engine
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Adder, Demand, Register
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -79,8 +81,26 @@ class Add(Operator[ElementFolding]):
         beats = Numbers.every(self.takes(folding)[0].beats)
         return Schedule((Engine("add", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
-    def resources(self, folding: ElementFolding) -> Resources:
-        return Resources(lut=20 + folding.width * (self.terms - 1) * self.results()[0].dtype.bits)
+    def demand(self, folding: ElementFolding) -> Demand:
+        return engine((1,), inputs=2) + delayed(1, self.latency()) + folding.width * self._tree()
+
+    def _tree(self) -> Demand:
+        """The sum of an element: all shifted operands, by pairs; a register holds the bits above the lowest shift."""
+        widest, found = self.results()[0].dtype.bits, Demand()
+        operands = zip((self.a, self.b), self.factors, strict=True)
+        terms = [(shift, shift + o.dtype.bits) for o, factor in operands for _, shift in signed_digits(factor)]
+        while len(terms) > 1:
+            level = []
+            for k in range(0, len(terms) - 1, 2):
+                (low, high), (other_low, other_high) = terms[k : k + 2]
+                top = min(widest, max(high, other_high) + 1)
+                found += Demand.of(Adder(top - max(low, other_low)), Register(top - min(low, other_low)))
+                level.append((min(low, other_low), top))
+            for low, high in terms[len(terms) & ~1 :]:
+                found += delayed(high - low, 1)
+                level.append((low, high))
+            terms = level
+        return found
 
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.add import Add as Circuit

@@ -11,10 +11,12 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_lanes
+from onnx_hw.ops.operator import Operator, even_lanes
+from onnx_hw.ops.parts import counted, decoded, delayed, engine
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Multiplexer, Register
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -85,10 +87,25 @@ class ArgMax(Operator[ArgMaxFolding]):
         pops = {"i": Numbers.every(operations)}
         return Schedule((Engine("argmax", operations, self.latency(folding), pops, pushes),))
 
-    def resources(self, folding: ArgMaxFolding) -> Resources:
-        """A lane compares and selects once, in the tree or with the best of the pixel; fitted to what yosys makes."""
-        index = self.results()[0].dtype.bits
-        return Resources(lut=5 + 4 * index + folding.in_lanes * (5 * self.operand.dtype.bits // 3 + 5))
+    def demand(self, folding: ArgMaxFolding) -> Demand:
+        lanes, chunks, bits = folding.in_lanes, self.takes(folding)[0].groups, self.operand.dtype.bits
+        index, levels = self.results()[0].dtype.bits, (folding.in_lanes - 1).bit_length()
+        several = chunks > 1
+        found = engine((chunks,), some_push=several) + delayed(1, self.latency(folding) + levels)
+        if several:
+            found += 2 * decoded((0, 1), counted(chunks))
+            found += Demand.of(Adder(index), Register(index)) + delayed(index + 1, levels)
+            found += Demand.of(Comparison(bits), Register(index))
+        left, level = lanes, 0
+        while left > 1:
+            pairs = left // 2
+            found += pairs * Demand.of(Comparison(bits), Multiplexer(2, bits), Register(bits))
+            found += pairs * Demand.of(Multiplexer(2, level), Register(level + 1))
+            found += delayed((bits + level) * (left % 2), 1)
+            left, level = left - pairs, level + 1
+        if self.operand.channels % lanes:
+            found += delayed(1, max(0, levels - 1)) + Demand.of(Function(2, levels))
+        return found + Demand.of(Register(bits + levels), Adder(index), Register(index))
 
     def core(self, folding: ArgMaxFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.argmax import ArgMax as Circuit

@@ -11,11 +11,13 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.numbers import Numbers, Turns
-from onnx_hw.ops.operator import Operator, Resources
+from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.parts import counted, delayed, engine
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand, Function, Multiplexer, Register
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -145,11 +147,12 @@ class Concat(Operator[EvenFolding]):
         pushes = {"o": Numbers.every(turns * of_a_turn)}
         return Schedule((Engine("concat", turns * of_a_turn, self.LATENCY, pops, pushes),))
 
-    def resources(self, folding: EvenFolding) -> Resources:
+    def demand(self, folding: EvenFolding) -> Demand:
         inputs, (_, beats) = len(self.operands_), self.turns(folding)
-        comparisons = inputs * sum(beats).bit_length()
-        choices = min(inputs - 1, 3 * inputs // 4)  # tables per bit of the multiplexer
-        return Resources(lut=30 + comparisons + folding.lanes * choices * self.results()[0].dtype.bits)
+        index, width = counted(sum(beats)), folding.lanes * self.results()[0].dtype.bits
+        found = engine((sum(beats),), inputs=inputs, some_pop=inputs, exclusive=True) + delayed(1, 1)
+        found += Demand.of(Register(counted(inputs)), Function(index, inputs))
+        return found + Demand.of(Multiplexer(inputs, width), Register(width))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.concat import Concat as Circuit

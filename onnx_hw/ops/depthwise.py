@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +12,16 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Multiplier, SlidingFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, lanes_beside, pixels_beside
-from onnx_hw.ops.products_in_logic import look_up_tables, look_up_tables_of_known
+from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
+from onnx_hw.ops.parts import accumulator, counted, decoded, delayed, weights
+from onnx_hw.ops.products_in_logic import known_products_demand, product_demand
 from onnx_hw.ops.schedule import Engine, Schedule
-from onnx_hw.ops.sliding import Sliding, ring_blocks
+from onnx_hw.ops.sliding import Sliding
+from onnx_hw.ops.sliding_demand import Fetch, sliding_demand
 from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.reordering import Reordering, of_channels, only_channels
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -192,34 +194,34 @@ class Depthwise(Operator[DepthwiseFolding]):
             (self.grouped(folding).buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),),
         )
 
-    def resources(self, folding: DepthwiseFolding) -> Resources:
-        bits, weight, weights = self.operand.dtype.bits, self.weight_type.bits, folding.out_lanes
-        lanes, taken = self.gives(folding)[0].width, self.takes(folding)[0].width
-        fetched = max(1, weights // self.multiplier)
-        group = gcd(self.operand.channels, folding.in_lanes, fetched)
-        fetched *= folding.out_pixels
-        copies = fetched // group
-        words = self.chunks(folding) * self.sliding.taps
-        lines = ring_blocks(bits * taken, self.stored_beats(folding), copies)
-        constants = ring_blocks(weight * weights, words, 1)
-        # where the elements of each beat of a window lie: a word is about 16 bits, the loops are cut at powers of two
-        loops = (self.chunks(folding), self.sliding.taps)
-        places = ring_blocks(16, 1 << sum((count - 1).bit_length() for count in loops), copies)
-        lut = 250 + copies * 60 + lanes * self.results()[0].dtype.bits * 3
-        lut += fetched * bits * (taken // group - 1) // 2
-        if not lines:
-            lut += copies * taken * bits * self.stored_beats(folding) // 16
-        if not constants:
-            lut += weights * weight * -(-words // 16)
-        if folding.in_logic:
-            lut += folding.out_pixels * self._known_products if words == 1 else lanes * look_up_tables(bits, weight)
-        dsp = 0 if folding.in_logic else lanes
-        return Resources(mac_lanes=lanes, dsp=dsp, lut=lut, bram=lines + constants + places)
+    def lanes(self, folding: DepthwiseFolding) -> int:
+        return self.gives(folding)[0].width
 
-    @cached_property
-    def _known_products(self) -> int:
-        """Look-up tables of all products of a window, where each has a circuit of its own."""
-        return look_up_tables_of_known(self.operand.dtype.bits, self.weights)
+    def demand(self, folding: DepthwiseFolding) -> Demand:
+        bits, weight, made = self.operand.dtype.bits, self.weight_type.bits, self._result.dtype.bits
+        taps, chunks, lanes = self.sliding.taps, self.chunks(folding), self.lanes(folding)
+        fetch = Fetch(
+            self.sliding,
+            folding.in_lanes,
+            folding.in_pixels,
+            folding.out_pixels,
+            max(1, folding.out_lanes // self.multiplier),
+            bits,
+            self.stored_beats(folding),
+            (chunks, taps),
+            taps=True,
+            turns=max(1, self.multiplier // folding.out_lanes),
+            pushes=taps == 1,
+        )
+        found = sliding_demand(fetch, self.grouped(folding), self.takes(folding)[0])
+        found += delayed(1, self.LATENCY + self.LATENCY - 2) + delayed(2, lanes)
+        found += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
+        found += weights(weight, folding.out_lanes, chunks * taps, waits=2)
+        if folding.in_logic and chunks * taps == 1:
+            found += folding.out_pixels * known_products_demand(bits, self.weights)
+        else:
+            found += lanes * product_demand(bits, weight, in_logic=folding.in_logic)
+        return found + lanes * (delayed(bits + weight, 1) + accumulator(made))
 
     def core(self, folding: DepthwiseFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.depthwise import Depthwise as Circuit

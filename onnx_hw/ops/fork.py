@@ -11,10 +11,12 @@ import numpy as np
 
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_cuts
+from onnx_hw.ops.operator import Operator, even_cuts
+from onnx_hw.ops.parts import engine
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -53,8 +55,8 @@ class Fork(Operator[ElementFolding]):
         engine = Engine("fork", len(beats), self.LATENCY, {"i": beats}, dict.fromkeys(self.outputs, beats))
         return Schedule((engine,))
 
-    def resources(self, folding: ElementFolding) -> Resources:
-        return Resources(lut=10 * self.count)
+    def demand(self, folding: ElementFolding) -> Demand:
+        return engine((1,), outputs=self.count)
 
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.fork import Fork as Circuit

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import gcd
+from math import gcd, lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.operator import Resources
+from onnx_hw.ops.parts import counted, decoded, delayed, engine, position, shared_buffer
 from onnx_hw.ops.ring import Ring
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand, Function, Memory, Multiplexer, Register
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -73,11 +74,32 @@ class Gearbox(Ring[GearboxFolding]):
         if self.cycles(folding) <= interval:
             yield folding
 
-    def resources(self, folding: GearboxFolding) -> Resources:
-        bits = self.operand.dtype.bits
+    def demand(self, folding: GearboxFolding) -> Demand:
+        (given,), (made,) = self.takes(folding), self.gives(folding)
+        block = lcm(folding.in_lanes, folding.out_lanes)
+        stores, reads = (min(order.groups, block // order.lanes) for order in (given, made))
+        capacity = self.stored_beats(folding)
+        blocks = _blocks(given.groups, stores, capacity)
         group = gcd(folding.in_lanes, folding.out_lanes)
-        choices = 2 * folding.in_lanes // group
-        return Resources(lut=60 + self.gives(folding)[0].width * bits * choices // 2 + 2 * choices)
+        size = group * folding.pixels * self.operand.dtype.bits
+        _, needs, freed = self.turns(folding)
+        grows = np.diff(needs, append=needs[0] + given.groups)
+        gives = np.diff(freed, prepend=0)
+        found = engine((given.groups,), conditions=1) + engine((made.groups,), inputs=0, conditions=1)
+        found += shared_buffer(2 * given.groups + capacity, grows.tolist(), gives.tolist())
+        index = counted(made.groups)
+        found += decoded(grows.tolist(), index) + decoded(gives.tolist(), index)
+        for order, places in ((given, stores), (made, reads)):
+            found += position(blocks) + delayed(counted(blocks) + counted(places), 1)
+            found += position(places) + decoded((0, 1) if order.groups > 1 else (0,), counted(order.groups))
+        found += (
+            delayed(1 + folding.in_lanes // group * size, 1) + delayed(counted(reads), 1) + delayed(1, self.LATENCY)
+        )
+        rings = stores * (folding.in_lanes // group)
+        ring = Demand.of(Memory(size, max(2, blocks), at_once=True, in_logic=True), Register(size))
+        chosen = folding.out_lanes // group * size
+        found += rings * ring + Demand.of(Function(1 + counted(stores), stores if stores > 1 else 0))
+        return found + Demand.of(Multiplexer(reads, chosen), Register(chosen))
 
     def core(self, folding: GearboxFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.gearbox import Gearbox as Circuit
@@ -91,3 +113,10 @@ class Gearbox(Ring[GearboxFolding]):
 
     def __repr__(self) -> str:
         return "Gearbox"
+
+
+def _blocks(beats: int, places: int, span: int) -> int:
+    """The most blocks of the ring that ``span`` beats can touch; those of a pixel fill blocks of ``places``."""
+    first = np.arange(beats)
+    turns, last = np.divmod(first + span - 1, beats)
+    return int((turns * -(-beats // places) + last // places - first // places).max()) + 1

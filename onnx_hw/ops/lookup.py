@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.requantization import costs
 from onnx_hw.exact.tables import Table
 from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, narrow_cuts, uneven_tiles
+from onnx_hw.ops.operator import Operator, narrow_cuts, uneven_tiles
+from onnx_hw.ops.requantize_demand import requantize_demand
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -90,11 +91,9 @@ class Lookup(Operator[ElementFolding]):
         """The type whose integers are all in the table."""
         return Int.holding(*self.operand.range)
 
-    def resources(self, folding: ElementFolding) -> Resources:
-        lanes = folding.width
+    def demand(self, folding: ElementFolding) -> Demand:
         table = Table(self.index, self.values, int(self.values.min()), int(self.values.max()))
-        each = costs(table, self.takes(folding)[0].groups)
-        return Resources(lut=80 + lanes * each.lut, bram=lanes * each.bram)
+        return requantize_demand(table, self.operand.dtype, self.takes(folding)[0], 1, self.LATENCY)
 
     def weight_words(self, folding: ElementFolding) -> Order:
         """For each group of channels: ``lanes`` channels' tables; an element is the channel."""

@@ -17,14 +17,14 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding, Multiplier
+from onnx_hw.ops.matmul_demand import matmul_demand
 from onnx_hw.ops.numbers import Numbers, Turns
-from onnx_hw.ops.operator import Operator, Resources, pixels_beside
-from onnx_hw.ops.products_in_logic import look_up_tables, look_up_tables_of_known
+from onnx_hw.ops.operator import Operator, pixels_beside
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
-from onnx_hw.ops.sliding import ring_blocks
 from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.reordering import Reordering, of_pixels
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -98,6 +98,12 @@ class MatMul(Operator[MatMulFolding]):
     @property
     def weight_type(self) -> Int:
         return self.matrix.dtype
+
+    @property
+    def constants(self) -> np.ndarray:
+        """The weights, where they are known."""
+        assert isinstance(self.weights, np.ndarray)
+        return self.weights
 
     @property
     def comes(self) -> bool:
@@ -250,33 +256,11 @@ class MatMul(Operator[MatMulFolding]):
         buffer = SharedBuffer("weights", "matmul", capacity, every, every, Numbers((given_back,)), "the weights")
         return Schedule((writer, engine), (buffer,))
 
-    def resources(self, folding: MatMulFolding) -> Resources:
-        groups, beats = self.turns(folding)
-        weights = folding.in_lanes * folding.out_lanes
-        lanes, results = weights * folding.pixels, folding.out_lanes * folding.pixels
-        accumulator, weight = self.results()[0].dtype.bits, self.weight_type.bits
-        adders = results * (folding.in_lanes - 1) * (weight + self.operand.dtype.bits + 2)
-        vector = ring_blocks(self.operand.dtype.bits * self.takes(folding)[0].width, beats, 1) if groups > 1 else 0
-        words, lut = groups * beats, 80 + adders + results * accumulator * 2
-        if self.comes:
-            words = self.stored_groups(folding) * beats
-            lut += 90 + (0 if ring_blocks(weight * weights, words, 1) else weight * weights * -(-words // 16) * 3 // 2)
-        if folding.in_logic:
-            bits = self.operand.dtype.bits
-            known = self._known_products if words == 1 and not self.comes else None
-            lut += folding.pixels * known if known is not None else lanes * look_up_tables(bits, weight)
-        return Resources(
-            mac_lanes=lanes,
-            dsp=0 if folding.in_logic else lanes,
-            lut=lut,
-            bram=ring_blocks(weight * weights, words, 1) + vector,
-        )
+    def lanes(self, folding: MatMulFolding) -> int:
+        return folding.in_lanes * folding.out_lanes * folding.pixels
 
-    @cached_property
-    def _known_products(self) -> int:
-        """Look-up tables of all products of a vector, where each has a circuit of its own."""
-        assert isinstance(self.weights, np.ndarray)
-        return look_up_tables_of_known(self.operand.dtype.bits, self.weights)
+    def demand(self, folding: MatMulFolding) -> Demand:
+        return matmul_demand(self, folding)
 
     def core(self, folding: MatMulFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.matmul import MatMul as Circuit

@@ -12,12 +12,14 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import ElementFolding, Multiplier
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_cuts, narrow_cuts
-from onnx_hw.ops.products_in_logic import look_up_tables
+from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts
+from onnx_hw.ops.parts import added, delayed, engine
+from onnx_hw.ops.products_in_logic import product_demand
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Adder, Demand, Product, Register
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -107,14 +109,26 @@ class Multiply(Operator[MultiplyFolding]):
         beats = Numbers.every(self.takes(folding)[0].beats)
         return Schedule((Engine("multiply", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
-    def resources(self, folding: MultiplyFolding) -> Resources:
-        factors = zip(self.factors(), self.offsets, strict=True)
-        sums = sum(factor.bits for factor, offset in factors if offset)
-        if folding.in_logic:
-            a, b = (factor.bits for factor in self.factors())
-            return Resources(lut=25 + folding.width * (sums + look_up_tables(a, b)))
-        additions = (self.multipliers.bit_length() - 1) * max(0, self.results()[0].dtype.bits - LIMB)  # of limbs
-        return Resources(dsp=folding.width * self.multipliers, lut=25 + folding.width * (sums + additions))
+    def demand(self, folding: MultiplyFolding) -> Demand:
+        lane = self._lane(in_logic=folding.in_logic)
+        return engine((1,), inputs=2) + delayed(1, self.latency()) + folding.width * lane
+
+    def _lane(self, *, in_logic: bool) -> Demand:
+        """Offsets, the products of limbs, their sums."""
+        a, b = (factor.bits for factor in self.factors())
+        made, found = self.results()[0].dtype.bits, Demand()
+        for bits, offset in zip((a, b), self.offsets, strict=True):
+            if any(self.offsets):
+                found += added(bits) if offset else delayed(bits, 1)
+        if in_logic:
+            return found + product_demand(a, b, in_logic=True)
+        limbs = [[min(bits, LIMB), *[bits - LIMB] * (bits > LIMB)] for bits in (a, b)]
+        found += Demand.of(*(Product(x, y) for x, y in product(*limbs)))
+        if self.multipliers == 4:  # those of one low and one high limb are added while the others wait
+            found += delayed(made, 1) + added(max(a, b) + 1)
+        if self.multipliers > 1:
+            found += Demand.of(Adder(made - LIMB), Register(made))
+        return found
 
     def core(self, folding: MultiplyFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.multiply import Multiply as Circuit

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
@@ -18,6 +19,8 @@ from onnx_hw.ops.schedule import Schedule
 from onnx_hw.order import Order, fewest_lanes, least_pixels
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand
+from onnx_hw_boards.families.ecp5_cost import cost
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -35,6 +38,7 @@ class Resources:
         lut: four-input look-up tables.
         bram: block RAMs of 18 kbit.
         pins: for streams that leave the chip; what a whole design needs, never a core.
+        ff: flip-flops.
     """
 
     mac_lanes: int = 0
@@ -42,6 +46,7 @@ class Resources:
     lut: int = 0
     bram: int = 0
     pins: int = 0
+    ff: int = 0
 
     def __add__(self, other: Resources) -> Resources:
         return Resources(
@@ -50,7 +55,20 @@ class Resources:
             self.lut + other.lut,
             self.bram + other.bram,
             self.pins + other.pins,
+            self.ff + other.ff,
         )
+
+
+def priced(demand: Demand, mac_lanes: int = 0) -> Resources:
+    """What a demand costs on ECP5."""
+    cells = cost(demand)
+    return Resources(mac_lanes, cells.dsp, cells.lut, cells.bram, ff=cells.ff)
+
+
+@lru_cache(maxsize=1 << 13)
+def _estimated(operator: Operator[Any], folding: Any) -> Resources:
+    """What the search asks again and again."""
+    return priced(operator.demand(folding), operator.lanes(folding))
 
 
 F = TypeVar("F", bound=Folding)
@@ -103,8 +121,16 @@ class Operator(ABC, Generic[F]):
         """The engines' operations under a folding: the timing, stated as loop nests."""
 
     @abstractmethod
+    def demand(self, folding: F) -> Demand:
+        """What the circuit is made of, without the FIFOs behind it; what that costs, the chip's family says."""
+
+    def lanes(self, folding: F) -> int:
+        """Products per cycle that count as MAC lanes."""
+        return 0
+
     def resources(self, folding: F) -> Resources:
-        """Estimated cost under a folding."""
+        """Estimated cost on ECP5."""
+        return _estimated(self, folding)
 
     @abstractmethod
     def core(self, folding: F, depths: Mapping[str, int]) -> Component:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onnx_hw.ops.operator import Resources
-from onnx_hw.ops.sliding import ring_blocks
+from onnx_hw.ops.operator import Resources, priced
+from onnx_hw_boards.demand import Demand, Function, Memory, Multiplexer, Register
 
 DEEPEST_IN_LUTRAM = 33
 """FIFOs of more tokens live in block RAM."""
@@ -17,28 +17,23 @@ def visible_after(depth: int) -> int:
     return 1 if depth <= DEEPEST_IN_LUTRAM else 3
 
 
-LUTS_PER_CELL = 6
-CELLS_BELOW_A_BLOCK = 21
-"""On ECP5 distributed memory comes in cells of 16 words of 4 bits, and yosys makes at most so many of a memory that
-might be block RAM."""
+def outbox_demand(width: int, depth: int) -> Demand:
+    """Of a FIFO of ``depth`` tokens of ``width`` bits: credits, storage, output register."""
+    credits = depth.bit_length() + 2
+    if depth == 1:
+        return Demand.of(Register(width + 1 + credits), Function(4, 4))
+    in_lutram = depth <= DEEPEST_IN_LUTRAM
+    address = max(1, (depth - in_lutram - 1).bit_length())
+    if in_lutram:
+        flags, held, gates = 3, address + 1, 15 + 12 * address
+        memory = Memory(width, 1 << address, at_once=True)
+        found = Demand.of(memory, Multiplexer(2, width), Register(width))
+    else:
+        flags, held, gates = 6, depth.bit_length(), 30 + 8 * address
+        found = Demand.of(Memory(width, 1 << address), Register(3 * width), Function(4, 2 * width))
+    return found + Demand.of(Register(credits + 2 * address + held + flags), Function(4, gates))
 
 
 def outbox_resources(width: int, depth: int) -> Resources:
-    """What a FIFO of ``depth`` tokens of ``width`` bits takes of an ECP5.
-
-    The memory is counted. The counters, and the one or two multiplexers of each bit, are fitted to what yosys makes of
-    the circuit.
-    """
-    if depth == 1:
-        return Resources(lut=5)
-    in_lutram = depth <= DEEPEST_IN_LUTRAM
-    address = max(1, (depth - in_lutram - 1).bit_length())
-    words = 1 << address
-    banks = -(-words // 16)
-    cells = banks * -(-width // 4)
-    distributed = width * banks + LUTS_PER_CELL * cells
-    if in_lutram:
-        return Resources(lut=15 + 12 * address + distributed)
-    if cells <= CELLS_BELOW_A_BLOCK:
-        return Resources(lut=30 + 8 * address + 2 * width + distributed)
-    return Resources(lut=30 + 8 * address + 2 * width, bram=max(1, ring_blocks(width, words, 1)))
+    """What it costs on ECP5."""
+    return priced(outbox_demand(width, depth))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +11,15 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, lanes_beside, pixels_beside
+from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
+from onnx_hw.ops.parts import accumulator, counted, decoded, delayed, maximum
 from onnx_hw.ops.schedule import Engine, Schedule
-from onnx_hw.ops.sliding import Sliding, ring_blocks
+from onnx_hw.ops.sliding import Sliding
+from onnx_hw.ops.sliding_demand import Fetch, sliding_demand
 from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.reordering import Reordering, of_channels, only_channels
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -126,17 +128,32 @@ class Pool(Operator[SlidingFolding]):
             (self.grouped(folding).buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),),
         )
 
-    def resources(self, folding: SlidingFolding) -> Resources:
-        bits = self.operand.dtype.bits
-        group = gcd(self.operand.channels, folding.in_lanes, folding.out_lanes)
-        taken, given = self.takes(folding)[0].width, self.gives(folding)[0].width
-        copies = given // group
-        blocks = ring_blocks(bits * taken, self.stored_beats(folding), copies)
-        lut = 150 + copies * 25 + given * self.results()[0].dtype.bits * 2
-        lut += given * bits * (taken // group - 1) // 2
-        if not blocks:
-            lut += copies * taken * bits * self.stored_beats(folding) // 16
-        return Resources(lut=lut, bram=blocks)
+    def demand(self, folding: SlidingFolding) -> Demand:
+        taps, chunks = self.sliding.taps, self.gives(folding)[0].groups
+        lanes, bits, made = (
+            folding.out_lanes * folding.out_pixels,
+            self.operand.dtype.bits,
+            self.results()[0].dtype.bits,
+        )
+        fetch = Fetch(
+            self.sliding,
+            folding.in_lanes,
+            folding.in_pixels,
+            folding.out_pixels,
+            folding.out_lanes,
+            bits,
+            self.stored_beats(folding),
+            (chunks, taps),
+            taps=True,
+            turns=1,
+            pushes=taps == 1,
+        )
+        found = sliding_demand(fetch, self.grouped(folding), self.takes(folding)[0])
+        found += delayed(1, self.LATENCY + self.LATENCY - 1)
+        found += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 1)
+        if self.kind == "max":
+            return found + lanes * maximum(bits)
+        return found + lanes * accumulator(made)
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.pool import Pool as Circuit

@@ -1,37 +1,38 @@
-"""Products of look-up tables: how many each takes. The circuits are those of ``onnx_hw_rtl``."""
+"""Products, of the chip's multipliers or of look-up tables: what each demands. The circuits are ``onnx_hw_rtl``'s."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from onnx_hw.exact.signed_digits import signed_digits
+from onnx_hw_boards.demand import Adder, Demand, Product, Register
 
 
-def look_up_tables(a_bits: int, b_bits: int) -> int:
-    """Of a product of two integers that are not known: 72 for 8 × 8 bits.
+def product_demand(a_bits: int, b_bits: int, *, in_logic: bool) -> Demand:
+    """Of a product of two integers that are not known.
 
-    Rows of two bits of the narrower one, then a tree that adds them; an odd bit is no row, the chain that adds it does
-    its ands. Carries come in pairs.
+    In logic, rows of two bits of the narrower one, then a tree that adds them, with a register behind each; an odd bit
+    is no row, the chain that adds it does its ands.
     """
+    if not in_logic:
+        return Demand.of(Product(a_bits, b_bits))
     wide, narrow = max(a_bits, b_bits), min(a_bits, b_bits)
     parts = [min(2, narrow - low) for low in range(0, narrow, 2)]
-    total = sum(_chain(wide + bits) for place, bits in enumerate(parts) if bits == 2 or not place)
+    chains = [wide + bits for place, bits in enumerate(parts) if bits == 2 or not place]
+    found = Demand.of(*(Adder(bits, gated=True) for bits in chains), Register(sum(wide + bits for bits in parts)))
     while len(parts) > 1:
         pairs = list(zip(parts[::2], parts[1::2], strict=False))
-        total += sum(_chain(wide + high) for _, high in pairs)
+        found += Demand.of(*(Adder(wide + high, gated=high == 1) for _, high in pairs))
         parts = [low + high for low, high in pairs] + parts[len(parts) // 2 * 2 :]
-    return total
+        found += Demand.of(Register(sum(wide + bits for bits in parts)))
+    return found
 
 
-def look_up_tables_of_known(bits: int, constants: np.ndarray) -> int:
+def known_products_demand(bits: int, constants: np.ndarray) -> Demand:
     """Of products by known integers: an adder for each digit beyond the first; one more where all are negative."""
     total = 0
     for constant, count in zip(*np.unique(constants, return_counts=True), strict=True):
         digits = signed_digits(int(constant))
         adders = len(digits) - 1 + all(sign < 0 for sign, _ in digits) if digits else 0
-        total += int(count) * adders * _chain(bits + 2)
-    return total
-
-
-def _chain(bits: int) -> int:
-    return bits + bits % 2
+        total += int(count) * adders
+    return total * Demand.of(Adder(bits + 2)) + Demand.of(Register(3 * bits * constants.size))

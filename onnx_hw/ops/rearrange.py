@@ -12,11 +12,13 @@ import numpy as np
 
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, pixels_beside
+from onnx_hw.ops.operator import Operator, pixels_beside
+from onnx_hw.ops.rearrange_demand import rearrange_demand
 from onnx_hw.ops.rearrange_plan import Plan, Walk, places, plan
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.order import UNUSED, Order, fewest_lanes
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -184,8 +186,8 @@ class Rearrange(Operator[RearrangeFolding]):
             (SharedBuffer("writer", "reader", self.stored_beats(folding), *one.turns.numbers()),),
         )
 
-    def resources(self, folding: RearrangeFolding) -> Resources:
-        return self.plan(folding).resources(self.stored_beats(folding))
+    def demand(self, folding: RearrangeFolding) -> Demand:
+        return rearrange_demand(self.plan(folding), self.stored_beats(folding), self.takes(folding)[0].width)
 
     def core(self, folding: RearrangeFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.rearrange import Rearrange as Circuit

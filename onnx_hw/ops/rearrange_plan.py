@@ -14,6 +14,7 @@ from math import isqrt
 
 import numpy as np
 
+from onnx_hw.exact.requantization import LUTS_PER_BLOCK_RAM
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.sliding import ring_blocks
@@ -32,8 +33,6 @@ MOST_COMBINATIONS = 10
 
 CANDIDATES = 12
 """Loops whose cost is computed, those with the shortest tables."""
-
-LUTS_PER_BLOCK = 400
 
 MANY_BLOCKS = 512
 """Block RAMs beside which it does not matter what tells where data lie; the chips there are have fewer."""
@@ -231,7 +230,7 @@ class Plan:
     tables: Resources
 
     def resources(self, capacity: int) -> Resources:
-        """With a ring of ``capacity`` beats."""
+        """With a ring of ``capacity`` beats; a rough estimate, for comparing loops."""
         walk = self.walk
         address = (max(2, capacity) - 1).bit_length()
         used = Resources(lut=70 + walk.bits * walk.selected * 9 // 8)
@@ -262,7 +261,7 @@ def plan(walk: Walk, natural: Loops) -> Plan:
 
     def cost(one: Plan) -> int:
         used = one.resources(one.turns.rate_capacity)
-        return used.lut + LUTS_PER_BLOCK * used.bram
+        return used.lut + LUTS_PER_BLOCK_RAM * used.bram
 
     return min(found, key=cost)
 

@@ -11,11 +11,13 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_lanes
+from onnx_hw.ops.operator import Operator, even_lanes
+from onnx_hw.ops.parts import added, counted, decoded, delayed, engine, maximum
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering, of_channels
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand, Function, Memory
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -80,8 +82,16 @@ class Reduce(Operator[EvenFolding]):
     def cycles(self, folding: EvenFolding) -> int:
         return self.takes(folding)[0].beats
 
-    def resources(self, folding: EvenFolding) -> Resources:
-        return Resources(lut=40 + 3 * folding.lanes * self.results()[0].dtype.bits)
+    def demand(self, folding: EvenFolding) -> Demand:
+        lanes, chunks = folding.lanes, self.takes(folding)[0].groups
+        bits, made = self.operand.dtype.bits, self.results()[0].dtype.bits
+        index = counted(self.operand.pixels) + counted(chunks)
+        found = engine((self.operand.pixels, chunks), some_push=self.operand.pixels > 1)
+        found += decoded((0, 1), index) + delayed(1, 1) + delayed(2 * counted(chunks), 1) + delayed(1, 3)
+        found += delayed(lanes * bits, 1) + Demand.of(Memory(lanes * made, max(2, chunks), at_once=True))
+        if self.kind == "max":
+            return found + lanes * maximum(bits)
+        return found + lanes * (added(made) + Demand.of(Function(2, made)))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.reduce import Reduce as Circuit

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.operator import Resources
+from onnx_hw.ops.parts import counted, decoded, delayed, engine, position, shared_buffer
 from onnx_hw.ops.ring import Ring
 from onnx_hw.order import UNUSED, Order
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand, Function, Memory, Multiplexer, Register
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -82,12 +83,41 @@ class Regroup(Ring[RegroupFolding]):
         """Two pixel groups: one is read while the next one is written."""
         return 2 * self.takes(folding)[0].groups * max(1, folding.out_pixels // folding.in_pixels)
 
-    def resources(self, folding: RegroupFolding) -> Resources:
-        pixels = max(folding.in_pixels, folding.out_pixels)
-        bits = pixels * folding.lanes * self.operand.dtype.bits
-        words = 2 * self.takes(folding)[0].groups
-        cells = -(-bits // 4) * -(-words // 16)
-        return Resources(lut=60 + 6 * cells + bits // 2)
+    def demand(self, folding: RegroupFolding) -> Demand:
+        (given,), (made,) = self.takes(folding), self.gives(folding)
+        gathers = folding.in_pixels <= folding.out_pixels
+        fewer, more = sorted((folding.in_pixels, folding.out_pixels))
+        pixels, size = more // fewer, fewer * folding.lanes * self.operand.dtype.bits
+        beats, capacity = given.groups, self.stored_beats(folding)
+        _, needs, freed = self.turns(folding)
+        period = beats * (given if gathers else made).row_groups if self.operand.shape[1] % more else beats * pixels
+        loops = [
+            -(-self.operand.shape[1] // order.pixels) if self.operand.shape[1] % more else 1 for order in (given, made)
+        ]
+        if not self.operand.shape[1] % more:
+            loops = [pixels, 1] if gathers else [1, pixels]
+        grows = np.diff(needs, append=needs[0] + max(1, period))[: len(needs)].tolist()
+        gives = np.diff(freed, prepend=0).tolist()
+        found = engine((loops[0], beats), conditions=1) + engine((loops[1], beats), inputs=0, conditions=1)
+        index = counted(loops[1]) + counted(beats)
+        span = 2 * beats * (pixels if gathers else 1) + capacity + 1
+        found += shared_buffer(span, grows, gives) + decoded([int(g > 1) for g in grows], index)
+        found += decoded([int(g > 0) for g in gives], index)
+        groups = max(2, -(-capacity // (beats * (pixels if gathers else 1))))
+        for slots in (pixels if gathers else 1, 1 if gathers else pixels):
+            found += (
+                position(groups) + delayed(counted(beats), 1) + decoded((0, 1) if beats > 1 else (0,), counted(beats))
+            )
+            found += delayed(counted(groups) + counted(beats) + counted(slots), 1)
+            found += delayed(counted(slots), 1)
+        words = 1 << counted(groups) + counted(max(2, beats))
+        data = size if gathers else pixels * size
+        found += delayed(1 + data, 1) + delayed(1, self.LATENCY)
+        ring = Demand.of(Memory(size, words, at_once=True, in_logic=True), Register(size))
+        found += pixels * (ring + Demand.of(Function(counted(pixels) + 1) if gathers and pixels > 1 else Register(0)))
+        if gathers:
+            return found + delayed(pixels * size, 1)
+        return found + Demand.of(Register(size), Multiplexer(pixels, size)) + delayed(counted(pixels), 1)
 
     def core(self, folding: RegroupFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.regroup import Regroup as Circuit

@@ -25,11 +25,13 @@ from onnx_hw.exact.tables import Table, Thresholds
 from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, even_cuts, narrow_cuts, uneven_tiles
+from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts, uneven_tiles
+from onnx_hw.ops.requantize_demand import requantize_demand
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -187,9 +189,9 @@ class Monotone(Operator[RequantizeFolding]):
         )
         return Schedule((engine,))
 
-    def resources(self, folding: RequantizeFolding) -> Resources:
-        lanes, each = folding.width, self.costs(folding)
-        return Resources(lut=80 + lanes * each.lut, bram=lanes * each.bram)
+    def demand(self, folding: RequantizeFolding) -> Demand:
+        (order,), circuit = self.takes(folding), self.circuit_of(folding)
+        return requantize_demand(circuit, self.operand.dtype, order, folding.steps, self.latency(folding))
 
     def costs(self, folding: RequantizeFolding) -> Costs:
         """Of one lane."""

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.numbers import Numbers
-from onnx_hw.ops.operator import Operator, Resources, lanes_beside, pixels_beside
+from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
+from onnx_hw.ops.parts import delayed
 from onnx_hw.ops.schedule import Engine, Schedule
-from onnx_hw.ops.sliding import Sliding, ring_blocks
+from onnx_hw.ops.sliding import Sliding
+from onnx_hw.ops.sliding_demand import Fetch, sliding_demand
 from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.reordering import Reordering, of_channels, only_channels
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Demand
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -132,17 +134,21 @@ class Window(Operator[SlidingFolding]):
             (self.grouped(folding).buffer(of_a_window, self.beats_per_pixel(folding), self.stored_beats(folding)),),
         )
 
-    def resources(self, folding: SlidingFolding) -> Resources:
-        bits = self.operand.dtype.bits
-        group = gcd(self.operand.channels, folding.in_lanes, folding.out_lanes)
-        taken, given = self.takes(folding)[0].width, self.gives(folding)[0].width
-        copies = given // group
-        slices = taken // group
-        blocks = ring_blocks(bits * taken, self.stored_beats(folding), copies)
-        lut = 150 + copies * (25 + group * bits * (slices + 1) // 2)
-        if not blocks:
-            lut += copies * taken * bits * self.stored_beats(folding) // 16
-        return Resources(lut=lut, bram=blocks)
+    def demand(self, folding: SlidingFolding) -> Demand:
+        fetch = Fetch(
+            self.sliding,
+            folding.in_lanes,
+            folding.in_pixels,
+            folding.out_pixels,
+            folding.out_lanes,
+            self.operand.dtype.bits,
+            self.stored_beats(folding),
+            (self.beats_per_window(folding),),
+            taps=False,
+            turns=1,
+            pushes=True,
+        )
+        return sliding_demand(fetch, self.grouped(folding), self.takes(folding)[0]) + delayed(1, self.LATENCY)
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.window import Window as Circuit

@@ -1,0 +1,149 @@
+"""What a circuit demands of a chip, in the terms of the circuit; what that costs, a chip's family says.
+
+A demand is a list of parts, each so many times. Widths are those that synthesis is left with: bits that never change
+and registers that always hold the same as others are no part of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TypeVar
+
+__all__ = [
+    "Adder",
+    "Comparison",
+    "Demand",
+    "Function",
+    "Loop",
+    "Memory",
+    "Multiplexer",
+    "Part",
+    "Product",
+    "Register",
+]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A port writes (unless the contents are constant), another one reads.
+
+    Attributes:
+        width: bits of a word.
+        depth: words.
+        constant: whether the contents are known.
+        at_once: whether what is read is there in the same cycle, which no block RAM can do.
+        in_logic: whether the circuit asks for look-up tables, or leaves it to the size.
+        latency: cycles from address to word; registers beyond the memory's own are part of it.
+        depends: of constants, for each bit of a word, of how many bits of the address it is a function; empty where
+            that is all of them.
+    """
+
+    width: int
+    depth: int
+    constant: bool = False
+    at_once: bool = False
+    in_logic: bool | None = None
+    latency: int = 1
+    depends: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Product:
+    """A hardware multiplier with all its registers, for factors of so many bits."""
+
+    a: int
+    b: int
+
+
+@dataclass(frozen=True)
+class Adder:
+    """A sum, a difference, of so many bits.
+
+    Attributes:
+        gated: whether an addend, or each, is first multiplied by a bit.
+    """
+
+    bits: int
+    gated: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Which of two numbers of so many bits is the greater."""
+
+    bits: int
+
+
+@dataclass(frozen=True)
+class Multiplexer:
+    """One of several words of so many bits.
+
+    Attributes:
+        tree: whether it is written as a tree over the bits of the number, or case by case.
+    """
+
+    ways: int
+    bits: int
+    tree: bool = False
+
+
+@dataclass(frozen=True)
+class Function:
+    """Bits that are any function of the same few others.
+
+    Attributes:
+        inputs: what they depend on.
+        bits: how many functions.
+    """
+
+    inputs: int
+    bits: int = 1
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A counter from 0 to ``count`` - 1 that begins anew, without its register."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class Register:
+    """Flip-flops."""
+
+    bits: int
+
+
+Part = Memory | Product | Adder | Comparison | Multiplexer | Function | Loop | Register
+T = TypeVar("T", bound=Part)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Parts and how many of each; a part may be listed more than once."""
+
+    parts: tuple[tuple[Part, int], ...] = ()
+
+    @classmethod
+    def of(cls, *parts: Part) -> Demand:
+        """One of each."""
+        return cls(tuple((part, 1) for part in parts))
+
+    def __add__(self, other: Demand) -> Demand:
+        return Demand(self.parts + other.parts)
+
+    def __mul__(self, times: int) -> Demand:
+        return Demand(tuple((part, count * times) for part, count in self.parts)) if times else Demand()
+
+    __rmul__ = __mul__
+
+    def all(self, kind: type[T]) -> list[tuple[T, int]]:
+        """The parts of a kind."""
+        return [(part, count) for part, count in self.parts if isinstance(part, kind)]
+
+    def __repr__(self) -> str:
+        total: Counter[Part] = Counter()
+        for part, count in self.parts:
+            total[part] += count
+        return "Demand " + ", ".join(f"{count} × {part}" for part, count in total.items() if count)

@@ -1,0 +1,133 @@
+"""What a demand costs on ECP5, as yosys maps it: in look-up tables of four inputs, flip-flops, multipliers, block RAMs.
+
+Carry chains are cells of two look-up tables each; what joins look-up tables to wider functions (PFUMX, L6MUX21) comes
+with them. Distributed memory is in cells of 16 words of 4 bits that take three slices, six look-up tables.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from onnx_hw_boards.demand import (
+    Adder,
+    Comparison,
+    Demand,
+    Function,
+    Loop,
+    Memory,
+    Multiplexer,
+    Part,
+    Product,
+    Register,
+)
+from onnx_hw_boards.device import Cells
+
+__all__ = ["cost"]
+
+MULTIPLIER = 18
+"""Bits of a factor of one multiplier."""
+
+SHORTEST_CHAIN = 5
+"""Bits of the shortest sum that is a chain of carries."""
+
+BLOCK_RAMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
+"""(words, bits) of a block RAM."""
+
+WEIGHT_OF_A_BLOCK, WEIGHT_OF_A_CELL, WEIGHT_OF_A_CHOICE = 128, 4, 0.5
+"""How yosys weighs a block RAM, a cell of distributed memory, and each bit that is chosen between two cells."""
+
+LARGEST_CONSTANT_IN_LOGIC = 2048
+"""Bits of a memory of constants that yosys makes of look-up tables where nobody says how."""
+
+DEEPEST_ROM, SMALLEST_ROM = 32, 1024
+"""Words, and bits, up to which a memory with an output register of its own is made of look-up tables."""
+
+
+def cost(demand: Demand) -> Cells:
+    """The sum of its parts."""
+    lut, ff, dsp, bram = 0.0, 0, 0, 0
+    for part, count in demand.parts:
+        luts, flip_flops, multipliers, blocks = _cost(part)
+        lut, ff, dsp, bram = (
+            lut + count * luts,
+            ff + count * flip_flops,
+            dsp + count * multipliers,
+            bram + count * blocks,
+        )
+    return Cells(round(lut), ff, dsp, bram)
+
+
+@lru_cache(maxsize=1 << 16)
+def _cost(part: Part) -> tuple[float, int, int, int]:
+    """(look-up tables, flip-flops, multipliers, block RAMs)."""
+    match part:
+        case Register(bits):
+            return 0, bits, 0, 0
+        case Product():
+            return 0, 0, 1, 0
+        case Adder(bits) | Comparison(bits):  # a carry cell has inputs left that gate the addends
+            return (bits + bits % 2 if bits >= SHORTEST_CHAIN else bits * 1.5), 0, 0, 0
+        case Multiplexer(ways, bits, tree):
+            return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
+        case Function(inputs, bits):
+            return bits * function(inputs), 0, 0, 0
+        case Loop(count):
+            bits = (count - 1).bit_length()
+            return (
+                (bits + bits % 2 + (bits / 3 if count & count - 1 else 0) if bits >= SHORTEST_CHAIN else bits),
+                0,
+                0,
+                0,
+            )
+        case Memory():
+            return _constants(part) if part.constant else _memory(part)
+
+
+def multiplexer(ways: int) -> float:
+    """A bit: two ways, or three, or four in two look-up tables."""
+    return 0 if ways < 2 else 1 if ways == 2 else ways / 2
+
+
+def cases(ways: int) -> float:
+    """A bit that is written case by case: yosys compares the number with each."""
+    known = {0: 0, 1: 0, 2: 1, 3: 2, 4: 3.5, 5: 7, 6: 7, 7: 8, 8: 9}
+    return known[ways] if ways in known else 1.6 * ways
+
+
+def function(inputs: int) -> float:
+    """A bit: a look-up table takes four inputs; tests of more are a tree."""
+    return 0 if inputs < 1 else 1 if inputs <= 4 else (inputs - 1) / 3
+
+
+def _memory(part: Memory) -> tuple[float, int, int, int]:
+    banks, blocks = -(-part.depth // 16), fewest_blocks(part.width, part.depth)
+    cells = banks * -(-part.width // 4)
+    weight = WEIGHT_OF_A_CELL * cells + WEIGHT_OF_A_CHOICE * (part.width + 1) * (banks - 1)
+    if part.at_once or part.in_logic or weight <= WEIGHT_OF_A_BLOCK * blocks:
+        chosen = part.width * (banks - 1) + 2 * (banks > 1) * banks
+        return 6 * cells + chosen, 0 if part.at_once else part.width, 0, 0
+    return 0, 0, 0, blocks
+
+
+def _constants(part: Memory) -> tuple[float, int, int, int]:
+    small = part.width * part.depth <= LARGEST_CONSTANT_IN_LOGIC
+    if part.latency > 1:
+        small = part.depth <= DEEPEST_ROM or part.width * part.depth <= SMALLEST_ROM
+    if small if part.in_logic is None else part.in_logic:
+        address = (part.depth - 1).bit_length() * (part.latency - 1)
+        depends = part.depends or ((part.depth - 1).bit_length(),) * part.width
+        return sum(table(min(part.depth, 1 << bits)) for bits in depends), part.width + address, 0, 0
+    blocks = fewest_blocks(part.width, part.depth)
+    return 0, 0, 0, blocks
+
+
+def table(words: int) -> float:
+    """Look-up tables of a bit of so many words: up to 128 they are joined without others."""
+    if words <= 128:
+        return 1 << max(0, -(-words // 16) - 1).bit_length()
+    return words * 0.0855
+
+
+def fewest_blocks(width: int, depth: int) -> int:
+    """Block RAMs of a memory."""
+    return min(-(-depth // words) * -(-width // bits) for words, bits in BLOCK_RAMS)

@@ -1,0 +1,142 @@
+"""What the parts that several cores have demand of a chip: engines, shared buffers, delay lines, sums, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Loop, Memory, Multiplexer, Register
+
+ADDRESS_COPY_BITS = 6 * 36
+"""Bits of weights that one copy of the address reaches."""
+
+SMALL_TABLE = 16
+"""Words of a table that is made of gates."""
+
+WIDEST, MANY = 40, 64
+"""Bits of the widest number of a control; so many numbers have no bits that agree."""
+
+
+def counted(numbers: int) -> int:
+    """Bits that tell 0 .. ``numbers`` - 1 apart."""
+    return (numbers - 1).bit_length()
+
+
+def changing(values: Iterable[int]) -> int:
+    """Bits in which some of these numbers differ, those that always agree with another one left out."""
+    distinct = sorted(set(values))
+    different = 0
+    for number in distinct:
+        different |= number ^ distinct[0]
+    bits = [k for k in range(WIDEST) if different >> k & 1]
+    if len(distinct) > MANY:
+        return len(bits)
+    return len({sum((number >> k & 1) << place for place, number in enumerate(distinct)) for k in bits})
+
+
+def delayed(bits: int, cycles: int) -> Demand:
+    """A delay line."""
+    return Demand.of(Register(bits * cycles))
+
+
+def added(bits: int) -> Demand:
+    """An adder with a register behind it."""
+    return Demand.of(Adder(bits), Register(bits))
+
+
+def engine(
+    loops: Sequence[int],
+    *,
+    inputs: int = 1,
+    outputs: int = 1,
+    conditions: int = 0,
+    some_pop: int = 0,
+    some_push: int = 0,
+    exclusive: bool = False,
+) -> Demand:
+    """Counters, flags and the decision to fire.
+
+    Args:
+        loops: counts.
+        inputs, outputs: streams.
+        conditions: beside tokens and credits.
+        some_pop, some_push: inputs (outputs) of which only some operations pop (push).
+        exclusive: no operation pops from more than one input.
+    """
+    counters = Demand()
+    for count in loops:
+        if count > 1:
+            counters += Demand.of(Loop(count), Register(counted(count)))
+    index = sum(counted(count) for count in loops)
+    if not conditions and (exclusive or inputs == 1):
+        firing = Demand.of(Register(inputs + bool(some_pop)), Function(4, 2 * inputs + bool(some_pop)))
+    else:
+        firing = Demand.of(Register(1), Function(4, 2 + inputs + conditions))
+    flags = some_pop + some_push
+    decoded = Demand.of(Register(flags), Function(max(2, index), flags), Function(4, 2 * flags))
+    return counters + firing + decoded + Demand.of(Function(4, outputs))
+
+
+def decoded(values: Iterable[int], index: int) -> Demand:
+    """A register with a function of the current operation's turn, which has so many bits."""
+    return select(values, index) + Demand.of(Register(changing(values)))
+
+
+def select(values: Iterable[int], index: int) -> Demand:
+    """One of some constants: one test for each but the most frequent, and gates behind them."""
+    listed = list(values)
+    common = max(set(listed), key=listed.count)
+    odd = sum(value != common for value in listed)
+    if not odd:
+        return Demand()
+    return Demand.of(Function(index, min(odd, 3)), Function(min(index, 2 + odd), changing(listed)))
+
+
+def shared_buffer(span: int, *steps: Iterable[int]) -> Demand:
+    """Two counters that differ from 0 by up to ``span``; ``steps``: by what the reader moves each of them."""
+    bits = span.bit_length() + 1
+    gates = sum(changing([0, *step]) for step in steps)
+    return 2 * (added(bits) + Demand.of(Function(4, 1))) + Demand.of(Function(2, gates))
+
+
+def position(count: int) -> Demand:
+    """A counter that is no loop of the engine."""
+    return Demand.of(Loop(count), Register(counted(count)), Function(4, 1)) if count > 1 else Demand()
+
+
+def unlike(width: int, words: int) -> int:
+    """How many of so many bits of random words never agree and are no constants, on average."""
+    kinds = 2.0 ** min(words, 40) - 2
+    return round(kinds * -np.expm1(width * np.log1p(-(2.0 ** -min(words, 40)))))
+
+
+def rom(width: int, words: int, in_logic: bool | None = None) -> Demand:
+    """Constants, two cycles from the address to the word."""
+    if words == 1:
+        return Demand()
+    return Demand.of(Memory(width, words, constant=True, in_logic=in_logic, latency=2))
+
+
+def weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
+    """Words of weights, read one after the other, and a register behind them."""
+    if words == 1:
+        return Demand()
+    per_rom = max(1, ADDRESS_COPY_BITS // weight_bits)
+    roms = [min(per_rom, lanes - first) for first in range(0, lanes, per_rom)]
+    address = counted(words)
+    found = position(words) + delayed(address, waits + len(roms))
+    for size in roms:
+        bits = unlike(size * weight_bits, words)
+        found += rom(bits, words) + delayed(bits, 1)
+    return found
+
+
+def accumulator(bits: int) -> Demand:
+    """A running sum that begins anew with its first addend."""
+    return added(bits) + Demand.of(Function(2, bits))
+
+
+def maximum(bits: int) -> Demand:
+    """The greater one of two, in a register."""
+    return Demand.of(Comparison(bits), Multiplexer(2, bits), Register(bits))

@@ -1,0 +1,95 @@
+"""What a rearrangement demands of a chip."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_hw.ops.parts import changing, counted, decoded, delayed, engine, position, rom, shared_buffer
+from onnx_hw.ops.rearrange_plan import DEEPEST_IN_LOGIC, Plan, separate
+from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register
+
+STAGES = 7
+MANY = 8
+"""Exceptions that are cheaper as a table than one by one."""
+
+
+def rearrange_demand(plan: Plan, capacity: int, in_width: int) -> Demand:
+    """With a ring of ``capacity`` beats of so many elements."""
+    walk, loops, bits = plan.walk, plan.loops, plan.walk.bits
+    ring = max(2, 1 << (capacity - 1).bit_length())
+    address, outer = counted(ring), counted(loops[0])
+    needs, released = plan.turns.needs + 1, plan.turns.released
+    grows = np.diff(needs, append=walk.stored + needs[0]).tolist()
+    gives = np.diff(released, prepend=0).tolist()
+    found = engine((1,), conditions=1) + engine(loops, inputs=0, conditions=1)
+    found += shared_buffer(3 * walk.stored + capacity, grows, gives)
+    found += _by_turn(grows, outer) + _by_turn(gives, outer)
+    found += Demand.of(Function(sum(map(counted, loops)), 3), Register(1))
+    found += position(ring) + delayed(1 + address + in_width * bits, 4) + delayed(1, STAGES)
+    found += _tables(plan, address)
+    for port in walk.ports:
+        width = bits * len(port.stored)
+        found += Demand.of(Memory(width, ring), Register(width))
+    for column in walk.patterns[0].T:
+        ways = len({taken for taken in column.tolist() if taken != -2})
+        found += Demand.of(Multiplexer(ways, bits, tree=True), Register(bits))
+    return found
+
+
+def _by_turn(values: list[int], index: int) -> Demand:
+    """A register with what a turn of the outer loop adds at its end."""
+    regular = max(values.count(value) for value in set(values))
+    if len(values) - regular <= MANY:
+        return decoded([0, *values], index)
+    return Demand.of(Function(index, changing(values)), Register(changing([0, *values])))
+
+
+def _tables(plan: Plan, address: int) -> Demand:
+    """What tells where data lie, loop by loop; sums of the loops' parts; what chooses elements."""
+    walk, loops, found = plan.walk, plan.loops, Demand()
+    parts = [split for port in walk.ports if (split := separate(port, loops)) is not None]
+    classes = walk.classes(loops)
+    wide = [(count - 1).bit_length() for count in classes]
+    several = sum(count > 1 for count in classes) > 1
+    for axis, length in enumerate(loops):
+        distinct = {split[axis].tobytes(): split[axis] for split in parts}
+        moving = sum(changing((column % (1 << address)).tolist()) for column in distinct.values())
+        chosen = wide[axis] if several else walk.choices if classes[axis] > 1 else 0
+        if moving + chosen and length > 1:
+            found += delayed(counted(length), 1) + _table(moving + chosen, length)
+    found += _addresses(plan, parts, address)
+    if several:
+        return found + _table(walk.choices, 1 << sum(wide)) + delayed(walk.choices, 2)
+    return found + delayed(walk.choices, 4)
+
+
+def _addresses(plan: Plan, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], address: int) -> Demand:
+    """The address of each port: where the frame begins, and a number of each loop; what is the same is added once."""
+
+    def low(*numbers: int) -> int:
+        """The lowest bit of any of them."""
+        whole = np.bitwise_or.reduce([number % (1 << address) for number in numbers])
+        return (int(whole) & -int(whole)).bit_length() - 1 if whole else address
+
+    def add(one: int, other: int) -> Demand:
+        return Demand.of(Adder(address - max(one, other)), Register(address - min(one, other)))
+
+    base = low(plan.walk.stored)
+    found = add(base, base) + delayed(address - base, 2)
+    lows = [tuple(low(*np.unique(column).tolist()) for column in split) for split in parts]
+    lefts = {split[0].tobytes(): outer for split, (outer, _, _) in zip(parts, lows, strict=True)}
+    rights = {
+        (split[1].tobytes(), split[2].tobytes()): (middle, inner)
+        for split, (_, middle, inner) in zip(parts, lows, strict=True)
+    }
+    for outer in lefts.values():
+        found += add(base, outer)
+    for middle, inner in rights.values():
+        found += add(middle, inner)
+    for outer, middle, inner in lows:
+        found += add(min(base, outer), min(middle, inner))
+    return found
+
+
+def _table(width: int, words: int) -> Demand:
+    return rom(width, words, in_logic=True if words <= DEEPEST_IN_LOGIC else None) if width else Demand()

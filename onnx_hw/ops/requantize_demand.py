@@ -1,0 +1,126 @@
+"""What the arithmetic of a requantizer demands of a chip."""
+
+from __future__ import annotations
+
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
+from onnx_hw.exact.requantization import BITS_IN_LOGIC, Requantizer
+from onnx_hw.exact.tables import Table, Thresholds
+from onnx_hw.ops.parts import added, counted, decoded, delayed, engine, position, rom, unlike
+from onnx_hw.order import Order
+from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Register
+
+
+def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: int, latency: int) -> Demand:
+    """The whole core.
+
+    Args:
+        operand: the type of an argument.
+        order: in which they come; each group of channels has constants of its own.
+        steps: cycles a beat.
+        latency: from the last step to the result.
+    """
+    chunks, run = order.groups, order.tile_groups
+    rows = chunks if circuit.channels > 1 else 1
+    loops = (chunks, run if chunks > 1 else 1, steps)
+    several = int(steps > 1)
+    found = engine(loops, some_pop=several, some_push=several) + delayed(1, latency)
+    if steps > 1:
+        found += decoded((0, 1), counted(steps))
+    copied = 2 * several
+    if rows > 1 and run > 1:
+        found += decoded(range(rows * steps), counted(rows * steps))
+    elif rows * steps > 1:
+        found += position(rows * steps)
+    copied += counted(rows * steps)
+    return found + order.width * (delayed(copied, 1) + delayed(operand.bits, 1) + _lane(circuit, operand, rows, steps))
+
+
+def _lane(circuit: Requantizer, operand: Int, rows: int, steps: int) -> Demand:
+    saturated = _saturate(operand.bits, circuit.clamp.bits)
+    match circuit:
+        case MultiplyAddShift():
+            return saturated + _multiplication(circuit, rows, steps)
+        case Table():
+            width, words = Int.holding(circuit.low, circuit.high).bits, rows << circuit.clamp.bits
+            return saturated + delayed(counted(rows), 1) + _rom(width, words) + delayed(width, 1)
+        case Thresholds():
+            return saturated + _search(circuit, rows)
+
+
+def _rom(width: int, words: int) -> Demand:
+    return rom(unlike(width, words), words, in_logic=width * words <= BITS_IN_LOGIC)
+
+
+def _saturate(bits: int, clamp: int) -> Demand:
+    """Into a register."""
+    if clamp >= bits:
+        return Demand.of(Register(bits))
+    return Demand.of(Function(bits - clamp + 1), Function(3, clamp), Register(clamp))
+
+
+def _clamp(bits: int, low: int, high: int) -> Demand:
+    """A number of so many bits, into a register."""
+    made = Int.holding(low, high).bits
+    if made >= bits:
+        return Demand.of(Register(made))
+    whole = (low == -(1 << made - 1) and high == ~low) or (low == 0 and high == (1 << made) - 1)
+    beyond = Function(bits - made + 1, 2) if whole else Comparison(bits)
+    return Demand.of(beyond, *(() if whole else (beyond,)), Function(3, made), Register(made))
+
+
+def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> Demand:
+    """Rows of digits, their tree of adders, the sum over the steps, the addend, the bounds."""
+    x, digits, widest = circuit.clamp.bits + (not circuit.clamp.signed), circuit.rows(steps), circuit.sum_type.bits
+    part, levels = -(-circuit.addend_bits // steps), (digits - 1).bit_length()
+    constant = rows * steps == 1
+    kinds = _digits(circuit, digits, steps) if rows == 1 else [(1, 2, 3, 4 + j) for j in range(digits)]
+    found = delayed(x, 1) + (Demand() if constant else _rom(2 * digits + part, rows * steps))
+    if not constant:
+        found += delayed(part, levels + 1)
+    for codes in set(kinds):
+        found += Demand.of(Register(x + 1), Function(4, x + 1 if len(set(codes) - {0}) > 1 else 0))
+        found += Demand.of(Register(1), Function(2)) if 3 in codes else Demand()
+    terms = [(x + 1, 1)] * len(kinds)
+    while len(terms) > 1:
+        sums = []
+        for (_, count), (high, others) in zip(terms[::2], terms[1::2], strict=False):
+            found += Demand.of(Adder(high + 2), Register(x + 2 * (count + others)), Register(int(not constant)))
+            sums.append((x + 2 * (count + others), count + others))
+        if len(terms) % 2:
+            found += delayed(terms[-1][0] + (not constant), 1)
+            sums.append(terms[-1])
+        terms = sums
+    if steps == 1:
+        found += added(widest)
+        kept = widest
+    else:
+        zeros = circuit.addend_type.bits - circuit.addend_bits
+        shifted = 2 * digits * (steps - 1)
+        dropped = min(zeros, circuit.shift if circuit.tie_bit is None else circuit.tie_bit, shifted)
+        found += delayed(2, 3 + levels) + Demand.of(Adder(x + 2 * digits + 1), Function(2, x), Register(x + 2 * digits))
+        found += delayed(shifted - dropped + part * steps, 1)
+        kept = widest - dropped
+        found += added(kept)
+    if circuit.tie_bit is not None:
+        found += Demand.of(Adder(kept - circuit.tie_bit), Register(kept), Function(1))
+    return found + _clamp(widest - circuit.shift, circuit.low, circuit.high)
+
+
+def _digits(circuit: MultiplyAddShift, digits: int, steps: int) -> list[tuple[int, ...]]:
+    """Of the one multiplier, for each digit of a step what it is in all steps, but for those that are always 0."""
+    rest, found = int(circuit.multipliers[0]), []
+    for _ in range(digits * steps):
+        found.append(rest % 4)
+        rest = (rest + 1) // 4
+    return [codes for j in range(digits) if any(codes := tuple(found[j::digits]))]
+
+
+def _search(circuit: Thresholds, rows: int) -> Demand:
+    """A comparison for each bit of the result, each with a memory twice as deep as the one before."""
+    bits, found = circuit.clamp.bits, Demand()
+    for step in range(circuit.depth):
+        found += delayed(3 * (bits + counted(rows) + step), 1) + Demand.of(Comparison(bits), Register(1))
+        found += _rom(bits, rows << step)
+    made = Int.holding(circuit.low, circuit.high).bits
+    return found + Demand.of(Function(circuit.depth, made), Register(made))

@@ -1,0 +1,195 @@
+"""What a window that slides over a streamed image demands of a chip, whatever is done with its elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
+
+import numpy as np
+
+from onnx_hw.ops.parts import SMALL_TABLE, changing, counted, decoded, delayed, engine, position, shared_buffer
+from onnx_hw.ops.sliding import Sliding
+from onnx_hw.order import Order
+from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """What a reader fetches under its windows.
+
+    Attributes:
+        sliding: of single pixels.
+        in_lanes, in_pixels: of a beat of the image.
+        out_pixels: windows side by side.
+        fetched: elements of each of them that an operation takes.
+        bits: of an element.
+        capacity: beats of the ring.
+        inner: counts of the loops within a window.
+        taps: whether an operation takes channels of one tap of the kernel, or elements across them.
+        turns: of the first inner loop in which the same channels are fetched.
+        pushes: whether every operation pushes a result.
+    """
+
+    sliding: Sliding
+    in_lanes: int
+    in_pixels: int
+    out_pixels: int
+    fetched: int
+    bits: int
+    capacity: int
+    inner: tuple[int, ...]
+    taps: bool
+    turns: int
+    pushes: bool
+
+    @property
+    def group(self) -> int:
+        """Lanes that are never cut."""
+        return gcd(self.sliding.shape[2], self.in_lanes, self.fetched)
+
+    @property
+    def word(self) -> int:
+        """Bits of a beat of the image."""
+        return self.in_lanes * self.in_pixels * self.bits
+
+    @property
+    def ring(self) -> int:
+        """Beats of the memory."""
+        return max(2, 1 << (self.capacity - 1).bit_length())
+
+
+@lru_cache(maxsize=4096)
+def sliding_demand(fetch: Fetch, wide: Sliding, image: Order) -> Demand:
+    """Both engines, the rings, and registers up to the elements of a beat.
+
+    Args:
+        wide: how the windows of a beat slide over the pixel groups of the image.
+        image: the beats that come.
+    """
+    per_pixel, address = image.groups, counted(fetch.ring)
+    rows, columns = wide.output
+    loops = (rows, columns, *fetch.inner)
+    index = min(4, max(map(counted, loops)))
+    further, released = _steps(wide, per_pixel, image.beats)
+    span = 2 * image.beats + fetch.capacity + (wide.extent[0] + 1) * wide.shape[1] * per_pixel
+    found = engine((1,), conditions=1) + engine(loops, inputs=0, conditions=1, some_push=not fetch.pushes)
+    found += shared_buffer(span, further, released) + decoded(further, index) + decoded(released, index)
+    found += position(fetch.ring) + delayed(1 + address + fetch.word, 3)
+    found += _corner(wide, per_pixel, image.beats, fetch.ring, index) + delayed(address, 2)
+    masks = [_masks(fetch, axis) for axis in (0, 1)]
+    for axis in (0, 1):
+        found += decoded(masks[axis], counted(wide.output[axis])) + delayed(changing(masks[axis]), 2)
+    turns = sum(map(counted, fetch.inner))
+    found += delayed(turns, 2)
+    padded = sum(changing(mask) > 0 for mask in masks)
+    size, tables = fetch.group * fetch.bits, _tables(fetch, wide, per_pixel)
+    for depends, words, moves, slices in tables:
+        chosen = counted(slices)
+        if depends:
+            found += _table(depends, words)
+        if moves:
+            found += Demand.of(Adder(address), Register(address))
+        kept = fetch.word if slices > 1 else size
+        found += Demand.of(Memory(kept, fetch.ring), Register(kept + size), Multiplexer(slices, size))
+        found += delayed(chosen, 3)
+        if padded:
+            found += Demand.of(Register(3), Function(4, 2 * padded))
+    return found
+
+
+def _table(depends: tuple[int, ...], words: int) -> Demand:
+    """A register behind gates, or a memory."""
+    in_logic = True if words <= SMALL_TABLE else None
+    return Demand.of(Memory(len(depends), words, constant=True, in_logic=in_logic, depends=depends))
+
+
+def _depends(words: np.ndarray, used: np.ndarray) -> tuple[int, ...]:
+    """For each bit that changes, of how many bits of the address it is a function; bits that agree count once."""
+    places = np.flatnonzero(used)
+    kept = words[places]
+    changes, reached = int(np.bitwise_or.reduce(kept ^ kept[0])), []
+    for a in range((len(words) - 1).bit_length()):
+        other = places ^ 1 << a
+        pairs = other < len(words)
+        here, there = places[pairs], other[pairs]
+        moved = np.where(used[there], words[here] ^ words[there], 0)
+        reached.append(int(np.bitwise_or.reduce(moved, initial=0)))
+    found = {}
+    for k in range(changes.bit_length()):
+        if changes >> k & 1:
+            found[(kept >> k & 1).tobytes()] = max(1, sum(moved >> k & 1 for moved in reached))
+    return tuple(found.values())
+
+
+def _steps(wide: Sliding, per_pixel: int, beats: int) -> tuple[list[int], list[int]]:
+    """By how much the need may grow from one operation to the next, and how many beats one may give back."""
+    y, x = wide.last_touched(0), wide.last_touched(1)
+    width = wide.shape[1] * per_pixel
+    back = int(x[0] - x[-1]) * per_pixel
+    first, last = ((int(y[k]) * wide.shape[1] + int(x[k]) + 1) * per_pixel for k in (0, -1))
+    by_row = [int(step) * width + back for step in np.diff(y)] + [beats + first - last]
+    by_column = [int(step) * per_pixel for step in np.diff(x)]
+    released = [int(rows) * width for rows in np.diff(wide.kept_from(), prepend=0)]
+    return [0, *by_column, *by_row], [0, *released]
+
+
+def _corner(wide: Sliding, per_pixel: int, beats: int, ring: int, index: int) -> Demand:
+    """The address of the window's first pixel."""
+    rows, columns = wide.output
+    column = wide.strides[1] * per_pixel
+    row = wide.strides[0] * wide.shape[1] * per_pixel
+    to_row, to_frame = row - (columns - 1) * column, beats - (rows - 1) * row - (columns - 1) * column
+    moves = [0] + [column % ring] * (columns > 1) + [to_row % ring] * (rows > 1) + [to_frame % ring]
+    address = counted(ring)
+    return Demand.of(Adder(address), Register(address)) + decoded(moves, index)
+
+
+def _masks(fetch: Fetch, axis: int) -> list[int]:
+    """Which rows (columns) in reach of a beat's windows lie inside the image, a bit each, per output row (column)."""
+    one = fetch.sliding
+    taps, step, turns = np.arange(one.kernel[axis]) * one.dilations[axis], one.strides[axis], one.output[axis]
+    if axis == 1 and fetch.out_pixels > 1:
+        beside = np.arange(fetch.out_pixels)[:, None] * step + taps
+        taps, turns, step = np.unique(beside), -(-turns // fetch.out_pixels), step * fetch.out_pixels
+    places = np.arange(turns)[:, None] * step - one.pads[axis] + taps[None, :60]
+    inside = (places >= 0) & (places < one.shape[axis])
+    return [sum(int(bit) << k for k, bit in enumerate(row)) for row in inside]
+
+
+def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[tuple[tuple[int, ...], int, bool, int]]:
+    """Per group: of what bits of its table depend, words, whether its address moves, slices that are chosen from."""
+    one, group, channels = fetch.sliding, fetch.group, fetch.sliding.shape[2]
+    (down, _), kernel = wide.dilations, one.kernel
+    turns = np.stack(np.meshgrid(*map(np.arange, fetch.inner), indexing="ij"), -1).reshape(-1, len(fetch.inner))
+    numbers = np.zeros(len(turns), dtype=np.int64)
+    for k, count in enumerate(fetch.inner):
+        numbers = (numbers << counted(max(2, count))) + turns[:, k]
+    found = []
+    for lane in range(0, fetch.out_pixels * fetch.fetched, group):
+        window, first = divmod(lane, fetch.fetched)
+        if fetch.taps:
+            row, column = np.divmod(turns[:, 1], kernel[1])
+            channel = turns[:, 0] // fetch.turns * fetch.fetched + first
+            used = channel < channels
+        else:
+            element = turns[:, 0] * fetch.fetched + first
+            row, column, channel = (
+                element // (kernel[1] * channels),
+                element // channels % kernel[1],
+                element % channels,
+            )
+            used = element < kernel[0] * kernel[1] * channels
+        at = window * one.strides[1] + column * one.dilations[1] - one.pads[1]
+        groups, pixel = np.divmod(at, fetch.in_pixels)
+        beat, offset = np.divmod(channel, fetch.in_lanes)
+        place = ((row * down * wide.shape[1] + groups) * per_pixel + beat) % fetch.ring
+        slices = (pixel * fetch.in_lanes + offset) // group
+        place, row, column, slices = (np.where(used, part, 0) for part in (place, row, column, slices))
+        padded = any(one.pads)
+        fields = place << 24 | slices << 12 | (row << 6 | column if padded else 0)
+        words, filled = np.zeros(numbers[-1] + 1, dtype=np.int64), np.zeros(numbers[-1] + 1, dtype=bool)
+        words[numbers], filled[numbers] = fields, used
+        moves, chosen = (len(set(part.tolist())) for part in (place, slices))
+        found.append((_depends(words, filled), len(words), moves > 1, chosen))
+    return found
