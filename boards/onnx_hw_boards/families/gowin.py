@@ -21,11 +21,7 @@ def _cst(pin_of: Mapping[str, str], _clock_mhz: float, io_type: str) -> str:
 _FLIP_FLOPS = [
     f"DFF{edge}{kind}" for edge in ("", "N") for kind in ("", "E", "S", "SE", "R", "RE", "P", "PE", "C", "CE")
 ]
-_BLOCKS = [
-    kind + parity
-    for kind in ("SP", "SDPB", "SDP", "SDPX9", "DP", "DPB", "DPX9", "pROM", "pROMX9")
-    for parity in ("", "B")
-]
+_BLOCKS = ("SP", "SPX9", "SDPB", "SDPX9B", "DPB", "DPX9B", "pROM", "pROMX9")
 
 GOWIN = Family(
     name="Gowin",
@@ -40,7 +36,13 @@ GOWIN = Family(
         "MULT18X18": Cells(dsp=2),
         **{block: Cells(bram=1) for block in _BLOCKS},
     },
-    mappers={"abc9": ("synth_gowin -family gw1n -top top",)},
+    # By itself synth_gowin puts pads on the ports of every module that is kept.
+    mappers={
+        "abc9": (
+            "synth_gowin -family gw1n -noiopads -top top",
+            "iopadmap -bits -inpad IBUF O:I -outpad OBUF I:O top",
+        )
+    },
     placement=Placement(
         tool="nextpnr-himbaechel-gowin",
         constraints="pins.cst",
@@ -51,7 +53,8 @@ GOWIN = Family(
         placed="placed.json",
     ),
     packing=Packing("gowin_pack", ("-d", "{option}", "-o", "{bitstream}", "{placed}"), ".fs"),
-    shares=Shares(lut=0.6, dsp=0.6, bram=0.8, most_lut=0.7, most_bram=0.9),
+    # There are three flip-flops for four look-up tables, and they run out first.
+    shares=Shares(lut=0.36, dsp=0.6, bram=0.8, most_lut=0.4, most_bram=0.9),
 )
 
 # Gowin DS100, table 1-1
