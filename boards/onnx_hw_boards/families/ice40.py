@@ -44,7 +44,7 @@ _PACKING = Packing("icepack", ("{placed}", "{bitstream}"), ".bin")
 
 # A design takes half as many logic cells again as the look-up tables of its estimate, which knows no flip-flops; and up
 # to four blocks for one of 18 kbit, or for distributed memory.
-_SHARES = Shares(lut=0.45, dsp=1.0, bram=0.25, most_lut=0.52, most_bram=0.3)
+_SHARES = Shares(lut=0.42, dsp=1.0, bram=0.25, most_lut=0.47, most_bram=0.3)
 
 ICE40_UP = Family(
     name="iCE40 UltraPlus",
@@ -63,7 +63,7 @@ ICE40_HX = Family(
     mappers={"abc": ("synth_ice40 -device hx -top top",)},
     placement=_PLACEMENT,
     packing=_PACKING,
-    shares=replace(_SHARES, luts_per_multiplier=110),
+    shares=replace(_SHARES, lut=0.45, most_lut=0.52, luts_per_multiplier=110),
 )
 
 # Lattice FPGA-DS-02008 (UltraPlus) and FPGA-DS-02029 (LP/HX), table 1.1
