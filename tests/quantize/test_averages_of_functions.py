@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw import flow
+from onnx_hw import flow, golden
 from onnx_hw.errors import UserError
 from onnx_hw.ops.lookup import Lookup
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
@@ -33,10 +33,32 @@ def test_average_of_a_function(tmp_path: Path, average: int) -> None:
         sketch = Sketch(opset=21)
         y = AVERAGES[average](sketch, FUNCTIONS[name][0](sketch, sketch.through_integers("x", 0.0217, 9)))
         path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, sketch.through_integers(y, 0.0073, -11, np.int16))
-        network = assert_agrees(path, 0.0073, rarely=0.004)
+        network = assert_agrees(path, 0.0073, rarely=0.006)  # one value in 180, 4e-6 of a step from a tie
         assert sum(isinstance(node.operator, Lookup) for node in network.nodes) == 1
     if average in (1, 4):
         assert_circuit_agrees(network)
+
+
+def saturating(path: Path, step: float, dtype: type) -> Path:
+    """Averages of numbers up to 287,000, most of which are beyond the integers of a small scale."""
+    sketch = Sketch(opset=21)
+    exponential = sketch.node("Exp", sketch.through_integers("x", 0.0952, -5))
+    y = sketch.through_integers(sketch.node("AveragePool", exponential, kernel_shape=[1, 2]), step, 11, dtype)
+    weight = sketch.dequantized(np.ones((1, 1, 1, 1), dtype=np.int8), np.float32(1))
+    return write(sketch, path / "m.onnx", {"x": (1, 1, 16, 16)}, sketch.node("Conv", y, weight))
+
+
+@pytest.mark.parametrize("step", [3000.0, 40.0, 9.0])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_a_scale_that_is_small_beside_the_function(tmp_path: Path, step: float, dtype: type) -> None:
+    """The table becomes finer, so that its rounding does not show in those that do not saturate."""
+    x = np.linspace(-11.9, 12.4, 256, dtype=np.float32).reshape(1, 1, 1, 16, 16)
+    (found,) = golden.run(flow.quantize(flow.read(saturating(tmp_path, step, dtype))), {"x": x}).values()
+    scale, step = float(np.float32(0.0952)), float(np.float32(step))
+    numbers = np.exp(scale * (np.clip(np.rint(x / np.float32(0.0952)) - 5, -128, 127) + 5).astype(np.float64))
+    real = (numbers[..., 1:] + numbers[..., :-1]) / 2 / step
+    real = np.clip(real, np.iinfo(dtype).min - 11, np.iinfo(dtype).max - 11)
+    assert np.abs(found / step - real).max() <= 0.501
 
 
 def test_a_bound_between_integers(tmp_path: Path) -> None:
@@ -50,14 +72,14 @@ def test_a_bound_between_integers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scale", [300.0, 10.0, 0.5])
 def test_a_function_that_grows_beyond_what_its_table_can_tell(tmp_path: Path, scale: float) -> None:
-    """Numbers up to 84 122 from a table in steps of 1/4: half of one is too much for what a fine scale tells."""
+    """Numbers up to 84 122 from a table in steps of 1/256: half of one is too much for what a fine scale tells."""
     sketch = Sketch(opset=21)
     y = sketch.node("GlobalAveragePool", sketch.node("Exp", sketch.through_integers("x", 0.09, 1)))
     averages = sketch.through_integers(y, scale, -11, np.int16)
     weights = sketch.dequantized(np.arange(-7, 8, dtype=np.int8).reshape(3, 5, 1, 1), np.array(0.01, dtype=np.float32))
     result = sketch.through_integers(sketch.node("Conv", averages, weights), 100 * scale, 3, np.int16)
     path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, result)
-    if scale == 300.0:
+    if scale > 1:
         assert_agrees(path, 100 * scale, rarely=0.1)
         return
     with pytest.raises(UserError) as refusal:

@@ -19,6 +19,8 @@ from onnx_hw.exact.requantization import LARGEST_TABLE
 from onnx_hw.exact.steps import Steps
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.onnx.operators.registry import facts_of
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Staircase
@@ -27,8 +29,15 @@ from onnx_hw.quantize.lower.constants import aligned, per_channel
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import Function, Integers, Real
 
-FINE_BITS = 20
-"""Of the integers of a function that is summed up: a mean of them is off by at most 2^-19 of the greatest."""
+FINE_BITS, FINEST_BITS = 20, 26
+"""Of the integers of a function that is summed up: a mean of them is off by at most 2^-19 of the greatest. More, up to
+the finest, where that is too much for the integers that the mean becomes."""
+
+FINER = 12
+"""A table's numbers are multiples of 2^-12 of what they are rounded to, or of less."""
+
+FAR = 1 << 20
+"""Exponent of a step that any number is fine enough for."""
 
 LARGEST_FUNCTION = 1 << 24
 """Arguments, of all channels together, for which a function is computed."""
@@ -147,7 +156,7 @@ def integers_of_function(
 
 
 def finely_tabled(builder: Builder, node: Node, value: Real | Function) -> Real | None:
-    """Multiples of a power of two, ``FINE_BITS`` wide, next to the numbers of a function; None if it has too many."""
+    """Multiples of a power of two next to the numbers of a function that a node sums up; None if it has too many."""
     operand = builder.settled(value)
     first, last = operand.range
     if last - first >= LARGEST_TABLE:
@@ -158,13 +167,27 @@ def finely_tabled(builder: Builder, node: Node, value: Real | Function) -> Real 
     if not np.isfinite(numbers).all():
         raise Obstacle("not-a-number", f"`{node.inputs[0]}` must be finite for every integer")
     _, exponent = np.frexp(np.abs(numbers).max())
-    exponent = int(exponent) - (FINE_BITS - 1)
+    exponent = max(
+        min(int(exponent) - (FINE_BITS - 1), _coarsest(builder, node)),
+        int(exponent) - (FINEST_BITS - 1),
+    )
     integers = np.rint(np.ldexp(numbers, -exponent)).astype(np.int64)
     integers = np.broadcast_to(integers, (len(numbers), last - first + 1))
     lookup = Lookup(operand, integers, Int.holding(int(integers.min()), int(integers.max())))
     tensor = builder.add(f"{node.label}/table", lookup, [value.tensor], node)
     step = Fraction(2) ** exponent
     return Real(tensor, value.shape, builder.positions(value), (step,), error=step / 2)
+
+
+def _coarsest(builder: Builder, node: Node) -> int:
+    """The exponent of the greatest power of two that is fine enough for who quantizes what a node makes."""
+    scales = [
+        builder.constant(reader.inputs[1])
+        for reader in builder.graph.nodes
+        if reader.inputs[:1] == node.outputs[:1] and facts_of(reader).effect is Effect.QUANTIZES
+    ]
+    steps = [float(abs(scale.reshape(-1)[0])) for scale in scales if scale is not None and scale.size == 1]
+    return min((int(np.frexp(step)[1]) - 1 - FINER for step in steps if 0 < step < np.inf), default=FAR)
 
 
 def _operator(operand: Any, integers: np.ndarray, dtype: Int) -> Operator | None:
