@@ -35,8 +35,9 @@ class Memory:
         at_once: whether what is read is there in the same cycle, which no block RAM can do.
         in_logic: whether the circuit asks for look-up tables, or leaves it to the size.
         latency: cycles from address to word; registers beyond the memory's own are part of it.
-        depends: of constants, for each bit of a word, of how many bits of the address it is a function; empty where
-            that is all of them.
+        read: (first bit, bit behind the last) of the parts of a word that are ever read; empty where that is all of it.
+        depends: of constants, for each bit of a word that is no constant and not like another, of how many bits of the
+            address it is a function; empty where these are all bits of word and address.
     """
 
     width: int
@@ -45,7 +46,13 @@ class Memory:
     at_once: bool = False
     in_logic: bool | None = None
     latency: int = 1
+    read: tuple[tuple[int, int], ...] = ()
     depends: tuple[int, ...] = ()
+
+    def columns(self, bits: int) -> int:
+        """Parts of so many bits that the word is cut into, without those of which nothing is read."""
+        parts = self.read or ((0, self.width),)
+        return len({column for first, last in parts for column in range(first // bits, (last - 1) // bits + 1)})
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> Demand:
     constant = rows * steps == 1
     kinds = _digits(circuit, digits, steps) if rows == 1 else [(1, 2, 3, 4 + j) for j in range(digits)]
     found = delayed(x, 1) + (Demand() if constant else _rom(2 * digits + part, rows * steps))
+    part = 0 if constant else unlike(part, rows * steps)
     if not constant:
         found += delayed(part, levels + 1)
     for codes in set(kinds):
@@ -120,7 +121,8 @@ def _search(circuit: Thresholds, rows: int) -> Demand:
     """A comparison for each bit of the result, each with a memory twice as deep as the one before."""
     bits, found = circuit.clamp.bits, Demand()
     for step in range(circuit.depth):
-        found += delayed(3 * (bits + counted(rows) + step), 1) + Demand.of(Comparison(bits), Register(1))
-        found += _rom(bits, rows << step)
+        waits = 3 * (bits + counted(rows)) if step else 2 * bits  # the last one passes nothing on
+        found += delayed(waits + 3 * (circuit.depth - 1 - step), 1) + Demand.of(Comparison(bits), Register(1))
+        found += _rom(bits, rows << circuit.depth - 1 - step)
     made = Int.holding(circuit.low, circuit.high).bits
     return found + Demand.of(Function(circuit.depth, made), Register(made))

@@ -13,6 +13,9 @@ from onnx_hw.ops.sliding import Sliding
 from onnx_hw.order import Order
 from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register
 
+MERGED = 64
+"""Words of a table that is made of gates, some of which other tables have, too."""
+
 
 @dataclass(frozen=True)
 class Fetch:
@@ -83,28 +86,82 @@ def sliding_demand(fetch: Fetch, wide: Sliding, image: Order) -> Demand:
     turns = sum(map(counted, fetch.inner))
     found += delayed(turns, 2)
     padded = sum(changing(mask) > 0 for mask in masks)
-    size, tables = fetch.group * fetch.bits, _tables(fetch, wide, per_pixel)
-    for depends, words, moves, slices in tables:
-        chosen = counted(slices)
+    return found + _groups(fetch, _tables(fetch, wide, per_pixel), padded)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the table of a group holds, by beat of a window; 0 where the group has no element.
+
+    Attributes:
+        words: everything side by side.
+        filled: whether the group has an element.
+        place, row, column, slices: the parts.
+    """
+
+    words: np.ndarray
+    filled: np.ndarray
+    place: np.ndarray
+    row: np.ndarray
+    column: np.ndarray
+    slices: np.ndarray
+
+    def slices_reached(self, most: int) -> list[int]:
+        """Slices of a word that the bits which change can choose."""
+        first = int(self.slices[0])
+        change = int(np.bitwise_or.reduce(self.slices ^ first))
+        return [k for k in range(most) if (k ^ first) & ~change == 0]
+
+
+def _groups(fetch: Fetch, tables: list[Table], padded: int) -> Demand:
+    """Table, address, ring and slice of each group; registers that hold the same are made once.
+
+    Args:
+        padded: axes along which windows leave the image.
+    """
+    size, address, found = fetch.group * fetch.bits, counted(fetch.ring), Demand()
+    most, made = fetch.word // size, set[tuple[str, bytes]]()
+
+    def new(kind: str, what: np.ndarray) -> bool:
+        key = kind, what.tobytes()
+        fresh = key not in made
+        made.add(key)
+        return fresh
+
+    for table in tables:
+        depends = _depends(table.words, table.filled)
+        if len(table.words) <= MERGED:
+            depends = {column: bits for column, bits in depends.items() if new("table", np.frombuffer(column))}
         if depends:
-            found += _table(depends, words)
-        if moves:
-            found += Demand.of(Adder(address), Register(address))
-        kept = fetch.word if slices > 1 else size
-        found += Demand.of(Memory(kept, fetch.ring), Register(kept + size), Multiplexer(slices, size))
-        found += delayed(chosen, 3)
-        if padded:
+            found += _table(fetch, tuple(depends.values()), len(table.words))
+        if new("place", table.place):
+            found += Demand.of(Register(address), Adder(address if table.place.any() else 0))
+        if padded and new("inside", np.stack([table.row, table.column])):
             found += Demand.of(Register(3), Function(4, 2 * padded))
+        columns = [table.slices >> k & 1 for k in range(most.bit_length())]
+        chosen = sum(bool(column.any() and not column.all()) and new("slices", column) for column in columns)
+        reached = table.slices_reached(most)
+        read = tuple((k * size, (k + 1) * size) for k in reached) if len(reached) < most else ()
+        kept = len(reached) * size
+        found += Demand.of(Memory(fetch.word, fetch.ring, read=read), Register(kept + size))
+        found += Demand.of(Multiplexer(len(reached), size))
+        found += delayed(chosen, 3)
     return found
 
 
-def _table(depends: tuple[int, ...], words: int) -> Demand:
-    """A register behind gates, or a memory."""
+def _table(fetch: Fetch, depends: tuple[int, ...], words: int) -> Demand:
+    """A register behind gates, or a memory: an address, a row, a column, a slice."""
+    reached = (
+        fetch.sliding.kernel[0],
+        fetch.out_pixels * fetch.sliding.kernel[1],
+        fetch.word // fetch.bits // fetch.group,
+    )
+    width = counted(fetch.ring) + sum(counted(max(2, count)) for count in reached)
     in_logic = True if words <= SMALL_TABLE else None
-    return Demand.of(Memory(len(depends), words, constant=True, in_logic=in_logic, depends=depends))
+    return Demand.of(Memory(max(width, len(depends)), words, constant=True, in_logic=in_logic, depends=depends))
 
 
-def _depends(words: np.ndarray, used: np.ndarray) -> tuple[int, ...]:
+def _depends(words: np.ndarray, used: np.ndarray) -> dict[bytes, int]:
     """For each bit that changes, of how many bits of the address it is a function; bits that agree count once."""
     places = np.flatnonzero(used)
     kept = words[places]
@@ -119,7 +176,7 @@ def _depends(words: np.ndarray, used: np.ndarray) -> tuple[int, ...]:
     for k in range(changes.bit_length()):
         if changes >> k & 1:
             found[(kept >> k & 1).tobytes()] = max(1, sum(moved >> k & 1 for moved in reached))
-    return tuple(found.values())
+    return found
 
 
 def _steps(wide: Sliding, per_pixel: int, beats: int) -> tuple[list[int], list[int]]:
@@ -157,8 +214,7 @@ def _masks(fetch: Fetch, axis: int) -> list[int]:
     return [sum(int(bit) << k for k, bit in enumerate(row)) for row in inside]
 
 
-def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[tuple[tuple[int, ...], int, bool, int]]:
-    """Per group: of what bits of its table depend, words, whether its address moves, slices that are chosen from."""
+def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[Table]:
     one, group, channels = fetch.sliding, fetch.group, fetch.sliding.shape[2]
     (down, _), kernel = wide.dilations, one.kernel
     turns = np.stack(np.meshgrid(*map(np.arange, fetch.inner), indexing="ij"), -1).reshape(-1, len(fetch.inner))
@@ -186,10 +242,8 @@ def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[tuple[tuple[int
         place = ((row * down * wide.shape[1] + groups) * per_pixel + beat) % fetch.ring
         slices = (pixel * fetch.in_lanes + offset) // group
         place, row, column, slices = (np.where(used, part, 0) for part in (place, row, column, slices))
-        padded = any(one.pads)
-        fields = place << 24 | slices << 12 | (row << 6 | column if padded else 0)
+        fields = place << 24 | slices << 12 | (row << 6 | column if any(one.pads) else 0)
         words, filled = np.zeros(numbers[-1] + 1, dtype=np.int64), np.zeros(numbers[-1] + 1, dtype=bool)
         words[numbers], filled[numbers] = fields, used
-        moves, chosen = (len(set(part.tolist())) for part in (place, slices))
-        found.append((_depends(words, filled), len(words), moves > 1, chosen))
+        found.append(Table(words, filled, place, row, column, slices))
     return found

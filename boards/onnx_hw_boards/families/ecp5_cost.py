@@ -66,7 +66,7 @@ def _cost(part: Part) -> tuple[float, int, int, int]:
         case Product():
             return 0, 0, 1, 0
         case Adder(bits) | Comparison(bits):  # a carry cell has inputs left that gate the addends
-            return (bits + bits % 2 if bits >= SHORTEST_CHAIN else bits * 1.5), 0, 0, 0
+            return (bits + bits % 2 if bits >= SHORTEST_CHAIN else max(bits, 0) * 1.5), 0, 0, 0
         case Multiplexer(ways, bits, tree):
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
         case Function(inputs, bits):
@@ -100,13 +100,15 @@ def function(inputs: int) -> float:
 
 
 def _memory(part: Memory) -> tuple[float, int, int, int]:
-    banks, blocks = -(-part.depth // 16), fewest_blocks(part.width, part.depth)
+    """Yosys chooses by the whole word, and then leaves out cells and blocks of which nothing is read."""
+    banks, (blocks, bits) = -(-part.depth // 16), fewest_blocks(part.width, part.depth)
     cells = banks * -(-part.width // 4)
     weight = WEIGHT_OF_A_CELL * cells + WEIGHT_OF_A_CHOICE * (part.width + 1) * (banks - 1)
     if part.at_once or part.in_logic or weight <= WEIGHT_OF_A_BLOCK * blocks:
-        chosen = part.width * (banks - 1) + 2 * (banks > 1) * banks
-        return 6 * cells + chosen, 0 if part.at_once else part.width, 0, 0
-    return 0, 0, 0, blocks
+        read = part.columns(1)
+        chosen = read * multiplexer(banks) + (banks if banks > 1 else 0)
+        return 6 * banks * part.columns(4) + chosen, 0 if part.at_once else read, 0, 0
+    return 0, 0, 0, blocks // -(-part.width // bits) * part.columns(bits)
 
 
 def _constants(part: Memory) -> tuple[float, int, int, int]:
@@ -116,8 +118,8 @@ def _constants(part: Memory) -> tuple[float, int, int, int]:
     if small if part.in_logic is None else part.in_logic:
         address = (part.depth - 1).bit_length() * (part.latency - 1)
         depends = part.depends or ((part.depth - 1).bit_length(),) * part.width
-        return sum(table(min(part.depth, 1 << bits)) for bits in depends), part.width + address, 0, 0
-    blocks = fewest_blocks(part.width, part.depth)
+        return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address, 0, 0
+    blocks, _ = fewest_blocks(part.width, part.depth)
     return 0, 0, 0, blocks
 
 
@@ -128,6 +130,6 @@ def table(words: int) -> float:
     return words * 0.0855
 
 
-def fewest_blocks(width: int, depth: int) -> int:
-    """Block RAMs of a memory."""
-    return min(-(-depth // words) * -(-width // bits) for words, bits in BLOCK_RAMS)
+def fewest_blocks(width: int, depth: int) -> tuple[int, int]:
+    """Block RAMs of a memory, and the bits of a word that each of them has."""
+    return min((-(-depth // words) * -(-width // bits), bits) for words, bits in BLOCK_RAMS)

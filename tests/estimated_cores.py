@@ -1,0 +1,75 @@
+"""What a drawn core is said to cost, and what yosys makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from drawn_cores import Drawn
+from onnx_hw.assemble import assemble, to_rtlil
+from onnx_hw.build_folder import opened
+from onnx_hw.chip.synthesize import synthesize
+from onnx_hw.ops.outbox import outbox_demand
+from onnx_hw_boards.demand import Demand
+from onnx_hw_boards.device import Cells
+from onnx_hw_boards.families.ecp5 import ECP5
+from onnx_hw_boards.families.ecp5_cost import cost
+from onnx_hw_rtl.shell import Shell
+from onnx_hw_rtl.target import Target
+
+CLOSE, FAR = 0.15, 0.30
+FEW = 100
+"""Cells of which so many more or less matter to nobody."""
+
+OF_THE_SHELL = 2
+"""Flip-flops, for the reset."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Of one core."""
+
+    said: Cells
+    made: Cells
+
+    @property
+    def ratios(self) -> tuple[float, float]:
+        """What is said over what is made: look-up tables, flip-flops."""
+        return self.said.lut / max(1, self.made.lut), self.said.ff / max(1, self.made.ff)
+
+    @property
+    def close(self) -> bool:
+        return all(abs(ratio - 1) <= CLOSE for ratio in self.ratios)
+
+    @property
+    def far(self) -> bool:
+        pairs = zip(self.ratios, (self.made.lut, self.made.ff), strict=True)
+        return any(abs(ratio - 1) > FAR for ratio, made in pairs if made > FEW)
+
+    @property
+    def exact(self) -> bool:
+        """Multipliers and block RAMs, which are few."""
+        return (self.said.dsp, self.said.bram) == (self.made.dsp, self.made.bram)
+
+    def __str__(self) -> str:
+        lut, ff = self.ratios
+        said = f"LUT {self.said.lut:5}/{self.made.lut:5} {lut:5.2f}  FF {self.said.ff:5}/{self.made.ff:5} {ff:5.2f}"
+        blocks = "" if self.exact else f"  {self.said.dsp}/{self.made.dsp} DSP, {self.said.bram}/{self.made.bram} BRAM"
+        return said + ("" if self.close else "  far" if self.far else "  -") + blocks
+
+
+def said_of(core: Drawn) -> Cells:
+    """The estimate, with the FIFOs behind it."""
+    demand: Demand = core.operator.demand(core.folding)
+    for edge in core.design.edges():
+        if edge.producer is not None:
+            demand += outbox_demand(edge.bits, core.depth)
+    return cost(demand)
+
+
+def made_of(core: Drawn, folder: Path) -> Cells:
+    """The cells that are left, as in a build."""
+    assembly, _ = assemble(core.design)
+    with opened(folder) as build:
+        used = synthesize(build, to_rtlil(Shell(assembly), Target(ECP5.primitives)), ECP5).used
+    return Cells(used.lut, used.ff - OF_THE_SHELL, used.dsp, used.bram)
