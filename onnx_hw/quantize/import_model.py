@@ -29,6 +29,7 @@ from onnx_hw.quantize.host_parts import hardware_nodes, head_nodes, host_parts
 from onnx_hw.quantize.integers_on_host import IntegersOnHost
 from onnx_hw.quantize.lower import lowering_of
 from onnx_hw.quantize.lower.grids import enter_snapped
+from onnx_hw.quantize.lower.on_one_tensor import lower
 from onnx_hw.quantize.lower.quantization import made_on_host
 from onnx_hw.quantize.move_rearrangements_to_the_border import move_rearrangements_to_the_border
 from onnx_hw.quantize.prepare import prepared
@@ -195,7 +196,7 @@ class Walk:
         try:
             if lowering is None:
                 raise not_built(node)
-            lowering(self.builder, node)
+            lower(lowering, self.builder, node)
         except Obstacle as obstacle:
             if lowering is None and all(self._is_on_host(name) for name in reads(node)):
                 self.head.append(node)

@@ -223,3 +223,46 @@ def test_the_reference_itself_has_the_ties(tmp_path: Path) -> None:
     model = flow.read(s.written(tmp_path / "m.onnx", [1, 1], s.node("MatMul", y, s.floats([[1.0]]))))
     (found,) = reference.run(model, {"x": np.array([[3.0]], dtype=np.float32)}).values()
     assert found.item() == 0.5
+
+
+def _scaled_sum(s: Qonnx, a: str, b: str) -> str:
+    return s.quant(s.normalized(s.node("Add", a, b), 3), 0.2, 6, rounding_mode="FLOOR")
+
+
+WAITING: dict[str, Callable[[Qonnx, str, str], str]] = {
+    "a factor behind a sum": _scaled_sum,
+    "a product of a sum": lambda s, a, b: s.node("Conv", s.node("Sub", a, b), s.weights((3, 3, 1, 1), 0)),
+    "an average of a sum": lambda s, a, b: s.node("GlobalAveragePool", s.node("Add", a, b)),
+    "a function of a sum": lambda s, a, b: s.quant(s.node("LeakyRelu", s.node("Add", a, b)), 0.3, 5),
+    "thresholds of a sum": lambda s, a, b: s.thresholds(s.node("Add", a, b), np.array([[-1.0, 0.2, 3]] * 3)),
+    "thresholds of a product": lambda s, a, b: s.thresholds(s.node("Mul", a, b), np.array([[-1.0, 0.2, 3]] * 3)),
+    "a product of joined data": lambda s, a, b: s.node(
+        "Conv", s.node("Concat", a, b, axis=1), s.weights((3, 6, 3, 3), 0)),
+    "padded joined data": lambda s, a, b: s.node(
+        "Conv", s.node("Concat", a, b, axis=1), s.weights((3, 6, 3, 3), 0), pads=[1, 1, 1, 1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WAITING)
+def test_what_waits_for_no_quantizer(tmp_path: Path, what: str) -> None:
+    """Two tensors whose steps have a simple ratio, one of them bipolar."""
+    s = Qonnx(len(what))
+    x = s.quant("x", 0.25, 7)
+    a = s.quant(s.node("Conv", x, s.weights((3, 3, 1, 1), 0)), 0.375, 5)
+    b = s.quant(x, 0.25, 5) if what.endswith("product") else s.bipolar(x, 0.75)
+    network = built(s, tmp_path, [1, 3, 5, 4], s.quant(WAITING[what](s, a, b), 0.3, 6))
+    frames = s.draw.normal(0, 3, (3, 1, 3, 5, 4)).astype(np.float32)
+    assert assert_golden_is_the_reference(flow.read(tmp_path / "m.onnx"), network, frames) >= 4
+
+
+@pytest.mark.parametrize("operator", ["Mul", "Div"])
+@pytest.mark.parametrize("shape", [(), (3, 1, 1, 1), (1,)])
+def test_scaled_weights(tmp_path: Path, operator: str, shape: tuple[int, ...]) -> None:
+    """Factors behind the quantizer of weights, of either sign, stay out of their integers."""
+    s = Qonnx(len(shape))
+    w = s.quant(s.floats(s.draw.normal(0, 0.5, (3, 2, 3, 3))), s.scale(0.1, (3, 1, 1, 1)), 4)
+    factors = s.floats(s.draw.uniform(0.5, 2, shape) * s.draw.choice([-1, 1], shape))
+    y = s.node("Conv", s.quant("x", 0.1, 6), s.node(operator, w, factors))
+    network = built(s, tmp_path, [1, 2, 5, 4], s.quant(y, 0.2, 6))
+    frames = s.draw.normal(0, 1, (4, 1, 2, 5, 4)).astype(np.float32)
+    assert assert_golden_is_the_reference(flow.read(tmp_path / "m.onnx"), network, frames) == 2

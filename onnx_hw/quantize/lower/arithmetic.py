@@ -20,7 +20,7 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.quantize.batch_normalization import factor_and_term, is_training
 from onnx_hw.quantize.builder import Builder, Obstacle
-from onnx_hw.quantize.lower.constants import aligned, is_constant, per_channel
+from onnx_hw.quantize.lower.constants import aligned, is_constant, per_channel, scaled_constant
 from onnx_hw.quantize.lower.functions import function_of
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import product_of, sum_of
@@ -47,6 +47,9 @@ def add(builder: Builder, node: Node) -> None:
 @lowers("Mul", "Div")
 def multiply(builder: Builder, node: Node) -> None:
     """a constant of one value per channel; Mul also two quantized tensors"""
+    if all(is_constant(builder, name) for name in node.inputs):
+        builder.constants[node.outputs[0]] = scaled_constant(builder, node, node.op_type == "Div")
+        return
     if _is_function(builder, node):
         builder.values[node.outputs[0]] = function_of(builder, node)
         return

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.concat import Concat
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, T
-from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor
+from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor, unclipped
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.stream_layout import axes_on_stream, default_layout, layout_of_axes
 from onnx_hw.quantize.values import Function, Integers, Joined, Real
@@ -38,6 +39,23 @@ def quantize_joined(builder: Builder, node: Node, value: Joined, grid: Grid) -> 
         name = f"{node.label}/part{number}"
         parts.append(quantize_tensor(builder, node, part, clipped(part, grid), name=name))
     return _joined(builder, node, parts, value.axis, value.shape)
+
+
+def joined_in_one_tensor(builder: Builder, node: Node, value: Joined) -> Real | None:
+    """Real numbers with a scale per channel; None where parts have bounds, or channels those of several parts."""
+    parts = [unclipped(builder, node, part) for part in value.parts if isinstance(part, Real) and not part.partial]
+    if len(parts) < len(value.parts) or any(part.clipped or len(part.shape) != 4 for part in parts) or value.axis != 1:
+        return None
+    images = [builder.image(part, node)[0] for part in parts]
+    joined = _joined(builder, node, images, value.axis, value.shape)
+    if builder.tensors[joined.tensor].channels != value.shape[1]:
+        return None
+    slope: list[Fraction] = []
+    offset: list[Fraction] = []
+    for part in images:
+        for numbers, all_numbers in ((part.slope, slope), (part.offset, offset)):
+            all_numbers += numbers * (part.shape[1] if len(numbers) == 1 else 1)
+    return replace(joined, slope=tuple(slope), offset=tuple(offset), low=value.low, high=value.high)
 
 
 def _alike(parts: Sequence[Hardware]) -> bool:

@@ -119,7 +119,7 @@ def summed(builder: Builder, node: Node, *, zeros: bool = False) -> Real:
     Raises:
         Obstacle: it must be quantized.
     """
-    value = builder.operand(node)
+    value = builder.values.get(node.inputs[0]) or builder.operand(node)
     if isinstance(value, Real | Function) and not value.partial:
         if isinstance(value, Real):
             value = unclipped(builder, node, value)

@@ -1,0 +1,44 @@
+"""Sums, products and joined tensors that nothing quantizes before another operator reads them.
+
+They wait for a quantizer, since what rounds them at once costs least. Where there is none they are numbers on a stream
+of their own, if their parts' steps have a simple ratio.
+"""
+
+from __future__ import annotations
+
+from onnx_hw.onnx.model import Node
+from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.lower.joining import joined_in_one_tensor
+from onnx_hw.quantize.lower.registry import Lowering
+from onnx_hw.quantize.lower.two_tensors import in_one_tensor
+from onnx_hw.quantize.values import Joined, Product, Real, Sum
+
+
+def lower(lowering: Lowering, builder: Builder, node: Node) -> None:
+    """Lower a node; what it cannot read while it waits for a quantizer gets a stream.
+
+    Raises:
+        Obstacle, NotFinite: as the lowering does.
+    """
+    try:
+        lowering(builder, node)
+    except Obstacle as obstacle:
+        if not _gets_a_stream(builder, node, obstacle.needs):
+            raise
+        lowering(builder, node)
+
+
+def _gets_a_stream(builder: Builder, node: Node, name: str) -> bool:
+    """Whether a value that waits has now a stream, too; those who quantize it take it as it waits."""
+    waiting = None if name in builder.values else builder.pending.get(name)
+    made: object
+    match waiting:
+        case Sum() | Product():
+            made = in_one_tensor(builder, node, waiting)
+        case Joined():
+            made = joined_in_one_tensor(builder, node, waiting)
+        case _:
+            return False
+    if isinstance(made, Real):
+        builder.values[name] = made
+    return isinstance(made, Real)
