@@ -25,7 +25,10 @@ def lower(lowering: Lowering, builder: Builder, node: Node) -> None:
     except Obstacle as obstacle:
         if not _gets_a_stream(builder, node, obstacle.needs):
             raise
-        lowering(builder, node)
+        try:
+            lowering(builder, node)
+        except Obstacle:  # a quantizer is what was missing
+            raise obstacle from None
 
 
 def _gets_a_stream(builder: Builder, node: Node, name: str) -> bool:
