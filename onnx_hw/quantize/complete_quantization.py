@@ -29,6 +29,7 @@ from onnx_hw.quantize.calibrate import Range, Ranges
 from onnx_hw.quantize.import_model import Walk, import_prepared
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
+from onnx_hw.quantize.lower.one_tensor import COARSE_TABLE
 from onnx_hw.quantize.rehearsal import stand_in
 from onnx_hw.quantize.scheme import DEFAULT, WIDEST, Precision, Scheme
 from onnx_hw.quantize.values import QuantizedConstant
@@ -181,6 +182,9 @@ class _Assuming(Walk):
         name = "" if obstacle is None else obstacle.needs
         if name in node.inputs and self._assume(name):
             self._lower(node)
+            return
+        if obstacle is not None and obstacle.code == COARSE_TABLE:  # the numbers of a stand-in say nothing of scales
+            stand_in(self.builder, node.outputs[0])
             return
         if name in self.before_products and name not in (*node.inputs, *self.behind):
             self.behind.append(name)

@@ -165,10 +165,13 @@ def test_trunc_behind_a_sum(tmp_path: Path, mode: str, version: int) -> None:
     assert assert_golden_is_the_reference(flow.read(tmp_path / "m.onnx"), network, frames) == 2
 
 
-def test_padded_bipolar_data(tmp_path: Path) -> None:
-    """0, which no bipolar integer stands for, lies around the image."""
+@pytest.mark.parametrize("before", [False, True])
+def test_padded_bipolar_data(tmp_path: Path, before: bool) -> None:
+    """0, which no bipolar integer stands for, lies around the image, by a Pad or by the product itself."""
     s = Qonnx(7)
-    y = s.node("Conv", s.bipolar("x", 0.5), s.weights((3, 2, 3, 3), 0), pads=[1, 1, 1, 1])
+    y = s.bipolar("x", 0.5)
+    y = s.node("Pad", y, s.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1]))) if before else y
+    y = s.node("Conv", y, s.weights((3, 2, 3, 3), 0), pads=[int(not before)] * 4)
     network = built(s, tmp_path, [1, 2, 4, 4], s.bipolar(y))
     frames = s.draw.normal(0, 1, (4, 1, 2, 4, 4)).astype(np.float32)
     assert assert_golden_is_the_reference(flow.read(tmp_path / "m.onnx"), network, frames) == 2

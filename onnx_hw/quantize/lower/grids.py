@@ -196,6 +196,8 @@ def _integers(builder: Builder, node: Node, value: Operand, snapping: Snapping) 
         grid = Grid((step,), (zero,), snapping.low, snapping.high, snapping.dtype, snapping.rounding)
         return integers_on(builder, node, value, grid)
     match value:
+        case Real() if value.error:  # its numbers are those of a table, and may be next to an edge
+            raise builder.unfit(node)
         case Real() | Function():
             return of_tensor(builder, node, value, snapping)
         case Maxima():

@@ -1,4 +1,4 @@
-"""Sums, products and joined tensors that nothing quantizes before another operator reads them.
+"""Sums, products, joined and padded tensors that nothing quantizes before another operator reads them.
 
 They wait for a quantizer, since what rounds them at once costs least. Where there is none they are numbers on a stream
 of their own, if their parts' steps have a simple ratio.
@@ -9,9 +9,10 @@ from __future__ import annotations
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.joining import joined_in_one_tensor
+from onnx_hw.quantize.lower.one_tensor import counted_from_zero
 from onnx_hw.quantize.lower.registry import Lowering
 from onnx_hw.quantize.lower.two_tensors import in_one_tensor
-from onnx_hw.quantize.values import Joined, Product, Real, Sum
+from onnx_hw.quantize.values import Joined, Product, Real, Sum, Surrounded
 
 
 def lower(lowering: Lowering, builder: Builder, node: Node) -> None:
@@ -40,6 +41,9 @@ def _gets_a_stream(builder: Builder, node: Node, name: str) -> bool:
             made = in_one_tensor(builder, node, waiting)
         case Joined():
             made = joined_in_one_tensor(builder, node, waiting)
+        case Surrounded(value=Real() as inside, fill=0) if inside.zero is not None:
+            image = counted_from_zero(builder, node, inside, f"{node.label}/from_zero")
+            made = builder.moved(image, waiting.origin.reshape(-1), waiting.shape, node)
         case _:
             return False
     if isinstance(made, Real):

@@ -49,7 +49,7 @@ def quantize_tensor(
             return Integers(value.tensor, value.shape, value.where)
     if value.error > NEAR_A_TIE * grid.step[0]:
         raise Obstacle(
-            "coarse-table",
+            COARSE_TABLE,
             f"sums of a function's numbers must be within {float(NEAR_A_TIE):g} of a step of `{node.inputs[0]}`, "
             f"{float(grid.step[0]):g}; from a table they may be {float(value.error):g} off",
             "put QuantizeLinear and DequantizeLinear behind the function, or quantize its sum with a larger scale",
@@ -61,6 +61,9 @@ def quantize_tensor(
 
 NEAR_A_TIE = Fraction(1, 1000)
 """Of a step: as far as that from the middle between two integers nobody can tell which of them is right."""
+
+COARSE_TABLE = "coarse-table"
+"""Code of the obstacle that no table is fine enough for a scale."""
 
 MOST_CLAMPED = 1 << 16
 """Integers in the range of a tensor whose bounds become integers."""
