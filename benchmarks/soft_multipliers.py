@@ -20,7 +20,8 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component
 
-from onnx_hw.ops.products_in_logic import look_up_tables, look_up_tables_of_known
+from onnx_hw.ops.operator import priced
+from onnx_hw.ops.products_in_logic import known_products_demand, product_demand
 from onnx_hw_rtl.constant_multiplier import ConstantMultiplier
 from onnx_hw_rtl.soft_multiplier import SoftMultiplier
 from onnx_hw_rtl.target import Target
@@ -39,13 +40,17 @@ def main() -> None:
     print("bits" + "".join(f"{b:>10}" for b in bits))
     for a in bits:
         counts = count([SoftMultiplier(a, b) for b in range(1, a + 1)], given.family)
-        print(f"{a:>4}" + "".join(f"{n:>5} {look_up_tables(a, b):>4}" for b, n in enumerate(counts, 1)), flush=True)
+        print(f"{a:>4}" + "".join(f"{n:>5} {estimated(a, b):>4}" for b, n in enumerate(counts, 1)), flush=True)
     known = random.Random(0).sample([c for c in range(-128, 128) if c], given.constants)
     counts = count([ConstantMultiplier(8, c) for c in known], given.family)
-    estimates = [look_up_tables_of_known(8, np.array([c])) for c in known]
+    estimates = [priced(known_products_demand(8, np.array([c])), 1).lut for c in known]
     for told in zip(known, counts, estimates, strict=True):
         print("times {:>4}: {:>3} look-up tables, {:>3} estimated".format(*told))
     print(f"together: {sum(counts)}, {sum(estimates)} estimated")
+
+
+def estimated(a: int, b: int) -> int:
+    return priced(product_demand(a, b, in_logic=True), 1).lut
 
 
 def count(blocks: Sequence[Component], family: str) -> list[int]:

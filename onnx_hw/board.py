@@ -38,11 +38,15 @@ def find_board(name: str) -> Board:
 
 
 def comfortable(board: Board, multipliers: int | None) -> Budget:
-    """What a design may use where that is enough; all multipliers where a number of lanes is asked for."""
-    shares = board.family.shares
+    """What a design may use where that is enough.
+
+    Where a number of lanes is asked for, all multipliers, and look-up tables for those that the chip has not.
+    """
+    shares, asked = board.family.shares, multipliers is not None
     dsp, lut = _multipliers_and_luts(board)
-    dsp = int(shares.dsp * dsp) if multipliers is None else dsp
-    return Budget(multipliers, dsp, int(shares.lut * lut), int(shares.bram * board.cells.bram), len(board.pins))
+    dsp = dsp if asked else int(shares.dsp * dsp)
+    bram = int(shares.bram * board.cells.bram)
+    return Budget(multipliers, dsp, int(shares.lut * lut), bram, len(board.pins), in_logic=asked)
 
 
 def whole(board: Board, multipliers: int | None) -> Budget:
@@ -50,7 +54,8 @@ def whole(board: Board, multipliers: int | None) -> Budget:
     shares = board.family.shares
     dsp, lut = _multipliers_and_luts(board)
     bram = int(shares.most_bram * board.cells.bram)
-    return Budget(multipliers, dsp, int(shares.most_lut * lut), bram, len(board.pins))
+    lut, asked = int(shares.most_lut * lut), multipliers is not None
+    return Budget(multipliers, dsp, lut, bram, len(board.pins), in_logic=asked)
 
 
 def _multipliers_and_luts(board: Board) -> tuple[int, int]:

@@ -11,7 +11,7 @@ they need, too, for powers of two and whole parts of a row, which may divide the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from onnx_hw.design import pins_of
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.conversion import conversion
-from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.outbox import outbox_resources
 from onnx_hw.order import Order
@@ -71,10 +71,14 @@ Alternatives = dict[str, list[Alternative]]
 
 
 class Offers:
-    """What the operators of a network offer, remembered from interval to interval."""
+    """What the operators of a network offer, remembered from interval to interval.
 
-    def __init__(self, network: Network, cost: Cost) -> None:
-        self.network = network
+    Args:
+        in_logic: each folding of a node that has products is offered with products of look-up tables, too.
+    """
+
+    def __init__(self, network: Network, cost: Cost, *, in_logic: bool = False) -> None:
+        self.network, self.in_logic = network, in_logic
         self._cost = cost
         self._leaving = [boundary.tensor for boundary in network.outputs]
         self._known: dict[tuple[str, Folding], Alternative] = {}
@@ -145,6 +149,11 @@ class Offers:
             self._between[key] = Between(as_array(used), fifos, cycles)
         return self._between[key]
 
+    def in_hardware(self, name: str, one: Alternative) -> Alternative:
+        """The same node with as wide streams, whose products are the chip's multipliers'."""
+        (node,) = (node for node in self.network.nodes if node.name == name)
+        return self._alternative(node, replace(one.folding, multiplier=Multiplier.HARDWARE))  # type: ignore[call-arg]
+
     def _meet(self, found: Alternatives, node: Node, interval: int, given: list[Order], wanted: list[Order]) -> None:
         """Add the foldings that meet neighbours; both at once only where each alone changes something."""
         have = {one.folding for one in found[node.name]}
@@ -174,7 +183,10 @@ class Offers:
         self, node: Node, interval: int, given: Iterable[Order | None], wanted: list[Order | None]
     ) -> list[Alternative]:
         asked = (node.operator.foldings(interval, before, after) for before in given for after in wanted)
-        return [self._alternative(node, folding) for folding in dict.fromkeys(f for offer in asked for f in offer)]
+        offered = dict.fromkeys(folding for offer in asked for folding in offer)
+        if self.in_logic and "multiplier" in node.operator.folding_type.names():
+            offered |= dict.fromkeys(replace(folding, multiplier=Multiplier.LOGIC) for folding in list(offered))
+        return [self._alternative(node, folding) for folding in offered]
 
     def _alternative(self, node: Node, folding: Folding) -> Alternative:
         key = node.name, folding
@@ -248,4 +260,5 @@ def _that_leave_enough(found: Alternatives, allowed: np.ndarray) -> Alternatives
     room = allowed - sum(least.values(), np.zeros(len(RESOURCES), dtype=np.int64))
     if (room < 0).any():
         return None
-    return {name: [one for one in found[name] if (one.used - least[name] <= room).all()] for name in found}
+    few = {name: [one for one in found[name] if (one.used - least[name] <= room).all()] for name in found}
+    return few if all(few.values()) else None

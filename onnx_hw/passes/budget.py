@@ -16,6 +16,7 @@ class Budget:
         dsp: hardware multipliers.
         lut, bram: look-up tables; block RAMs.
         pins: of the chip, where the streams of the outside lie on them.
+        in_logic: products may be made of look-up tables, where multipliers are too few.
     """
 
     mac_lanes: int | None = None
@@ -23,6 +24,7 @@ class Budget:
     lut: int | None = None
     bram: int | None = None
     pins: int | None = None
+    in_logic: bool = False
 
     def excess(self, used: Resources) -> dict[str, tuple[int, int]]:
         """(used, allowed) of everything there is too much of."""

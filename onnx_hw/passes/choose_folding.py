@@ -43,15 +43,28 @@ def least_interval(network: Network) -> tuple[int, Node]:
 def choose_folding(network: Network, budget: Budget, from_interval: int = 0, cost: Cost = own_cost) -> Foldings | None:
     """The foldings of the least interval, ``from_interval`` or more, that fits; None if nothing fits.
 
-    First with several pixels a beat, where they are needed, then with one.
+    First with several pixels a beat, where they are needed, then with one. Products are made of look-up tables, where
+    the budget says that they may, if the design is faster for it.
     """
-    offers = Offers(network, cost)
+    found = _choose(Offers(network, cost), budget, from_interval)
+    if not budget.in_logic:
+        return found
+    longest = _interval(network, found) - 1 if found else longest_interval(network)
+    return _choose(Offers(network, cost, in_logic=True), budget, from_interval, longest) or found
+
+
+def _choose(offers: Offers, budget: Budget, from_interval: int, longest: int | None = None) -> Foldings | None:
+    """Of an interval no longer than that."""
     _, one = offers.least_cycles
-    for first, last in ((1, one - 1), (one, longest_interval(network))):
-        found = _fastest(offers, budget, max(first, from_interval), last)
+    for first, last in ((1, one - 1), (one, longest_interval(offers.network))):
+        found = _fastest(offers, budget, max(first, from_interval), min(last, longest or last))
         if found is not None:
             return found
     return None
+
+
+def _interval(network: Network, foldings: Foldings) -> int:
+    return max(node.operator.cycles(foldings[node.name]) for node in network.nodes)
 
 
 def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings | None:
@@ -116,11 +129,12 @@ def cheapest_folding(network: Network, budget: Budget, interval: int, cost: Cost
 
     A slower design is a cheaper one but for luck of rounding, which is tried down to half the interval.
     """
-    offers = Offers(network, cost)
-    for sixteenths in range(16, 7, -1):
-        found = fold(offers, interval * sixteenths // 16, budget)
-        if found is not None:
-            return found
+    for in_logic in (False, True) if budget.in_logic else (False,):
+        offers = Offers(network, cost, in_logic=in_logic)
+        for sixteenths in range(16, 7, -1):
+            found = fold(offers, interval * sixteenths // 16, budget)
+            if found is not None:
+                return found
     return None
 
 

@@ -45,6 +45,8 @@ def fold(offers: Offers, interval: int, budget: Budget) -> dict[str, Folding] | 
     allowed = allowed_by(budget)
     problem = _problem(offers, alternatives, interval, allowed)
     prices = np.array([WEIGHTS[field] for field in RESOURCES], dtype=float)
+    if offers.in_logic:
+        prices[DSP] = 0  # they are there to be used; what they spare is look-up tables
     exceeded = np.zeros(len(RESOURCES), dtype=bool)
     for _ in range(ROUNDS):
         choice = problem.at(prices, prices[LUT])
@@ -52,13 +54,13 @@ def fold(offers: Offers, interval: int, budget: Budget) -> dict[str, Folding] | 
             return None
         over = choice.used > allowed
         if not over.any():
-            return _foldings(choice)
+            return _with_multipliers(offers, choice, allowed)
         if (over & ~exceeded).any():
             exceeded |= over
             least = problem.at(shares := np.where(exceeded, 1 / np.maximum(allowed, 1), 0), 0)
             assert least is not None, "at other prices there was a choice"
             if (least.used <= allowed).all():
-                return _foldings(least)
+                return _with_multipliers(offers, least, allowed)
             if least.exact and least.price > shares @ np.where(exceeded, allowed, 0) + 1e-9:
                 return None
         ratio = choice.used / np.maximum(allowed, 1)
@@ -87,11 +89,26 @@ def fold_for(
 
 
 def _problem(offers: Offers, alternatives: Alternatives, interval: int, allowed: np.ndarray) -> CheapestOfEach:
-    """Scarce is that of which there is least more than must be."""
+    """Scarce is that of which there is least more than must be; multipliers, where look-up tables may do their work."""
+    if offers.in_logic and np.isfinite(allowed[DSP]):
+        return CheapestOfEach(offers, alternatives, interval, DSP, float(allowed[DSP]))
     nothing = np.zeros(len(RESOURCES), dtype=np.int64)
     least = sum((np.min([one.used for one in some], axis=0) for some in alternatives.values()), nothing)
     scarce = min((LANES, DSP), key=lambda field: float((allowed - least)[field]))
     return CheapestOfEach(offers, alternatives, interval, scarce, float(allowed[scarce]))
+
+
+def _with_multipliers(offers: Offers, choice: Choice, allowed: np.ndarray) -> dict[str, Folding]:
+    """Its foldings; what multipliers are left do the work of look-up tables, most of them first."""
+    found, left = _foldings(choice), float(allowed[DSP] - choice.used[DSP])
+    soft = {name: one for name, one in choice.chosen.items() if one.folding.in_logic}
+    hard = {name: offers.in_hardware(name, one) for name, one in soft.items()}
+    spared = {name: int(soft[name].used[LUT] - hard[name].used[LUT]) for name in soft}
+    for name in sorted(soft, key=lambda name: -spared[name]):
+        if spared[name] > 0 and hard[name].used[DSP] <= left:
+            found[name] = hard[name].folding
+            left -= hard[name].used[DSP]
+    return found
 
 
 def _foldings(choice: Choice) -> dict[str, Folding]:

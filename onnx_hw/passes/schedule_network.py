@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from onnx_hw.broken import refuse
@@ -41,7 +42,8 @@ def schedule_network(
     """Forks, foldings, gearboxes and FIFO depths.
 
     The fastest design within ``budget``; with ``fps``, the cheapest that does so many frames a second. Where the budget
-    is too small, as little of ``most`` is added as helps. FIFOs count against ``most``: the margin is for them, too.
+    is too small, as little of ``most`` is added as helps; where that does not, look-up tables do the work of
+    multipliers. FIFOs count against ``most``: the margin is for them, too.
 
     Args:
         most: None for no more than ``budget``.
@@ -84,15 +86,19 @@ def schedule_network(
         if fps is not None and fold_for(network, longest_interval(network)) is not None:
             raise too_many_frames(network, fps, clock_mhz)
         raise _scheduled_before(network)
-    for room in dict.fromkeys((budget, budget.stretched(resources_of(network, cheapest, cost), most), most)):
+    rooms = [budget, budget.stretched(resources_of(network, cheapest, cost), most), most]
+    for room in dict.fromkeys(rooms + [replace(room, in_logic=True) for room in rooms]):
         found = _fitting(network, room, most, clock_mhz, interval, search, cost)
         if found is not None:
             return found
 
     def fits(other: Budget, fps: float | None, clock_mhz: float) -> Design | None:
         asked = None if fps is None else interval_of(fps, clock_mhz)
-        found = _fitting(network, other, other, clock_mhz, asked, search, cost)
-        return found[0] if found else None
+        for room in dict.fromkeys((other, replace(other, in_logic=True))):
+            found = _fitting(network, room, room, clock_mhz, asked, search, cost)
+            if found is not None:
+                return found[0]
+        return None
 
     smallest = _unsized(network, cheapest, clock_mhz)
     if not most.excess(smallest.resources()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple
 from itertools import product
 
 import numpy as np
@@ -19,7 +18,8 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.window import Window
 from onnx_hw.order import Order
-from onnx_hw.passes.budget import Budget
+from onnx_hw.passes.alternatives import as_array
+from onnx_hw.passes.budget import RESOURCES, Budget
 from onnx_hw.passes.choose_folding import choose_folding
 from onnx_hw.passes.fold_for_interval import between, fold_for, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
@@ -72,22 +72,23 @@ def all_tried(network: Network, budget: Budget, interval: int) -> bool:
 
     A choice is given up when it is over the budget, with what the nodes that follow need at least.
     """
-    allowed = [float("inf") if bound is None else bound for bound in astuple(budget)]
+    bounds = (getattr(budget, field) for field in RESOURCES)
+    allowed = [float("inf") if bound is None else bound for bound in bounds]
     choices = [
-        [(folding, np.array(astuple(node.operator.resources(folding)))) for folding in legal(node.operator)
+        [(folding, as_array(node.operator.resources(folding))) for folding in legal(node.operator)
          if node.operator.cycles(folding) <= interval]
         for node in network.nodes
     ]  # fmt: skip
     if not all(choices):
         return False
     least = [np.min([used for _, used in some], axis=0) for some in choices]
-    behind = [sum(least[k + 1 :], np.zeros(5)) for k in range(len(least))]
+    behind = [sum(least[k + 1 :], np.zeros(len(RESOURCES))) for k in range(len(least))]
     known: dict[tuple[int, ...], np.ndarray] = {}
 
     def joint(given: Order, wanted: Order) -> np.ndarray:
         key = id(given.tensor), given.lanes, wanted.lanes
         if key not in known:
-            known[key] = np.array(astuple(between(given, wanted)))
+            known[key] = as_array(between(given, wanted))
         return known[key]
 
     def fits(k: int, so_far: np.ndarray, sent: dict[str, Order]) -> bool:
@@ -105,7 +106,7 @@ def all_tried(network: Network, budget: Budget, interval: int) -> bool:
                     return True
         return False
 
-    return fits(0, np.zeros(5), {})
+    return fits(0, np.zeros(len(RESOURCES)), {})
 
 
 @pytest.mark.parametrize("seed", range(20))
