@@ -9,6 +9,7 @@ from drawn_cores import Drawn
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.build_folder import opened
 from onnx_hw.chip.synthesize import synthesize
+from onnx_hw.ops.operator import OWN_RESET
 from onnx_hw.ops.outbox import outbox_demand
 from onnx_hw_boards.demand import Demand
 from onnx_hw_boards.device import Cells
@@ -60,7 +61,7 @@ class Estimate:
 
 def said_of(core: Drawn) -> Cells:
     """The estimate, with the FIFOs behind it."""
-    demand: Demand = core.operator.demand(core.folding)
+    demand: Demand = core.operator.demand(core.folding) + OWN_RESET
     for edge in core.design.edges():
         if edge.producer is not None:
             demand += outbox_demand(edge.bits, core.depth)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.parts import counted, decoded, delayed, engine, position, shared_buffer
+from onnx_hw.ops.parts import copied, counted, decoded, delayed, engine, position, shared_buffer
 from onnx_hw.ops.ring import Ring
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
@@ -90,16 +90,14 @@ class Gearbox(Ring[GearboxFolding]):
         index = counted(made.groups)
         found += decoded(grows.tolist(), index) + decoded(gives.tolist(), index)
         for order, places in ((given, stores), (made, reads)):
-            found += position(blocks) + delayed(counted(blocks) + counted(places), 1)
+            found += position(blocks) + delayed(counted(blocks), 1)
             found += position(places) + decoded((0, 1) if order.groups > 1 else (0,), counted(order.groups))
-        found += (
-            delayed(1 + folding.in_lanes // group * size, 1) + delayed(counted(reads), 1) + delayed(1, self.LATENCY)
-        )
+        found += delayed(folding.in_lanes // group * size, 1) + delayed(1, self.LATENCY) + delayed(stores, 1)
         rings = stores * (folding.in_lanes // group)
         ring = Demand.of(Memory(size, max(2, blocks), at_once=True, in_logic=True), Register(size))
         chosen = folding.out_lanes // group * size
         found += rings * ring + Demand.of(Function(1 + counted(stores), stores if stores > 1 else 0))
-        return found + Demand.of(Multiplexer(reads, chosen), Register(chosen))
+        return found + Demand.of(Multiplexer(reads, chosen), Register(chosen)) + copied(counted(reads), chosen)
 
     def core(self, folding: GearboxFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.gearbox import Gearbox as Circuit

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from onnx_hw.ops.parts import (
     ADDRESS_COPY_BITS,
     accumulator,
+    copied,
     counted,
     decoded,
     delayed,
@@ -56,7 +57,7 @@ def _vectors(operator: MatMul, folding: MatMulFolding, index: int) -> Demand:
     if groups == 1:
         return delayed(width, 4) + copies
     found = delayed(counted(beats), 2) + Demand.of(Memory(width, max(2, beats)), Function(2))
-    found += decoded((0, 1), index) + delayed(1, 4)
+    found += decoded((0, 1), index) + delayed(1, 3) + copied(1, width)
     return found + delayed(width, 5) + Demand.of(Multiplexer(2, width)) + copies
 
 

@@ -19,7 +19,7 @@ from onnx_hw.ops.schedule import Schedule
 from onnx_hw.order import Order, fewest_lanes, least_pixels
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
-from onnx_hw_boards.demand import Demand
+from onnx_hw_boards.demand import Demand, Register
 from onnx_hw_boards.families.ecp5_cost import cost
 
 if TYPE_CHECKING:
@@ -65,10 +65,14 @@ def priced(demand: Demand, mac_lanes: int = 0) -> Resources:
     return Resources(mac_lanes, cells.dsp, cells.lut, cells.bram, ff=cells.ff)
 
 
+OWN_RESET = Demand.of(Register(1))
+"""What a design adds to every core."""
+
+
 @lru_cache(maxsize=1 << 13)
 def _estimated(operator: Operator[Any], folding: Any) -> Resources:
     """What the search asks again and again."""
-    return priced(operator.demand(folding), operator.lanes(folding))
+    return priced(operator.demand(folding) + OWN_RESET, operator.lanes(folding))
 
 
 F = TypeVar("F", bound=Folding)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onnx_hw.ops.operator import Resources, priced
+from onnx_hw.ops.parts import BITS_PER_COPY, copied
 from onnx_hw_boards.demand import Demand, Function, Memory, Multiplexer, Register
 
 DEEPEST_IN_LUTRAM = 33
@@ -31,6 +32,8 @@ def outbox_demand(width: int, depth: int) -> Demand:
     else:
         flags, held, gates = 6, depth.bit_length(), 30 + 8 * address
         found = Demand.of(Memory(width, 1 << address), Register(3 * width), Function(4, 2 * width))
+    if width > BITS_PER_COPY:
+        found += copied(2 if in_lutram else 4, width) + Demand.of(Function(4, 2 + -(-width // BITS_PER_COPY)))
     return found + Demand.of(Register(credits + 2 * address + held + flags), Function(4, gates))
 
 

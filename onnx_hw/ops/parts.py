@@ -11,6 +11,9 @@ from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Loop, Mem
 ADDRESS_COPY_BITS = 6 * 36
 """Bits of weights that one copy of the address reaches."""
 
+BITS_PER_COPY = 16
+"""Of a word that one copy of a control reaches."""
+
 SMALL_TABLE = 16
 """Words of a table that is made of gates."""
 
@@ -38,6 +41,11 @@ def changing(values: Iterable[int]) -> int:
 def delayed(bits: int, cycles: int) -> Demand:
     """A delay line."""
     return Demand.of(Register(bits * cycles))
+
+
+def copied(bits: int, width: int) -> Demand:
+    """A control of so many bits a cycle later, in a copy for each part of a word of ``width`` bits."""
+    return delayed(bits * -(-width // BITS_PER_COPY), 1)
 
 
 def added(bits: int) -> Demand:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.parts import counted, decoded, delayed, engine, position, shared_buffer
+from onnx_hw.ops.parts import copied, counted, decoded, delayed, engine, position, shared_buffer
 from onnx_hw.ops.ring import Ring
 from onnx_hw.order import UNUSED, Order
 from onnx_hw.tensor import Tensor
@@ -109,15 +109,14 @@ class Regroup(Ring[RegroupFolding]):
                 position(groups) + delayed(counted(beats), 1) + decoded((0, 1) if beats > 1 else (0,), counted(beats))
             )
             found += delayed(counted(groups) + counted(beats) + counted(slots), 1)
-            found += delayed(counted(slots), 1)
         words = 1 << counted(groups) + counted(max(2, beats))
         data = size if gathers else pixels * size
-        found += delayed(1 + data, 1) + delayed(1, self.LATENCY)
+        found += delayed((pixels if gathers else 1) + data, 1) + delayed(1, self.LATENCY)
         ring = Demand.of(Memory(size, words, at_once=True, in_logic=True), Register(size))
         found += pixels * (ring + Demand.of(Function(counted(pixels) + 1) if gathers and pixels > 1 else Register(0)))
         if gathers:
             return found + delayed(pixels * size, 1)
-        return found + Demand.of(Register(size), Multiplexer(pixels, size)) + delayed(counted(pixels), 1)
+        return found + Demand.of(Register(size), Multiplexer(pixels, size)) + copied(counted(pixels), size)
 
     def core(self, folding: RegroupFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.regroup import Regroup as Circuit

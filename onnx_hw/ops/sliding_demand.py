@@ -8,7 +8,7 @@ from math import gcd
 
 import numpy as np
 
-from onnx_hw.ops.parts import SMALL_TABLE, changing, counted, decoded, delayed, engine, position, shared_buffer
+from onnx_hw.ops.parts import SMALL_TABLE, changing, copied, counted, decoded, delayed, engine, position, shared_buffer
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.order import Order
 from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register
@@ -106,12 +106,6 @@ class Table:
     column: np.ndarray
     slices: np.ndarray
 
-    def slices_reached(self, most: int) -> list[int]:
-        """Slices of a word that the bits which change can choose."""
-        first = int(self.slices[0])
-        change = int(np.bitwise_or.reduce(self.slices ^ first))
-        return [k for k in range(most) if (k ^ first) & ~change == 0]
-
 
 def _groups(fetch: Fetch, tables: list[Table], padded: int) -> Demand:
     """Table, address, ring and slice of each group; registers that hold the same are made once.
@@ -137,15 +131,11 @@ def _groups(fetch: Fetch, tables: list[Table], padded: int) -> Demand:
         if new("place", table.place):
             found += Demand.of(Register(address), Adder(address if table.place.any() else 0))
         if padded and new("inside", np.stack([table.row, table.column])):
-            found += Demand.of(Register(3), Function(4, 2 * padded))
+            found += Demand.of(Register(2), Function(4, 2 * padded))
         columns = [table.slices >> k & 1 for k in range(most.bit_length())]
         chosen = sum(bool(column.any() and not column.all()) and new("slices", column) for column in columns)
-        reached = table.slices_reached(most)
-        read = tuple((k * size, (k + 1) * size) for k in reached) if len(reached) < most else ()
-        kept = len(reached) * size
-        found += Demand.of(Memory(fetch.word, fetch.ring, read=read), Register(kept + size))
-        found += Demand.of(Multiplexer(len(reached), size))
-        found += delayed(chosen, 3)
+        found += Demand.of(Memory(fetch.word, fetch.ring), Register(fetch.word + size), Multiplexer(most, size))
+        found += delayed(chosen, 2) + copied(1 + counted(most), size)
     return found
 
 
