@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -224,10 +225,6 @@ def other_perm(original: Callable[..., None], builder: Builder, node: Any) -> No
     original(builder, replace(node, attributes={"perm": tuple(np.argsort(node.attributes["perm"]))}))
 
 
-def without_zero_point(original: Callable[..., Any], scale: Any, zero: int, *given: Any) -> Any:
-    return original(scale, 0, *given)
-
-
 FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     "padded with 0, not with the zero point": (
         padded_conv,
@@ -241,7 +238,10 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
         flattened,
         calling(Builder, "vector", lambda original, *given: (original(*given)[0], np.arange(12))),
     ),
-    "no correction for the zero point": (padded_conv, calling(convolution, "affine", without_zero_point)),
+    "no correction for the zero point": (
+        padded_conv,
+        changed(convolution, "columns_of", offset=lambda numbers: (Fraction(0),) * len(numbers)),
+    ),
     "an average of one more": (
         average,
         calling(pooling, "_mean", lambda original, *given: original(*given[:-1], given[-1] + 1)),
