@@ -23,6 +23,7 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import held, tagged
 from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants
 from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.proof.sum_errors import sum_error, sums_products
 
 FINER = 1 << 14
 """With a scale so many times finer the same operator says what a value was before it was rounded; 17 bits of integers
@@ -58,17 +59,13 @@ class Pieces:
     inner: Mapping[str, np.ndarray]
     outputs: Mapping[str, Any]
 
-    @property
-    def jumps(self) -> bool:
-        """Whether the model has functions with jumps."""
-        return any(facts_of(node).jumps for node in self.graph.nodes)
-
     def in_double(self, names: Collection[str], nudge: float = 0.0) -> dict[str, np.ndarray]:
         """Values in double precision; those that a node rounds to integers, before it does (within 1 / 2 ``FINER``).
 
         Args:
             names: of values that a node makes.
-            nudge: times ``noise``, added to the arguments of functions with jumps.
+            nudge: times ``noise``, added to the arguments of functions with jumps; and times what double precision may
+                err by, added to sums of products.
         """
         made = {name: node for node in self.graph.nodes for name in node.outputs if name in names}
         rounded = {name: node for name, node in made.items() if facts_of(node).rounded is not None}
@@ -77,11 +74,19 @@ class Pieces:
         if nudge:
             jumping = [node.inputs[0] for node in piece.nodes if facts_of(node).jumps and node.inputs[0] not in given]
             noise = {name: nudge * self.noise(name) for name in jumping}
-            piece = _nudged(piece, noise)
+            piece = _moved(_nudged(piece, noise), self._sum_errors(piece, given, nudge))
         values, found = _observed(_widened(piece), _all_wide(given), wanted)
         return {
             name: _before_rounding(rounded[name], values) if name in rounded else held(found[name]) for name in made
         }
+
+    def _sum_errors(self, piece: Graph, given: Mapping[str, Any], times: float) -> dict[str, np.ndarray]:
+        """By the name of each sum of products: so many times as far as it may be off."""
+        sums = [node for node in piece.nodes if sums_products(node) and node.outputs[0] not in given]
+        wanted = {name for node in sums for name in node.inputs if name}
+        values = _observed(_widened(piece), _all_wide(given), wanted)[0] if wanted else {}
+        inputs = {node.outputs[0]: [values[name] if name else None for name in node.inputs] for node in sums}
+        return {node.outputs[0]: times * sum_error(node, inputs[node.outputs[0]]) for node in sums}
 
     def noise(self, name: str) -> float:
         """How far the model's own floats may be off in a value: as they are somewhere in it, and a little at least."""
@@ -209,6 +214,21 @@ def _nudged(graph: Graph, terms: Mapping[str, float]) -> Graph:
             nodes.append(Node("", "Add", "", 13, (node.inputs[0], term), (moved,)))
             node = replace(node, inputs=(moved, *node.inputs[1:]))
         nodes.append(node)
+    return replace(graph, nodes=tuple(nodes), constants=constants)
+
+
+def _moved(graph: Graph, terms: Mapping[str, np.ndarray]) -> Graph:
+    """With a term added to the results of nodes; by their names."""
+    nodes: list[Node] = []
+    constants = dict(graph.constants)
+    for node in graph.nodes:
+        name = node.outputs[0]
+        if name not in terms:
+            nodes.append(node)
+            continue
+        constants[f"{name}/error"] = terms[name]
+        nodes.append(replace(node, outputs=(f"{name}/sum", *node.outputs[1:])))
+        nodes.append(Node("", "Add", "", 13, (f"{name}/sum", f"{name}/error"), (name,)))
     return replace(graph, nodes=tuple(nodes), constants=constants)
 
 
