@@ -24,6 +24,7 @@ class Qonnx(Sketch):
         draw: where the numbers come from.
         dyadic: scales are powers of two, so that sums meet ties; else they are anything.
         versions: of domains, where not the first.
+        rank: of the output, where not that of the input.
     """
 
     def __init__(self, seed: int, dyadic: bool = False) -> None:
@@ -31,6 +32,7 @@ class Qonnx(Sketch):
         self.draw = np.random.default_rng(seed)
         self.dyadic = dyadic
         self.versions: dict[str, int] = {}
+        self.rank = 0
         self.domain = str(self.draw.choice(GENERAL))
 
     def floats(self, array: object) -> str:
@@ -110,7 +112,7 @@ class Qonnx(Sketch):
             self.nodes,
             "drawn",
             [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-            [helper.make_tensor_value_info(output, TensorProto.FLOAT, [None] * len(shape))],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, [None] * (self.rank or len(shape)))],
             self.constants,
         )
         opsets = [helper.make_opsetid("", self.opset), *domains]
@@ -166,4 +168,32 @@ def channels_last(s: Qonnx) -> tuple[list[int], str]:
     return [1, 5, 7, 3], s.node("Conv", x, s.weights((4, 1, 1, channels), 0), domain=LAST, kernel_shape=[1, 1])
 
 
-NETWORKS = (multilayer, convolutional, channels_last)
+def binary(s: Qonnx) -> tuple[list[int], str]:
+    """As Brevitas exports a network of bipolar values: prepared on the host, flattened by its own shape."""
+    x = s.quant(s.node("Sub", s.node("Mul", "x", s.floats(2)), s.floats(1)), 1 / 128, 8)
+    for given, made in ((3, 6), (6, 4)):
+        x = s.node("Conv", x, s.bipolar(s.floats(s.draw.normal(0, 1, (made, given, 3, 3))), 0.1))
+        x = s.bipolar(s.normalized(x, made))
+    x = s.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    batch = s.node("Gather", s.node("Shape", x), s.constant(np.int64(0)), axis=0)
+    sizes = [s.node("Unsqueeze", batch, s.constant(np.array([0]))), s.constant(np.array([-1]))]
+    x = s.node("Reshape", x, s.node("Concat", *sizes, axis=0))
+    weights = s.node("Transpose", s.bipolar(s.floats(s.draw.normal(0, 1, (5, 16)))), perm=[1, 0])
+    s.rank = 2
+    return [1, 3, 8, 8], s.node("Mul", s.node("MatMul", x, weights), s.floats([0.03]))
+
+
+def signal(s: Qonnx) -> tuple[list[int], str]:
+    """In one dimension, with a Gemm and a bias on a grid."""
+    x = s.quant("x", s.scale(0.05), 8)
+    for given in (2, 6):
+        x = s.normalized(s.node("Conv", x, s.weights((6, given, 3), 0), pads=[1, 1]), 6)
+        x = s.quant(s.node("Relu", x), s.scale(0.2), int(s.draw.integers(1, 6)), signed=0)
+        x = s.node("MaxPool", x, kernel_shape=[2], strides=[2])
+    bias = s.quant(s.floats(s.draw.normal(0, 1, 4)), 0.01, 16)
+    s.rank = 2
+    x = s.node("Gemm", s.node("Flatten", x), s.weights((4, 24), 0), bias, transB=1)
+    return [1, 2, 16], s.node("Softmax", x)
+
+
+NETWORKS = (multilayer, convolutional, channels_last, binary, signal)

@@ -54,7 +54,7 @@ def assert_golden_is_the_reference(model: Model, network: Network, frames: np.nd
 
 
 @pytest.mark.parametrize("dyadic", [False, True])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("draw", NETWORKS)
 def test_golden_is_the_reference(
     tmp_path: Path, draw: Callable[[Qonnx], tuple[list[int], str]], seed: int, dyadic: bool
