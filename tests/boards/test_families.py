@@ -92,7 +92,7 @@ def test_what_is_comfortable_is_less_than_all(board: Board) -> None:
     some, most = comfortable(board, None), whole(board, None)
     for field in ("dsp", "lut", "bram", "pins"):
         assert 0 < getattr(some, field) <= getattr(most, field)
-    assert comfortable(board, 3) == replace(some, mac_lanes=3, dsp=most.dsp)
+    assert comfortable(board, 3) == replace(some, mac_lanes=3, dsp=most.dsp, in_logic=True)
     assert most.lut < board.cells.lut
 
 
