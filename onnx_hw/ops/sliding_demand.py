@@ -201,7 +201,8 @@ def _masks(fetch: Fetch, axis: int) -> list[int]:
         taps, turns, step = np.unique(beside), -(-turns // fetch.out_pixels), step * fetch.out_pixels
     places = np.arange(turns)[:, None] * step - one.pads[axis] + taps[None, :60]
     inside = (places >= 0) & (places < one.shape[axis])
-    return [sum(int(bit) << k for k, bit in enumerate(row)) for row in inside]
+    masks: list[int] = (inside.astype(np.int64) << np.arange(inside.shape[1])).sum(axis=1).tolist()
+    return masks
 
 
 def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[Table]:
