@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import BITS_IN_LOGIC, Requantizer
@@ -74,24 +76,17 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> Demand:
     x, digits, widest = circuit.clamp.bits + (not circuit.clamp.signed), circuit.rows(steps), circuit.sum_type.bits
     part, levels = -(-circuit.addend_bits // steps), (digits - 1).bit_length()
     constant = rows * steps == 1
-    kinds = _digits(circuit, digits, steps) if rows == 1 else [(1, 2, 3, 4 + j) for j in range(digits)]
+    each: list[tuple[int, ...]] = [(1, 2, 3, 4 + j) for j in range(digits)]  # any digit at all, and unlike the others
+    kinds = _digits(circuit, digits, steps) if rows == 1 else each
     found = delayed(x, 1) + (Demand() if constant else _rom(2 * digits + part, rows * steps))
     part = 0 if constant else unlike(part, rows * steps)
     if not constant:
         found += delayed(part, levels + 1)
-    for codes in set(kinds):
-        found += Demand.of(Register(x + 1), Function(4, x + 1 if len(set(codes) - {0}) > 1 else 0))
-        found += Demand.of(Register(1), Function(2)) if 3 in codes else Demand()
-    terms = [(x + 1, 1)] * len(kinds)
-    while len(terms) > 1:
-        sums = []
-        for (_, count), (high, others) in zip(terms[::2], terms[1::2], strict=False):
-            found += Demand.of(Adder(high + 2), Register(x + 2 * (count + others)), Register(int(not constant)))
-            sums.append((x + 2 * (count + others), count + others))
-        if len(terms) % 2:
-            found += delayed(terms[-1][0] + (not constant), 1)
-            sums.append(terms[-1])
-        terms = sums
+    for codes in set(kinds) - {()}:
+        alone = constant and codes != (3,)  # x and 2x are the same registers
+        found += Demand.of(Function(4, x + 1 if len(set(codes) - {0}) > 1 else 0))
+        found += Demand.of(Register(0 if alone else x + 1)) + (Demand.of(Register(1)) if 3 in codes else Demand())
+    found += _tree(kinds, x, lacks=not constant)
     if steps == 1:
         found += added(widest)
         kept = widest
@@ -108,13 +103,44 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> Demand:
     return found + _clamp(widest - circuit.shift, circuit.low, circuit.high)
 
 
+def _tree(kinds: list[tuple[int, ...]], x: int, *, lacks: bool) -> Demand:
+    """The sum over the digits of a step, a register behind each adder; sums of like digits are made once.
+
+    Args:
+        kinds: what the digits are in all steps; empty for one that is always 0.
+        x: bits of what they multiply.
+        lacks: whether a carry goes beside each sum.
+    """
+    found = Demand()
+    terms: list[tuple[int, int, tuple[Any, ...]]] = [(x + 1, 1, kind) for kind in kinds]  # bits, digits, which ones
+    while len(terms) > 1:
+        sums: list[tuple[int, int, tuple[Any, ...]]] = []
+        made: set[tuple[Any, ...]] = set()
+        for (bits, count, low), (high, others, upper) in zip(terms[::2], terms[1::2], strict=False):
+            both = (low, upper) if low or upper else ()
+            sums.append((x + 2 * (count + others), count + others, both))
+            if not both or both in made:
+                continue
+            made.add(both)
+            if low and upper:
+                found += Demand.of(Adder(high + 2), Register(x + 2 * (count + others)), Register(int(lacks)))
+            else:
+                found += delayed((bits if low else high) + lacks, 1)
+        if len(terms) % 2:
+            bits, _, kind = terms[-1]
+            found += delayed((bits + lacks) * bool(kind), 1)
+            sums.append(terms[-1])
+        terms = sums
+    return found
+
+
 def _digits(circuit: MultiplyAddShift, digits: int, steps: int) -> list[tuple[int, ...]]:
-    """Of the one multiplier, for each digit of a step what it is in all steps, but for those that are always 0."""
+    """Of the one multiplier, for each digit of a step what it is in all steps; nothing if it is always 0."""
     rest, found = int(circuit.multipliers[0]), []
     for _ in range(digits * steps):
         found.append(rest % 4)
         rest = (rest + 1) // 4
-    return [codes for j in range(digits) if any(codes := tuple(found[j::digits]))]
+    return [codes if any(codes := tuple(found[j::digits])) else () for j in range(digits)]
 
 
 def _search(circuit: Thresholds, rows: int) -> Demand:
