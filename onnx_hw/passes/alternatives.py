@@ -31,6 +31,8 @@ from onnx_hw.tensor import Tensor
 SHALLOW = 2
 """Tokens of a FIFO that holds up nobody for long: the depth is chosen later."""
 
+NOTHING = np.zeros(len(RESOURCES), dtype=np.int64)
+
 Key = tuple[int, int, int, int]
 """Of an order, on a tensor that is known: its lanes, pixels, tile, times."""
 
@@ -256,9 +258,15 @@ def _different(orders: Iterable[Order]) -> list[Order]:
 
 def _that_leave_enough(found: Alternatives, allowed: np.ndarray) -> Alternatives | None:
     """Those with which all others still find what they need at least; None if there is too little in any case."""
-    least = {name: np.min([one.used for one in alternatives], axis=0) for name, alternatives in found.items()}
-    room = allowed - sum(least.values(), np.zeros(len(RESOURCES), dtype=np.int64))
+    least = _least_of_each(found)
+    room = allowed - sum(least.values(), NOTHING)
     if (room < 0).any():
         return None
     few = {name: [one for one in found[name] if (one.used - least[name] <= room).all()] for name in found}
-    return few if all(few.values()) else None
+    enough = all(few.values()) and (sum(_least_of_each(few).values(), NOTHING) <= allowed).all()
+    return few if enough else None
+
+
+def _least_of_each(found: Alternatives) -> dict[str, np.ndarray]:
+    """By node, (resources,) int64: what it needs of each, if not of all at once."""
+    return {name: np.min([one.used for one in alternatives], axis=0) for name, alternatives in found.items()}

@@ -103,3 +103,15 @@ def test_a_rate_that_multipliers_do_not_reach() -> None:
 def test_too_few_look_up_tables_are_refused() -> None:
     with pytest.raises(UserError, match="too-big"):
         designed(network((4, 6, 3)), Budget(dsp=0, lut=900))
+
+
+@pytest.mark.parametrize("dsp", [0, 3, 9])
+def test_tight_budgets_of_look_up_tables_are_kept(dsp: int) -> None:
+    """From far too few to plenty."""
+    drawn, found = network((4, 6, 3)), []
+    for lut in range(300, 6000, 150):
+        budget = Budget(mac_lanes=20, dsp=dsp, lut=lut, in_logic=True)
+        foldings = choose_folding(drawn, budget)
+        found.append(foldings is not None)
+        assert foldings is None or not budget.excess(resources_of(drawn, foldings))
+    assert not found[0] and found[-1]
