@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw import flow, golden, samples
-from onnx_hw.board import find_board
+from onnx_hw.board import comfortable, find_board
 from onnx_hw.build_folder import BuildFolder, Made, opened
 from onnx_hw.chip.fit import check_fit, fuller_than_comfortable
 from onnx_hw.chip.netlist import Netlist
@@ -26,6 +26,7 @@ from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import read as read_onnx
 from onnx_hw.options import BuildOptions, Stage
 from onnx_hw.passes.insert_forks import insert_forks
+from onnx_hw.passes.what_bounds import what_bounds
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.proof.circuit.prove import Proof
@@ -206,10 +207,17 @@ class Work:
             design=planned,
             quantization=fill.describe_quantization(self.design.network),
         )
+        unused = "" if foldings or asked.fps is not None else self.note_bound(asked.multipliers)
         self.account.say(
-            f"{len(planned.nodes)} cores, {planned.lanes} lanes, {planned.interval_cycles:,} cycles a frame "
+            f"{len(planned.nodes)} cores, {planned.lanes} lanes{unused}, {planned.interval_cycles:,} cycles a frame "
             f"({planned.mac_efficiency:.0%} busy); {short(planned.bottleneck.name)} sets the pace"
         )
+
+    def note_bound(self, multipliers: int | None) -> str:
+        """What kept the design from being faster, in the report; in words, if lanes are left over."""
+        bound = what_bounds(self.network, self.design, comfortable(self.board, multipliers))
+        self.account.note(search=report.Search(multipliers, bound.unused, bound.interval))
+        return f" of {multipliers} ({bound.unused})" if bound.unused else ""
 
     def assemble(self) -> None:
         self.netlist = flow.assemble(self.design, self.options.board)

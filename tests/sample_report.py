@@ -56,6 +56,7 @@ FULL = report.Report(
         fifos=(report.Fifo("conv1_int8", 6, 2, 5, 120, 1, 4),),
         host=report.Host(("QuantizeLinear image_int8",), ("Softmax probabilities",), 1.0),
     ),
+    search=report.Search(32, "the next faster design needs 40", 1_152),
     simulation=report.Simulation("verilator", 4, 9, 40_000, 0, 12_000, 0, 1_152, 2_000, 1),
     synthesis=report.Synthesis(7_120, 6_001, 41, 16, fmax_mhz=96.5, target_mhz=80.0, timing_met=True),
     warnings=(),

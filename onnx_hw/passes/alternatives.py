@@ -110,7 +110,8 @@ class Offers:
             if not found[node.name]:
                 return None
         multiplying = {node.name: found[node.name] for node in self.network.nodes if node.operator.macs}
-        few = _that_leave_enough(multiplying, allowed)
+        products = np.where(np.isin(list(RESOURCES), ("mac_lanes", "dsp")), allowed, np.inf)  # wider ones may need less
+        few = _that_leave_enough(multiplying, products)  # of the rest
         if few is None:
             return None
         found |= few

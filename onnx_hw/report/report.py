@@ -220,6 +220,17 @@ class Design:
 
 
 @dataclass(frozen=True)
+class Search:
+    """What the search for foldings had to keep to. There was none where foldings or a rate were given."""
+
+    lanes_allowed: Annotated[int | None, "what --multipliers asked for at most; null without"]
+    lanes_unused: Annotated[str, "why the design has fewer lanes; empty where it has as many, or none were asked for"]
+    interval_bound_cycles: Annotated[
+        int, "no design with the lanes and multipliers that might be used takes fewer clock cycles a frame"
+    ]
+
+
+@dataclass(frozen=True)
 class Simulation:
     """What was compared between the circuit and its two models, golden (values) and timing (cycles)."""
 
@@ -259,6 +270,7 @@ class Report:
     reference: Annotated[Reference | None, "golden and the model"] = None
     accuracy: Annotated[Accuracy | None, "only where labels were given"] = None
     design: Annotated[Design | None, "the plan"] = None
+    search: Annotated[Search | None, "what bounded the plan; null where foldings or a rate were given"] = None
     simulation: Annotated[Simulation | None, "the proof"] = None
     synthesis: Annotated[Synthesis | None, "the outcome"] = None
     warnings: Annotated[tuple[str, ...], "what the user should act upon"] = ()

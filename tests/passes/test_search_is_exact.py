@@ -14,12 +14,11 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.window import Window
 from onnx_hw.order import Order
-from onnx_hw.passes.alternatives import as_array
-from onnx_hw.passes.budget import RESOURCES, Budget
+from onnx_hw.passes.budget import RESOURCES, Budget, amount
 from onnx_hw.passes.choose_folding import choose_folding
 from onnx_hw.passes.fold_for_interval import between, fold_for, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
@@ -67,6 +66,10 @@ def legal(operator: Operator) -> Iterator[Folding]:
             yield folding
 
 
+def array_of(used: Resources) -> np.ndarray:
+    return np.array([amount(used, field) for field in RESOURCES])
+
+
 def all_tried(network: Network, budget: Budget, interval: int) -> bool:
     """Whether any foldings keep the budget and the interval: every choice for one node after the other.
 
@@ -75,7 +78,7 @@ def all_tried(network: Network, budget: Budget, interval: int) -> bool:
     bounds = (getattr(budget, field) for field in RESOURCES)
     allowed = [float("inf") if bound is None else bound for bound in bounds]
     choices = [
-        [(folding, as_array(node.operator.resources(folding))) for folding in legal(node.operator)
+        [(folding, array_of(node.operator.resources(folding))) for folding in legal(node.operator)
          if node.operator.cycles(folding) <= interval]
         for node in network.nodes
     ]  # fmt: skip
@@ -88,7 +91,7 @@ def all_tried(network: Network, budget: Budget, interval: int) -> bool:
     def joint(given: Order, wanted: Order) -> np.ndarray:
         key = id(given.tensor), given.lanes, wanted.lanes
         if key not in known:
-            known[key] = as_array(between(given, wanted))
+            known[key] = array_of(between(given, wanted))
         return known[key]
 
     def fits(k: int, so_far: np.ndarray, sent: dict[str, Order]) -> bool:

@@ -1,0 +1,68 @@
+"""Say what keeps a design from being faster: how many cycles it must take at least, and why lanes are left over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.design import Design
+from onnx_hw.network import Network
+from onnx_hw.passes.alternatives import Offers
+from onnx_hw.passes.budget import RESOURCES, Budget, amount
+from onnx_hw.passes.choose_folding import interval_for_lanes
+from onnx_hw.passes.cost import Cost
+from onnx_hw.passes.cost import cost as own_cost
+from onnx_hw.passes.fold_for_interval import fold, resources_of
+from onnx_hw.passes.insert_forks import insert_forks
+from onnx_hw.passes.least_cycles import longest_interval
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Attributes:
+    interval: cycles; no design with the lanes and multipliers of the budget takes fewer.
+    unused: why there are lanes left over that were asked for; empty where there are none.
+    """
+
+    interval: int
+    unused: str = ""
+
+
+def what_bounds(network: Network, design: Design, budget: Budget, cost: Cost = own_cost) -> Bound:
+    """Of a design of a network that was found for a budget."""
+    network = insert_forks(network)
+    longest = longest_interval(network)
+    offers = Offers(network, cost, in_logic=budget.in_logic)
+    _, one = offers.least_cycles
+    interval = interval_for_lanes(offers, budget, 1, one - 1)
+    if interval >= one:
+        interval = interval_for_lanes(offers, budget, one, longest)
+    if budget.mac_lanes is None or design.resources().mac_lanes >= budget.mac_lanes:
+        return Bound(interval)
+    if interval < design.interval:
+        return Bound(interval, _what_else(offers, budget, interval))
+    needed = _lanes_for(offers, interval - 1)
+    return Bound(interval, f"the next faster design needs {needed:,}" if needed else "no core can be faster")
+
+
+def _what_else(offers: Offers, budget: Budget, interval: int) -> str:
+    """What there is too little of at an interval at which there are lanes enough."""
+    for field, name in RESOURCES.items():
+        bound = None if field == "mac_lanes" else getattr(budget, field)
+        without: dict[str, Any] = {field: None}
+        found = None if bound is None else fold(offers, interval, replace(budget, **without))
+        if found is not None and bound is not None:
+            need = amount(resources_of(offers.network, found), field)
+            if need > bound:
+                return f"at {interval:,} cycles a design needs {need:,} {name} of {bound:,}"
+    return f"at {interval:,} cycles more than one thing is too little"
+
+
+def _lanes_for(offers: Offers, interval: int) -> int:
+    """The lanes that all nodes need at least; 0 if one cannot be so fast."""
+    least = [offers.least(node, interval) for node in offers.multiplying]
+    if interval < offers.least_cycles[0] or any(one is None for one in least):
+        return 0
+    return int(sum((one for one in least if one is not None), np.zeros(2, dtype=np.int64))[0])
