@@ -65,7 +65,7 @@ def test_digits_to_a_bitstream(name: str, tmp_path: Path) -> None:
     assert told.design is not None
     assert made.dsp == (told.design.lanes if board.cells.dsp else 0)
     placed = json.loads((tmp_path / "out" / "route" / "report.json").read_text())["utilization"]
-    assert all(site["used"] <= site["available"] for site in placed.values())
+    assert all(site["used"] <= site["available"] for kind, site in placed.items() if kind != "DUMMY_CELL")
     bitstream = built.folder / told.files["bitstream"]
     assert bitstream.suffix == board.family.packing.suffix
     assert bitstream.stat().st_size > 50_000

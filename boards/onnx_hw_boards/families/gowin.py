@@ -48,7 +48,7 @@ GOWIN = Family(
         constraints="pins.cst",
         dialect=_cst,
         chip=("--device", "{package}", "--vopt", "family={option}"),
-        options=(),
+        options=("--router", "router2"),
         files=("--json", "{netlist}", "--vopt", "cst={constraints}", "--write", "{placed}"),
         placed="placed.json",
     ),
