@@ -162,7 +162,7 @@ def test_a_float_model_is_refused_with_the_way_out(tmp_path: Path) -> None:
     sketch = Sketch()
     y = sketch.node("Conv", "x", sketch.constant(np.ones((2, 1, 3, 3), dtype=np.float32)))
     path = sketch.write(tmp_path / "m.onnx", [1, 1, 8, 8], y)
-    with pytest.raises(UserError, match="a build chooses the scales of a float one"):
+    with pytest.raises(UserError, match="let a build choose a scale from samples"):
         import_model(flow.read(path))
 
 

@@ -91,7 +91,6 @@ def test_the_reason_why_accumulators_would_leave_is_told_once(tmp_path: Path) ->
             lambda s, x: layer(s, s.node("MaxPool", x, kernel_shape=[1, 1], strides=[9, 9], pads=[1] * 4)),
             "window-outside",
         ),
-        (lambda s, x: layer(s, s.node("Mul", layer(s, x), layer(s, x))), "quantize-before"),
         (lambda s, x: layer(s, s.node("Sigmoid", layer(s, x))), "quantize-before"),
         (
             lambda s, x: layer(s, s.node("Resize", x, "", s.constant(np.array([1, 1, 2, 2], "f")), mode="linear")),
