@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -93,12 +94,11 @@ def decoded(values: Iterable[int], index: int) -> Demand:
 
 def select(values: Iterable[int], index: int) -> Demand:
     """One of some constants: one test for each but the most frequent, and gates behind them."""
-    listed = list(values)
-    common = max(set(listed), key=listed.count)
-    odd = sum(value != common for value in listed)
+    times = Counter(values)
+    odd = times.total() - max(times.values())
     if not odd:
         return Demand()
-    return Demand.of(Function(index, min(odd, 3)), Function(min(index, 2 + odd), changing(listed)))
+    return Demand.of(Function(index, min(odd, 3)), Function(min(index, 2 + odd), changing(times)))
 
 
 def shared_buffer(span: int, *steps: Iterable[int]) -> Demand:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from onnx_hw.ops.parts import changing, counted, decoded, delayed, engine, position, rom, shared_buffer
@@ -38,7 +40,7 @@ def rearrange_demand(plan: Plan, capacity: int, in_width: int) -> Demand:
 
 def _by_turn(values: list[int], index: int) -> Demand:
     """A register with what a turn of the outer loop adds at its end."""
-    regular = max(values.count(value) for value in set(values))
+    regular = max(Counter(values).values())
     if len(values) - regular <= MANY:
         return decoded([0, *values], index)
     return Demand.of(Function(index, changing(values)), Register(changing([0, *values])))

@@ -175,9 +175,9 @@ def _steps(wide: Sliding, per_pixel: int, beats: int) -> tuple[list[int], list[i
     width = wide.shape[1] * per_pixel
     back = int(x[0] - x[-1]) * per_pixel
     first, last = ((int(y[k]) * wide.shape[1] + int(x[k]) + 1) * per_pixel for k in (0, -1))
-    by_row = [int(step) * width + back for step in np.diff(y)] + [beats + first - last]
-    by_column = [int(step) * per_pixel for step in np.diff(x)]
-    released = [int(rows) * width for rows in np.diff(wide.kept_from(), prepend=0)]
+    by_row = [*(np.diff(y) * width + back).tolist(), beats + first - last]
+    by_column = (np.diff(x) * per_pixel).tolist()
+    released = (np.diff(wide.kept_from(), prepend=0) * width).tolist()
     return [0, *by_column, *by_row], [0, *released]
 
 
