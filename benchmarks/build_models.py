@@ -1,6 +1,6 @@
 """What every stage of a build costs, model by model, and how fast the circuit is that comes out.
 
-    python benchmarks/build_models.py [--until STAGE] [--multipliers N] [--json FILE] [MODEL.onnx ...]
+    python benchmarks/build_models.py [--until STAGE] [--board NAME] [--multipliers N] [--json FILE] [MODEL.onnx ...]
 
 Without a MODEL: the four networks of MLPerf Tiny with drawn weights (``tests/mlperf_tiny.py``). Samples are taken from
 ``inputs.npz`` beside a model, if there is one; otherwise they are random. ``--until route`` runs the slow tools, too.
@@ -31,7 +31,7 @@ from onnx_hw.build import build
 from onnx_hw.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
-from onnx_hw.options import BuildOptions, Stage
+from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Stage
 from onnx_hw.progress import Running, Silent
 from onnx_hw_sim.circuit import Recording
 from onnx_hw_sim.compiled import CompiledSimulator
@@ -59,6 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", type=Path, metavar="MODEL.onnx")
     parser.add_argument("--until", type=Stage, choices=list(Stage), default=Stage.SIMULATE, metavar="STAGE")
+    parser.add_argument("--board", default=DEFAULT_BOARD, help="as of onnx-hw build")
     parser.add_argument("--multipliers", type=int, help="as of onnx-hw build")
     parser.add_argument("--json", type=Path, help="file for everything that was measured")
     options = parser.parse_args()
@@ -73,7 +74,7 @@ def main() -> None:
         )
         rows = {}
         for label, path in zip(names, models, strict=True):
-            facts = rows[str(path)] = watch(path, folder, options.until, options.multipliers)
+            facts = rows[str(path)] = watch(path, folder, options.until, options.board, options.multipliers)
             cells = [f"{cell(facts, stage):>14}" for stage in stages]
             cells += [f"{filled(show, facts):>{width}}" for _, width, show in columns]
             print(label, *cells, facts.get("error", ""), flush=True)
@@ -117,11 +118,12 @@ def drawn_models(folder: Path) -> list[Path]:
 # ---- the process that looks -----------------------------------------------------------------------------------------
 
 
-def watch(path: Path, folder: Path, until: Stage, multipliers: int | None) -> Facts:
+def watch(path: Path, folder: Path, until: Stage, board: str, multipliers: int | None) -> Facts:
     """What one model's process found out, with the most memory it took in every stage, MiB."""
     here, there = multiprocessing.Pipe(duplex=False)
     context = multiprocessing.get_context("spawn")
-    process = context.Process(target=measure, args=(there, path, folder / f"build-{name(path)}", until, multipliers))
+    out = folder / f"build-{name(path)}"
+    process = context.Process(target=measure, args=(there, path, out, until, board, multipliers))
     process.start()
     there.close()
     assert process.pid is not None
@@ -181,7 +183,7 @@ class Telling(Silent):
             yield running
 
 
-def measure(pipe: Connection, path: Path, out: Path, until: Stage, multipliers: int | None) -> None:
+def measure(pipe: Connection, path: Path, out: Path, until: Stage, board: str, multipliers: int | None) -> None:
     progress = Telling(pipe)
     facts: Facts = {}
     clock = watch_the_simulator()
@@ -194,6 +196,7 @@ def measure(pipe: Connection, path: Path, out: Path, until: Stage, multipliers: 
             out=out,
             inputs=out.with_suffix(".npz"),
             calibration=out.with_suffix(".npz"),
+            board=board,
             multipliers=multipliers,
             stop_after=until,
         )
