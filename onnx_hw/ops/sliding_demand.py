@@ -154,6 +154,8 @@ def _table(fetch: Fetch, depends: tuple[int, ...], words: int) -> Demand:
 def _depends(words: np.ndarray, used: np.ndarray) -> dict[bytes, int]:
     """For each bit that changes, of how many bits of the address it is a function; bits that agree count once."""
     places = np.flatnonzero(used)
+    if not places.size:  # a group behind the last element of every window
+        return {}
     kept = words[places]
     changes, reached = int(np.bitwise_or.reduce(kept ^ kept[0])), []
     for a in range((len(words) - 1).bit_length()):
