@@ -110,11 +110,12 @@ def run_primitives(
 
 
 def with_models(netlist: str, folder: Path) -> str:
-    """The netlist with our models in the places of the primitives."""
+    """The netlist with our models in the places of the primitives, and yosys' one of the flip-flop."""
     (folder / "dut.il").write_text(netlist)
     for model in ("MULT18X18D.v", "DP16KD.v"):
         shutil.copy(MODELS / model, folder)
-    script = "read_rtlil dut.il; read_verilog MULT18X18D.v DP16KD.v; hierarchy -check -top top; proc; opt_clean"
+    script = "read_verilog -DNO_INCLUDES +/ecp5/cells_sim.v; read_verilog -overwrite MULT18X18D.v DP16KD.v"
+    script += "; read_rtlil dut.il; hierarchy -check -top top; proc; opt_clean"
     script += "; write_rtlil whole.il"
     tools.run(tools.find("yosys"), ["-q", "-p", script], cwd=folder, log=folder / "models.log")
     return (folder / "whole.il").read_text()

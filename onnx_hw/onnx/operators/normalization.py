@@ -5,6 +5,8 @@ Statistics are computed in float32 at least, means first, so that no large squar
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from onnx_hw.onnx.operators.allowance import spend
@@ -37,7 +39,7 @@ def batch_norm_type(
     """``spatial`` 0, before opset 9: a parameter for every element of a sample instead of every channel."""
     per = x.shape[1:2] if spatial else x.shape[1:]
     for name, of in (("scale", scale), ("B", bias), ("mean", mean), ("var", var)):
-        if of.shape != per:
+        if of.shape != per and (spatial or of.size != math.prod(per)):
             raise ValueError(f"{name} must have shape {list(per)} for an input {list(x.shape)}, not {list(of.shape)}")
     return TensorType(x.dtype, x.shape), mean, var, mean, var
 
