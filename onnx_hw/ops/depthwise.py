@@ -202,9 +202,7 @@ class Depthwise(Operator[DepthwiseFolding]):
         taps, chunks, lanes = self.sliding.taps, self.chunks(folding), self.lanes(folding)
         fetch = Fetch(
             self.sliding,
-            folding.in_lanes,
-            folding.in_pixels,
-            folding.out_pixels,
+            folding,
             max(1, folding.out_lanes // self.multiplier),
             bits,
             self.stored_beats(folding),

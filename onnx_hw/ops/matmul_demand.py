@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnx_hw.ops.parts import (
-    ADDRESS_COPY_BITS,
+    BITS_PER_ADDRESS_COPY,
     accumulator,
     copied,
     counted,
@@ -89,7 +89,7 @@ def _buffer(operator: MatMul, folding: MatMulFolding) -> Demand:
         found += delayed(1, 2) + Demand.of(Function(2, width // folding.in_lanes))
     if tiles > 1 and words > 1:
         found += 2 * Demand.of(Adder(address), Multiplexer(2, address))
-    step = max(1, ADDRESS_COPY_BITS // operator.weight_type.bits) * operator.weight_type.bits
+    step = max(1, BITS_PER_ADDRESS_COPY // operator.weight_type.bits) * operator.weight_type.bits
     for first in range(0, width, step):
         part = min(step, width - first)
         found += delayed(address, 1) + Demand.of(Memory(part, max(2, depth))) + delayed(2 * part, 1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Loop, Memory, Multiplexer, Register
 
-ADDRESS_COPY_BITS = 6 * 36
+BITS_PER_ADDRESS_COPY = 6 * 36
 """Bits of weights that one copy of the address reaches."""
 
 BITS_PER_COPY = 16
@@ -130,7 +130,7 @@ def weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
     """Words of weights, read one after the other, and a register behind them."""
     if words == 1:
         return Demand()
-    per_rom = max(1, ADDRESS_COPY_BITS // weight_bits)
+    per_rom = max(1, BITS_PER_ADDRESS_COPY // weight_bits)
     roms = [min(per_rom, lanes - first) for first in range(0, lanes, per_rom)]
     address = counted(words)
     found = position(words) + delayed(address, waits + len(roms))

@@ -130,16 +130,10 @@ class Pool(Operator[SlidingFolding]):
 
     def demand(self, folding: SlidingFolding) -> Demand:
         taps, chunks = self.sliding.taps, self.gives(folding)[0].groups
-        lanes, bits, made = (
-            folding.out_lanes * folding.out_pixels,
-            self.operand.dtype.bits,
-            self.results()[0].dtype.bits,
-        )
+        lanes, bits = folding.out_lanes * folding.out_pixels, self.operand.dtype.bits
         fetch = Fetch(
             self.sliding,
-            folding.in_lanes,
-            folding.in_pixels,
-            folding.out_pixels,
+            folding,
             folding.out_lanes,
             bits,
             self.stored_beats(folding),
@@ -153,7 +147,7 @@ class Pool(Operator[SlidingFolding]):
         found += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
         if self.kind == "max":
             return found + lanes * maximum(bits)
-        return found + lanes * accumulator(made)
+        return found + lanes * accumulator(self.results()[0].dtype.bits)
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.pool import Pool as Circuit

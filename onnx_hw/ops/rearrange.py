@@ -187,7 +187,9 @@ class Rearrange(Operator[RearrangeFolding]):
         )
 
     def demand(self, folding: RearrangeFolding) -> Demand:
-        return rearrange_demand(self.plan(folding), self.stored_beats(folding), self.takes(folding)[0].width)
+        return rearrange_demand(
+            self.plan(folding), self.stored_beats(folding), self.takes(folding)[0].width, self.LATENCY
+        )
 
     def core(self, folding: RearrangeFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.rearrange import Rearrange as Circuit

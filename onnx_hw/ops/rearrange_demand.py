@@ -10,12 +10,11 @@ from onnx_hw.ops.parts import changing, counted, decoded, delayed, engine, posit
 from onnx_hw.ops.rearrange_plan import DEEPEST_IN_LOGIC, Plan, separate
 from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register
 
-STAGES = 7
 MANY = 8
 """Exceptions that are cheaper as a table than one by one."""
 
 
-def rearrange_demand(plan: Plan, capacity: int, in_width: int) -> Demand:
+def rearrange_demand(plan: Plan, capacity: int, in_width: int, latency: int) -> Demand:
     """With a ring of ``capacity`` beats of so many elements."""
     walk, loops, bits = plan.walk, plan.loops, plan.walk.bits
     ring = max(2, 1 << (capacity - 1).bit_length())
@@ -27,7 +26,7 @@ def rearrange_demand(plan: Plan, capacity: int, in_width: int) -> Demand:
     found += shared_buffer(3 * walk.stored + capacity, grows, gives)
     found += _by_turn(grows, outer) + _by_turn(gives, outer)
     found += Demand.of(Function(sum(map(counted, loops)), 3), Register(1))
-    found += position(ring) + delayed(1 + address + in_width * bits, 4) + delayed(1, STAGES)
+    found += position(ring) + delayed(1 + address + in_width * bits, 4) + delayed(1, latency)
     found += _tables(plan, address)
     for port in walk.ports:
         width = bits * len(port.stored)

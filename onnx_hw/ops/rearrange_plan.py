@@ -17,8 +17,8 @@ import numpy as np
 from onnx_hw.exact.requantization import LUTS_PER_BLOCK_RAM
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Resources
-from onnx_hw.ops.sliding import ring_blocks
 from onnx_hw.order import Order
+from onnx_hw_boards.families.ecp5_cost import fewest_blocks
 
 FILL, UNUSED = -1, -2
 """Instead of a stored beat: the lane gets a constant; the lane is behind the last channel of its pixel."""
@@ -236,7 +236,7 @@ class Plan:
         used = Resources(lut=70 + walk.bits * walk.selected * 9 // 8)
         for port in walk.ports:
             width = walk.bits * len(port.stored)
-            blocks = ring_blocks(width, capacity, 1)
+            blocks = _blocks(width, capacity)
             memory = 0 if blocks else -(-width // 4) * -(-capacity // 16) * 6
             used += Resources(lut=memory + address, bram=blocks)
         return used + self.tables
@@ -334,7 +334,12 @@ def _table(width: int, words: int) -> Resources:
         return Resources()
     if words <= DEEPEST_IN_LOGIC:
         return Resources(lut=width * -(-words // 32))
-    return Resources(bram=ring_blocks(width, words, 1))
+    return Resources(bram=_blocks(width, words))
+
+
+def _blocks(width: int, depth: int) -> int:
+    """Block RAMs of a memory; small ones are distributed memory."""
+    return 0 if depth * width <= 16 * 64 or depth <= 32 else fewest_blocks(width, depth)[0]
 
 
 def _irregular(steps: np.ndarray) -> int:

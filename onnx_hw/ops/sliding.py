@@ -189,11 +189,3 @@ def _rate_capacity(sliding: Sliding, beats_per_pixel: int) -> int:
     evenly = -(-int(lead + span) // n) + 2
 
     return 1 << (max(for_bursts, evenly, 2) - 1).bit_length()
-
-
-def ring_blocks(width: int, depth: int, copies: int) -> int:
-    """Block RAMs of 18 kbit for ``copies`` memories; small ones are distributed memory."""
-    if depth * width <= 16 * 64 or depth <= 32:
-        return 0
-    shapes = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
-    return copies * min(-(-depth // d) * -(-width // w) for d, w in shapes)

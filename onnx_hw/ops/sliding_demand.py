@@ -8,6 +8,7 @@ from math import gcd
 
 import numpy as np
 
+from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.parts import SMALL_TABLE, changing, copied, counted, decoded, delayed, engine, position, shared_buffer
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.order import Order
@@ -23,9 +24,8 @@ class Fetch:
 
     Attributes:
         sliding: of single pixels.
-        in_lanes, in_pixels: of a beat of the image.
-        out_pixels: windows side by side.
-        fetched: elements of each of them that an operation takes.
+        folding: of the core.
+        fetched: elements of each of the windows side by side that an operation takes.
         bits: of an element.
         capacity: beats of the ring.
         inner: counts of the loops within a window.
@@ -35,9 +35,7 @@ class Fetch:
     """
 
     sliding: Sliding
-    in_lanes: int
-    in_pixels: int
-    out_pixels: int
+    folding: SlidingFolding
     fetched: int
     bits: int
     capacity: int
@@ -49,12 +47,12 @@ class Fetch:
     @property
     def group(self) -> int:
         """Lanes that are never cut."""
-        return gcd(self.sliding.shape[2], self.in_lanes, self.fetched)
+        return gcd(self.sliding.shape[2], self.folding.in_lanes, self.fetched)
 
     @property
     def word(self) -> int:
         """Bits of a beat of the image."""
-        return self.in_lanes * self.in_pixels * self.bits
+        return self.folding.in_lanes * self.folding.in_pixels * self.bits
 
     @property
     def ring(self) -> int:
@@ -143,7 +141,7 @@ def _table(fetch: Fetch, depends: tuple[int, ...], words: int) -> Demand:
     """A register behind gates, or a memory: an address, a row, a column, a slice."""
     reached = (
         fetch.sliding.kernel[0],
-        fetch.out_pixels * fetch.sliding.kernel[1],
+        fetch.folding.out_pixels * fetch.sliding.kernel[1],
         fetch.word // fetch.bits // fetch.group,
     )
     width = counted(fetch.ring) + sum(counted(max(2, count)) for count in reached)
@@ -198,9 +196,9 @@ def _masks(fetch: Fetch, axis: int) -> list[int]:
     """Which rows (columns) in reach of a beat's windows lie inside the image, a bit each, per output row (column)."""
     one = fetch.sliding
     taps, step, turns = np.arange(one.kernel[axis]) * one.dilations[axis], one.strides[axis], one.output[axis]
-    if axis == 1 and fetch.out_pixels > 1:
-        beside = np.arange(fetch.out_pixels)[:, None] * step + taps
-        taps, turns, step = np.unique(beside), -(-turns // fetch.out_pixels), step * fetch.out_pixels
+    if axis == 1 and fetch.folding.out_pixels > 1:
+        beside = np.arange(fetch.folding.out_pixels)[:, None] * step + taps
+        taps, turns, step = np.unique(beside), -(-turns // fetch.folding.out_pixels), step * fetch.folding.out_pixels
     places = np.arange(turns)[:, None] * step - one.pads[axis] + taps[None, :60]
     inside = (places >= 0) & (places < one.shape[axis])
     masks: list[int] = (inside.astype(np.int64) << np.arange(inside.shape[1])).sum(axis=1).tolist()
@@ -215,7 +213,7 @@ def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[Table]:
     for k, count in enumerate(fetch.inner):
         numbers = (numbers << counted(max(2, count))) + turns[:, k]
     found = []
-    for lane in range(0, fetch.out_pixels * fetch.fetched, group):
+    for lane in range(0, fetch.folding.out_pixels * fetch.fetched, group):
         window, first = divmod(lane, fetch.fetched)
         if fetch.taps:
             row, column = np.divmod(turns[:, 1], kernel[1])
@@ -230,10 +228,10 @@ def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[Table]:
             )
             used = element < kernel[0] * kernel[1] * channels
         at = window * one.strides[1] + column * one.dilations[1] - one.pads[1]
-        groups, pixel = np.divmod(at, fetch.in_pixels)
-        beat, offset = np.divmod(channel, fetch.in_lanes)
+        groups, pixel = np.divmod(at, fetch.folding.in_pixels)
+        beat, offset = np.divmod(channel, fetch.folding.in_lanes)
         place = ((row * down * wide.shape[1] + groups) * per_pixel + beat) % fetch.ring
-        slices = (pixel * fetch.in_lanes + offset) // group
+        slices = (pixel * fetch.folding.in_lanes + offset) // group
         place, row, column, slices = (np.where(used, part, 0) for part in (place, row, column, slices))
         fields = place << 24 | slices << 12 | (row << 6 | column if any(one.pads) else 0)
         words, filled = np.zeros(numbers[-1] + 1, dtype=np.int64), np.zeros(numbers[-1] + 1, dtype=bool)

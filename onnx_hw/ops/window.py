@@ -137,9 +137,7 @@ class Window(Operator[SlidingFolding]):
     def demand(self, folding: SlidingFolding) -> Demand:
         fetch = Fetch(
             self.sliding,
-            folding.in_lanes,
-            folding.in_pixels,
-            folding.out_pixels,
+            folding,
             folding.out_lanes,
             self.operand.dtype.bits,
             self.stored_beats(folding),

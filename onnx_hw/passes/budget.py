@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from onnx_hw.exact.requantization import LUTS_PER_BLOCK_RAM
 from onnx_hw.ops.operator import Resources
 
 
@@ -48,7 +49,7 @@ def amount(used: Resources, field: str) -> int:
     return int(getattr(used, field))
 
 
-WEIGHTS = {"mac_lanes": 0, "dsp": 537, "lut": 1, "bram": 402, "pins": 0}
+WEIGHTS = {"mac_lanes": 0, "dsp": 537, "lut": 1, "bram": LUTS_PER_BLOCK_RAM, "pins": 0}
 """In LUTs. A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 156 multipliers, 208 block RAMs."""
 
 

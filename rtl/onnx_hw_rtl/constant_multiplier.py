@@ -19,6 +19,8 @@ __all__ = ["ConstantMultiplier", "digits_of"]
 def digits_of(number: int) -> list[tuple[int, int]]:
     """(sign, shift) of the powers of two that add up to a number, the least first: the non-adjacent form.
 
+    The compiler counts them with a function of its own, which circuits do not import; a test compares the two.
+
     >>> digits_of(7), digits_of(-12)
     ([(-1, 0), (1, 3)], [(1, 2), (-1, 4)])
     """

@@ -24,9 +24,6 @@ from onnx_hw_boards.device import Cells
 
 __all__ = ["cost"]
 
-MULTIPLIER = 18
-"""Bits of a factor of one multiplier."""
-
 SHORTEST_CHAIN = 5
 """Bits of the shortest sum that is a chain of carries."""
 
