@@ -42,13 +42,18 @@ def edge_names(design: Design) -> dict[str, str]:
     return {edge.tensor: identifier("e", k, edge.tensor) for k, edge in enumerate(design.edges())}
 
 
+def module_names(design: Design) -> dict[str, str]:
+    """Node -> module."""
+    return {node.name: identifier("n", k, node.name) for k, node in enumerate(design.network.nodes)}
+
+
 def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
     """The circuit of a design, and how its parts are called."""
     from onnx_hw_rtl.assembly import Assembly, Wire
 
     design.verify()
     depths = {edge.tensor: design.fifos[edge.tensor].depth for edge in design.edges() if edge.producer}
-    modules = {node.name: identifier("n", k, node.name) for k, node in enumerate(design.network.nodes)}
+    modules = module_names(design)
     cores, engines = {}, {}
     for node in design.network.nodes:
         ports = dict(zip(node.operator.outputs, node.outputs, strict=True))

@@ -34,8 +34,9 @@ from onnx_hw.proof.compare import compare
 from onnx_hw.quantize.batch_as_frames import batch_as_frames
 from onnx_hw.quantize.calibrate import Ranges, seen_in
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
-from onnx_hw.report import fill, report
+from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
+from onnx_hw.report.page import PAGE, page
 from onnx_hw.spelling import file_name, printable, short
 from onnx_hw_tools import tools
 
@@ -103,7 +104,8 @@ def build(
         try:
             for stage in options.stages[1:]:
                 work.take(stage)
-        except BaseException:
+        except BaseException as error:
+            work.account.fail(error)
             with suppress(UserError):  # what went wrong first is worth more than a report of it
                 work.finish()
             raise
@@ -173,6 +175,7 @@ class Work:
                 "golden was not compared with the model: no frame could be drawn", "give samples with --inputs"
             )
         account.note(reference=fill.describe_reference(compared))
+        account.prove(reference_golden=chain.reference_golden(compared.agreement))
         account.say(f"{fact}; {compared.agreement}")
 
     def schedule(self) -> None:
@@ -234,6 +237,7 @@ class Work:
             simulation=fill.describe_proof(self.proof),
             accuracy=self._accuracy(),
         )
+        account.prove(golden_circuit=chain.golden_circuit(self.proof))
         if not self.proof.agrees:
             integers = streamed_in(design.network, self.given.frames)
             seen = {tensor: array[: self.proof.frames] for tensor, array in integers.items()}
@@ -251,7 +255,7 @@ class Work:
         used = self.synthesized.used
         self.account.running.cached = self.synthesized.made.cached
         self.account.say(f"{used.lut:,} LUT4, {used.ff:,} flip-flops, {used.dsp} multipliers, {used.bram} block RAMs")
-        self.account.note(synthesis=fill.describe_synthesis(self.synthesized))
+        self.account.note(synthesis=fill.describe_synthesis(self.synthesized, design=self.design))
         check_fit(used, self.board)
 
     def route(self) -> None:
@@ -262,7 +266,7 @@ class Work:
         self.account.running.cached = self.routed.made.cached
         verdict = "PASS" if self.routed.timing_met else "MISSED"
         self.account.say(f"{self.routed.fmax_mhz:.1f} MHz ({verdict} at {clock_mhz:g} MHz)")
-        self.account.note(synthesis=fill.describe_synthesis(self.synthesized, self.routed))
+        self.account.note(synthesis=fill.describe_synthesis(self.synthesized, self.routed, self.design))
         if not self.routed.timing_met:
             reached, rate = f"{self.routed.fmax_mhz:.1f} MHz, not {clock_mhz:g} MHz", ""
             if self.options.fps is not None:
@@ -284,8 +288,10 @@ class Work:
         """The build as far as it came, its report written."""
         self.account.note(tools=fill.describe_tools(self.options.stages, self.board))
         self.account.note_file("report", "report.json")
+        self.account.note_file("page", PAGE)
         told = self.account.report
         self.folder.write("report.json", told.to_json())
+        self.folder.write(PAGE, page(told))
         return Build(self.options.folder, told, ExitCode.OK if self._keeps_word() else ExitCode.DOES_NOT_FIT)
 
     def _keeps_word(self) -> bool:

@@ -1,10 +1,15 @@
 """A report with every section filled, for tests of what is done with reports. The numbers are invented."""
 
 from onnx_hw.report import report
+from onnx_hw.report.chain import Link, Links
 
 FULL = report.Report(
     model=report.Model("digits", macs=23_680, parameters=1_898, notes=("the batch axis is bound to 1",)),
     board=report.Board("ecp5", "LFE5U-85F-6 CABGA381", lut4=83_640, ff=83_640, dsp=156, bram=208),
+    links=Links(
+        reference_golden=Link("proven", "9 tensors that both know; 2 values rounded the other way", 4, 1, 8_000),
+        golden_circuit=Link("proven", "every value and every firing", 4, 3, 40_000, 12_000),
+    ),
     io=(
         report.Port(
             "image_int8",
@@ -50,10 +55,20 @@ FULL = report.Report(
         frames_per_second=69_444.4,
         frames_per_second_asked=None,
         nodes=(
-            report.Core("conv1", "matmul", {"in_lanes": 1, "out_lanes": 4}, 4, 1_152, 5, 812, 2),
-            report.Core("conv2", "matmul", {"in_lanes": 8, "out_lanes": 4}, 32, 576, 34, 3_904, 9),
+            report.Core(
+                *("conv1", "matmul", {"in_lanes": 1, "out_lanes": 4}, 4, 1_152, 5, 812, 2),
+                inputs=("image_int8",),
+                outputs=("conv1_int8",),
+                module="n0_conv1",
+            ),
+            report.Core(
+                *("conv2", "matmul", {"in_lanes": 8, "out_lanes": 4}, 32, 576, 34, 3_904, 9),
+                inputs=("conv1_int8",),
+                outputs=("scores_int8",),
+                module="n1_conv2",
+            ),
         ),
-        fifos=(report.Fifo("conv1_int8", 6, 2, 5, 120, 1, 4),),
+        fifos=(report.Fifo("conv1_int8", 6, 2, 5, 120, 1, 4, 4, "i8", 1_024),),
         host=report.Host(("QuantizeLinear image_int8",), ("Softmax probabilities",), 1.0),
     ),
     search=report.Search(32, "the next faster design needs 40", 1_152),

@@ -8,8 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from onnx_hw.as_user_error import as_user_error
+from onnx_hw.errors import ExitCode, user_error
 from onnx_hw.options import Stage
 from onnx_hw.progress import Progress, Running
+from onnx_hw.report import chain
+from onnx_hw.report.chain import Link
 from onnx_hw.report.report import Report
 from onnx_hw_tools.tools import Tool
 
@@ -42,6 +46,19 @@ class Account:
 
     def note_file(self, kind: str, name: str) -> None:
         self.note(files={**self.report.files, kind: name})
+
+    def prove(self, **links: Link) -> None:
+        """What became of links of the chain."""
+        self.note(links=replace(self.report.links, **links))
+
+    def fail(self, error: BaseException) -> None:
+        """The stage under way ended with an exception."""
+        known = as_user_error(error)
+        if known is None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
+            known = user_error("bug", f"this is a bug of onnx-hw: {type(error).__name__}: {error}")
+        self.note(failure=chain.failure(self.running.stage.value, known))
+        if known is not None and known.exit_code is ExitCode.MISMATCH and self.running.stage is Stage.QUANTIZE:
+            self.prove(reference_golden=chain.broken_reference_golden(known))
 
     def say(self, fact: str) -> None:
         self.running.fact = fact

@@ -8,8 +8,8 @@ from itertools import permutations
 
 import numpy as np
 
-from onnx_hw.assemble import edge_names
-from onnx_hw.design import Design, FifoSize
+from onnx_hw.assemble import edge_names, module_names
+from onnx_hw.design import Design, Edge, FifoSize
 from onnx_hw.macs_in_hardware import macs_in_hardware
 from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.onnx.model import Model
@@ -41,6 +41,7 @@ def describe_ports(design: Design) -> tuple[report.Port, ...]:
                     stream=names[boundary.tensor],
                     lanes=edge.width,
                     beats_per_frame=edge.beats,
+                    tensor=boundary.tensor,
                 )
             )
     return tuple(ports)
@@ -82,9 +83,11 @@ def describe_design(
         max_fill: by edge, the most beats its FIFO held in the simulation.
     """
     network, fills = design.network, max_fill or {}
+    edges = {edge.tensor: edge for edge in design.edges()}
     costs = design.resources()
     work = costs.mac_lanes * interval_cycles
-    cores = tuple(_core(design, node) for node in network.nodes)
+    modules = module_names(design)
+    cores = tuple(_core(design, node, modules[node.name]) for node in network.nodes)
     dsp = sum(core.dsp for core in cores if core.lanes)  # what multiplies, but accumulates nothing, has some, too
     return report.Design(
         clock_mhz=design.clock_mhz,
@@ -98,7 +101,7 @@ def describe_design(
         frames_per_second_asked=fps,
         nodes=cores,
         fifos=tuple(
-            _fifo(edge, design.fifos[edge], cost, fills.get(edge)) for edge, cost in design.fifo_costs().items()
+            _fifo(edges[name], design.fifos[name], cost, fills.get(name)) for name, cost in design.fifo_costs().items()
         ),
         host=report.Host(_onnx_nodes(network.head), _onnx_nodes(network.tail), macs_in_hardware(network)),
     )
@@ -113,7 +116,7 @@ def layout(boundary: Boundary) -> str:
     return "permuted"
 
 
-def _core(design: Design, node: Node) -> report.Core:
+def _core(design: Design, node: Node, module: str) -> report.Core:
     folding, operator = design.folding(node), node.operator
     costs = operator.resources(folding)
     return report.Core(
@@ -126,11 +129,26 @@ def _core(design: Design, node: Node) -> report.Core:
         lut=costs.lut,
         bram=costs.bram,
         multiplier=Multiplier.LOGIC.value if folding.in_logic else None,
+        inputs=node.inputs,
+        outputs=node.outputs,
+        origin=node.origin,
+        module=module,
     )
 
 
-def _fifo(edge: str, size: FifoSize, cost: Resources, fill: int | None) -> report.Fifo:
-    return report.Fifo(edge, size.depth, size.live_depth, size.rate_depth, cost.lut, cost.bram, fill)
+def _fifo(edge: Edge, size: FifoSize, cost: Resources, fill: int | None) -> report.Fifo:
+    return report.Fifo(
+        edge=edge.tensor,
+        depth=size.depth,
+        live_depth=size.live_depth,
+        rate_depth=size.rate_depth,
+        lut=cost.lut,
+        bram=cost.bram,
+        max_fill=fill,
+        lanes=edge.width,
+        dtype=repr(edge.type.dtype),
+        beats_per_frame=edge.beats,
+    )
 
 
 def _onnx_nodes(model: Model | None) -> tuple[str, ...]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from onnx_hw import __version__
+from onnx_hw.assemble import module_names
 from onnx_hw.chip.route import RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
@@ -22,6 +24,7 @@ from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.report import report
 from onnx_hw.report.describe import describe_design, describe_ports, describe_quantization, irregular_orders
 from onnx_hw.report.describe_reference import describe_reference
+from onnx_hw.spelling import short
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
 from onnx_hw_tools import tools
@@ -109,13 +112,42 @@ def describe_proof(proof: Proof) -> report.Simulation:
     )
 
 
-def describe_synthesis(synthesis: SynthesisResult, routed: RouteResult | None = None) -> report.Synthesis:
-    used = synthesis.used
-    if routed is None:
-        return report.Synthesis(used.lut, used.ff, used.dsp, used.bram)
-    return report.Synthesis(
-        used.lut, used.ff, used.dsp, used.bram, routed.fmax_mhz, routed.target_mhz, routed.timing_met
+def describe_synthesis(
+    synthesis: SynthesisResult, routed: RouteResult | None = None, design: Design | None = None
+) -> report.Synthesis:
+    """What the tools counted; core by core, and with the model's names, where the design is known."""
+    nodes = {module: node for node, module in (module_names(design).items() if design else ())}
+    cores = tuple(
+        report.SynthesizedCore(nodes[module], cells.lut, cells.ff, cells.dsp, cells.bram)
+        for module, cells in synthesis.cores.items()
+        if module in nodes
     )
+    used = synthesis.used
+    made = report.Synthesis(used.lut, used.ff, used.dsp, used.bram, cores=cores)
+    if routed is None:
+        return made
+    return replace(
+        made,
+        fmax_mhz=routed.fmax_mhz,
+        target_mhz=routed.target_mhz,
+        timing_met=routed.timing_met,
+        critical_path=tuple(register_in_words(cell, nodes) for cell in routed.critical_path),
+    )
+
+
+def register_in_words(cell: str, nodes: Mapping[str, str]) -> str:
+    """``signal of `node```: a cell that nextpnr names ``design.n6_conv2.core.address2_TRELLIS_FF_Q_2``.
+
+    Args:
+        nodes: node by the name of its module.
+    """
+    parts = cell.split("_TRELLIS_")[0].split("_SB_")[0].split("$")[0].split(".")
+    for k, part in enumerate(parts):
+        if part in nodes:
+            return (
+                f"{'.'.join(name for name in parts[k + 1 :] if name != 'core') or 'a register'} of {short(nodes[part])}"
+            )
+    return cell
 
 
 def describe_accuracy(

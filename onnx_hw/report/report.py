@@ -14,6 +14,7 @@ from typing import Annotated
 
 import numpy as np
 
+from onnx_hw.report.chain import Failure, Links
 from onnx_hw.spelling import to_json
 
 
@@ -73,6 +74,7 @@ class Port:
     ]
     lanes: Annotated[int, "integers per beat"]
     beats_per_frame: Annotated[int, "beats of one frame"]
+    tensor: Annotated[str, "the tensor of the circuit that it carries"] = ""
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,10 @@ class Core:
     multiplier: Annotated[
         str | None, "what makes its products; null where the chip's own multipliers do, or there are none"
     ] = None
+    inputs: Annotated[tuple[str, ...], "tensors it takes: edges, or inputs of the circuit"] = ()
+    outputs: Annotated[tuple[str, ...], "tensors it gives"] = ()
+    origin: Annotated[tuple[str, ...], "the ONNX nodes it stands for"] = ()
+    module: Annotated[str, "its module in the circuit"] = ""
 
 
 @dataclass(frozen=True)
@@ -183,6 +189,9 @@ class Fifo:
     lut: Annotated[int, "look-up tables, estimated"]
     bram: Annotated[int, "block RAMs, estimated"]
     max_fill: Annotated[int | None, "most beats it held in the simulation"] = None
+    lanes: Annotated[int, "integers per beat"] = 1
+    dtype: Annotated[str, "their type: `i8` has 8 bits and a sign, `u4` has 4 and none"] = ""
+    beats_per_frame: Annotated[int, "beats of one frame"] = 0
 
 
 @dataclass(frozen=True)
@@ -247,6 +256,17 @@ class Simulation:
 
 
 @dataclass(frozen=True)
+class SynthesizedCore:
+    """What the tools made of one core; its FIFOs are counted with it."""
+
+    name: Annotated[str, "name of the node"]
+    lut4: Annotated[int, "four-input look-up tables"]
+    ff: Annotated[int, "flip-flops"]
+    dsp: Annotated[int, "hardware multipliers"]
+    bram: Annotated[int, "block RAMs"]
+
+
+@dataclass(frozen=True)
 class Synthesis:
     """What the tools made of it; taken from their own reports."""
 
@@ -257,6 +277,8 @@ class Synthesis:
     fmax_mhz: Annotated[float | None, "greatest clock after routing, MHz; null before"] = None
     target_mhz: Annotated[float | None, "clock the build aimed at, MHz"] = None
     timing_met: Annotated[bool | None, "whether fmax_mhz reaches target_mhz; null before routing"] = None
+    cores: Annotated[tuple[SynthesizedCore, ...], "the same, core by core"] = ()
+    critical_path: Annotated[tuple[str, ...], "registers at both ends of the slowest path: core and signal"] = ()
 
 
 @dataclass(frozen=True)
@@ -265,6 +287,8 @@ class Report:
 
     model: Annotated[Model, "the model"]
     board: Annotated[Board, "the board"]
+    links: Annotated[Links, "what was proven between the model and the chip"] = field(default_factory=Links)
+    failure: Annotated[Failure | None, "why the build ended early; null where it did not"] = None
     io: Annotated[tuple[Port, ...], "streams into the circuit, then those out of it"] = ()
     quantization: Annotated[Quantization | None, "the integers"] = None
     reference: Annotated[Reference | None, "golden and the model"] = None

@@ -16,8 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from onnx_hw.ops.folding import spelled
+from onnx_hw.report.chain import LEFT_OUT, in_short
 from onnx_hw.report.fact import Fact
 from onnx_hw.report.report import Accuracy, Design, FloatModel, Report, Synthesis
+from onnx_hw.report.usage import usage
 from onnx_hw.spelling import abridged, printable, short
 
 BAR = 10  # characters
@@ -53,6 +55,8 @@ def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
         yield Cores(report.design)
         yield resources(report)
     facts: list[Fact] = []
+    if report.links.reference_golden.state != LEFT_OUT:
+        facts.append(Fact("proof", Text(in_short(report.links))))
     if report.accuracy is not None:
         facts.append(accuracy(report.accuracy))
     if report.reference is not None and report.reference.float_model is not None:
@@ -116,20 +120,8 @@ def _fitted(name: str, room: int) -> str:
 
 def resources(report: Report) -> Group:
     """A bar for each resource that is used: of the synthesized circuit, else as estimated."""
-    board, made, design = report.board, report.synthesis, report.design
-    if made is not None:
-        used = {"LUT4": made.lut4, "FF": made.ff, "DSP": made.dsp, "BRAM": made.bram}
-    else:
-        nodes = design.nodes if design is not None else ()
-        fifos = design.fifos if design is not None else ()
-        used = {
-            "LUT4": sum(core.lut for core in nodes) + sum(fifo.lut for fifo in fifos),
-            "DSP": sum(core.dsp for core in nodes),
-            "BRAM": sum(core.bram for core in nodes) + sum(fifo.bram for fifo in fifos),
-        }
-    available = {"LUT4": board.lut4, "FF": board.ff, "DSP": board.dsp, "BRAM": board.bram}
-    estimated = "" if made is not None else "  (estimated)"
-    return Group(*(bar(name, count, available[name], estimated) for name, count in used.items() if count))
+    estimated = "" if report.synthesis is not None else "  (estimated)"
+    return Group(*(bar(use.name, use.used, use.available, estimated) for use in usage(report)))
 
 
 def bar(name: str, used: int, available: int, remark: str = "") -> Text:

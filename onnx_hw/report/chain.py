@@ -1,0 +1,114 @@
+"""The chain from the model to the chip, and what broke: sections of the report that say why to believe the bitstream.
+
+    model ─1─ reference ─2─ golden ─3─ circuit ─4─ netlist of the chip
+
+The first link is tested with ONNX's own cases, not in a build. Each of the others is proven, failed or left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from onnx_hw.errors import Problem, ToolProblem, UserError
+from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.proof.compare_with_reference import Agreement
+
+PROVEN, FAILED, LEFT_OUT = "proven", "failed", "left out"
+NOT_REACHED = "the build did not come this far"
+NOT_SIMULATED = "the netlist that is placed and routed was not simulated"
+
+
+@dataclass(frozen=True)
+class Link:
+    """One link of the chain: two views of the model, and what was compared between them."""
+
+    state: Annotated[str, "`proven`, `failed` or `left out`"] = LEFT_OUT
+    compared: Annotated[str, "what was compared, in words; why nothing was, where it was left out"] = NOT_REACHED
+    frames: Annotated[int, "frames that passed both"] = 0
+    runs: Annotated[int, "how often some of them did: at full rate, with stalls ..."] = 0
+    values: Annotated[int, "numbers compared"] = 0
+    cycles: Annotated[int, "events whose clock cycle was compared with the predicted one"] = 0
+    difference: Annotated[str, "the first one, in the model's words; empty where there is none"] = ""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links 2, 3 and 4 of the chain model, reference, golden, circuit, netlist of the chip."""
+
+    reference_golden: Annotated[Link, "2: the ONNX operators and the integer network, in numpy"] = Link()
+    golden_circuit: Annotated[Link, "3: the integer network and the simulated circuit, values and cycles"] = Link()
+    circuit_netlist: Annotated[Link, "4: the same for the netlist that is placed and routed"] = Link(
+        compared=NOT_SIMULATED
+    )
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong."""
+
+    code: Annotated[str, "stable identifier, such as `too-big`"]
+    message: Annotated[str, "what must be, and what was"]
+    where: Annotated[str, "place in the user's own file, or a file to look into; may be empty"]
+    hint: Annotated[str, "how to mend it; may be empty"]
+    last_words: Annotated[tuple[str, ...], "the end of a tool's log"] = ()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why the build ended before its last stage."""
+
+    stage: Annotated[str, "the stage that failed"]
+    faults: Annotated[tuple[Fault, ...], "everything that is wrong; none where it was interrupted"]
+
+
+def failure(stage: str, error: UserError | None) -> Failure:
+    """What ended a stage; None where the user did."""
+    problems = () if error is None else error.problems
+    return Failure(stage, tuple(_fault(problem) for problem in problems))
+
+
+def _fault(problem: Problem) -> Fault:
+    last_words = problem.last_words if isinstance(problem, ToolProblem) else ()
+    return Fault(problem.code, problem.message, problem.where, problem.hint, last_words)
+
+
+def reference_golden(found: Agreement) -> Link:
+    if not found.frames:
+        return Link(compared="no frame could be drawn; give samples with --inputs")
+    apart = found.values_compared - found.equal
+    ties = f"; {apart:,} values rounded the other way, each next to a tie" if apart else "; every value the same"
+    return Link(
+        PROVEN, f"{found.tensors_compared} tensors that both know{ties}", found.frames, 1, found.values_compared
+    )
+
+
+def broken_reference_golden(error: UserError) -> Link:
+    """Golden is not what the model says."""
+    return Link(FAILED, "every tensor that both know", difference=error.problems[0].message)
+
+
+def golden_circuit(proof: Proof) -> Link:
+    differences = [str(run.difference) for run in proof.runs if run.difference is not None]
+    waits = [f"it stands still: {'; '.join(run.deadlock)}" for run in proof.runs if run.deadlock]
+    stalls = ", ".join(run.stall for run in proof.runs[1:])
+    return Link(
+        PROVEN if proof.agrees else FAILED,
+        f"every value on {proof.runs[0].edges_compared} streams and every firing, "
+        f"at full rate and with stalls ({stalls})",
+        proof.frames,
+        len(proof.runs),
+        sum(run.values_compared for run in proof.runs),
+        sum(run.firings_compared for run in proof.runs),
+        next(iter((*differences, *waits)), ""),
+    )
+
+
+def in_short(links: Links) -> str:
+    """``links 2 and 3 of 4 proven, 4 left out``."""
+    numbered = enumerate((links.reference_golden, links.golden_circuit, links.circuit_netlist), 2)
+    by_state: dict[str, list[str]] = {}
+    for number, link in numbered:
+        by_state.setdefault(link.state, []).append(str(number))
+    said = (f"{' and '.join(by_state[state])} {state}" for state in (FAILED, PROVEN, LEFT_OUT) if state in by_state)
+    return f"links {', '.join(said)}"

@@ -1,0 +1,179 @@
+"""``report.html``: the report as one page that opens without a network."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from onnx_hw.ops.folding import spelled
+from onnx_hw.report import report as sections
+from onnx_hw.report.chain import FAILED, PROVEN, Fault, Link
+from onnx_hw.report.report import Report
+from onnx_hw.report.tracks import Station, draw
+from onnx_hw.report.usage import usage
+from onnx_hw.templates import render
+
+PAGE = "report.html"
+
+TITLES = (
+    "the model and its reference",
+    "reference and golden",
+    "golden and circuit",
+    "circuit and netlist of the chip",
+)
+TESTED = "the numpy operators are the model's meaning; they are tested with ONNX's own cases, once for all models"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What there is to say first.
+
+    Attributes:
+        kind: ``good``, ``open`` or ``bad``.
+        word: for a title.
+    """
+
+    kind: str
+    word: str
+    sentence: str
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """Of the table of cores.
+
+    Attributes:
+        share: of its time that the core is at work.
+        hot: it sets the pace.
+        estimates: multipliers, LUT4, block RAMs, with the FIFOs behind it.
+        made: what synthesis counted.
+    """
+
+    core: sections.Core
+    share: float
+    hot: bool
+    estimates: tuple[int, int, int]
+    made: sections.SynthesizedCore | None
+
+    @property
+    def folding(self) -> str:
+        return spelled(self.core.folding) + (f", in {self.core.multiplier}" if self.core.multiplier else "")
+
+
+def page(report: Report) -> str:
+    """The text of ``report.html``, well-formed and without references to anything outside."""
+    return render("report.html", **values(report))
+
+
+def values(report: Report) -> dict[str, Any]:
+    """What the templates want to know of a report."""
+    plan = {} if report.design is None else {**_graph(report, report.design), **_cores(report, report.design)}
+    return {
+        "report": report,
+        "verdict": verdict(report),
+        "chain": _chain(report),
+        "usage": usage(report),
+        **plan,
+    }
+
+
+def verdict(report: Report) -> Verdict:
+    """The reason for failure, if there is one; else how much of the chain is proven."""
+    links, made, failure = report.links, report.synthesis, report.failure
+    states = [link.state for link in (links.reference_golden, links.golden_circuit, links.circuit_netlist)]
+    if failure is not None:
+        ended = "failed" if failure.faults else "was interrupted"
+        return Verdict("bad", ended, f"The build {ended} in the stage {failure.stage}", failure.faults)
+    if FAILED in states:
+        return Verdict("bad", FAILED, f"Link {states.index(FAILED) + 2} of the chain is broken")
+    if made is not None and made.timing_met is False:
+        return Verdict(
+            "bad", "clock missed", f"The circuit reaches {made.fmax_mhz:.1f} MHz, not {made.target_mhz:g} MHz"
+        )
+    proven = [str(number) for number, state in enumerate(states, 2) if state == PROVEN]
+    still_open = [str(number) for number, state in enumerate(states, 2) if state != PROVEN]
+    if not still_open:
+        return Verdict("good", PROVEN, "Proven: the netlist of the chip computes what the model says")
+    if not proven:
+        return Verdict("open", "not proven", "Nothing was proven: the build stopped before")
+    said = f"Link{'s' if len(proven) > 1 else ''} {' and '.join(proven)} proven; {' and '.join(still_open)} open"
+    return Verdict("good" if proven == ["2", "3"] else "open", "proven in part", said)
+
+
+def _chain(report: Report) -> list[dict[str, Any]]:
+    links = report.links
+    first = Link("tested", TESTED)
+    each = (first, links.reference_golden, links.golden_circuit, links.circuit_netlist)
+    return [
+        {"number": number, "title": title, "counts": _counts(link), **asdict(link)}
+        for number, (title, link) in enumerate(zip(TITLES, each, strict=True), 1)
+    ]
+
+
+def _counts(link: Link) -> str:
+    counts = ((link.frames, "frame"), (link.runs, "run"), (link.values, "value"), (link.cycles, "cycle"))
+    return ", ".join(f"{count:,} {name}{'s' if count != 1 else ''}" for count, name in counts if count)
+
+
+def _graph(report: Report, design: sections.Design) -> dict[str, Any]:
+    """The rows of the graph and the tracks beside them."""
+    fifos = {fifo.edge: fifo for fifo in design.fifos}
+    given = {tensor for core in design.nodes for tensor in core.outputs}
+    taken = {tensor for core in design.nodes for tensor in core.inputs}
+    busiest = max(core.cycles for core in design.nodes)
+    ports = {port.tensor: port for port in report.io if port.tensor}
+    rows: list[dict[str, Any]] = []
+    stations = []
+
+    def add(station: Station, name: str, what: str, **more: Any) -> None:
+        stations.append(station)
+        rows.append({"name": name, "what": what, "kind": station.kind, "core": None, "fifos": (), "stream": "", **more})
+
+    def stream(tensor: str) -> str:
+        port = ports.get(tensor)
+        return "" if port is None else f"{port.lanes} × {port.dtype}, {port.beats_per_frame:,} beats a frame"
+
+    entering = dict.fromkeys(tensor for core in design.nodes for tensor in core.inputs if tensor not in given)
+    for tensor in entering:
+        add(Station((), (tensor,), "port"), tensor, "input", stream=stream(tensor))
+    for core in design.nodes:
+        kind = "hot" if core is design.bottleneck else ""
+        add(
+            Station(core.inputs, core.outputs, kind),
+            core.name,
+            f"{core.operator} {spelled(core.folding)}",
+            core=core,
+            share=core.cycles / design.interval_cycles,
+            fifos=[fifos[tensor] for tensor in core.outputs if tensor in fifos],
+        )
+        for tensor in core.outputs:
+            if tensor not in taken:
+                add(Station((tensor,), (), "port"), tensor, "output", stream=stream(tensor))
+    return {
+        "rows": rows,
+        "picture": draw(stations),
+        "filled": any(fifo.max_fill is not None for fifo in design.fifos),
+        "pace_makers": sum(core.cycles == busiest for core in design.nodes),
+    }
+
+
+def _cores(report: Report, design: sections.Design) -> dict[str, Any]:
+    """The table of cores: what was estimated with the FIFOs behind them, and what was counted."""
+    counted = {core.name: core for core in (report.synthesis.cores if report.synthesis else ())}
+    fifos = {fifo.edge: fifo for fifo in design.fifos}
+    rows = []
+    for core in design.nodes:
+        behind = [fifos[tensor] for tensor in core.outputs if tensor in fifos]
+        estimates = (core.dsp, core.lut + sum(fifo.lut for fifo in behind), core.bram + sum(f.bram for f in behind))
+        rows.append(
+            Row(
+                core, core.cycles / design.interval_cycles, core is design.bottleneck, estimates, counted.get(core.name)
+            )
+        )
+    made = counted.values()
+    estimated = tuple(sum(row.estimates[k] for row in rows) for k in range(3))
+    totals = sections.SynthesizedCore(
+        "", *(sum(getattr(core, name) for core in made) for name in ("lut4", "ff", "dsp", "bram"))
+    )
+    return {"cores": rows, "estimated": estimated, "totals": totals, "counted": bool(counted)}

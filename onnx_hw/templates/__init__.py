@@ -1,0 +1,62 @@
+"""HTML of everything that has a picture: the page of a build, and values in a notebook.
+
+The templates lie beside this file. They hold every word and every shape; what is shown is computed by whoever renders.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnx_hw.spelling import abridged, printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+LONGEST_NAME = 200  # characters
+
+
+def render(template: str, **values: Any) -> str:
+    """The text of a template: well-formed as XML, every value escaped."""
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def shaped(value: Any) -> Any:
+        """Names of the model may hold anything, characters that XML has no place for among them."""
+        return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shaped,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "count": lambda number: f"{number:,}",
+        "percent": lambda share: f"{share:.0%}",
+        "figures": figures,
+        "duration": duration,
+        "abridged": lambda name: abridged(name, LONGEST_NAME),
+    }
+    return environment
+
+
+def figures(number: float, digits: int = 4) -> str:
+    """So many of them that say something; all of those before the point."""
+    return f"{number:,.{digits}g}" if abs(number) < 1e4 else f"{number:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """``12 s``, ``3.1 ms``, ``25 µs``."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"

@@ -1,0 +1,122 @@
+"""``report.html``: what stands in it, that it refers to nothing outside, and that no name gets out of its place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+from onnx_hw.errors import Problem, ToolProblem, UserError
+from onnx_hw.report import chain, report
+from onnx_hw.report.page import page, verdict
+from onnx_hw.report.tracks import Station, draw
+from sample_report import FULL
+
+HOSTILE = "<b>&\"'</script><img src='http://x'>\x1b[2J\u202e{{ 7 * 6 }}"
+
+
+def words(text: str) -> str:
+    """What a reader sees, in one line."""
+    body = text[text.index("<body>") :]
+    found: list[str] = []
+    parser = HTMLParser()
+    parser.handle_data = found.append  # type: ignore[method-assign]
+    parser.feed(body)
+    return " ".join(" ".join(found).split())
+
+
+def checked(made: report.Report) -> str:
+    """The page of a report: well-formed, alone, and every table and picture in words."""
+    text = page(made)
+    root = ElementTree.fromstring(text)
+    tags = [element.tag.rpartition("}")[2] for element in root.iter()]
+    assert not {"script", "link", "img", "iframe", "object"} & set(tags)
+    attributes = {name: value for element in root.iter() for name, value in element.attrib.items()}
+    assert not {"src", "href", "onclick", "onload"} & set(attributes)
+    assert not re.search(r"url\(|@import", text)
+    for element in root.iter():
+        tag = element.tag.rpartition("}")[2]
+        inner = {child.tag.rpartition("}")[2] for child in element.iter()}
+        assert tag != "table" or {"caption", "th"} <= inner
+        assert tag != "svg" or element.get("aria-label")
+        assert element.get("role") != "img" or element.get("aria-label")
+    return text
+
+
+def test_everything_is_there():
+    text = words(checked(FULL))
+    for name in ("conv1", "conv2", "digits", "image_int8", "scores_int8", "LFE5U-85F", "yosys", "0" * 64):
+        assert name in text
+    assert "Links 2 and 3 proven; 4 open" in text
+    assert "932" in text and "69,444 frames/s" in text and "97.78 %" in text
+
+
+def test_an_early_stop_has_a_page():
+    text = words(checked(report.Report(FULL.model, FULL.board)))
+    assert "Nothing was proven" in text and "Core by core" not in text
+
+
+def test_a_failure_is_said_first():
+    problems = (Problem("too-big", "30 multipliers of 28", "`conv2`", "fewer lanes"), Problem("odd", "and <more>"))
+    broken = replace(FULL, failure=chain.failure("synthesize", UserError(*problems)))
+    text = words(checked(broken))
+    places = [text.index(part) for part in ("failed in the stage synthesize", "30 multipliers of 28", "and <more>")]
+    assert places == sorted(places) and places[-1] < text.index("Why to believe it") < text.index("Core by core")
+    tool = ToolProblem("tool-failed", "yosys failed", "log", "", "tools", ("ERROR: <oops>",))
+    assert "ERROR: <oops>" in words(checked(replace(FULL, failure=chain.failure("synthesize", UserError(tool)))))
+
+
+def test_the_verdict():
+    missed = replace(FULL, synthesis=replace(FULL.synthesis, fmax_mhz=71.2, timing_met=False))
+    assert (verdict(missed).kind, verdict(missed).sentence) == ("bad", "The circuit reaches 71.2 MHz, not 80 MHz")
+    proven = replace(FULL.links, circuit_netlist=chain.Link("proven", "all of it", 2, 3, 10, 10))
+    assert verdict(replace(FULL, links=proven)).word == "proven"
+    assert verdict(FULL).word == "proven in part"
+    differing = replace(FULL.links, golden_circuit=chain.Link("failed", "all", difference="y[0]: golden 1, circuit 2"))
+    failed = replace(FULL, links=differing)
+    assert verdict(failed).sentence == "Link 3 of the chain is broken"
+    assert "y[0]: golden 1, circuit 2" in words(checked(failed))
+    assert verdict(replace(FULL, failure=chain.failure("route", None))).word == "was interrupted"
+
+
+def test_names_are_words_and_nothing_else():
+    core = replace(FULL.design.nodes[0], name=HOSTILE, outputs=(HOSTILE,), origin=(HOSTILE,))
+    design = replace(FULL.design, nodes=(core,), fifos=(replace(FULL.design.fifos[0], edge=HOSTILE),))
+    text = checked(replace(FULL, design=design, model=replace(FULL.model, name=HOSTILE, notes=(HOSTILE,))))
+    assert not any(part in text for part in ("<b>&", "\x1b", "\u202e"))
+    assert words(text).count("<b>&\"'</script>") >= 4 and "{{ 7 * 6 }}" in words(text)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tracks_lead_from_where_a_tensor_begins_to_where_it_ends(seed):
+    """Followed from row to row, the lines of the picture join exactly the stations that share a tensor."""
+    import random
+
+    random = random.Random(seed)
+    gives: dict[int, list[str]] = {}
+    takes: dict[int, list[str]] = {}
+    count = random.randint(3, 12)
+    for number in range(count * 2):
+        first = random.randrange(count - 1)
+        gives.setdefault(first, []).append(f"t{number}")
+        takes.setdefault(random.randrange(first + 1, count), []).append(f"t{number}")
+    stations = [Station(tuple(takes.get(k, ())), tuple(gives.get(k, ()))) for k in range(count)]
+    picture = draw(stations)
+    ends = {}
+    for path in picture.paths:
+        numbers = [int(n) for n in re.findall(r"\d+", path)]
+        begin = (numbers[0], numbers[1])
+        ends.setdefault(begin, []).append((numbers[0], numbers[-1]) if "V" in path else (numbers[-2], numbers[-1]))
+    dots = {(dot.x, dot.y): k for k, dot in enumerate(picture.dots)}
+    joined = []
+    for place, k in dots.items():
+        for end in ends.get(place, ()):
+            while end not in dots:
+                (end,) = ends[end]
+            joined.append((k, dots[end]))
+    wanted = [(k, there) for k in gives for name in gives[k] for there in takes if name in takes[there]]
+    assert sorted(joined) == sorted(wanted)
+    assert all(0 < dot.x < picture.width and 0 < dot.y < picture.height for dot in picture.dots)
