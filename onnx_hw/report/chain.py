@@ -110,5 +110,7 @@ def in_short(links: Links) -> str:
     by_state: dict[str, list[str]] = {}
     for number, link in numbered:
         by_state.setdefault(link.state, []).append(str(number))
-    said = (f"{' and '.join(by_state[state])} {state}" for state in (FAILED, PROVEN, LEFT_OUT) if state in by_state)
-    return f"links {', '.join(said)}"
+    groups = [(by_state[state], state) for state in (FAILED, PROVEN, LEFT_OUT) if state in by_state]
+    several = "s" if len(groups[0][0]) > 1 else ""
+    said = ", ".join(" and ".join(numbers) + f" {state}" for numbers, state in groups)
+    return f"link{several} {said}"

@@ -98,7 +98,7 @@ def verdict(report: Report) -> Verdict:
     if not proven:
         return Verdict("open", "not proven", "Nothing was proven: the build stopped before")
     said = f"Link{'s' if len(proven) > 1 else ''} {' and '.join(proven)} proven; {' and '.join(still_open)} open"
-    return Verdict("good" if proven == ["2", "3"] else "open", "proven in part", said)
+    return Verdict("open", "proven in part", said)
 
 
 def _chain(report: Report) -> list[dict[str, Any]]:
