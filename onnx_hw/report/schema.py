@@ -22,7 +22,8 @@ INTRODUCTION = """\
 # report.json
 
 Every `onnx-hw build` writes `report.json` into its folder; with `--json` the same text goes to standard output. Beside
-it lies `report.html`: the same facts as a page that opens in a browser, without a network. A section is `null` when the build ended before the stage that fills it (`--stop-after`). The JSON Schema is
+it lies `report.html`: the same facts as a page that opens in a browser, without a network. A section is `null` when the
+build ended before the stage that fills it (`--stop-after`). The JSON Schema is
 [`report.schema.json`](report.schema.json). Both files are generated: `python -m onnx_hw.report.schema docs`.
 
 Cycles are clock cycles of the circuit; resources are counted in the chip's own units
