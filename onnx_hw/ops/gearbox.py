@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd, lcm
 from typing import TYPE_CHECKING
 
@@ -54,11 +54,10 @@ class Gearbox(Ring[GearboxFolding]):
 
     def turns(self, folding: GearboxFolding) -> tuple[int, np.ndarray, np.ndarray]:
         """A pixel group each."""
-        pixel = replace(self.operand, shape=(1, 1, self.operand.channels))
-        given, made = Order(pixel, folding.in_lanes), Order(pixel, folding.out_lanes)
-        last = made.elements.max(axis=1)
-        needs = given.places.reshape(-1)[last] // given.width
-        whole = last + 1 == np.append(given.elements[1:, 0], pixel.size)[needs]  # nothing is left in what it needs
+        channels, (given, made) = self.operand.channels, (folding.in_lanes, folding.out_lanes)
+        last = np.minimum(np.arange(made, channels + made, made), channels) - 1
+        needs = last // given
+        whole = last + 1 == np.minimum((needs + 1) * given, channels)  # nothing is left in what it needs
         return self.takes(folding)[0].pixel_groups, needs, needs + whole
 
     def full_rate_capacity(self, folding: GearboxFolding) -> int:

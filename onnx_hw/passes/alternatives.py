@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from onnx_hw.design import pins_of
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.conversion import conversion
 from onnx_hw.ops.folding import Folding, Multiplier
-from onnx_hw.ops.operator import Resources
+from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.outbox import outbox_resources
 from onnx_hw.order import Order
 from onnx_hw.passes.budget import RESOURCES, Budget
@@ -84,7 +85,6 @@ class Offers:
         self._cost = cost
         self._leaving = [boundary.tensor for boundary in network.outputs]
         self._known: dict[tuple[str, Folding], Alternative] = {}
-        self._between: dict[tuple[str, Key, Key], Between] = {}
         self._least: dict[tuple[str, bool], list[tuple[int, int, np.ndarray | None]]] = {}
 
     @cached_property
@@ -139,18 +139,13 @@ class Offers:
         known.append((min(as_few, default=interval), interval, least))
         return np.asarray(least)
 
-    def between(self, tensor: str, given: Order, wanted: Order) -> Between:
+    def between(self, given: Order, wanted: Order) -> Between:
         """What lies between neighbours."""
-        key = tensor, key_of(given), key_of(wanted)
-        if key not in self._between:
-            cores = list(conversion(given, wanted))
-            used = sum((self._cost(operator, folding) for operator, folding in cores), Resources())
-            cycles = 0
-            if max(given.pixels, wanted.pixels) % min(given.pixels, wanted.pixels):  # else no slower than both ends
-                cycles = max(operator.cycles(folding) for operator, folding in cores)
-            fifos = _fifos(order for operator, folding in cores for order in operator.gives(folding))
-            self._between[key] = Between(as_array(used), fifos, cycles)
-        return self._between[key]
+        rows, *of_a_row = given.tensor.shape
+        alike = rows if given.tile == given.pixels and wanted.tile == wanted.pixels else 1
+        part = Tensor((rows // alike, *of_a_row), given.tensor.dtype)
+        found = _between(self._cost, part, key_of(given), key_of(wanted))
+        return replace(found, cycles=found.cycles * alike) if found.cycles else found
 
     def in_hardware(self, name: str, one: Alternative) -> Alternative:
         """The same node with as wide streams, whose products are the chip's multipliers'."""
@@ -241,9 +236,33 @@ def allowed_by(budget: Budget) -> np.ndarray:
     return np.array([np.inf if bound is None else bound for bound in bounds])
 
 
+@lru_cache(maxsize=1 << 16)
+def _between(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
+    """Rows are alike; so are many tensors of a network, and what is asked of a network again and again."""
+    before, after = Order(tensor, *given), Order(tensor, *wanted)
+    cores = list(conversion(before, after))
+    used = sum((_core(cost, operator, folding) for operator, folding in cores), Resources())
+    cycles = 0
+    if max(before.pixels, after.pixels) % min(before.pixels, after.pixels):  # else no slower than both ends
+        cycles = max(operator.cycles(folding) for operator, folding in cores)
+    fifos = _fifos(order for operator, folding in cores for order in operator.gives(folding))
+    return Between(as_array(used), fifos, cycles)
+
+
+@lru_cache(maxsize=1 << 16)
+def _core(cost: Cost, operator: Operator[Any], folding: Folding) -> Resources:
+    """One that lies between many pairs of neighbours."""
+    return cost(operator, folding)
+
+
 def _fifos(orders: Iterable[Order]) -> int:
     """LUTs of a FIFO for each of these streams."""
-    return sum(outbox_resources(order.width * order.tensor.dtype.bits, SHALLOW).lut for order in orders)
+    return sum(_fifo(order.width * order.tensor.dtype.bits) for order in orders)
+
+
+@lru_cache(maxsize=1 << 12)
+def _fifo(bits: int) -> int:
+    return outbox_resources(bits, SHALLOW).lut
 
 
 def _as_wide(tensor: Tensor, orders: list[Order]) -> Iterator[Order]:

@@ -70,7 +70,7 @@ class CheapestOfEach:
 
     def _edge(self, offers: Offers, tensor: str, taken: _Classes, interval: int) -> _Edge:
         given = self._given[tensor].orders
-        found = [[offers.between(tensor, before, after) for after in taken.orders] for before in given]
+        found = [[offers.between(before, after) for after in taken.orders] for before in given]
         return _Edge(
             np.array([[one.used for one in row] for row in found]),
             np.array([[one.fifos for one in row] for row in found]),
