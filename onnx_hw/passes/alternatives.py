@@ -245,7 +245,7 @@ def _between(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
     cycles = 0
     if max(before.pixels, after.pixels) % min(before.pixels, after.pixels):  # else no slower than both ends
         cycles = max(operator.cycles(folding) for operator, folding in cores)
-    fifos = _fifos(order for operator, folding in cores for order in operator.gives(folding))
+    fifos = _fifos([order for operator, folding in cores for order in operator.gives(folding)])
     return Between(as_array(used), fifos, cycles)
 
 
