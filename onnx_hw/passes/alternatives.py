@@ -141,9 +141,9 @@ class Offers:
 
     def between(self, given: Order, wanted: Order) -> Between:
         """What lies between neighbours."""
-        rows, *of_a_row = given.tensor.shape
+        rows, columns, channels = given.tensor.shape
         alike = rows if given.tile == given.pixels and wanted.tile == wanted.pixels else 1
-        part = Tensor((rows // alike, *of_a_row), given.tensor.dtype)
+        part = Tensor((rows // alike, columns, channels), given.tensor.dtype)
         found = _between(self._cost, part, key_of(given), key_of(wanted))
         return replace(found, cycles=found.cycles * alike) if found.cycles else found
 
