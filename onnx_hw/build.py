@@ -33,6 +33,8 @@ from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.proof.compare import compare
 from onnx_hw.quantize.batch_as_frames import batch_as_frames
 from onnx_hw.quantize.calibrate import Ranges, seen_in
+from onnx_hw.quantize.scheme import DEFAULT
+from onnx_hw.quantize.scheme_of_options import scheme_of
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
@@ -143,7 +145,7 @@ class Work:
         self.account.say(f"{len(self.model.graph.nodes):,} nodes, {fill.parameters(self.model):,} weights")
 
     def quantize(self) -> None:
-        account, data = self.account, self.given.calibration
+        account, data, scheme = self.account, self.given.calibration, scheme_of(self.options.quantizing)
 
         def source(model: Model, brings: bool) -> Ranges | None:
             """What there is to learn ranges from; for a model that lacks them all, at least something."""
@@ -153,9 +155,9 @@ class Work:
                 account.warn(f"the scales come from {found}", "give real samples with --calibration")
             if data is None:
                 data = synthetic_frames(model) if self.given.frames is None and not brings else self.given.frames
-            return seen_in(data)
+            return seen_in(data, (scheme or DEFAULT).ranges)
 
-        made = flow.quantized(self.model, source)
+        made = flow.quantized(self.model, source, scheme)
         if made.chosen and made.brings:
             told = ", ".join(f"{short(name)} ({said})" for name, said in made.chosen.items())
             account.warn(f"hardware needs integers for {told}", "their scales come from the samples")

@@ -58,6 +58,29 @@ class Reading:
     newer: bool = False
 
 
+class Leaving(StrEnum):
+    """What leaves the hardware of a float model where integers of few bits would lead to no further product."""
+
+    ACCUMULATORS = "accumulators"  # as many bits as sums have: nothing is lost
+    INT8 = "int8"  # as many as other data
+
+
+@dataclass(frozen=True)
+class Quantizing:
+    """How integers are chosen where a model has floats; what is not said is as usual.
+
+    Attributes:
+        output: what leaves the hardware.
+    """
+
+    output: Leaving | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ``UserError`` for an output that there is not."""
+        if self.output is not None:
+            _take_texts(self, (), {"output": Leaving})
+
+
 @dataclass(frozen=True)
 class BuildOptions:
     """What ``onnx-hw build`` was asked to do. Paths, and the stage, may be given as texts.
@@ -74,6 +97,7 @@ class BuildOptions:
         clock_mhz: the clock to reach; missing it is an error. None for the board's own, missing which is a warning.
         stop_after: last stage to run.
         reading: how the ONNX file is read.
+        quantizing: how integers are chosen for a float model.
     """
 
     model: Path
@@ -87,6 +111,7 @@ class BuildOptions:
     stop_after: Stage = Stage.PACK
     reading: Reading = Reading()
     fps: float | None = None
+    quantizing: Quantizing = Quantizing()
 
     def __post_init__(self) -> None:
         """Raises ``UserError`` for numbers that are none, and a stage that there is not."""
@@ -117,6 +142,7 @@ class RunOptions:
     reading: Reading = Reading()
     clock_mhz: float | None = None
     fps: float | None = None
+    quantizing: Quantizing = Quantizing()
 
     def __post_init__(self) -> None:
         """Raises ``UserError`` for numbers that are none, and an engine that there is not."""
@@ -135,10 +161,13 @@ class RunOptions:
             clock_mhz=self.clock_mhz,
             reading=self.reading,
             fps=self.fps,
+            quantizing=self.quantizing,
         )
 
 
-def _take_texts(options: BuildOptions | RunOptions, paths: Iterable[str], choices: Mapping[str, type[StrEnum]]) -> None:
+def _take_texts(
+    options: BuildOptions | RunOptions | Quantizing, paths: Iterable[str], choices: Mapping[str, type[StrEnum]]
+) -> None:
     """Fields that a caller may give as texts become what they stand for.
 
     Raises:

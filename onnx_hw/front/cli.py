@@ -16,7 +16,7 @@ import click
 from onnx_hw import __version__
 from onnx_hw.errors import ExitCode
 from onnx_hw.front.session import CommandLine, Session
-from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Evaluator, Reading, RunOptions, Stage
+from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Evaluator, Leaving, Quantizing, Reading, RunOptions, Stage
 
 
 class File(click.Path):
@@ -85,6 +85,22 @@ def how_to_read(command: Callable[..., Any]) -> Callable[..., Any]:
     return DIMENSIONS(STRICT(LENIENT(NEWER(with_reading))))
 
 
+OUTPUT = click.option(
+    "--output", type=click.Choice([o.value for o in Leaving]), metavar="KIND",
+    help="What leaves the hardware of a float model: accumulators, where nothing is lost (the default), or int8.",
+)  # fmt: skip
+
+
+def how_to_quantize(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of how integers are chosen; the command gets them as one ``quantizing``."""
+
+    @wraps(command)
+    def with_quantizing(*arguments: Any, output: str | None, **options: Any) -> Any:
+        return command(*arguments, quantizing=Quantizing(Leaving(output) if output else None), **options)
+
+    return OUTPUT(with_quantizing)
+
+
 VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tools print.")
 
 
@@ -102,6 +118,7 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tool
     "--stop-after", type=click.Choice([s.value for s in Stage]), default=Stage.PACK.value, metavar="STAGE",
     help=f"Leave out what comes after it; one of {', '.join(Stage)}.",
 )  # fmt: skip
+@how_to_quantize
 @how_to_read
 @click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, to standard output.")
 @VERBOSE
@@ -121,12 +138,24 @@ def build(
     as_json: bool,
     verbose: bool,
     reading: Reading,
+    quantizing: Quantizing,
 ) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
     from onnx_hw.report.show import summary
 
     options = BuildOptions(
-        model, board, out, inputs, calibration, multipliers, folding, clock, Stage(stop_after), reading, fps
+        model,
+        board,
+        out,
+        inputs,
+        calibration,
+        multipliers,
+        folding,
+        clock,
+        Stage(stop_after),
+        reading,
+        fps,
+        quantizing,
     )
     session.folder, terminal = options.folder, session.terminal
     terminal.verbose = verbose
@@ -154,6 +183,7 @@ def build(
 @FPS
 @CLOCK
 @FOLDING
+@how_to_quantize
 @how_to_read
 @VERBOSE
 @click.pass_obj
@@ -171,6 +201,7 @@ def run(
     folding: Path | None,
     verbose: bool,
     reading: Reading,
+    quantizing: Quantizing,
 ) -> None:
     """Compute the outputs of MODEL for samples."""
     from onnx_hw.report.outputs import described
@@ -178,7 +209,17 @@ def run(
 
     session.terminal.verbose = verbose
     options = RunOptions(
-        model, inputs, Evaluator(engine), board, calibration, multipliers, folding, reading, clock, fps
+        model,
+        inputs,
+        Evaluator(engine),
+        board,
+        calibration,
+        multipliers,
+        folding,
+        reading,
+        clock,
+        fps,
+        quantizing,
     )
     outputs = session.workshop.run(options, session.terminal)
     if out is not None:

@@ -8,6 +8,9 @@
 * Every function of such integers that leads to a product, however many nodes compute it (x · Sigmoid(x) are two): it
   becomes one table. A function that only leads to an output stays on the host, in floats.
 * Nothing else: a maximum or a change of places keeps integers and scale; so does a positive factor.
+
+The results of a product that lead to no further product, average or sum of two tensors need no integers of few bits:
+unless they are asked for, accumulators leave the hardware, which lose nothing.
 """
 
 from __future__ import annotations
@@ -62,13 +65,17 @@ def _is_elementwise(node: Node) -> bool:
     return _effect(node) in ABSORBED | {Effect.BENDS}
 
 
-def choose_quantized_values(model: Model, head: Collection[str] = ()) -> set[str]:
+def choose_quantized_values(model: Model, head: Collection[str] = (), *, outputs: bool = True) -> set[str]:
     """Their names; the model is folded, its weights are constants.
 
     Args:
         head: values that the host computes.
+        outputs: whether those that only lead to outputs are among them.
     """
-    return _Choice(model, head).points
+    choice = _Choice(model, head)
+    if outputs or choice.without_products:
+        return choice.points
+    return {name for name in choice.points if name in choice.before_integers or name not in choice.of_sums}
 
 
 class _Choice:
@@ -78,6 +85,8 @@ class _Choice:
         points: the chosen values.
         integers: those, what has the same integers, and parts of a Concat that get integers there.
         from_host: values that the host computes.
+        of_sums: chosen values that are made of the sums of one product or average.
+        before_integers: values that a product or a sum depends on, or what picks one of them: they need few bits.
         without_products: whether there is neither a product nor a sum: then everything that can be is in hardware.
         root_of: values that are functions of the integers of one value, and that value.
     """
@@ -92,6 +101,8 @@ class _Choice:
         self.values = graph.values
         entering = self._before(nodes, lambda node: self._sums(node) or self._adds_tensors(node))
         self.before_products = self._before(nodes, self._sums)
+        picks = self._before(nodes, lambda node: _effect(node) is Effect.PICKS)
+        self.before_integers = entering | picks
         self.without_products = not entering
         if self.without_products:
             entering = self.before_products = self._before(nodes, _changes_integers)
@@ -101,6 +112,7 @@ class _Choice:
         self.integers = self.points | small
         self.from_host = {v.name for v in graph.inputs if v.name not in self.integers} | set(head)
         self.root_of: dict[str, str] = {}
+        self.of_sums: set[str] = set()
         for node in nodes:
             self._visit(node)
 
@@ -123,7 +135,9 @@ class _Choice:
         elif self._sums(node):
             if self.from_host.issuperset(data[:1]) and not self.integers.issuperset(data[:1]):
                 self._add(data[0])  # what the host has prepared enters here
+            before = set(self.points)
             self._end_of_chain(result, ABSORBED)
+            self.of_sums |= self.points - before
         elif root := self._root(node, data):
             self.root_of[result] = root
             wanted = result in self.before_products or (self.without_products and result in self.outputs)

@@ -10,6 +10,7 @@ from onnx_hw.broken import refuse
 from onnx_hw.onnx.fold_constants import without_what_nothing_needs
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.verify_model import faults_of_folded
+from onnx_hw.options import Leaving
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import Ranges, seen_in
 from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
@@ -49,7 +50,7 @@ def quantize_without_data(model: Model) -> Model:
 def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) -> Model:
     """The QDQ model, which is ``prepared``, of one with its factors in the weights."""
     head = values_of_head(model.graph, lambda node: is_obstacle(node, model.graph))
-    points = choose_quantized_values(model, head)
+    points = choose_quantized_values(model, head, outputs=scheme.leaving is Leaving.INT8)
     quantized = insert_quantization(model, points, ranges(model, points), head, scheme)
     refuse("model", faults_of_folded(quantized), "insert_quantization")
     return quantized

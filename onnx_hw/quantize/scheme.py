@@ -12,6 +12,7 @@ import numpy as np
 from onnx_hw.errors import user_error
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.options import Leaving
 from onnx_hw.quantize.calibrate import Range, RangeMethod
 
 WIDEST = 16
@@ -78,6 +79,7 @@ class Scheme:
         data: of values.
         weights: of the constants of products.
         ranges: what of the samples a range is taken from.
+        leaving: what leaves the hardware.
         data_overrides: of single values, by name.
         weight_overrides: of the weights of single nodes, by the node's name, or that of its output if it has none.
     """
@@ -85,6 +87,7 @@ class Scheme:
     data: Precision = Precision()
     weights: Precision = Precision(symmetric=True, per_channel=True)
     ranges: RangeMethod = RangeMethod.MIN_MAX
+    leaving: Leaving = Leaving.ACCUMULATORS
     data_overrides: Mapping[str, Precision] = field(default_factory=dict)
     weight_overrides: Mapping[str, Precision] = field(default_factory=dict)
 
@@ -117,10 +120,10 @@ DEFAULT = Scheme()
 
 
 def _float32(scales: Any) -> np.ndarray:
-    """Positive scales, neither 0 nor infinite when they are rounded."""
+    """Positive scales, normal numbers when they are rounded: others would have few digits."""
     limits = np.finfo(np.float32)
     rounded = np.minimum(scales, float(limits.max)).astype(np.float32)
-    return np.asarray(np.where(rounded > 0, rounded, limits.tiny))
+    return np.asarray(np.maximum(rounded, limits.tiny))
 
 
 def _exact(numbers: np.ndarray) -> list[Fraction]:

@@ -233,7 +233,13 @@ def test_final_functions_stay_on_the_host_in_floats(tmp_path: Path) -> None:
     s = Floats()
     y = s.node("Sigmoid", s.conv("x", 2, 3))
     network = quantized(s, tmp_path, y)
-    assert [node.op_type for node in network.tail.graph.nodes] == ["DequantizeLinear", "Sigmoid"]
+    assert [node.op_type for node in network.tail.graph.nodes] == [
+        "Cast",
+        "Mul",
+        "Add",
+        "Cast",
+        "Sigmoid",
+    ]  # of accumulators
 
 
 def test_weights_that_are_integers_already_keep_them(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_the_usual_data(first: float, second: float) -> None:
     grid = Precision().of_data(span)
     low, high = min(span.low, 0.0), max(span.high, 0.0)
     scale = np.float32((high - low) / 255) if high > low else np.float32(1)
-    scale = np.float32(np.finfo(np.float32).tiny) if scale == 0 else scale
+    scale = np.maximum(scale, np.finfo(np.float32).tiny)
     assert grid.step == (Fraction(float(scale)),)
     assert grid.zero_point == (min(max(round(-128 - low / float(scale)), -128), 127),)
     assert (grid.low, grid.high, grid.dtype) == (-128, 127, Int(8))
