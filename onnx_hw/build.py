@@ -39,6 +39,7 @@ from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
 from onnx_hw.report.page import PAGE, page
+from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.spelling import file_name, printable, short
 from onnx_hw_tools import tools
 
@@ -210,6 +211,7 @@ class Work:
         self.account.note(
             io=fill.describe_ports(self.design),
             design=planned,
+            timeline=describe_timeline(self.design),
             quantization=fill.describe_quantization(self.design.network),
         )
         unused = "" if foldings or asked.fps is not None else self.note_bound(asked.multipliers)

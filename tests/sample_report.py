@@ -2,6 +2,7 @@
 
 from onnx_hw.report import report
 from onnx_hw.report.chain import Link, Links
+from onnx_hw.report.timeline import CoreActivity, Timeline, Waiting
 
 FULL = report.Report(
     model=report.Model("digits", macs=23_680, parameters=1_898, notes=("the batch axis is bound to 1",)),
@@ -70,6 +71,14 @@ FULL = report.Report(
         ),
         fifos=(report.Fifo("conv1_int8", 6, 2, 5, 120, 1, 4, 4, "i8", 1_024),),
         host=report.Host(("QuantizeLinear image_int8",), ("Softmax probabilities",), 1.0),
+    ),
+    timeline=Timeline(
+        3_152,
+        400,
+        (
+            CoreActivity("conv1", ("99950000", "00049990"), ()),
+            CoreActivity("conv2", ("01490000", "00004441"), (Waiting("a token on conv1_int8", "conv1", 576),)),
+        ),
     ),
     search=report.Search(32, "the next faster design needs 40", 1_152),
     simulation=report.Simulation("verilator", 4, 9, 40_000, 0, 12_000, 0, 1_152, 2_000, 1),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any
 
 from onnx_hw.ops.folding import spelled
 from onnx_hw.report import report as sections
 from onnx_hw.report.chain import FAILED, PROVEN, Fault, Link
 from onnx_hw.report.report import Report
+from onnx_hw.report.timeline import Timeline
 from onnx_hw.report.tracks import Station, draw
 from onnx_hw.report.usage import usage
 from onnx_hw.templates import render
 
 PAGE = "report.html"
+WAITS_SHOWN = 2  # of each core
 
 TITLES = (
     "the model and its reference",
@@ -75,6 +79,7 @@ def values(report: Report) -> dict[str, Any]:
         "chain": _chain(report),
         "usage": usage(report),
         **plan,
+        **({} if report.timeline is None else _timeline(report.timeline)),
     }
 
 
@@ -177,3 +182,37 @@ def _cores(report: Report, design: sections.Design) -> dict[str, Any]:
         "", *(sum(getattr(core, name) for core in made) for name in ("lut4", "ff", "dsp", "bram"))
     )
     return {"cores": rows, "estimated": estimated, "totals": totals, "counted": bool(counted)}
+
+
+def _timeline(timeline: Timeline) -> dict[str, Any]:
+    """Of every core the outlines of its work on each frame; who waits the longest for whom."""
+    rows = [
+        {
+            "name": core.name,
+            "steps": max(map(len, core.frames)),
+            "paths": [outline(digits) for digits in core.frames],
+            "said": f"{core.name}: " + ", ".join(_said(core.frames, timeline.step_cycles)),
+        }
+        for core in timeline.cores
+    ]
+    waiting = [(core.name, wait) for core in timeline.cores for wait in core.waits[:WAITS_SHOWN]]
+    marks = [timeline.cycles * k // 4 for k in range(5)]
+    return {"timeline": rows, "waiting": waiting, "marks": marks}
+
+
+def outline(digits: str) -> str:
+    """The outline of steps as high as their digits, 9 at most, as SVG writes a path; empty where all are 0."""
+    path, at, height = "", 0, 0
+    for digit, run in groupby(digits):
+        if int(digit) != height:
+            path += f"V{9 - int(digit)}" if path else f"M{at} 9V{9 - int(digit)}"
+        height, at = int(digit), at + len(list(run))
+        path += f"H{at}" if path else ""
+    return f"{path}V9Z" if path else ""
+
+
+def _said(frames: tuple[str, ...], step: int) -> Iterator[str]:
+    for number, digits in enumerate(frames, 1):
+        busy = [k for k, digit in enumerate(digits) if digit != "0"]
+        if busy:
+            yield f"frame {number} from cycle {busy[0] * step:,} to {(busy[-1] + 1) * step:,}"

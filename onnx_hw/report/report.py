@@ -15,6 +15,7 @@ from typing import Annotated
 import numpy as np
 
 from onnx_hw.report.chain import Failure, Links
+from onnx_hw.report.timeline import Timeline
 from onnx_hw.spelling import to_json
 
 
@@ -294,6 +295,7 @@ class Report:
     reference: Annotated[Reference | None, "golden and the model"] = None
     accuracy: Annotated[Accuracy | None, "only where labels were given"] = None
     design: Annotated[Design | None, "the plan"] = None
+    timeline: Annotated[Timeline | None, "who works when; null where frames are too long to be looked at"] = None
     search: Annotated[Search | None, "what bounded the plan; null where foldings or a rate were given"] = None
     simulation: Annotated[Simulation | None, "the proof"] = None
     synthesis: Annotated[Synthesis | None, "the outcome"] = None

@@ -159,6 +159,11 @@ class Events:
         solver = native_law.Solver(self._tracks).solutions if native_law.available() else None
         self._solve = solver or partial(solutions, self._tracks)
 
+    @property
+    def tracks(self) -> tuple[Track, ...]:
+        """Those of all engines, sinks and sources."""
+        return tuple(self._tracks)
+
     def solve(
         self,
         frames: int,

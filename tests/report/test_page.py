@@ -11,7 +11,7 @@ import pytest
 
 from onnx_hw.errors import Problem, ToolProblem, UserError
 from onnx_hw.report import chain, report
-from onnx_hw.report.page import page, verdict
+from onnx_hw.report.page import outline, page, verdict
 from onnx_hw.report.tracks import Station, draw
 from sample_report import FULL
 
@@ -88,6 +88,14 @@ def test_names_are_words_and_nothing_else():
     text = checked(replace(FULL, design=design, model=replace(FULL.model, name=HOSTILE, notes=(HOSTILE,))))
     assert not any(part in text for part in ("<b>&", "\x1b", "\u202e"))
     assert words(text).count("<b>&\"'</script>") >= 4 and "{{ 7 * 6 }}" in words(text)
+
+
+@pytest.mark.parametrize(
+    ("digits", "path"),
+    [("0000", ""), ("9900", "M0 9V0H2V9H4V9Z"), ("0190", "M1 9V8H2V0H3V9H4V9Z"), ("009", "M2 9V0H3V9Z")],
+)
+def test_outlines(digits, path):
+    assert outline(digits) == path
 
 
 @pytest.mark.parametrize("seed", range(5))
