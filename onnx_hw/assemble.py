@@ -73,7 +73,16 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
 
 
 def to_rtlil(top: Component, platform: object = None) -> str:
-    """The netlist in yosys' own text format; module name ``top``.
+    """The netlist in yosys' own text format, tidied; module name ``top``."""
+    from amaranth.back import rtlil
+
+    with _no_collection():
+        text = rtlil.convert(top, name="top", platform=platform, emit_src=False)
+    return tidy(text)
+
+
+def tidy(rtlil: str) -> str:
+    """A netlist of Amaranth's as yosys is to have it.
 
     Amaranth promises the old word where a synchronous read meets a write of the same address, and synthesis would build
     bypasses to keep that promise. No core reads a word it has not finished writing (rule 4 of the firing law, and the
@@ -83,11 +92,7 @@ def to_rtlil(top: Component, platform: object = None) -> str:
     Amaranth calls the third element of ``payload`` ``payload[2]``. Reading a netlist back from ABC, yosys takes it for
     bit 2 of ``payload``, and then two flip-flops drive one wire. Here elements are called ``payload.2``.
     """
-    from amaranth.back import rtlil
-
-    with _no_collection():
-        text = rtlil.convert(top, name="top", platform=platform, emit_src=False)
-    text = _COLLISION.sub(r"\g<1>1\g<2>", text)
+    text = _COLLISION.sub(r"\g<1>1\g<2>", rtlil)
     return _ELEMENT.sub(lambda name: re.sub(r"\[(\d+)\]", r".\1", name[0]), text)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import onnx_hw_boards
+from onnx_hw.board_file import read_board
 from onnx_hw.design import Design
 from onnx_hw.errors import user_error
 from onnx_hw.network import Network
@@ -14,27 +15,43 @@ from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.say_what_fits import Place
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.spelling import did_you_mean
+from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
+from onnx_hw_boards.linked_board import LinkedBoard
 
 __all__ = ["comfortable", "find_board", "schedule_on", "whole"]
 
 
 def find_board(name: str) -> Board:
-    """The board called ``name``.
+    """The board called ``name``, or the one that a file of the user's defines, whose name ends in ``.py``.
 
     Raises:
-        UserError: there is none; the hint names the nearest.
+        UserError: there is none; the hint names the nearest. The file defines none.
     """
+    if name.endswith(".py"):
+        return _buildable(read_board(name))
     known = onnx_hw_boards.names()
     if name not in known:
         raise user_error(
             "unknown-board",
-            f"the board must be one that is known, not `{name}`",
+            f"the board must be one that is known, or a file of your own that ends in `.py`, not `{name}`",
             where="--board",
             hint=did_you_mean(name, known),
             stage="arguments",
         )
-    return onnx_hw_boards.board(name)
+    return _buildable(onnx_hw_boards.board(name))
+
+
+def _buildable(board: Board) -> Board:
+    if not isinstance(board, LinkedBoard):
+        return board
+    raise user_error(
+        "no-link",
+        f"the host reaches the network on `{board.name}` through its {board.link}, which this version cannot build yet",
+        where="--board",
+        hint=f"choose a bare chip: {', '.join(f'`{name}`' for name in alike(onnx_hw_boards.board('ecp5')))}",
+        stage="arguments",
+    )
 
 
 def comfortable(board: Board, multipliers: int | None) -> Budget:
@@ -46,7 +63,7 @@ def comfortable(board: Board, multipliers: int | None) -> Budget:
     dsp, lut = _multipliers_and_luts(board)
     dsp = dsp if asked else int(shares.dsp * dsp)
     bram = int(shares.bram * board.cells.bram)
-    return Budget(multipliers, dsp, int(shares.lut * lut), bram, len(board.pins), in_logic=asked)
+    return Budget(multipliers, dsp, int(shares.lut * lut), bram, pins_of(board), in_logic=asked)
 
 
 def whole(board: Board, multipliers: int | None) -> Budget:
@@ -55,7 +72,12 @@ def whole(board: Board, multipliers: int | None) -> Budget:
     dsp, lut = _multipliers_and_luts(board)
     bram = int(shares.most_bram * board.cells.bram)
     lut, asked = int(shares.most_lut * lut), multipliers is not None
-    return Budget(multipliers, dsp, lut, bram, len(board.pins), in_logic=asked)
+    return Budget(multipliers, dsp, lut, bram, pins_of(board), in_logic=asked)
+
+
+def pins_of(board: Board) -> int | None:
+    """Pins that there are for streams; None where a link carries them."""
+    return len(board.pins) if isinstance(board, BareChip) else None
 
 
 def _multipliers_and_luts(board: Board) -> tuple[int, int]:
@@ -84,7 +106,6 @@ def schedule_on(
         UserError: as ``schedule_network`` and ``check_numbers``.
     """
     check_numbers(multipliers, clock_mhz, fps)
-    others = (onnx_hw_boards.board(name) for name in onnx_hw_boards.names() if name != board.name)
     return schedule_network(
         network,
         comfortable(board, multipliers),
@@ -93,5 +114,32 @@ def schedule_on(
         fps=fps,
         foldings=foldings,
         depths=depths,
-        elsewhere={b.name: Place(whole(b, multipliers), clock_mhz or b.default_clock_mhz) for b in others},
+        elsewhere=Elsewhere(board, multipliers, clock_mhz),
     )
+
+
+class Elsewhere(Mapping[str, Place]):
+    """Where else a network might be built: on boards of the same kind, one for each other chip; read when asked for."""
+
+    def __init__(self, board: Board, multipliers: int | None, clock_mhz: float | None) -> None:
+        self.board, self.multipliers, self.clock_mhz = board, multipliers, clock_mhz
+
+    def __getitem__(self, name: str) -> Place:
+        board = onnx_hw_boards.board(name)
+        return Place(whole(board, self.multipliers), self.clock_mhz or board.default_clock_mhz)
+
+    def __iter__(self) -> Iterator[str]:
+        seen = {self.board.device}
+        for name in alike(self.board):
+            device = onnx_hw_boards.board(name).device
+            if device not in seen:
+                yield name
+            seen.add(device)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def alike(board: Board) -> tuple[str, ...]:
+    """The boards of the same kind: bare chips, or such with a link."""
+    return tuple(name for name in onnx_hw_boards.names() if type(onnx_hw_boards.board(name)) is type(board))

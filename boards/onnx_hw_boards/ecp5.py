@@ -1,6 +1,6 @@
 """An LFE5U-85F by itself: every stream on pins of the chip, the clock and the reset from outside."""
 
-from onnx_hw_boards.board import Board
+from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.families.ecp5 import LFE5U_85F
 
 # All user pins of the CABGA381 package but the clock, the reset and bank 8 (the configuration flash), clockwise around
@@ -15,7 +15,7 @@ K1 J4 J5 J3 K3 F1 G1 G3 F3 F2 E2 H4 G5 H5 H3 C1 D1 D2 E1 A2 B1 B2 C2 F4 E3 E5 F5
 B5 C5
 """
 
-BOARD = Board(
+BOARD = BareChip(
     name="ecp5",
     title="LFE5U-85F, speed 6, CABGA381: streams on the pins of the bare chip",
     device=LFE5U_85F,

@@ -1,6 +1,6 @@
 """A Gowin GW1N-9C by itself: every stream on pins of the chip, the clock and the reset from outside."""
 
-from onnx_hw_boards.board import Board
+from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.families.gowin import GW1N_9C
 
 # The pins of the PBGA256 package that have no second use, but the reset; clockwise around the die, so that the bits of
@@ -13,7 +13,7 @@ K1 H3 H1 H4 J6 G1 H2 F5 H6 G2 G3 G5 G4 F3 F1 F4 G6 E1 F2 E2 E3 B3 A2 B1 C2 C1 D2
 C4 B5 F7 E8 B7 C7 D8 E9 F8 D9 B9 A10 F9 E11 D10 E10 A11 C11 B11 A12 F10 D11 B14 A15
 """
 
-BOARD = Board(
+BOARD = BareChip(
     name="gw1n9c",
     title="GW1N-LV9, version C, PBGA256: streams on the pins of the bare chip",
     device=GW1N_9C,

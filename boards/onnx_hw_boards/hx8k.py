@@ -1,6 +1,6 @@
 """An iCE40 HX8K by itself: every stream on pins of the chip, the clock and the reset from outside."""
 
-from onnx_hw_boards.board import Board
+from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.families.ice40 import HX8K
 
 # All user pins of the CT256 package but the clock, the reset and those of the configuration flash, row by row.
@@ -13,7 +13,7 @@ L14 L16 M1 M2 M3 M4 M5 M6 M7 M8 M9 M11 M12 M13 M14 M15 M16 N2 N3 N4 N5 N6 N7 N9 
 P10 P13 P14 P15 P16 R1 R2 R3 R4 R5 R6 R9 R10 R14 R15 R16 T1 T2 T3 T5 T6 T7 T8 T9 T10 T11 T13 T14 T15 T16
 """
 
-BOARD = Board(
+BOARD = BareChip(
     name="hx8k",
     title="iCE40HX8K, CT256: streams on the pins of the bare chip",
     device=HX8K,

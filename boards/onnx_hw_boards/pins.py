@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from onnx_hw_boards.board import Board
+from onnx_hw_boards.bare_chip import BareChip
 
 __all__ = ["NotEnoughPins", "PadStream", "constraints", "place"]
 
@@ -38,7 +38,7 @@ class NotEnoughPins(Exception):
         self.needed, self.available, self.lanes = needed, available, lanes
 
 
-def place(board: Board, streams: Sequence[PadStream]) -> dict[str, str]:
+def place(board: BareChip, streams: Sequence[PadStream]) -> dict[str, str]:
     """Pin of every port bit, by its name in the netlist, clock and reset included.
 
     Raises:
@@ -66,6 +66,6 @@ def _lanes_that_fit(streams: Sequence[PadStream], available: int) -> int:
     return lanes
 
 
-def constraints(board: Board, pin_of: Mapping[str, str], clock_mhz: float) -> str:
+def constraints(board: BareChip, pin_of: Mapping[str, str], clock_mhz: float) -> str:
     """The text of nextpnr's file of constraints, as the board's family writes it."""
     return board.family.placement.dialect(pin_of, clock_mhz, board.io_type)

@@ -9,6 +9,7 @@ from onnx_hw.board import comfortable
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.passes.budget import RESOURCES, amount
+from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.pins import NotEnoughPins, PadStream, constraints, place
@@ -22,7 +23,7 @@ def fuller_than_comfortable(design: Design, board: Board, multipliers: int | Non
     return ", ".join(f"{amount(used, f):,} of {getattr(board.cells, f):,} {name}" for f, name in there.items())
 
 
-def pin_constraints(board: Board, streams: Sequence[PadStream], clock_mhz: float) -> str:
+def pin_constraints(board: BareChip, streams: Sequence[PadStream], clock_mhz: float) -> str:
     """The text of nextpnr's file of constraints: every bit of the streams on a pin of its own.
 
     Raises:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
 
-from onnx_hw.assemble import Names, assemble, to_rtlil
+from onnx_hw.assemble import Names, assemble, tidy, to_rtlil
 from onnx_hw.build_folder import digest
 from onnx_hw.chip.fit import pin_constraints
 from onnx_hw.design import Design
+from onnx_hw.errors import user_error
+from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.families.family import Family
+from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.pins import PadStream
 
 
@@ -19,10 +25,10 @@ class Netlist:
 
     Attributes:
         rtlil: the circuit, module ``top``, in yosys' own text format.
-        constraints: text of nextpnr's file: every bit of the streams on a pin, and the clock.
+        constraints: text of nextpnr's file: every port on a pin, and the clock.
         family: of the chip.
         clock_mhz: the clock to aim at.
-        pins: that the streams take.
+        pins: that the streams take, or the link.
     """
 
     rtlil: str
@@ -45,7 +51,7 @@ class Netlist:
 
 
 def netlist_of(design: Design, board: Board) -> Netlist:
-    """The circuit of a design with its streams on the pins of a board.
+    """The circuit of a design with its streams on the pins of a bare chip.
 
     Raises:
         UserError: there are not enough pins.
@@ -53,6 +59,7 @@ def netlist_of(design: Design, board: Board) -> Netlist:
     from onnx_hw_rtl.shell import Shell
     from onnx_hw_rtl.target import Target
 
+    assert isinstance(board, BareChip)
     assembly, names = assemble(design)
     streams = pad_streams(design, names)
     constraints = pin_constraints(board, streams, design.clock_mhz)
@@ -64,3 +71,42 @@ def pad_streams(design: Design, names: Names) -> list[PadStream]:
     """The streams that leave the chip."""
     open_edges = [edge for edge in design.edges() if edge.producer is None or edge.consumer is None]
     return [PadStream(names.edges[edge.tensor], edge.width, edge.type.dtype.bits) for edge in open_edges]
+
+
+def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
+    """A circuit with the ports ``rx`` and ``tx`` on the pins of a board's link, with its clock and its reset.
+
+    Pins and constraints are what Amaranth's platform says.
+
+    Args:
+        circuit: an Amaranth component of the domain ``sync``.
+        clock_mhz: the clock to aim at; the netlist tells which one it is.
+
+    Raises:
+        UserError: the board cannot make such a clock.
+    """
+    from onnx_hw_rtl.board_top import BoardTop
+    from onnx_hw_rtl.target import PllSetting, Target
+
+    try:
+        source = board.clock(clock_mhz)
+    except ValueError as error:
+        raise user_error("clock", str(error), where=f"board `{board.name}`", stage="assemble") from None
+    setting = None
+    if source.dividers is not None:
+        setting = PllSetting(float(board.oscillator_mhz), source.dividers, source.at_pad)
+    top = BoardTop(
+        circuit,
+        Target(board.family.primitives),
+        link=(board.link.resource, board.link.number),
+        setting=setting,
+        reset_cycles=source.reset_cycles,
+    )
+    files = board.platform().prepare(top, "top", emit_src=False).files
+    constraints = files["top" + PurePath(board.family.placement.constraints).suffix]
+    pins = len(_PLACED.findall(constraints))
+    return Netlist(tidy(files["top.il"]), constraints, board.family, float(source.mhz), pins)
+
+
+_PLACED = re.compile(r"^(?:LOCATE COMP|set_io|IO_LOC) ", re.MULTILINE)
+"""A line that places a port, in every dialect."""

@@ -22,7 +22,8 @@ NETLIST = "netlist.json"
 _STATISTICS = "statistics.json"
 _LOG = "yosys.log"
 
-_CORE = re.compile(r"^module \\(top\.design\.[^.\s]+)$", re.MULTILINE)  # `design`: what Shell calls its circuit
+_CORE = re.compile(r"^module \\(top\.(?:shell\.)?design\.[^.\s]+)$", re.MULTILINE)
+"""`design` is what shells call their circuit, `shell` what ``BoardTop`` calls those."""
 
 
 @dataclass(frozen=True)

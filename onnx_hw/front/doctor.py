@@ -51,7 +51,7 @@ def examine() -> tuple[Finding, ...]:
     findings = [_examined(name, purpose, OPTIONAL.get(name, "")) for name, purpose in PURPOSES.items()]
     boards_of: dict[tuple[str, str], list[str]] = {find_board(DEFAULT_BOARD).family.tools: []}
     for name in onnx_hw_boards.names():
-        boards_of.setdefault(find_board(name).family.tools, []).append(name)
+        boards_of.setdefault(onnx_hw_boards.board(name).family.tools, []).append(name)
     for (nextpnr, packer), boards in boards_of.items():
         served = ", ".join(f"`{name}`" for name in boards)
         optional = "" if DEFAULT_BOARD in boards else "no other board needs it"

@@ -7,10 +7,12 @@ from rich.text import Text
 
 import onnx_hw_boards
 from onnx_hw.report.fact import Fact
+from onnx_hw_boards.bare_chip import BareChip
+from onnx_hw_boards.linked_board import LinkedBoard
 
 
 def listed() -> Group:
-    """Of each board what it is, and what its chip holds."""
+    """Of each board what it is, what its chip holds, how a host reaches it, and its clock."""
     names = onnx_hw_boards.names()
     return Group(*(Fact(name, _said(name), max(map(len, names)) + 1) for name in names))
 
@@ -18,6 +20,9 @@ def listed() -> Group:
 def _said(name: str) -> Text:
     board = onnx_hw_boards.board(name)
     cells = board.cells
-    amounts = {"LUT4": cells.lut, "FF": cells.ff, "DSP": cells.dsp, "BRAM": cells.bram, "pins": len(board.pins)}
+    amounts = {"LUT4": cells.lut, "FF": cells.ff, "DSP": cells.dsp, "BRAM": cells.bram}
+    if isinstance(board, BareChip):
+        amounts["pins"] = len(board.pins)
     held = ", ".join(f"{amount:,} {what}" for what, amount in amounts.items())
-    return Text(f"{board.title}\n{held}; {board.default_clock_mhz:g} MHz")
+    link = f"; {board.link}" if isinstance(board, LinkedBoard) else ""
+    return Text(f"{board.title}\n{held}{link}; {board.default_clock_mhz:g} MHz")

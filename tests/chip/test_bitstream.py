@@ -18,6 +18,7 @@ from onnx_hw.build_folder import opened
 from onnx_hw.chip.fit import pin_constraints
 from onnx_hw.chip.route import BITSTREAM, RouteResult, pack, route
 from onnx_hw.chip.synthesize import SynthesisResult, synthesize
+from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.pins import PadStream
 from onnx_hw_rtl.multiplier import Multiplier
@@ -28,6 +29,7 @@ from onnx_hw_tools import tools
 from onnx_hw_tools.tools import Tool, ToolFailed
 
 BOARD = find_board("ecp5")
+assert isinstance(BOARD, BareChip)
 STREAMS = [PadStream("x", 1, 8), PadStream("y", 1, 16)]
 
 

@@ -11,15 +11,17 @@ import onnx_hw_boards
 from material_folders import EXAMPLES
 from onnx_hw.board import find_board
 from onnx_hw.build import build
-from onnx_hw_boards.board import Board
+from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.pins import PadStream, constraints, place
 from onnx_hw_tools import tools
 
-OTHERS = [name for name in onnx_hw_boards.names() if find_board(name).family.primitives != "ecp5"]
+ALL = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
+OTHERS = [board.name for board in ALL if isinstance(board, BareChip) and board.family.primitives != "ecp5"]
 
 
-def with_tools(name: str) -> Board:
+def with_tools(name: str) -> BareChip:
     board = find_board(name)
+    assert isinstance(board, BareChip)
     for tool in ("yosys", *board.family.tools):
         try:
             tools.find(tool)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from onnx_hw_boards.device import Cells, Device
 from onnx_hw_boards.families.family import Family, Packing, Placement, Shares
 
-__all__ = ["ECP5", "LFE5U_25F", "LFE5U_45F", "LFE5U_85F"]
+__all__ = ["DEVICES", "ECP5", "LFE5U_12F", "LFE5U_25F", "LFE5U_45F", "LFE5U_85F"]
 
 
 def _lpf(pin_of: Mapping[str, str], clock_mhz: float, io_type: str) -> str:
@@ -56,7 +56,12 @@ ECP5 = Family(
     shares=Shares(lut=0.7, dsp=0.6, bram=0.95, most_lut=0.85, most_bram=1.0),
 )
 
-# Lattice FPGA-DS-02012, table 1.1
+# Lattice FPGA-DS-02012, table 1.1. In open tools a 12F has all of a 25F, whose die it is; only this much is promised.
+LFE5U_12F = Device("LFE5U-12F", ECP5, "--12k", Cells(lut=12_144, ff=12_144, dsp=28, bram=32))
 LFE5U_25F = Device("LFE5U-25F", ECP5, "--25k", Cells(lut=24_288, ff=24_288, dsp=28, bram=56))
 LFE5U_45F = Device("LFE5U-45F", ECP5, "--45k", Cells(lut=43_848, ff=43_848, dsp=72, bram=108))
 LFE5U_85F = Device("LFE5U-85F", ECP5, "--85k", Cells(lut=83_640, ff=83_640, dsp=156, bram=208))
+LFE5UM5G_45F = Device("LFE5UM5G-45F", ECP5, "--um5g-45k", LFE5U_45F.cells)
+LFE5UM5G_85F = Device("LFE5UM5G-85F", ECP5, "--um5g-85k", LFE5U_85F.cells)
+
+DEVICES = (LFE5U_12F, LFE5U_25F, LFE5U_45F, LFE5U_85F, LFE5UM5G_45F, LFE5UM5G_85F)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from onnx_hw_boards.device import Cells, Device
 from onnx_hw_boards.families.family import Family, Packing, Placement, Shares
 
-__all__ = ["GOWIN", "GW1N_9C"]
+__all__ = ["ARORA", "DEVICES", "GOWIN", "GW1N_9C", "GW2A_18C"]
 
 
 def _cst(pin_of: Mapping[str, str], _clock_mhz: float, io_type: str) -> str:
@@ -59,3 +60,17 @@ GOWIN = Family(
 
 # Gowin DS100, table 1-1
 GW1N_9C = Device("GW1N-9C", GOWIN, "GW1N-9C", Cells(lut=8_640, ff=6_480, dsp=40, bram=26))
+ARORA = replace(
+    GOWIN,
+    name="Gowin Arora",
+    mappers={
+        mapper: tuple(command.replace("-family gw1n", "-family gw2a") for command in commands)
+        for mapper, commands in GOWIN.mappers.items()
+    },
+)
+
+# Gowin DS102, table 1-1
+GW2A_18C = Device("GW2A-18C", ARORA, "GW2A-18C", Cells(lut=20_736, ff=15_552, dsp=96, bram=46))
+
+DEVICES = {"GW1N-9C": GW1N_9C, "GW1NR-9C": GW1N_9C, "GW2A-18C": GW2A_18C, "GW2AR-18C": GW2A_18C}
+"""By Gowin's name of the family; those with an R have a memory beside the same die."""

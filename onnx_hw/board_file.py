@@ -1,0 +1,35 @@
+"""A board in a file of the user's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx_hw_boards
+from onnx_hw.errors import user_error
+from onnx_hw_boards.board import Board
+
+
+def read_board(file: str) -> Board:
+    """The value ``BOARD`` of a Python file, which is run.
+
+    Raises:
+        UserError: there is no such file, it fails, or it defines no board.
+    """
+    if not Path(file).is_file():
+        raise user_error(
+            "board-file",
+            "the file of the board must be there",
+            where=f"--board {file}",
+            hint="`onnx-hw boards` lists those that come along",
+            stage="arguments",
+        )
+    try:
+        return onnx_hw_boards.read(Path(file))
+    except Exception as error:
+        raise user_error(
+            "board-file",
+            f"the file must define a board; running it gives {type(error).__name__}: {error}",
+            where=f"--board {file}",
+            hint="docs/boards.md shows such a file",
+            stage="arguments",
+        ) from error
