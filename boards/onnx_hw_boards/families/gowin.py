@@ -41,7 +41,7 @@ GOWIN = Family(
     mappers={
         "abc9": (
             "synth_gowin -family gw1n -noiopads -top top",
-            "iopadmap -bits -inpad IBUF O:I -outpad OBUF I:O top",
+            "iopadmap -bits -inpad IBUF O:I -outpad OBUF I:O -toutpad TBUF ~OEN:I:O top",
         )
     },
     placement=Placement(
