@@ -129,9 +129,9 @@ class Elsewhere(Mapping[str, Place]):
         return Place(whole(board, self.multipliers), self.clock_mhz or board.default_clock_mhz)
 
     def __iter__(self) -> Iterator[str]:
-        seen = {self.board.device}
+        seen = {self.board.device.name}
         for name in alike(self.board):
-            device = onnx_hw_boards.board(name).device
+            device = onnx_hw_boards.board(name).device.name
             if device not in seen:
                 yield name
             seen.add(device)
