@@ -155,8 +155,8 @@ class SlidingBuffer:
     def _fetch(self, source: Any) -> list[Value]:
         """The values of the reader's beat, lane by lane.
 
-        Stage 1 has the place in the nest, 2 the table's answer, 3 the address in the ring, 4 the ring's word, 5 its
-        register, 6 the slice of it or the padding.
+        Stage 2 has the table's answer, 3 the address in the ring, 4 the ring's word, 5 its register, 6 the slice of it
+        or the padding.
         """
         m, reader, kernel = self.m, self.reader, self.reach.kernel
         write = self._write(source)
@@ -210,12 +210,12 @@ class SlidingBuffer:
         return corner
 
     def _index(self) -> Value:
-        """Which beat of the window: the inner loops side by side, the innermost in the lowest bits."""
+        """Stage 0: which beat of the window: the inner loops side by side, the innermost in the lowest bits."""
 
         def place(name: str) -> Signal:
             return self.reader.decode(lambda turn: turn[name], range(max(2, self.inner[name])), name)
 
-        return Cat(delayed(self.m, place(name), 1, name) for name in reversed(self.inner))
+        return Cat(place(name) for name in reversed(self.inner))
 
     def _fetch_group(
         self, first_lane: int, write: tuple[Value, Value, Value], address: Value, inside: Value, chosen: Value
