@@ -89,13 +89,13 @@ class Gearbox(Ring[GearboxFolding]):
         index = counted(made.groups)
         found += decoded(grows.tolist(), index) + decoded(gives.tolist(), index)
         for order, places in ((given, stores), (made, reads)):
-            found += position(blocks) + delayed(counted(blocks), 1)
-            found += position(places) + decoded((0, 1) if order.groups > 1 else (0,), counted(order.groups))
-        found += delayed(folding.in_lanes // group * size, 1) + delayed(1, self.LATENCY) + delayed(stores, 1)
-        rings = stores * (folding.in_lanes // group)
-        ring = Demand.of(Memory(size, max(2, blocks), at_once=True, in_logic=True), Register(size))
-        chosen = folding.out_lanes // group * size
-        found += rings * ring + Demand.of(Function(1 + counted(stores), stores if stores > 1 else 0))
+            found += position(blocks) + position(places)
+            found += decoded((0, 1) if order.groups > 1 else (0,), counted(order.groups))
+        stored, chosen = (lanes // group * size for lanes in (folding.in_lanes, folding.out_lanes))
+        found += delayed(stored, 1) + delayed(1, self.LATENCY) + delayed(counted(reads), 1)
+        ring = Demand.of(Memory(stored, max(2, blocks), at_once=True, in_logic=True), Register(stored))
+        found += stores * (ring + copied(1 + 2 * counted(blocks), stored))
+        found += Demand.of(Function(1 + counted(stores), stores if stores > 1 else 0))
         return found + Demand.of(Multiplexer(reads, chosen), Register(chosen)) + copied(counted(reads), chosen)
 
     def core(self, folding: GearboxFolding, depths: Mapping[str, int]) -> Component:

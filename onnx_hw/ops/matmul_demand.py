@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnx_hw.ops.parts import (
-    BITS_PER_ADDRESS_COPY,
     accumulator,
     copied,
     counted,
     decoded,
     delayed,
     engine,
+    memory_parts,
+    memory_reach,
     position,
     shared_buffer,
     weights,
@@ -56,8 +57,9 @@ def _vectors(operator: MatMul, folding: MatMulFolding, index: int) -> Demand:
     copies = delayed(width, -(-folding.out_lanes // RESULTS_PER_VECTOR_COPY))
     if groups == 1:
         return delayed(width, 4) + copies
-    found = delayed(counted(beats), 2) + Demand.of(Memory(width, max(2, beats)), Function(2))
-    found += decoded((0, 1), index) + delayed(1, 3) + copied(1, width)
+    found = delayed(counted(beats), 1) + Demand.of(Memory(width, max(2, beats)), Function(2))
+    found += delayed((1 + counted(beats)) * memory_parts(width, beats), 1)
+    found += decoded((0, 1), index) + delayed(1, 2) + copied(1, width)
     return found + delayed(width, 5) + Demand.of(Multiplexer(2, width)) + copies
 
 
@@ -83,14 +85,14 @@ def _buffer(operator: MatMul, folding: MatMulFolding) -> Demand:
     tiles = operator.tiles(folding) if operator.held(folding) else 1
     address = counted(depth)
     found = engine((beats,), conditions=1) + shared_buffer(depth + words + 1, (1, 1 - words), (0, beats))
-    found += 2 * position(depth) + delayed(2 * address, 1) + delayed(1, 2) + delayed(2 * width, 1)
+    found += 2 * position(depth) + delayed(2 * address, 1) + delayed(1, 1) + delayed(2 * width, 1)
     found += 2 * decoded((0, 1) if words > 1 else (0,), counted(words))
     if beats * folding.in_lanes > operator.operand.channels:
         found += delayed(1, 2) + Demand.of(Function(2, width // folding.in_lanes))
     if tiles > 1 and words > 1:
         found += 2 * Demand.of(Adder(address), Multiplexer(2, address))
-    step = max(1, BITS_PER_ADDRESS_COPY // operator.weight_type.bits) * operator.weight_type.bits
+    step = max(1, memory_reach(depth) // operator.weight_type.bits) * operator.weight_type.bits
     for first in range(0, width, step):
         part = min(step, width - first)
-        found += delayed(address, 1) + Demand.of(Memory(part, max(2, depth))) + delayed(2 * part, 1)
+        found += delayed(1 + 2 * address, 1) + Demand.of(Memory(part, max(2, depth))) + delayed(2 * part, 1)
     return found

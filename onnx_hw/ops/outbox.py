@@ -20,15 +20,17 @@ def visible_after(depth: int) -> int:
 
 def outbox_demand(width: int, depth: int) -> Demand:
     """Of a FIFO of ``depth`` tokens of ``width`` bits: credits, storage, output register."""
-    credits = depth.bit_length() + 2
+    credits, strobes = depth.bit_length() + 2, copied(1, width) if width > BITS_PER_COPY else Demand()
     if depth == 1:
-        return Demand.of(Register(width + 1 + credits), Function(4, 4))
+        return Demand.of(Register(width + 1 + credits), Function(4, 4)) + strobes
     in_lutram = depth <= DEEPEST_IN_LUTRAM
     address = max(1, (depth - in_lutram - 1).bit_length())
     if in_lutram:
         flags, held, gates = 3, address + 1, 15 + 12 * address
         memory = Memory(width, 1 << address, at_once=True)
-        found = Demand.of(memory, Multiplexer(2, width), Register(width))
+        found = Demand.of(memory, Multiplexer(2, width), Register(width)) + strobes
+        more = -(-width // BITS_PER_COPY) - 1  # parts that have pointers, too
+        found += more * Demand.of(Register(2 * address), Function(4, 1 + 2 * address))
     else:
         flags, held, gates = 6, depth.bit_length(), 30 + 8 * address
         found = Demand.of(Memory(width, 1 << address), Register(3 * width), Function(4, 2 * width))

@@ -15,6 +15,9 @@ BITS_PER_ADDRESS_COPY = 6 * 36
 BITS_PER_COPY = 16
 """Of a word that one copy of a control reaches."""
 
+SHALLOW = 32
+"""Words of a memory whose addresses reach no further than other controls."""
+
 SMALL_TABLE = 16
 """Words of a table that is made of gates."""
 
@@ -47,6 +50,16 @@ def delayed(bits: int, cycles: int) -> Demand:
 def copied(bits: int, width: int) -> Demand:
     """A control of so many bits a cycle later, in a copy for each part of a word of ``width`` bits."""
     return delayed(bits * -(-width // BITS_PER_COPY), 1)
+
+
+def memory_reach(depth: int) -> int:
+    """Bits of a word that one copy of its address reaches."""
+    return BITS_PER_COPY if depth <= SHALLOW else BITS_PER_ADDRESS_COPY
+
+
+def memory_parts(width: int, depth: int) -> int:
+    """Parts of a wide memory, each of which has an address of its own."""
+    return -(-width // memory_reach(depth))
 
 
 def added(bits: int) -> Demand:

@@ -108,10 +108,11 @@ class Regroup(Ring[RegroupFolding]):
             found += (
                 position(groups) + delayed(counted(beats), 1) + decoded((0, 1) if beats > 1 else (0,), counted(beats))
             )
-            found += delayed(counted(groups) + counted(beats) + counted(slots), 1)
+            found += delayed(counted(slots), 1)
         words = 1 << counted(groups) + counted(max(2, beats))
         data = size if gathers else pixels * size
-        found += delayed((pixels if gathers else 1) + data, 1) + delayed(1, self.LATENCY)
+        found += delayed(data, 1) + delayed(1, self.LATENCY)
+        found += pixels * copied(1 + 2 * counted(words), size)
         ring = Demand.of(Memory(size, words, at_once=True, in_logic=True), Register(size))
         found += pixels * (ring + Demand.of(Function(counted(pixels) + 1) if gathers and pixels > 1 else Register(0)))
         if gathers:

@@ -9,7 +9,19 @@ from math import gcd
 import numpy as np
 
 from onnx_hw.ops.folding import SlidingFolding
-from onnx_hw.ops.parts import SMALL_TABLE, changing, copied, counted, decoded, delayed, engine, position, shared_buffer
+from onnx_hw.ops.parts import (
+    SMALL_TABLE,
+    changing,
+    copied,
+    counted,
+    decoded,
+    delayed,
+    engine,
+    memory_parts,
+    memory_reach,
+    position,
+    shared_buffer,
+)
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.order import Order
 from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register
@@ -76,15 +88,23 @@ def sliding_demand(fetch: Fetch, wide: Sliding, image: Order) -> Demand:
     span = 2 * image.beats + fetch.capacity + (wide.extent[0] + 1) * wide.shape[1] * per_pixel
     found = engine((1,), conditions=1) + engine(loops, inputs=0, conditions=1, some_push=not fetch.pushes)
     found += shared_buffer(span, further, released) + decoded(further, index) + decoded(released, index)
-    found += position(fetch.ring) + delayed(1 + address + fetch.word, 3)
+    found += position(fetch.ring) + delayed(1 + address, 2 + _write_copies(fetch)) + delayed(fetch.word, 3)
     found += _corner(wide, per_pixel, image.beats, fetch.ring, index) + delayed(address, 2)
     masks = [_masks(fetch, axis) for axis in (0, 1)]
     for axis in (0, 1):
         found += decoded(masks[axis], counted(wide.output[axis])) + delayed(changing(masks[axis]), 2)
-    turns = sum(map(counted, fetch.inner))
-    found += delayed(turns, 2)
+    tables = _tables(fetch, wide, per_pixel)
+    in_gates = any(len(table.words) <= SMALL_TABLE for table in tables)
+    found += delayed(sum(map(counted, fetch.inner)), 1 + in_gates)
     padded = sum(changing(mask) > 0 for mask in masks)
-    return found + _groups(fetch, _tables(fetch, wide, per_pixel), padded)
+    return found + _groups(fetch, tables, padded)
+
+
+def _write_copies(fetch: Fetch) -> int:
+    """Registers that tell the copies of the ring what is written; narrow ones share them."""
+    rings = fetch.folding.out_pixels * fetch.fetched // fetch.group
+    parts = memory_parts(fetch.word, fetch.ring)
+    return rings * parts if parts > 1 else -(-rings // (memory_reach(fetch.ring) // fetch.word))
 
 
 @dataclass(frozen=True)
@@ -126,8 +146,11 @@ def _groups(fetch: Fetch, tables: list[Table], padded: int) -> Demand:
             depends = {column: bits for column, bits in depends.items() if new("table", np.frombuffer(column))}
         if depends:
             found += _table(fetch, tuple(depends.values()), len(table.words))
+        parts = memory_parts(fetch.word, fetch.ring)
         if new("place", table.place):
-            found += Demand.of(Register(address), Adder(address if table.place.any() else 0))
+            found += Demand.of(Register(address if parts == 1 else 0), Adder(address if table.place.any() else 0))
+        if parts > 1:
+            found += delayed(address, parts)
         if padded and new("inside", np.stack([table.row, table.column])):
             found += Demand.of(Register(2), Function(4, 2 * padded))
         columns = [table.slices >> k & 1 for k in range(most.bit_length())]
@@ -146,7 +169,8 @@ def _table(fetch: Fetch, depends: tuple[int, ...], words: int) -> Demand:
     )
     width = counted(fetch.ring) + sum(counted(max(2, count)) for count in reached)
     in_logic = True if words <= SMALL_TABLE else None
-    return Demand.of(Memory(max(width, len(depends)), words, constant=True, in_logic=in_logic, depends=depends))
+    table = Memory(max(width, len(depends)), words, constant=True, in_logic=in_logic, depends=depends)
+    return Demand.of(table, Register(0 if in_logic else len(depends)))
 
 
 def _depends(words: np.ndarray, used: np.ndarray) -> dict[bytes, int]:

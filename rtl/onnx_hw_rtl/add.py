@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from amaranth.hdl import Module, Shape, Signal, Value
 
 from onnx_hw_rtl.core import Core
-from onnx_hw_rtl.engine import Engine, delayed
+from onnx_hw_rtl.engine import Engine
 from onnx_hw_rtl.stream import StreamShape
 
 __all__ = ["Add"]
@@ -67,7 +67,7 @@ class Add(Core):
                 for sign, shift in digits
             ]
             m.d.comb += outbox.data[lane].eq(self._sum(m, f"sum{lane}", terms))
-        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.arrives(m, "o", self.LATENCY)
         self.report(m, engine)
         return m
 

@@ -79,7 +79,7 @@ class ArgMax(Core):
         index = Signal(self.index, name="index", reset_less=True)
         m.d.sync += index.eq(best_channel + best_lane)
         m.d.comb += outbox.data[0].eq(index)
-        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.latency, "write", strobe=True))
+        self.arrives(m, "o", self.latency)
         self.report(m, engine)
         return m
 

@@ -12,7 +12,7 @@ from typing import Any
 from amaranth.hdl import Module, Signal
 
 from onnx_hw_rtl.core import Core
-from onnx_hw_rtl.engine import Engine, Turn, choose, delayed
+from onnx_hw_rtl.engine import Engine, Turn, choose
 from onnx_hw_rtl.stream import StreamShape
 
 __all__ = ["Concat"]
@@ -58,7 +58,7 @@ class Concat(Core):
                     with m.Case(k) if k < len(streams) - 1 else m.Default():
                         m.d.sync += joined.eq(stream.payload[lane])
             m.d.comb += outbox.data[lane].eq(joined)
-        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.arrives(m, "o", self.LATENCY)
         self.report(m, engine)
         return m
 

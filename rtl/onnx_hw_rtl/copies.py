@@ -7,10 +7,16 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_rtl.target import primitives_of
 
-__all__ = ["BITS_PER_COPY", "Copy", "copies", "spread"]
+__all__ = ["BITS_PER_ADDRESS_COPY", "BITS_PER_COPY", "Copy", "copies", "memory_parts", "memory_reach", "spread"]
 
 BITS_PER_COPY = 16
 """Of a word that a control chooses or lets in."""
+
+BITS_PER_ADDRESS_COPY = 6 * 36
+"""Of words in block RAMs, each of which has one address for 36 bits."""
+
+SHALLOW = 32
+"""Words of a memory that may be distributed, with addresses that reach every bit."""
 
 
 class Copy(Component):
@@ -41,6 +47,17 @@ def copies(m: Module, value: Value, count: int, name: str = "copy") -> list[Valu
         m.d.comb += copy.i.eq(value)
         found.append(copy.o)
     return found
+
+
+def memory_reach(depth: int) -> int:
+    """Bits of a word for which a copy of its address is enough."""
+    return BITS_PER_COPY if depth <= SHALLOW else BITS_PER_ADDRESS_COPY
+
+
+def memory_parts(width: int, depth: int) -> list[slice]:
+    """A wide memory in parts with an address each."""
+    size = memory_reach(depth)
+    return [slice(at, min(at + size, width)) for at in range(0, width, size)]
 
 
 def spread(m: Module, control: Value, width: int, name: str = "control") -> list[tuple[slice, Value]]:

@@ -9,6 +9,7 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
+from onnx_hw_rtl.delay_line import delayed
 from onnx_hw_rtl.engine import Engine
 from onnx_hw_rtl.outbox import Outbox
 from onnx_hw_rtl.outbox import visible_after as between_neighbours
@@ -63,6 +64,13 @@ class Core(Component):
             m.submodules[f"outbox_{name}"] = outbox
             connect(m, outbox.o, flipped(getattr(self, name)))
         return m
+
+    def arrives(self, m: Module, output: str, latency: int) -> None:
+        """What an operation pushes is in the outbox ``latency`` cycles, 1 or more, after it fired."""
+        outbox = self.outboxes[output]
+        outbox.foretold = True
+        m.d.comb += outbox.write_next.eq(delayed(m, outbox.reserve, latency - 1, "write", strobe=True))
+        m.d.comb += outbox.write.eq(delayed(m, outbox.write_next, 1, "written", strobe=True))
 
     def report(self, m: Module, *engines: Engine) -> None:
         """Show when the engines fire."""

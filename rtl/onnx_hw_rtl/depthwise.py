@@ -122,7 +122,7 @@ class Depthwise(Core):
             with m.If(control[0]):
                 m.d.sync += result.eq(Mux(control[1], 0, result) + term)
             m.d.comb += outbox.data[lane].eq(result)
-        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.arrives(m, "o", self.LATENCY)
         self.report(m, buffer.writer, reader)
         return m
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Elaboratable
+from amaranth.hdl import Elaboratable, Module, Value
 from amaranth.lib.memory import Memory
 
+from onnx_hw_rtl.delay_line import delayed
 from onnx_hw_rtl.target import primitives_of
 
-__all__ = ["DistributedMemory"]
+__all__ = ["DistributedMemory", "stored"]
 
 
 class DistributedMemory(Memory):
@@ -18,3 +19,18 @@ class DistributedMemory(Memory):
             self.attrs["ram_style"] = "distributed"
         elaborated: Elaboratable = super().elaborate(platform)
         return elaborated
+
+
+def stored(m: Module, data: Value, depth: int, control: Value) -> Value:
+    """What lies at the address to read, one cycle later. ``control``: strobe, address to write, address to read."""
+    m.submodules += (ring := DistributedMemory(shape=len(data), depth=depth, init=[]))
+    write_port, read_port = ring.write_port(), ring.read_port(domain="comb")
+    middle = 1 + len(control) // 2
+    m.d.comb += [
+        write_port.addr.eq(control[1:middle]),
+        write_port.data.eq(data),
+        write_port.en.eq(control[0]),
+        read_port.addr.eq(control[middle:]),
+    ]
+    found: Value = delayed(m, read_port.data, 1, "stored")
+    return found

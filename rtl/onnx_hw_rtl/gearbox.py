@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from math import gcd, lcm
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 
 from onnx_hw_rtl.copies import spread
 from onnx_hw_rtl.core import Core
-from onnx_hw_rtl.distributed_memory import DistributedMemory
+from onnx_hw_rtl.distributed_memory import stored
 from onnx_hw_rtl.engine import Engine, delayed, pick
 from onnx_hw_rtl.shared_buffer import SharedBuffer
 from onnx_hw_rtl.stream import StreamShape, bits_of, groups_of
@@ -74,46 +74,40 @@ class Gearbox(Core):
         frees = reader.decode(lambda turn: pick(turn["beat"], freed), range(span), "freed")
         shared.count(m, writer, reader, further=asks, released=frees)
         self._move(m, writer, reader)
-        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.arrives(m, "o", self.LATENCY)
         self.report(m, writer, reader)
         return m
 
     def _move(self, m: Module, writer: Engine, reader: Engine) -> None:
-        """The ring, in groups of elements that are never separated: a small memory for each place of a block."""
+        """The ring: for each place of a block a memory, in parts with addresses of their own."""
         group = gcd(self.in_lanes, self.out_lanes)
         size = group * self.pixels * self.bits
         in_groups, out_groups = self.in_lanes // group, self.out_lanes // group
 
         data = delayed(m, self._turned(bits_of(self.i.payload), self.pixels, self.in_lanes), 1, "data")
         write_block, write_place = self._position(m, writer, self.in_places)
-        write_block = delayed(m, write_block, 1, "write_at")
-        writes = [
-            delayed(m, writer.fire & (write_place == place), 1, f"write{place}", strobe=True)
-            for place in range(self.in_places)
-        ]
-        read_block, read_place = (delayed(m, at, 1, "read_at") for at in self._position(m, reader, self.out_places))
+        read_block, read_place = self._position(m, reader, self.out_places)
+        read_place = delayed(m, read_place, 1, "read_place")
+        rings = []  # stage 2: the block that is read, place by place
+        for place in range(self.in_places):
+            fires = Mux(ResetSignal(allow_reset_less=True), 0, writer.fire & (write_place == place))
+            controls = Cat(fires, *([write_block, read_block] if self.blocks > 1 else []))
+            for bits, its_own in spread(m, controls, len(data), f"place{place}"):
+                rings.append(stored(m, data[bits], max(2, self.blocks), its_own))
+        block = Cat(*rings)
+        groups = [block[k * size : (k + 1) * size] for k in range(self.in_places * in_groups)]
+        groups += [Const(0, size)] * (self.out_places * out_groups - len(groups))
 
-        stored: list[Value] = []  # stage 2: every group of the block that is read
-        for k in range(self.in_places * in_groups):
-            place, part = divmod(k, in_groups)
-            m.submodules[f"group{k}"] = ring = DistributedMemory(shape=size, depth=max(2, self.blocks), init=[])
-            write_port, read_port = ring.write_port(), ring.read_port(domain="comb")
-            m.d.comb += [
-                write_port.addr.eq(write_block),
-                write_port.data.eq(data[part * size : (part + 1) * size]),
-                write_port.en.eq(writes[place]),
-                read_port.addr.eq(read_block),
-            ]
-            stored.append(delayed(m, read_port.data, 1, f"group{k}"))
-        stored += [Const(0, size)] * (self.out_places * out_groups - len(stored))
-
-        beats = [Cat(*stored[place * out_groups : (place + 1) * out_groups]) for place in range(self.out_places)]
+        beats = [Cat(*groups[place * out_groups : (place + 1) * out_groups]) for place in range(self.out_places)]
         chosen = Signal(size * out_groups, reset_less=True)  # stage 3
-        for bits, its_own in spread(m, read_place, len(chosen), "read_place"):
-            with m.Switch(its_own):
-                for place, beat in enumerate(beats):
-                    with m.Case(place):
-                        m.d.sync += chosen[bits].eq(beat[bits])
+        if len(beats) == 1:
+            m.d.sync += chosen.eq(beats[0])
+        else:
+            for bits, its_own in spread(m, read_place, len(chosen), "read_place"):
+                with m.Switch(its_own):
+                    for place, beat in enumerate(beats):
+                        with m.Case(place):
+                            m.d.sync += chosen[bits].eq(beat[bits])
         m.d.comb += bits_of(self.outboxes["o"].data).eq(self._turned(chosen, self.out_lanes, self.pixels))
 
     def _turned(self, elements: Value, rows: int, columns: int) -> Value:

@@ -13,10 +13,10 @@ group of ``out_lanes`` results. Per group, ``ceil(inputs / in_lanes)`` cycles; l
 from __future__ import annotations
 
 import numpy as np
-from amaranth.hdl import Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Shape, Signal, Value
 from amaranth.lib import memory
 
-from onnx_hw_rtl.copies import copies, spread
+from onnx_hw_rtl.copies import copies, memory_parts, spread
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.product import product
@@ -114,7 +114,7 @@ class MatMul(Core):
             with m.If(control[0]):
                 m.d.sync += result.eq(Mux(control[1], 0, result) + total)
             m.d.comb += outbox.data[place].eq(result)
-        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.latency, "write", strobe=True))
+        self.arrives(m, "o", self.latency)
         self.report(m, *([buffer.writer] if buffer else []), engine)
         return m
 
@@ -130,17 +130,7 @@ class MatMul(Core):
         fresh = delayed(m, is_fresh, 1, "fresh")
         x = delayed(m, bits_of(self.i.payload), 1, "x")
         if self.groups > 1:
-            slot = delayed(m, engine.decode(lambda turn: turn["beat"], range(max(2, self.beats)), "beat"), 1, "slot")
-            m.submodules.vector = vector = memory.Memory(shape=len(x), depth=max(2, self.beats), init=[])
-            write_port, read_port = vector.write_port(), vector.read_port()
-            taken = delayed(m, engine.fire & is_fresh, 1, "take", strobe=True)
-            m.d.comb += [
-                write_port.addr.eq(slot),
-                write_port.data.eq(x),
-                write_port.en.eq(taken),
-                read_port.addr.eq(slot),
-            ]
-            replayed = delayed(m, read_port.data, 1, "replayed")
+            replayed = delayed(m, self._replayed(m, engine, engine.fire & is_fresh, x), 1, "replayed")
             x4 = Signal(len(x), reset_less=True)
             passed = delayed(m, x, 2, "x")
             for bits, its_own in spread(m, delayed(m, fresh, 1, "fresh"), len(x), "fresh"):
@@ -148,6 +138,26 @@ class MatMul(Core):
         else:
             x4 = delayed(m, x, 3, "x")
         return copies(m, x4, -(-self.out_lanes // RESULTS_PER_VECTOR_COPY), "vector")
+
+    def _replayed(self, m: Module, engine: Engine, takes: Value, x: Value) -> Value:
+        """Stage 2: the beat of the vector that was stored last in the place of the operation's own, which is x."""
+        slot = engine.decode(lambda turn: turn["beat"], range(max(2, self.beats)), "beat")
+        control = Cat(Mux(ResetSignal(allow_reset_less=True), 0, takes), slot)
+        parts = memory_parts(len(x), self.beats)
+        found = []
+        for bits, its_own in zip(parts, copies(m, control, len(parts), "slot"), strict=True):
+            part = x[bits]
+            vector = memory.Memory(shape=len(part), depth=max(2, self.beats), init=[])
+            m.submodules[f"vector{bits.start}"] = vector
+            write_port, read_port = vector.write_port(), vector.read_port()
+            m.d.comb += [
+                write_port.addr.eq(its_own[1:]),
+                write_port.data.eq(part),
+                write_port.en.eq(its_own[0]),
+                read_port.addr.eq(its_own[1:]),
+            ]
+            found.append(read_port.data)
+        return Cat(*found)
 
     def _weights(self, m: Module, engine: Engine, buffer: WeightBuffer | None) -> list[list[Value]]:
         """Stage 5: the weight of every lane, by result and input lane."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from amaranth.hdl import Module, Shape, Signal, Value
 
 from onnx_hw_rtl.core import Core
-from onnx_hw_rtl.engine import Engine, delayed
+from onnx_hw_rtl.engine import Engine
 from onnx_hw_rtl.multiplier import WideMultiplier
 from onnx_hw_rtl.soft_multiplier import SoftMultiplier
 from onnx_hw_rtl.stream import beat
@@ -74,7 +74,7 @@ class Multiply(Core):
             m.submodules[f"lane{lane}"] = multiplier
             a, b = (self._factor(m, k, lane) for k in range(2))
             m.d.comb += [multiplier.a.eq(a), multiplier.b.eq(b), outbox.data[lane].eq(multiplier.p)]
-        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.arrives(m, "o", self.LATENCY)
         self.report(m, engine)
         return m
 

@@ -15,6 +15,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_rtl.copies import BITS_PER_COPY, spread
 from onnx_hw_rtl.delay_line import delayed
+from onnx_hw_rtl.target import primitives_of
 
 __all__ = ["DEEPEST_IN_LUTRAM", "Outbox", "visible_after"]
 
@@ -36,10 +37,14 @@ class Outbox(Component):
             V is ``visible_after(depth) + forward``, and a place may be reserved again ``1 + back`` cycles after the
             pop. Tokens are stored at the far end.
 
+    Attributes:
+        foretold: ``write_next`` is driven, so that every part of a wide word gets a strobe of its own.
+
     Ports:
         o: the outgoing stream.
         reserve: an operation that pushes fires in this cycle.
         write, data: a reserved token arrives.
+        write_next: one will arrive in the next cycle.
         credit_next: a place will be free in the next cycle; feeds the engine's ``go`` register.
     """
 
@@ -47,11 +52,13 @@ class Outbox(Component):
         if depth < 1:
             raise ValueError(f"an edge must hold at least one token, not {depth}")
         self.shape, self.depth, self.forward, self.back = shape, depth, forward, back
+        self.foretold = False
         super().__init__(
             {
                 "o": Out(stream.Signature(shape)),
                 "reserve": In(1),
                 "write": In(1),
+                "write_next": In(1),
                 "data": In(shape),
                 "credit_next": Out(1),
             }
@@ -68,7 +75,7 @@ class Outbox(Component):
         if self.depth == 1:
             self._store_in_register(m, payload, write, word)
         elif self.depth <= DEEPEST_IN_LUTRAM:
-            self._store_in_lutram(m, payload, write, word)
+            self._store_in_lutram(m, payload, write, word, whole=not primitives_of(platform).distributed_memory)
         else:
             self._store_in_block_ram(m, payload, pop, write, word)
         return m
@@ -99,45 +106,77 @@ class Outbox(Component):
     def _store_in_register(self, m: Module, payload: Signal, write: Value, word: Value) -> None:
         out = self.o
         m.d.sync += out.valid.eq(write | (out.valid & ~out.ready))
-        with m.If(write):
-            m.d.sync += payload.eq(word)
+        for bits, its_write in self._strobes(m, len(word), write):
+            with m.If(its_write):
+                m.d.sync += payload[bits].eq(word[bits])
 
-    def _store_in_lutram(self, m: Module, payload: Signal, write: Value, word: Value) -> None:
+    def _store_in_lutram(self, m: Module, payload: Signal, write: Value, word: Value, *, whole: bool) -> None:
         """A token goes around the memory when it finds the output register free and nothing before it.
 
         The memory is written on ``write`` alone: a token that went around leaves a word that both pointers skip.
+
+        Args:
+            whole: the memory has no parts with pointers of their own.
         """
         out = self.o
         words = _power_of_two(self.depth - 1)
-        m.submodules.memory = ram = memory.Memory(shape=len(word), depth=words, init=[])
-        write_port, read_port = ram.write_port(), ram.read_port(domain="comb")
-        write_at, read_at = Signal(range(words)), Signal(range(words))
         stored, some, one = Signal(range(words + 1)), Signal(), Signal()  # words in memory; flags: not 0, exactly 1
         load, take, put, some_next = Signal(), Signal(), Signal(), Signal(name="some_next")
         m.d.comb += [
             load.eq(~out.valid | out.ready),
             take.eq(load & some),
             put.eq(write & ~(load & ~some)),
-            write_port.addr.eq(write_at),
-            write_port.data.eq(word),
-            write_port.en.eq(write),
-            read_port.addr.eq(read_at),
             some_next.eq(Mux(put, some | ~take, Mux(take, ~one, some))),
         ]
         m.d.sync += some.eq(some_next)
-        with m.If(write):
-            m.d.sync += write_at.eq(write_at + 1)
-        with m.If(load & (some | write)):
-            m.d.sync += read_at.eq(read_at + 1)
         with m.If(put & ~take):
             m.d.sync += [stored.eq(stored + 1), one.eq(~some)]
         with m.Elif(take & ~put):
             m.d.sync += [stored.eq(stored - 1), one.eq(stored == 2)]
         valid_next = Mux(load, some | write, out.valid)
         m.d.sync += out.valid.eq(valid_next)
-        for bits, (its_valid, its_some) in self._shared(m, len(word), (out.valid, valid_next), (some, some_next)):
-            with m.If(~its_valid | out.ready):
-                m.d.sync += payload[bits].eq(Mux(its_some, read_port.data[bits], word[bits]))
+        flags = self._shared(m, len(word), (out.valid, valid_next), (some, some_next))
+        strobes = self._strobes(m, len(word), write)
+        loads = [~its_valid | out.ready for _, (its_valid, _) in flags]
+        if whole:
+            first = self._words(m, words, write, word, load & (some | write))
+            firsts = [first[bits] for bits, _ in flags]
+        else:
+            firsts = [
+                self._words(m, words, its_write, word[bits], its_load & (its_some | its_write))
+                for (bits, (_, its_some)), its_load, (_, its_write) in zip(flags, loads, strobes, strict=True)
+            ]
+        for (bits, (_, its_some)), its_load, first in zip(flags, loads, firsts, strict=True):
+            with m.If(its_load):
+                m.d.sync += payload[bits].eq(Mux(its_some, first, word[bits]))
+
+    def _words(self, m: Module, depth: int, write: Value, word: Value, passes: Value) -> Value:
+        """The first word of a ring of distributed memory, with pointers that nothing else follows."""
+        ram = memory.Memory(shape=len(word), depth=depth, init=[])
+        m.submodules += ram
+        write_port, read_port = ram.write_port(), ram.read_port(domain="comb")
+        write_at, read_at = Signal(range(depth)), Signal(range(depth))
+        with m.If(write):
+            m.d.sync += write_at.eq(write_at + 1)
+        with m.If(passes):
+            m.d.sync += read_at.eq(read_at + 1)
+        m.d.comb += [
+            write_port.addr.eq(write_at),
+            write_port.data.eq(word),
+            write_port.en.eq(write),
+            read_port.addr.eq(read_at),
+        ]
+        found: Value = read_port.data
+        return found
+
+    def _strobes(self, m: Module, width: int, write: Value) -> list[tuple[slice, Value]]:
+        """The strobe of a token that is stored now, for each part of a word: copies, where it is told in advance."""
+        if width <= BITS_PER_COPY:
+            return [(slice(0, width), write)]
+        if not self.foretold:
+            return [(slice(at, min(at + BITS_PER_COPY, width)), write) for at in range(0, width, BITS_PER_COPY)]
+        coming = delayed(m, self.write_next, self.forward, "coming", strobe=True)
+        return spread(m, Mux(ResetSignal(allow_reset_less=True), 0, coming), width, "write")
 
     def _shared(self, m: Module, width: int, *flags: tuple[Signal, Value]) -> list[tuple[slice, list[Value]]]:
         """Flags, each given with its value in the next cycle, that all of a word asks: copies of them for its parts."""

@@ -87,7 +87,7 @@ class Pool(Core):
             with m.If(control[0]):
                 m.d.sync += total.eq(fold_into(self.kind, control[1], value, total))
             m.d.comb += outbox.data[lane].eq(total)
-        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.arrives(m, "o", self.LATENCY)
         self.report(m, buffer.writer, reader)
         return m
 

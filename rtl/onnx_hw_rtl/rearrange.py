@@ -181,10 +181,8 @@ class Rearrange(Core):
         asks = reader.decode(at_turn_end(further), range(2 * self.in_beats + 1), "further")
         frees = reader.decode(at_turn_end(freed), range(self.in_beats + 1), "freed")
         shared.count(m, writer, reader, further=asks, released=frees)
-        m.d.comb += [
-            bits_of(outbox.data).eq(Cat(*self._fetch(m, writer, reader))),
-            outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True)),
-        ]
+        m.d.comb += bits_of(outbox.data).eq(Cat(*self._fetch(m, writer, reader)))
+        self.arrives(m, "o", self.LATENCY)
         self.report(m, writer, reader)
         return m
 

@@ -5,7 +5,7 @@ One beat per cycle; a running result per chunk of channels is kept in a small me
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import memory
 
 from onnx_hw_rtl.copies import copies
@@ -44,27 +44,29 @@ class Reduce(Core):
             pops=[(self.i, lambda turn: 1)],
             pushes=[(outbox, lambda turn: turn["pixel"] == self.pixels - 1)],
         )
-        firsts = copies(m, engine.decode(lambda turn: turn["pixel"] == 0, 1, "first"), self.lanes, "first")
-        chunk = delayed(m, engine.decode(lambda turn: turn["chunk"], range(max(2, self.chunks)), "chunk"), 1, "chunk")
-        there = delayed(m, engine.fire, 1, "there", strobe=True)
+        first = engine.decode(lambda turn: turn["pixel"] == 0, 1, "first")
+        chunk = engine.decode(lambda turn: turn["chunk"], range(max(2, self.chunks)), "chunk")
+        there = Mux(ResetSignal(allow_reset_less=True), 0, engine.fire)
         element = delayed(m, self.i.payload, 1, "element")
 
         width = self.result.width
-        m.submodules.totals = totals = memory.Memory(shape=width * self.lanes, depth=max(2, self.chunks), init=[])
-        write_port, read_port = totals.write_port(), totals.read_port(domain="comb")
-        m.d.comb += [read_port.addr.eq(chunk), write_port.addr.eq(chunk), write_port.en.eq(there)]
         bits = len(element) // self.lanes
-        for lane, first in enumerate(firsts):
+        for lane, control in enumerate(copies(m, Cat(first, there, chunk), self.lanes, "control")):
+            m.submodules[f"totals{lane}"] = totals = memory.Memory(shape=width, depth=max(2, self.chunks), init=[])
+            write_port, read_port = totals.write_port(), totals.read_port(domain="comb")
             value = Signal(self.i.payload[lane].shape(), name=f"value{lane}")
             total = Signal(self.result, name=f"total{lane}")
             following = Signal(self.result, name=f"following{lane}")
             m.d.comb += [
                 value.eq(element[lane * bits : (lane + 1) * bits]),
-                total.eq(read_port.data[lane * width : (lane + 1) * width]),
-                following.eq(fold_into(self.kind, first, value, total)),
-                write_port.data[lane * width : (lane + 1) * width].eq(following),
+                total.eq(read_port.data),
+                following.eq(fold_into(self.kind, control[0], value, total)),
+                write_port.data.eq(following),
+                write_port.en.eq(control[1]),
+                write_port.addr.eq(control[2:]),
+                read_port.addr.eq(control[2:]),
             ]
             m.d.comb += outbox.data[lane].eq(delayed(m, following, 1, f"result{lane}"))
-        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.arrives(m, "o", self.LATENCY)
         self.report(m, engine)
         return m

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetSignal, Signal, Value
 
 from onnx_hw_rtl.copies import spread
 from onnx_hw_rtl.core import Core
-from onnx_hw_rtl.distributed_memory import DistributedMemory
+from onnx_hw_rtl.distributed_memory import stored
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.shared_buffer import SharedBuffer
 from onnx_hw_rtl.stream import StreamShape, bits_of, groups_of
@@ -77,7 +77,7 @@ class Regroup(Core):
         frees = reader.decode(lambda turn: self._releases(reader, turn), range(span), "freed")
         shared.count(m, writer, reader, further=asks, released=frees)
         self._move(m, writer, reader)
-        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.LATENCY, "write", strobe=True))
+        self.arrives(m, "o", self.LATENCY)
         self.report(m, writer, reader)
         return m
 
@@ -118,22 +118,16 @@ class Regroup(Core):
     def _move(self, m: Module, writer: Engine, reader: Engine) -> None:
         data = delayed(m, bits_of(self.i.payload), 1, "data")
         write_slot, write_address = self._position(m, writer, self.gathers)
-        write_address = delayed(m, write_address, 1, "write_at")
-        read_slot, read_address = (delayed(m, at, 1, "read_at") for at in self._position(m, reader, not self.gathers))
-        stored: list[Value] = []  # stage 2
+        read_slot, read_address = self._position(m, reader, not self.gathers)
+        read_slot = delayed(m, read_slot, 1, "read_slot")
+        pixels: list[Value] = []  # stage 2
         for k in range(self.pixels):
-            ring = DistributedMemory(shape=self.size, depth=1 << len(write_address), init=[])
-            m.submodules[f"pixel{k}"] = ring
+            word = data if self.gathers else data[k * self.size : (k + 1) * self.size]
             writes = writer.fire & (write_slot == k) if self.gathers else writer.fire
-            write_port, read_port = ring.write_port(), ring.read_port(domain="comb")
-            m.d.comb += [
-                write_port.addr.eq(write_address),
-                write_port.data.eq(data if self.gathers else data[k * self.size : (k + 1) * self.size]),
-                write_port.en.eq(delayed(m, writes, 1, f"write{k}", strobe=True)),
-                read_port.addr.eq(read_address),
-            ]
-            stored.append(delayed(m, read_port.data, 1, f"pixel{k}"))
-        m.d.comb += bits_of(self.outboxes["o"].data).eq(self._made(m, stored, read_slot))
+            controls = Cat(Mux(ResetSignal(allow_reset_less=True), 0, writes), write_address, read_address)
+            parts = spread(m, controls, self.size, f"pixel{k}")
+            pixels.append(Cat(stored(m, word[bits], 1 << len(write_address), its_own) for bits, its_own in parts))
+        m.d.comb += bits_of(self.outboxes["o"].data).eq(self._made(m, pixels, read_slot))
 
     def _made(self, m: Module, stored: list[Value], slot: Value) -> Value:
         """Stage 3: all pixels, or the one in the slot that is read."""

@@ -176,7 +176,7 @@ class Requantize(Core):
             channels = self.words[:, lane % self.words.shape[1]].tolist()
             result = self.arithmetic.lane(m, f"lane{lane}", x, turn, channels)
             m.d.comb += outbox.data[lane].eq(result)
-        m.d.comb += outbox.write.eq(delayed(m, outbox.reserve, self.latency, "write", strobe=True))
+        self.arrives(m, "o", self.latency)
         self.report(m, engine)
         return m
 

@@ -12,16 +12,16 @@ window into lanes is legal, and a cut that is aligned needs one copy and no mult
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import gcd
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import memory
 from amaranth.utils import bits_for
 
-from onnx_hw_rtl.copies import spread
+from onnx_hw_rtl.copies import copies, memory_parts, memory_reach, spread
 from onnx_hw_rtl.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.outbox import Outbox
 from onnx_hw_rtl.shared_buffer import SharedBuffer
@@ -159,7 +159,7 @@ class SlidingBuffer:
         or the padding.
         """
         m, reader, kernel = self.m, self.reader, self.reach.kernel
-        write = self._write(source)
+        writes = self._write(source)
         corner = delayed(m, self._corner(), 2, "corner")
         rows = delayed(m, reader.decode(self._inside(0), kernel[0], "rows_inside"), 2, "rows_inside")
         columns = delayed(m, reader.decode(self._inside(1), kernel[1], "columns_inside"), 2, "columns_inside")
@@ -167,26 +167,47 @@ class SlidingBuffer:
         lanes: list[Value] = []
         for first_lane in range(0, self.out_lanes, self.group):
             offset, row, column, chosen = self._group_table(first_lane, index)
-            address = Signal(range(self.ring), name=f"address{first_lane}", reset_less=True)
             inside = Signal(name=f"inside{first_lane}", reset_less=True)
-            m.d.sync += [
-                address.eq(corner + offset),
-                inside.eq(rows.bit_select(row, 1) & columns.bit_select(column, 1)),
-            ]
-            lanes += self._fetch_group(first_lane, write, address, inside, delayed(m, chosen, 2, "slice"))
+            m.d.sync += inside.eq(rows.bit_select(row, 1) & columns.bit_select(column, 1))
+            word = self._word(first_lane, writes, (corner + offset)[: bits_for(self.ring - 1)])
+            lanes += self._fetch_group(first_lane, word, inside, delayed(m, chosen, 2, "slice"))
         return lanes
 
-    def _write(self, source: Any) -> tuple[Value, Value, Value]:
-        """(strobe, address, beat) for every copy of the ring."""
+    def _write(self, source: Any) -> Iterator[tuple[Value, Value]]:
+        """(strobe with address, data) for every part of a copy of the ring."""
         m, stage = self.m, self.WRITE_STAGE
         place = Signal(range(self.ring), name="write_at")
         with m.If(self.writer.fire):
             m.d.sync += place.eq(place + 1)
-        return (
-            delayed(m, self.writer.fire, stage, "write", strobe=True),
-            delayed(m, place, stage, "write_address"),
-            delayed(m, bits_of(source.payload), stage, "write_data"),
-        )
+        data = delayed(m, bits_of(source.payload), stage, "write_data")
+        strobe = delayed(m, self.writer.fire, stage - 1, "write", strobe=True)
+        strobe = Mux(ResetSignal(allow_reset_less=True), 0, strobe)
+        parts = [data[bits] for bits in memory_parts(len(data), self.ring)] * (self.out_lanes // self.group)
+        together = max(1, memory_reach(self.ring) // len(data))
+        control = Cat(strobe, delayed(m, place, stage - 1, "write_address"))
+        controls = copies(m, control, -(-len(parts) // together), "write")
+        return ((controls[k // together], part) for k, part in enumerate(parts))
+
+    def _word(self, first_lane: int, writes: Iterator[tuple[Value, Value]], address: Value) -> Value:
+        """Stage 5 from stage 2: the beat at an address, from a copy of the ring."""
+        m, found = self.m, []
+        parts, name = memory_parts(self.in_lanes * self.bits, self.ring), f"address{first_lane}"
+        # one by itself may be the same as another group's
+        addresses = copies(m, address, len(parts), name) if len(parts) > 1 else [delayed(m, address, 1, name)]
+        for bits, its_address in zip(parts, addresses, strict=True):
+            control, data = next(writes)
+            ring = memory.Memory(shape=len(data), depth=self.ring, init=[])
+            m.submodules[f"ring{first_lane}_{bits.start}"] = ring
+            write_port, read_port = ring.write_port(), ring.read_port()
+            m.d.comb += [
+                write_port.addr.eq(control[1:]),
+                write_port.data.eq(data),
+                write_port.en.eq(control[0]),
+                read_port.addr.eq(its_address),
+            ]
+            found.append(read_port.data)
+        word: Value = delayed(m, Cat(found), 1, f"word{first_lane}")
+        return word
 
     def _corner(self) -> Signal:
         """The address in the ring of the window's first pixel, inside the image or not."""
@@ -217,22 +238,10 @@ class SlidingBuffer:
 
         return Cat(place(name) for name in reversed(self.inner))
 
-    def _fetch_group(
-        self, first_lane: int, write: tuple[Value, Value, Value], address: Value, inside: Value, chosen: Value
-    ) -> list[Value]:
-        """The lanes of one group: a ring of its own, the slice of a word, or padding."""
+    def _fetch_group(self, first_lane: int, word: Value, inside: Value, chosen: Value) -> list[Value]:
+        """The lanes of one group: the slice of a word, or padding."""
         m, size = self.m, self.group * self.bits
-        strobe, write_address, data = write
-        m.submodules[f"ring{first_lane}"] = ring = memory.Memory(shape=len(data), depth=self.ring, init=[])
-        write_port, read_port = ring.write_port(), ring.read_port()
-        m.d.comb += [
-            write_port.addr.eq(write_address),
-            write_port.data.eq(data),
-            write_port.en.eq(strobe),
-            read_port.addr.eq(address),
-        ]
-        word = delayed(m, read_port.data, 1, f"word{first_lane}")
-        slices = [word[k : k + size] for k in range(0, len(data), size)]
+        slices = [word[k : k + size] for k in range(0, len(word), size)]
         padding = Const(self.pad_value & ((1 << self.bits) - 1), self.bits).replicate(self.group)
         value = Signal(size, name=f"group{first_lane}", reset_less=True)
         control = Cat(delayed(m, inside, 1, "inside"), chosen if len(slices) > 1 else [])

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value
 from amaranth.lib import memory
 
-from onnx_hw_rtl.copies import copies
+from onnx_hw_rtl.copies import BITS_PER_ADDRESS_COPY, copies, memory_reach
 from onnx_hw_rtl.engine import Engine, Turn, delayed
 from onnx_hw_rtl.rom import Rom
 from onnx_hw_rtl.shared_buffer import SharedBuffer
@@ -24,8 +24,6 @@ __all__ = ["LATENCY", "Streamed", "WeightBuffer", "read_weights"]
 
 LATENCY = 2 + Rom.LATENCY
 """The address's copy, the memory, and a register in fabric behind it."""
-
-BITS_PER_ADDRESS_COPY = 6 * 36
 
 
 def read_weights(
@@ -136,22 +134,23 @@ class WeightBuffer:
         m.d.comb += further.eq(Mux(again, 1 - words, 1))
         shared.count(m, self.writer, reader, further=further, released=Mux(group_ends, self.beats, 0))
         address = self._address(reader, again)
-        into = delayed(m, self._address(self.writer, None), self.WRITE_STAGE, "into")
-        write = delayed(m, self.writer.fire, self.WRITE_STAGE, "write_word", strobe=True)
+        into = delayed(m, self._address(self.writer, None), self.WRITE_STAGE - 1, "into")
+        write = delayed(m, self.writer.fire, self.WRITE_STAGE - 1, "write_word", strobe=True)
+        write = Mux(ResetSignal(allow_reset_less=True), 0, write)
         width = self.weight.width
-        per_memory = max(1, BITS_PER_ADDRESS_COPY // width) * width
+        per_memory = max(1, memory_reach(self.depth) // width) * width
         parts = range(0, len(self._written), per_memory)
-        addresses = copies(m, delayed(m, address, 1, "address"), len(parts), "address")
+        controls = copies(m, Cat(write, into, delayed(m, address, 1, "address")), len(parts), "control")
         found: list[Value] = []
-        for k, (first, its_address) in enumerate(zip(parts, addresses, strict=True)):
+        for k, (first, control) in enumerate(zip(parts, controls, strict=True)):
             part = self._written[first : first + per_memory]
             m.submodules[f"weights{k}"] = ring = memory.Memory(shape=len(part), depth=max(2, self.depth), init=[])
             write_port, read_port = ring.write_port(), ring.read_port()
             m.d.comb += [
-                write_port.addr.eq(into),
+                write_port.addr.eq(control[1 : 1 + len(into)]),
                 write_port.data.eq(part),
-                write_port.en.eq(write),
-                read_port.addr.eq(its_address),
+                write_port.en.eq(control[0]),
+                read_port.addr.eq(control[1 + len(into) :]),
             ]
             data = delayed(m, read_port.data, 2, f"weights{k}")
             found += [data[at : at + width] for at in range(0, len(part), width)]

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from amaranth.hdl import Cat, Module
 
 from onnx_hw_rtl.core import Core
-from onnx_hw_rtl.engine import delayed
 from onnx_hw_rtl.sliding import SlidingBuffer
 from onnx_hw_rtl.stream import StreamShape, bits_of, groups_of
 from onnx_hw_rtl.window_geometry import Geometry, PixelGroups, Place, side_by_side
@@ -66,10 +65,8 @@ class Window(Core):
             places=self._places,
             pushes_at=lambda turn: 1,
         )
-        m.d.comb += [
-            bits_of(outbox.data).eq(Cat(*buffer.beat)),
-            outbox.write.eq(delayed(m, buffer.reader.fire, self.LATENCY, "write", strobe=True)),
-        ]
+        m.d.comb += bits_of(outbox.data).eq(Cat(*buffer.beat))
+        self.arrives(m, "o", self.LATENCY)
         self.report(m, buffer.writer, buffer.reader)
         return m
 

@@ -36,10 +36,13 @@ from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
-from onnx_hw_rtl.copies import BITS_PER_COPY
+from onnx_hw_rtl.copies import BITS_PER_ADDRESS_COPY, BITS_PER_COPY, SHALLOW
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
 from sketched_designs import unequal_branches
+
+DEEP_REACH = BITS_PER_ADDRESS_COPY
+"""The same of words in block RAMs: six pins."""
 
 REACH = 3 * BITS_PER_COPY
 """Bits that one net may steer: those of a copy in each of three registers behind a block RAM; or a lane's sum."""
@@ -71,8 +74,8 @@ CORES = {
     "concat": (Concat((IMAGE, IMAGE, IMAGE), 2), EvenFolding(8)),
 }
 
-CORES["add_far"] = CORES["add"]
-DEPTHS = {"add_far": 50}
+CORES["add_far"] = CORES["add_of_one"] = CORES["add"]
+DEPTHS = {"add_far": 50, "add_of_one": 1}
 """Of the FIFO, where it is not one of distributed memory."""
 
 ASSEMBLY = "assembly"
@@ -100,18 +103,20 @@ def netlists(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     return modules
 
 
-def steered(netlist: Mapping[str, Any]) -> tuple[Counter[int], Counter[int]]:
-    """Bits per net, by its number: behind multiplexers; in memories."""
+def steered(netlist: Mapping[str, Any]) -> tuple[Counter[int], Counter[int], Counter[int]]:
+    """Bits per net, by its number: behind multiplexers; in memories of few words; in others."""
     chosen: Counter[int] = Counter()
     stored: Counter[int] = Counter()
+    deep: Counter[int] = Counter()
     for cell in netlist["cells"].values():
         ports = cell["connections"]
         if cell["type"] in ("$mux", "$pmux"):
             chosen.update({net: len(ports["Y"]) for net in ports["S"]})
         elif cell["type"] in ("$memrd_v2", "$memwr_v2"):
             controls = {net for net in (*ports["ADDR"], *ports["EN"]) if isinstance(net, int)}
-            stored.update(dict.fromkeys(controls, len(ports["DATA"])))
-    return chosen, stored
+            words = int(netlist["memories"][cell["parameters"]["MEMID"].removeprefix("\\")]["size"])
+            (stored if words <= SHALLOW else deep).update(dict.fromkeys(controls, len(ports["DATA"])))
+    return chosen, stored, deep
 
 
 def flip_flops(netlist: Mapping[str, Any]) -> set[int]:
@@ -127,16 +132,16 @@ def nets(netlist: Mapping[str, Any], *names: str) -> set[int]:
 @pytest.mark.parametrize("core", CORES)
 def test_no_control_reaches_far(core: str, netlists: Mapping[str, Any]) -> None:
     netlist = netlists[core]
-    chosen, stored = steered(netlist)
+    chosen, stored, deep = steered(netlist)
     for net in nets(netlist, "rst"):  # a register of the core's own, see ``Assembly``
         del chosen[net]
     fires = nets(netlist, "fires")
     assert max((chosen[net] for net in fires), default=0) <= FIRING
     assert max((bits for net, bits in chosen.items() if net not in fires), default=0) <= REACH
-    # A memory is addressed by as many registers as an address has bits: nothing else lies on their way. A fork's
-    # strobe cannot wait for a register: it has no latency.
-    told = {net for net, bits in stored.items() if bits > REACH}
-    assert core == "fork" or told <= flip_flops(netlist)
+    assert max(deep.values(), default=0) <= DEEP_REACH
+    assert {net for net, bits in deep.items() if bits > REACH} <= flip_flops(netlist)
+    # A fork's strobes cannot wait for copies: it has no latency.
+    assert len({net for net, bits in stored.items() if bits > REACH}) <= (2 if core == "fork" else 0)
 
 
 def test_the_reset_reaches_one_register_a_core(netlists: Mapping[str, Any]) -> None:
@@ -154,7 +159,7 @@ def test_the_reset_reaches_one_register_a_core(netlists: Mapping[str, Any]) -> N
 def test_a_control_that_reaches_far_would_be_seen(netlists: Mapping[str, Any]) -> None:
     """The reset that is left out above does; and the copies are there, which yosys would have merged if it could."""
     reset = nets(netlists["window"], "rst")
-    chosen, _ = steered(netlists["window"])
+    chosen, *_ = steered(netlists["window"])
     assert max(chosen[net] for net in reset) > FIRING
     copies = [cell for cell in netlists["concat"]["cells"].values() if cell["type"] == "TRELLIS_FF"]
     assert len({cell["connections"]["DI"][0] for cell in copies}) < len(copies)
