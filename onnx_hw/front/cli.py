@@ -160,7 +160,7 @@ def build(
     session.folder, terminal = options.folder, session.terminal
     terminal.verbose = verbose
     terminal.expect(options.stages)
-    terminal.note(f"onnx-hw {__version__}   {model} → {options.folder} for {board}")
+    terminal.note(f"onnx-hw {__version__}   {model}", f"→ {options.folder} for {board}")
     built = session.workshop.build(options, terminal)
     if as_json:
         terminal.data(built.report.to_json())

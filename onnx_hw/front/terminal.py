@@ -24,6 +24,7 @@ from onnx_hw.progress import Running
 from onnx_hw.spelling import legible, printable
 
 WIDEST = 110  # characters; a stage line on a wide terminal is still read at one glance
+FACTS = 16  # characters before what is said of a stage
 PLAIN_WIDTH = 160  # of tables that go to a file or a pipe
 
 
@@ -97,9 +98,12 @@ class Terminal:
             head = Text(f"error[{problem.code}]", "bold red")
             self.err.print(*([Text()] if k else []), _said(head, problem), sep="\n", soft_wrap=True)
 
-    def note(self, text: str) -> None:
-        """A line on standard error."""
-        self.err.print(printable(text), soft_wrap=True)
+    def note(self, *parts: str) -> None:
+        """A line on standard error; where a terminal is too narrow for it, a line each part, beside what they say."""
+        text = Text(" ".join(map(printable, parts)))
+        if self.err.is_terminal and text.cell_len > self.err.width:
+            text = Text(f"\n{'':{FACTS}}".join(map(printable, parts)))
+        self.err.print(text, soft_wrap=True)
 
     def show(self, result: RenderableType, aside: bool = False) -> None:
         """A result on standard output; on standard error (``aside``) where that is for data alone."""

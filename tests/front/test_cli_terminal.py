@@ -86,6 +86,7 @@ with terminal.stage(Stage.READ) as running:
     time.sleep(0.4)
     running.fact = "done"
 terminal.warn("act", "so")
+terminal.note("a build of a model", "→ a folder for a board")
 """
 
 
@@ -115,6 +116,11 @@ def test_a_live_line_is_rewritten_and_kept():
     assert text.index("under way") < text.index("done")
     assert "\x1b[2K" in text  # the line was erased in between
     assert "\x1b[33mwarning" in text
+
+
+@pytest.mark.parametrize(("columns", "between"), [("41", " "), ("40", f"\r\n{'':16}")])
+def test_a_note_that_is_too_long_is_cut_between_its_parts(columns, between):
+    assert f"a build of a model{between}→ a folder for a board\r\n" in on_a_terminal(COLUMNS=columns)
 
 
 def test_no_color():
