@@ -15,22 +15,10 @@ import click
 
 from onnx_hw import __version__
 from onnx_hw.errors import ExitCode
+from onnx_hw.front.arguments import FILE
+from onnx_hw.front.program import program
 from onnx_hw.front.session import CommandLine, Session
 from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Evaluator, Leaving, Quantizing, Reading, RunOptions, Stage
-
-
-class File(click.Path):
-    """A path that can be one: not empty, without a zero byte."""
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
-        if not str(value):
-            self.fail("a path must not be empty", parameter, context)
-        if "\0" in str(value):
-            self.fail("a path must not hold a zero byte", parameter, context)
-        return super().convert(value, parameter, context)
-
-
-FILE = File(path_type=Path)
 
 
 @click.group(cls=CommandLine, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -318,3 +306,7 @@ def ops(session: Session) -> None:
     from onnx_hw.report.operators import operator_table
 
     session.terminal.data(operator_table())
+
+
+for command in (program,):
+    main.add_command(command)

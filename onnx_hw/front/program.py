@@ -1,0 +1,29 @@
+"""``onnx-hw program``: a build's bitstream onto its board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from onnx_hw.front.arguments import FILE
+from onnx_hw.front.session import Session
+
+
+@click.command(short_help="Put a build's bitstream on its board.")
+@click.argument("folder", metavar="DIR", type=FILE)
+@click.option("--flash", is_flag=True, help="Write the flash: the board then starts with it.")
+@click.option("--board", metavar="FILE.py", help="The board's file, where it is one of your own.")
+@click.option("--dry-run", is_flag=True, help="Say which command it is, and do nothing.")
+@click.pass_obj
+def program(session: Session, folder: Path, flash: bool, board: str | None, dry_run: bool) -> None:
+    """Put the bitstream of the build in DIR on its board. Without --flash it is gone after a power-off."""
+    from onnx_hw.program import programming, run
+
+    wanted = programming(folder, flash=flash, board=board)
+    if dry_run:
+        session.terminal.data(f"{wanted!r}\n")
+        return
+    session.terminal.note(f"{wanted!r}")
+    run(wanted)
+    session.terminal.note(f"`{wanted.board}` is programmed" + ("" if flash else " until it loses power"))
