@@ -11,7 +11,13 @@ from pathlib import Path
 
 __version__ = "0.1.0"
 
-_SIBLINGS = {"onnx_hw_rtl": "rtl", "onnx_hw_sim": "sim", "onnx_hw_tools": "sim", "onnx_hw_boards": "boards"}
+_SIBLINGS = {
+    "onnx_hw_rtl": "rtl",
+    "onnx_hw_sim": "sim",
+    "onnx_hw_tools": "sim",
+    "onnx_hw_boards": "boards",
+    "onnx_hw_link": "boards",
+}
 """The packages of the same distribution, and the folder of each in a checkout."""
 
 

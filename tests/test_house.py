@@ -22,6 +22,7 @@ ROOTS = {
     "onnx_hw_sim": CHECKOUT / "sim" / "onnx_hw_sim",
     "onnx_hw_tools": CHECKOUT / "sim" / "onnx_hw_tools",
     "onnx_hw_boards": CHECKOUT / "boards" / "onnx_hw_boards",
+    "onnx_hw_link": CHECKOUT / "boards" / "onnx_hw_link",
 }
 LONGEST = 350  # lines: what can be read in one sitting
 MEDIAN = 130
@@ -62,10 +63,11 @@ RULES = (
         for k in range(1, len(ARROW))
     ),
     Rule(
-        (*CIRCUITS, *BENCH, "onnx_hw_boards"),
+        (*CIRCUITS, *BENCH, "onnx_hw_boards", "onnx_hw_link"),
         ("onnx_hw",),
-        "circuits, simulation and boards are usable without the compiler",
+        "circuits, simulation, boards and the driver are usable without the compiler",
     ),
+    Rule(("onnx_hw_link",), (*CIRCUITS, *BENCH, "onnx_hw_boards", "amaranth"), "the driver runs where only numpy is"),
     Rule(("onnx_hw_tools",), ("onnx_hw_sim", "numpy"), "programs are found and run by whoever needs one"),
     Rule(("onnx_hw_boards",), (*CIRCUITS, *BENCH), "boards and chip families are data"),
     Rule(CIRCUITS, (*BENCH, "onnx_hw_boards"), "a circuit knows neither who simulates it nor its board"),
@@ -227,8 +229,7 @@ def test_no_imports_go_round_in_a_circle():
     for module, others in loaded.items():
         packages.setdefault(home(module), set()).update(map(home, others))
     packages = {package: others - {package} for package, others in packages.items()}
-    for graph in (loaded, packages):
-        assert len(list(TopologicalSorter(graph).static_order())) == len(graph)
+    assert all(len(list(TopologicalSorter(graph).static_order())) == len(graph) for graph in (loaded, packages))
     (some, *_) = (package for package, others in packages.items() if "onnx_hw.exact" in others)
     with pytest.raises(CycleError):
         TopologicalSorter({**packages, "onnx_hw.exact": {some}}).prepare()
@@ -346,5 +347,4 @@ def test_files_can_be_read_in_one_sitting():
 
 def test_files_are_named_for_what_they_hold():
     empty_words = {"utils", "util", "common", "misc", "helpers", "stuff"}
-    found = [path for path in sources() if path.stem in empty_words]
-    assert not found
+    assert not [path for path in sources() if path.stem in empty_words]

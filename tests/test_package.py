@@ -18,6 +18,7 @@ PARTS = {
     "onnx_hw_sim": "sim",
     "onnx_hw_tools": "sim",
     "onnx_hw_boards": "boards",
+    "onnx_hw_link": "boards",
 }
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))

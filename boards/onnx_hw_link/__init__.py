@@ -1,0 +1,1 @@
+"""A network on a board, from the host: packets over a serial line,."""

@@ -1,0 +1,215 @@
+"""What both ends of a link agree on: one value, from which the circuit is made and with which the driver speaks.
+
+docs/link.md is the protocol. Nothing here needs more than Python; the circuit is ``onnx_hw_rtl.link.LinkEnd``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+__all__ = ["MOST_PAYLOAD", "PROTOCOL", "FromChip", "FromHost", "Greeting", "Link", "Port"]
+
+PROTOCOL = 1
+"""Version; both ends must have the same."""
+
+MOST_PAYLOAD = 256
+"""Bytes of a packet between its header and its CRC."""
+
+TRAILER = 9
+"""Bytes behind the last beat of a frame's results: when it was computed."""
+
+MOST_SLOTS = 64
+"""Packets of results that are kept until they are acknowledged: few beside the 256 sequence numbers."""
+
+
+class FromHost(IntEnum):
+    """First byte of a packet to the chip."""
+
+    HELLO = 0x01
+    DATA = 0x02
+    ACK = 0x03
+    POLL = 0x04
+
+
+class FromChip(IntEnum):
+    """First byte of a packet to the host."""
+
+    HELLO = 0x81
+    RESULT = 0x82
+    STATUS = 0x83
+    MISSING = 0x84
+
+
+@dataclass(frozen=True)
+class Port:
+    """A stream of the network, as bytes.
+
+    An integer takes the fewest whole bytes, little-endian, sign-extended; of bits, all of a beat stand side by side.
+
+    Attributes:
+        name: of the network's ports: ``{name}_payload``, ``{name}_valid``, ``{name}_ready``.
+        beats: of a frame.
+        width: integers of a beat.
+        bits, signed: of an integer.
+    """
+
+    name: str
+    beats: int
+    width: int
+    bits: int
+    signed: bool = True
+
+    def __post_init__(self) -> None:
+        for what in ("beats", "width", "bits"):
+            if getattr(self, what) < 1:
+                raise ValueError(f"`{self.name}` must have one of its {what} or more, not {getattr(self, what)}")
+
+    @property
+    def place_bits(self) -> int:
+        """Bits that an integer takes in its beat."""
+        return 1 if self.bits == 1 else 8 * -(-self.bits // 8)
+
+    @property
+    def beat_bytes(self) -> int:
+        return -(-self.width * self.place_bits // 8)
+
+    @property
+    def frame_bytes(self) -> int:
+        return self.beats * self.beat_bytes
+
+
+@dataclass(frozen=True)
+class Link:
+    """A network at the end of a link.
+
+    Attributes:
+        digest: 16 bytes that tell this design from every other one.
+        inputs, outputs: streams of the network, in the order of the graph's inputs and outputs.
+        clock_hz: of the chip.
+        input_buffer, output_buffer: bytes, powers of two; what a block RAM holds costs one.
+        input_turns, output_turns: (stream, beats) one after the other, the order in which the beats of a frame travel;
+            none where each stream's come together.
+    """
+
+    digest: bytes = field(repr=False)
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    clock_hz: int
+    input_buffer: int = 512
+    output_buffer: int = 512
+    input_turns: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    output_turns: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.digest) != 16:
+            raise ValueError(f"the digest must have 16 bytes, not {len(self.digest)}")
+        for ports, turns in ((self.inputs, "input_turns"), (self.outputs, "output_turns")):
+            if not ports:
+                raise ValueError("a network must have an input and an output")
+            if not getattr(self, turns):
+                object.__setattr__(self, turns, tuple((k, port.beats) for k, port in enumerate(ports)))
+            taken = [sum(beats for at, beats in getattr(self, turns) if at == k) for k in range(len(ports))]
+            if taken != [port.beats for port in ports]:
+                raise ValueError(f"the {turns} must be those of {[port.beats for port in ports]} beats, not {taken}")
+        for what in ("input_buffer", "output_buffer"):
+            size = getattr(self, what)
+            if size & (size - 1) or not 128 <= size <= 1 << 15:
+                raise ValueError(f"the {what} must be a power of two in 128..32,768 bytes, not {size}")
+        if self.slots < 2:
+            raise ValueError(f"the output_buffer must hold two packets of {self.result_bytes} bytes")
+
+    @property
+    def input_bytes(self) -> int:
+        """Of a frame."""
+        return sum(port.frame_bytes for port in self.inputs)
+
+    @property
+    def output_bytes(self) -> int:
+        """Of a frame, without the trailer."""
+        return sum(port.frame_bytes for port in self.outputs)
+
+    @property
+    def results(self) -> int:
+        """Packets that the results of a frame take."""
+        most = min(MOST_PAYLOAD, self.output_buffer // 2)
+        return -(-(self.output_bytes + TRAILER) // most)
+
+    @property
+    def result_bytes(self) -> int:
+        """Payload of each of them; what is left of a frame's last one holds anything."""
+        return -(-(self.output_bytes + TRAILER) // self.results)
+
+    @property
+    def slot_bytes(self) -> int:
+        """Room that a packet of results has in the output buffer."""
+        return 1 << (self.result_bytes - 1).bit_length()
+
+    @property
+    def slots(self) -> int:
+        """Packets of results that are kept."""
+        return min(MOST_SLOTS, self.output_buffer // self.slot_bytes)
+
+    @property
+    def credit_unit(self) -> int:
+        """Bytes that a step of the credit byte stands for."""
+        return self.input_buffer // 128
+
+    @property
+    def frame_at_once(self) -> bool:
+        """Whether a frame waits in the buffer until all of it is there, and enters without a gap."""
+        return 2 * self.input_bytes <= self.input_buffer
+
+    @property
+    def greeting(self) -> Greeting:
+        return Greeting(
+            PROTOCOL,
+            self.digest,
+            self.input_bytes,
+            self.output_bytes,
+            self.clock_hz,
+            self.input_buffer,
+            self.result_bytes,
+        )
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What a chip says of itself when it is asked: the payload of its HELLO, integers little-endian.
+
+    Attributes:
+        protocol: version.
+        digest: 16 bytes, of the design.
+        input_bytes, output_bytes: of a frame, the latter without the trailer.
+        clock_hz: of the chip.
+        input_buffer: bytes that may be on their way.
+        result_bytes: payload of every packet of results.
+    """
+
+    protocol: int
+    digest: bytes
+    input_bytes: int
+    output_bytes: int
+    clock_hz: int
+    input_buffer: int
+    result_bytes: int
+
+    def to_bytes(self) -> bytes:
+        sizes = (self.input_bytes, self.output_bytes, self.clock_hz, self.input_buffer, self.result_bytes)
+        return _GREETING.pack(self.protocol, self.digest, *sizes)
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> Greeting:
+        """Raises ValueError where it is none; of another protocol's, only the version and the digest are told."""
+        if not payload:
+            raise ValueError("an empty greeting")
+        if payload[0] != PROTOCOL:
+            return cls(payload[0], payload[1:17], 0, 0, 0, 0, 0)
+        try:
+            return cls(*_GREETING.unpack(payload))
+        except struct.error as error:
+            raise ValueError(f"a greeting must have {_GREETING.size} bytes, not {len(payload)}") from error
+
+
+_GREETING = struct.Struct("<B16sIIIHH")

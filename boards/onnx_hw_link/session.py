@@ -1,0 +1,231 @@
+"""The host's side of the protocol, without a wire and without a clock: bytes in, bytes out, and what time it is.
+
+docs/link.md says what a packet means. Frames go in and come out whole and in order, whatever the wire does to them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from onnx_hw_link.link import MOST_PAYLOAD, TRAILER, FromChip, FromHost, Greeting
+from onnx_hw_link.packets import from_wire, to_wire
+
+__all__ = ["Faults", "FrameResult", "Session", "hello", "packets_of"]
+
+_CRC = 2  # bytes that a packet takes in the chip's buffer until it is known to be right
+_IN_FLIGHT = 64  # packets; few beside the 256 numbers
+
+
+@dataclass(frozen=True)
+class FrameResult:
+    """What the chip gave for a frame.
+
+    Attributes:
+        beats: its bytes.
+        began, ended: the cycles in which its first beat entered and its last one left, modulo 2³²; ``began`` is None
+            where the chip followed another frame.
+    """
+
+    beats: bytes
+    began: int | None
+    ended: int
+
+    @property
+    def latency_cycles(self) -> int | None:
+        return None if self.began is None else (self.ended - self.began) % (1 << 32)
+
+
+@dataclass
+class Faults:
+    """What went wrong on the wire, and was mended.
+
+    Attributes:
+        broken: packets of the chip whose CRC was wrong.
+        missed: times that the chip missed a packet of ours.
+        silent: times that nothing came, and we asked again.
+        resent: packets that were sent again.
+    """
+
+    broken: int = 0
+    missed: int = 0
+    silent: int = 0
+    resent: int = 0
+
+
+def hello(number: int) -> bytes:
+    """What begins a session, on the wire: its packets of data are numbered from ``number`` on.
+
+    The zero before it ends whatever another session left half sent.
+    """
+    return b"\0" + to_wire(bytes((FromHost.HELLO, number, 0)))
+
+
+def packets_of(wire: bytearray) -> list[bytes | None]:
+    """The packets that have come, taken from the bytes of the wire; None for each that is broken."""
+    *whole, rest = wire.split(b"\0")
+    wire[:] = rest
+    return [from_wire(packet) for packet in map(bytes, whole) if packet]
+
+
+@dataclass
+class Session:
+    """A conversation that has begun: the chip has answered a ``hello``.
+
+    Attributes:
+        greeting: what it answered.
+        number: of the hello, hence of the first packet of data.
+        retry: seconds without any news after which we ask again.
+        faults: so far.
+        results: of frames, in order; whoever reads them takes them out.
+    """
+
+    greeting: Greeting
+    number: int
+    retry: float = 0.1
+    faults: Faults = field(default_factory=Faults)
+    results: deque[FrameResult] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self._wire = bytearray()
+        self._waiting: deque[bytes] = deque()  # frames of which nothing has been sent
+        self._rest = memoryview(b"")  # of the frame that is being sent
+        self._flying: deque[bytes] = deque()  # payloads that are not acknowledged
+        self._oldest = self.number  # the number of the first of them
+        self._next = 0  # which of them is sent next
+        self._sent_to = self._freed = 0  # bytes since the beginning: put into packets, out of the chip's buffer
+        self._wanted = 0  # number of the next packet of results
+        self._beats = bytearray()  # of the frame that is coming
+        self._packets = -(-(self.greeting.output_bytes + TRAILER) // self.greeting.result_bytes)
+        self._come = 0  # packets of that frame
+        self._unanswered = 0  # frames
+        self._ack_due = self._poll_due = self._asked = False
+        self._news: float | None = None  # when something last went forward, or we asked
+        self._patience = self.retry
+        self._trace = 0  # bytes of input acknowledged
+        self.progress = 0  # grows with everything that is acknowledged or comes
+
+    # ---- the caller's side ------------------------------------------------------------------------------------------
+
+    def offer(self, frame: bytes) -> None:
+        """A frame to send, after all those before."""
+        if len(frame) != self.greeting.input_bytes:
+            raise ValueError(f"a frame must have {self.greeting.input_bytes} bytes, not {len(frame)}")
+        self._waiting.append(frame)
+        self._unanswered += 1
+
+    @property
+    def unanswered(self) -> int:
+        """Frames offered whose results have not come."""
+        return self._unanswered
+
+    @property
+    def unsent(self) -> int:
+        """Frames offered of which nothing has been sent: with one or two the line never rests."""
+        return len(self._waiting)
+
+    @property
+    def acknowledged_bytes(self) -> int:
+        """Bytes of frames that the chip has taken, since the beginning."""
+        return self._trace
+
+    # ---- the wire's side --------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Bytes that have come."""
+        self._wire += data
+        for packet in packets_of(self._wire):
+            if packet is None or len(packet) < 4:
+                self.faults.broken += 1
+                self._poll_due = True
+            else:
+                self._take(packet)
+
+    def transmit(self, now: float) -> bytes:
+        """Bytes to send, at time ``now`` in seconds."""
+        if self._news is None or not (self._unanswered or self._flying):
+            self._news = now
+        if now - self._news > self._patience:  # nothing has gone forward
+            self._news, self._patience = now, 2 * self._patience
+            self.faults.silent += 1
+            self._next, self._poll_due = 0, True
+        out = bytearray()
+        if self._poll_due:
+            out += self._packet(FromHost.POLL)
+            self._poll_due = self._ack_due = False
+            self._asked = True
+        while (payload := self._payload()) is not None:
+            out += self._packet(FromHost.DATA, self._oldest + self._next, payload)
+            self._next += 1
+            self._ack_due = False
+        if self._ack_due:
+            out += self._packet(FromHost.ACK)
+            self._ack_due = False
+        return bytes(out)
+
+    def _packet(self, kind: FromHost, number: int = 0, payload: bytes = b"") -> bytes:
+        return to_wire(bytes((kind, number % 256, self._wanted)) + payload)
+
+    def _payload(self) -> bytes | None:
+        """Of the next packet of data, if there is one and there is room for it."""
+        if self._next < len(self._flying):
+            self.faults.resent += 1
+            return self._flying[self._next]
+        if not self._rest and self._waiting:
+            self._rest = memoryview(self._waiting.popleft())
+        room = self.greeting.input_buffer - _CRC - (self._sent_to - self._freed)
+        size = min(len(self._rest), MOST_PAYLOAD)
+        if not size or len(self._flying) >= _IN_FLIGHT or room < min(size, MOST_PAYLOAD // 4):
+            return None
+        payload = bytes(self._rest[: min(size, room)])
+        self._rest = self._rest[len(payload) :]
+        self._sent_to += len(payload)
+        self._flying.append(payload)
+        return payload
+
+    # ---- packets of the chip ----------------------------------------------------------------------------------------
+
+    def _take(self, packet: bytes) -> None:
+        kind, number, expected, credit = packet[:4]
+        if kind not in (FromChip.RESULT, FromChip.STATUS, FromChip.MISSING):
+            return  # an answer to an earlier hello
+        acknowledged = (expected - self._oldest) % 256
+        if acknowledged <= len(self._flying):
+            for _ in range(acknowledged):
+                self._trace += len(self._flying.popleft())
+                self._went_on()
+            self._oldest += acknowledged
+            self._next = max(0, self._next - acknowledged)
+        unit = self.greeting.input_buffer // 128
+        freed = (self._freed // unit + (credit - self._freed // unit) % 256) * unit
+        if freed <= self._sent_to:
+            self._freed = max(self._freed, freed)
+        if kind == FromChip.MISSING:
+            self.faults.missed += 1
+            self._next = 0
+        if kind == FromChip.RESULT and len(packet) == 4 + self.greeting.result_bytes:
+            self._take_result(number, packet[4:])
+
+    def _take_result(self, number: int, payload: bytes) -> None:
+        if number != self._wanted % 256:
+            if (number - self._wanted) % 256 < 128 and not self._asked:
+                self._poll_due = True
+            self._ack_due = True
+            return
+        self._wanted = (self._wanted + 1) % 256
+        self._ack_due, self._asked = True, False
+        self._went_on()
+        self._beats += payload
+        self._come += 1
+        if self._come == self._packets:
+            size = self.greeting.output_bytes
+            beats, trailer = bytes(self._beats[:size]), self._beats[size : size + TRAILER]
+            began, ended = (int.from_bytes(trailer[at : at + 4], "little") for at in (1, 5))
+            self.results.append(FrameResult(beats, began if trailer[0] else None, ended))
+            self._beats.clear()
+            self._come = 0
+            self._unanswered -= 1
+
+    def _went_on(self) -> None:
+        self.progress += 1
+        self._news, self._patience = None, self.retry

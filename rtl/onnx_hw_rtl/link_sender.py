@@ -1,0 +1,149 @@
+"""What goes to the host: results, kept until they have come; what was taken of its packets; who we are."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.lib import memory, stream
+from amaranth.lib.crc.catalog import CRC16_IBM_3740
+from amaranth.lib.wiring import Component, In, Out
+
+from onnx_hw_link.link import FromChip, Link
+
+__all__ = ["LinkSender"]
+
+_HEADER = 4  # bytes: kind, number, the number of the next packet of data, credit
+
+
+class LinkSender(Component):
+    """Packets for the host.
+
+    Ports:
+        i, last: bytes of results; the last one of a frame ends its packet.
+        hello, ack, again, taken, missed, acked, expected, credit: see ``LinkReceiver``.
+        o, o_last: bytes of packets, for a ``CobsEncoder``.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        super().__init__(
+            {
+                "i": In(stream.Signature(8)),
+                **{name: In(1) for name in ("last", "hello", "ack", "again", "taken", "missed")},
+                **{name: In(8) for name in ("acked", "expected", "credit")},
+                "o": Out(stream.Signature(8)),
+                "o_last": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        link, o = self.link, self.o
+        crc = CRC16_IBM_3740(data_width=8).create()
+        begin = Signal()
+        m.submodules.crc = ResetInserter(begin)(crc)  # in fewer look-up tables than by its own ``start``
+        busy, in_payload, in_crc, shown = (Signal(name=name) for name in ("busy", "in_payload", "in_crc", "shown"))
+        kind, number, index = Signal(3), Signal(8), Signal(8)
+        stored, result = self._results(m, number, index)
+        following = Signal(8)  # number of the result to be sent next
+        hello, status, missing, told = (
+            Signal(name=name) for name in ("hello_due", "status_due", "missing_due", "told")
+        )
+        payload_bytes = {FromChip.HELLO: len(link.greeting.to_bytes()), FromChip.RESULT: link.result_bytes}
+        sent, at_end = Signal(), Signal()
+        m.d.comb += [
+            sent.eq(o.valid & o.ready),
+            o.valid.eq(busy & shown),
+            self.o_last.eq(in_crc & index[0]),
+            crc.data.eq(o.payload),
+            crc.valid.eq(sent & ~in_crc),
+            begin.eq(~busy),
+        ]
+        m.d.sync += shown.eq(busy & ~sent)  # memory and CRC need a cycle
+        # What is sent.
+        with m.If(in_crc):
+            m.d.comb += o.payload.eq(Mux(index[0], crc.crc[:8], crc.crc[8:]))
+        with m.Elif(in_payload):
+            m.d.comb += o.payload.eq(Mux(kind == _low(FromChip.HELLO), self._greeting(m, index), result))
+        with m.Else():
+            header = (Cat(kind, 0, 0, 0, 0, 1), number, self.expected, self.credit)
+            with m.Switch(index[:2]):
+                for k, byte in enumerate(header):
+                    with m.Case(k):
+                        m.d.comb += o.payload.eq(byte)
+        # One byte after the other.
+        with m.Switch(kind):
+            for packet, count in payload_bytes.items():
+                with m.Case(_low(packet)):
+                    m.d.comb += at_end.eq(index == count - 1)
+        has_payload = (kind == _low(FromChip.HELLO)) | (kind == _low(FromChip.RESULT))
+        with m.If(sent):
+            m.d.sync += index.eq(index + 1)
+            with m.If(in_crc & index[0]):
+                m.d.sync += [busy.eq(0), in_crc.eq(0), index.eq(0)]
+            with m.Elif(in_payload & at_end):
+                m.d.sync += [in_payload.eq(0), in_crc.eq(1), index.eq(0)]
+            with m.Elif(~in_crc & ~in_payload & (index[:2] == _HEADER - 1)):
+                m.d.sync += [in_payload.eq(has_payload), in_crc.eq(~has_payload), index.eq(0)]
+        # The next packet.
+        with m.If(~busy):
+            with m.If(hello):
+                m.d.sync += [busy.eq(1), kind.eq(_low(FromChip.HELLO)), hello.eq(0)]
+            with m.Elif(missing | status | (told != self.credit[5])):
+                m.d.sync += [busy.eq(1), kind.eq(Mux(missing, _low(FromChip.MISSING), _low(FromChip.STATUS)))]
+                m.d.sync += [missing.eq(0), status.eq(0), told.eq(self.credit[5])]
+            with m.Elif(following != stored):
+                m.d.sync += [busy.eq(1), kind.eq(_low(FromChip.RESULT)), number.eq(following)]
+                m.d.sync += [following.eq(following + 1), told.eq(self.credit[5])]
+        # What has to be sent.
+        with m.If(self.taken | (self.ack & self.again)):
+            m.d.sync += status.eq(1)
+        with m.If(self.missed):
+            m.d.sync += missing.eq(1)
+        with m.If(self.ack & self.again):
+            m.d.sync += following.eq(self.acked)
+        with m.If(self.hello):
+            m.d.sync += [hello.eq(1), status.eq(0), missing.eq(0), told.eq(0), following.eq(0)]
+        return m
+
+    def _results(self, m: Module, number: Signal, index: Signal) -> tuple[Signal, Signal]:
+        """The buffer, a slot for each packet: (number of the first one that is not complete, byte of another one)."""
+        slots, size = self.link.slots, self.link.slot_bytes
+        m.submodules.memory = ram = memory.Memory(shape=8, depth=slots * size, init=[])
+        write_port, read_port = ram.write_port(), ram.read_port()
+        stored, kept = Signal(8), Signal(8)  # numbers: of the slot that is filled, of the oldest that is kept
+        filled = Signal(range(size))
+        slot_bits, byte_bits = (slots - 1).bit_length(), (size - 1).bit_length()
+        taken = Signal()
+        m.d.comb += [
+            self.i.ready.eq((stored - kept)[:8] != slots),
+            taken.eq(self.i.valid & self.i.ready),
+            write_port.addr.eq(Cat(filled[:byte_bits], stored[:slot_bits])),
+            write_port.data.eq(self.i.payload),
+            write_port.en.eq(taken),
+            read_port.addr.eq(Cat(index[:byte_bits], number[:slot_bits])),
+            read_port.en.eq(1),
+        ]
+        with m.If(self.hello):
+            m.d.sync += [stored.eq(0), kept.eq(0), filled.eq(0)]
+        with m.Else():
+            with m.If(taken):
+                m.d.sync += filled.eq(filled + 1)
+                with m.If(self.last | (filled == self.link.result_bytes - 1)):
+                    m.d.sync += [filled.eq(0), stored.eq(stored + 1)]
+            with m.If(self.ack):
+                m.d.sync += kept.eq(self.acked)
+        return stored, read_port.data
+
+    def _greeting(self, m: Module, index: Signal) -> Signal:
+        """A byte of what is said of this design."""
+        byte = Signal(8)
+        with m.Switch(index):
+            for k, value in enumerate(self.link.greeting.to_bytes()):
+                with m.Case(k):
+                    m.d.comb += byte.eq(value)
+        return byte
+
+
+def _low(kind: FromChip) -> int:
+    """The bits in which the kinds differ."""
+    return int(kind) & 7
