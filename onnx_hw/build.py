@@ -29,6 +29,8 @@ from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.what_bounds import what_bounds
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.proof.circuit import prove as simulation
+from onnx_hw.proof.circuit.gate_level import GateLevel, NotSimulated
+from onnx_hw.proof.circuit.gate_level import difference_error as netlist_error
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.proof.compare import compare
 from onnx_hw.quantize.batch_as_frames import batch_as_frames
@@ -68,6 +70,7 @@ class Toolchain:
 
     simulate: Callable[..., Proof] = flow.simulate
     synthesize: Callable[..., SynthesisResult] = flow.synthesize
+    gates: Callable[..., GateLevel] = flow.gates
     route: Callable[..., RouteResult] = flow.route
     pack: Callable[..., Made] = flow.pack
 
@@ -261,6 +264,22 @@ class Work:
         self.account.say(f"{used.lut:,} LUT4, {used.ff:,} flip-flops, {used.dsp} multipliers, {used.bram} block RAMs")
         self.account.note(synthesis=fill.describe_synthesis(self.synthesized, design=self.design))
         check_fit(used, self.board)
+
+    def gates(self) -> None:
+        account = self.account
+        try:
+            found = self.toolchain.gates(
+                self.synthesized, self.design, self.netlist, self.folder, self.given.frames, account
+            )
+        except NotSimulated as error:
+            account.warn(f"link 4 is open, the netlist was not simulated: {error}", "please report it with the model")
+            account.prove(circuit_netlist=chain.open_netlist(str(error)))
+            return
+        account.running.cached = found.cached
+        account.prove(circuit_netlist=chain.circuit_netlist(found))
+        if not found.agrees:
+            raise netlist_error(found)
+        account.say(f"{found.cells:,} cells, {found.runs} runs, {found.frames} frames: as golden and timing say")
 
     def route(self) -> None:
         clock_mhz = self.netlist.clock_mhz

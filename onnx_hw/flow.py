@@ -2,7 +2,8 @@
 
     model.onnx ─ read ─▶ Model ─ quantize ─▶ Network ─ schedule ─▶ Design ─ assemble ─▶ Netlist
     Design ─ simulate (golden and timing agree with the circuit) ─▶ Proof
-    Netlist ─ synthesize ─▶ SynthesisResult ─ route ─▶ RouteResult ─ pack ─▶ bitstream
+    Netlist ─ synthesize ─▶ SynthesisResult ─ gates (golden and timing agree with the netlist) ─▶ GateLevel
+    SynthesisResult ─ route ─▶ RouteResult ─ pack ─▶ bitstream
 
 Every stage is a function of its arguments: of nothing that happened before, and it prints nothing. What is worth
 knowing on the way it tells a ``Listener``. ``onnx_hw.build`` runs all of them in a folder and keeps the report,
@@ -39,6 +40,8 @@ from onnx_hw.onnx.read import read as read_onnx
 from onnx_hw.ops.folding import Folding
 from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Reading
 from onnx_hw.proof.circuit import prove as simulation
+from onnx_hw.proof.circuit.gate_level import GateLevel
+from onnx_hw.proof.circuit.gate_level import prove as gate_level
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
 from onnx_hw.quantize.calibrate import seen_in
@@ -175,6 +178,23 @@ def synthesize(netlist: Netlist, folder: BuildFolder, listener: Listener = NOBOD
     return synthesis.synthesize(
         folder, netlist.rtlil, netlist.family, on_log=listener.log, on_first_run=listener.first_run
     )
+
+
+def gates(
+    synthesized: SynthesisResult,
+    design: Design,
+    netlist: Netlist,
+    folder: BuildFolder,
+    frames: Mapping[str, np.ndarray] | None = None,
+    listener: Listener = NOBODY,
+) -> GateLevel:
+    """The netlist that is placed and routed, simulated. One that differs is no error: ``GateLevel.agrees``.
+
+    Raises:
+        NotSimulated: a cell has no model here, or there is no C++ compiler.
+    """
+    integers = streamed_in(design.network, frames)
+    return gate_level(folder, design, netlist, synthesized, integers, progress=listener.say)
 
 
 def route(

@@ -23,6 +23,7 @@ class Stage(StrEnum):
     ASSEMBLE = "assemble"
     SIMULATE = "simulate"
     SYNTHESIZE = "synthesize"
+    GATES = "gates"
     ROUTE = "route"
     PACK = "pack"
 
@@ -93,6 +94,7 @@ class BuildOptions:
         calibration: npz with frames that show the ranges of a float model's tensors.
         multipliers: at most so many MAC lanes; None for what the board has.
         fps: the cheapest design that does so many frames a second at the clock; None for the fastest that fits.
+        gate_level: whether the netlist of the chip is simulated, too.
         folding: TOML file with the lanes of every node, instead of a search.
         clock_mhz: the clock to reach; missing it is an error. None for the board's own, missing which is a warning.
         stop_after: last stage to run.
@@ -112,6 +114,7 @@ class BuildOptions:
     reading: Reading = Reading()
     fps: float | None = None
     quantizing: Quantizing = Quantizing()
+    gate_level: bool = True
 
     def __post_init__(self) -> None:
         """Raises ``UserError`` for numbers that are none, and a stage that there is not."""
@@ -125,7 +128,8 @@ class BuildOptions:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        return Stage.until(self.stop_after)
+        stages = Stage.until(self.stop_after)
+        return stages if self.gate_level else tuple(stage for stage in stages if stage is not Stage.GATES)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ class Netlist:
         family: of the chip.
         clock_mhz: the clock to aim at.
         pins: that the streams take, or the link.
+        reset_delay: cycles from power-up, or from the end of a reset at its pad, to cycle 0 of the circuit; None where
+            its streams are not on pins.
     """
 
     rtlil: str
@@ -36,6 +38,7 @@ class Netlist:
     family: Family
     clock_mhz: float
     pins: int
+    reset_delay: int | None = None
 
     def __repr__(self) -> str:
         return f"Netlist for {self.family.name}: {self.pins} pins, {self.clock_mhz:g} MHz"
@@ -63,8 +66,10 @@ def netlist_of(design: Design, board: Board) -> Netlist:
     assembly, names = assemble(design)
     streams = pad_streams(design, names)
     constraints = pin_constraints(board, streams, design.clock_mhz)
-    rtlil = to_rtlil(Shell(assembly), Target(board.family.primitives))
-    return Netlist(rtlil, constraints, board.family, design.clock_mhz, sum(stream.pins for stream in streams))
+    shell = Shell(assembly)
+    rtlil = to_rtlil(shell, Target(board.family.primitives))
+    pins, delay = sum(stream.pins for stream in streams), shell.RESET_DELAY + assembly.RESET_DELAY
+    return Netlist(rtlil, constraints, board.family, design.clock_mhz, pins, delay)
 
 
 def pad_streams(design: Design, names: Names) -> list[PadStream]:

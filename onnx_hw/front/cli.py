@@ -106,6 +106,7 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tool
     "--stop-after", type=click.Choice([s.value for s in Stage]), default=Stage.PACK.value, metavar="STAGE",
     help=f"Leave out what comes after it; one of {', '.join(Stage)}.",
 )  # fmt: skip
+@click.option("--no-gate-level", is_flag=True, help="Leave out the simulation of the chip's netlist, link 4.")
 @how_to_quantize
 @how_to_read
 @click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, to standard output.")
@@ -123,6 +124,7 @@ def build(
     folding: Path | None,
     clock: float | None,
     stop_after: str,
+    no_gate_level: bool,
     as_json: bool,
     verbose: bool,
     reading: Reading,
@@ -144,6 +146,7 @@ def build(
         reading,
         fps,
         quantizing,
+        not no_gate_level,
     )
     session.folder, terminal = options.folder, session.terminal
     terminal.verbose = verbose

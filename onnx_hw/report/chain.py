@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from onnx_hw.errors import Problem, ToolProblem, UserError
+from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.proof.compare_with_reference import Agreement
 
@@ -102,6 +103,24 @@ def golden_circuit(proof: Proof) -> Link:
         sum(run.firings_compared for run in proof.runs),
         next(iter((*differences, *waits)), ""),
     )
+
+
+def circuit_netlist(found: GateLevel) -> Link:
+    return Link(
+        PROVEN if found.agrees else FAILED,
+        f"every value and the cycle of every token that leaves {found.cells:,} cells of the bare chip, from power-up, "
+        "with and without a reset in mid-frame, at full rate and with stalls, memories full of rubbish",
+        found.frames,
+        found.runs,
+        found.values,
+        found.tokens,
+        "" if found.difference is None else str(found.difference),
+    )
+
+
+def open_netlist(why: str) -> Link:
+    """Link 4 where nothing simulates the netlist."""
+    return Link(compared=f"{NOT_SIMULATED}: {why}")
 
 
 def in_short(links: Links) -> str:

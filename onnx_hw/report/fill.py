@@ -165,6 +165,7 @@ def describe_accuracy(
 USES = {
     Stage.SIMULATE: ("yosys", "verilator", "c++"),
     Stage.SYNTHESIZE: ("yosys",),
+    Stage.GATES: ("c++",),
 }
 """By stage, the programs that it uses on every board."""
 

@@ -22,7 +22,12 @@ class Shell(Component):
     Ports:
         clk, rst: the pads; ``rst`` is active high.
         every port of the circuit, under its own name.
+
+    Attributes:
+        RESET_DELAY: cycles from the end of the pad's reset, or from power-up, to that of the circuit's.
     """
+
+    RESET_DELAY = 2
 
     def __init__(self, circuit: Component) -> None:
         self.circuit = circuit
@@ -37,12 +42,12 @@ class Shell(Component):
         m.submodules[INNER] = self.circuit
         m.domains.sync = ClockDomain()
         m.domains.pads = ClockDomain(reset_less=True)
-        reset = Signal(2, init=0b11)
+        reset = Signal(self.RESET_DELAY, init=0b11)
         m.d.pads += reset.eq(reset << 1 | self.rst)
         m.d.comb += [
             ClockSignal("sync").eq(self.clk),
             ClockSignal("pads").eq(self.clk),
-            ResetSignal("sync").eq(reset[1]),
+            ResetSignal("sync").eq(reset[-1]),
         ]
         for name, member in self.circuit.signature.members.items():
             inner, pad = getattr(self.circuit, name), getattr(self, name)

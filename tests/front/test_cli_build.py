@@ -18,6 +18,7 @@ from onnx_hw.errors import ExitCode, Problem, UserError
 from onnx_hw.front.session import Workshop
 from onnx_hw.options import BuildOptions, Stage
 from onnx_hw.proof.circuit.compare import Run
+from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.report.schema import json_schema
 from onnx_hw_boards.device import Cells
@@ -65,11 +66,24 @@ def test_build_defaults(fake):
 
 def test_build_every_option(fake):
     arguments = "--board b --out o --inputs i.npz --calibration c.npz --multipliers 7 --folding f.toml --clock 62.5"
-    done = call("build", "m.onnx", *arguments.split(), "--fps", "30.5", "--stop-after", "route", "-v", by=fake)
+    done = call(
+        "build",
+        "m.onnx",
+        *arguments.split(),
+        "--fps",
+        "30.5",
+        "--stop-after",
+        "route",
+        "--no-gate-level",
+        "-v",
+        by=fake,
+    )
     assert done.exit_code == 0
     assert fake.options == BuildOptions(
-        Path("m.onnx"), "b", Path("o"), Path("i.npz"), Path("c.npz"), 7, Path("f.toml"), 62.5, Stage.ROUTE, fps=30.5
-    )
+        Path("m.onnx"), "b", Path("o"), Path("i.npz"), Path("c.npz"), 7, Path("f.toml"), 62.5, Stage.ROUTE,
+        fps=30.5, gate_level=False,
+    )  # fmt: skip
+    assert Stage.GATES in BuildOptions(Path("m.onnx")).stages and Stage.GATES not in fake.options.stages
 
 
 def test_build_speaks_on_standard_error_and_answers_on_standard_output(fake):
@@ -147,6 +161,7 @@ def test_a_build_keeps_its_word_or_says_so(options, fmax, code, rate):
     tools = Toolchain(
         simulate=lambda *_, **__: Proof("none", 2, (Run("none", 1, 1, 1, 0, 1, 0, None, 1, 1),)),
         synthesize=lambda *_: synthesized,
+        gates=lambda *_: GateLevel(1, 64, 128, 1, 1, 1, 0),
         route=lambda *_: RouteResult(fmax, 80.0, {}, (), find_board("ecp5"), Path("top.config"), made),
         pack=lambda *_: made,
     )

@@ -1,1 +1,1 @@
-"""The link from golden and the timing to the circuit: whether they agree, value by value and cycle by cycle."""
+"""The links from golden and the timing to the circuit, and to the netlist of the chip: each value, each cycle."""

@@ -1,0 +1,191 @@
+"""Link 4: the netlist of the chip, cell by cell as it is placed and routed, against golden and the predicted cycles.
+
+64 runs at once, each from power-up with rubbish of its own in every memory: at full rate, with random stalls and with
+bursts; half of them without any reset, half with one in mid-frame. What is compared is what leaves the chip: every
+value, and the cycle of every token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw import __version__
+from onnx_hw.build_folder import BuildFolder
+from onnx_hw.chip.netlist import Netlist
+from onnx_hw.chip.synthesize import SynthesisResult
+from onnx_hw.design import Design
+from onnx_hw.errors import ExitCode, UserError, user_error
+from onnx_hw.proof.circuit.gate_level_bench import Bench, NetlistDifference, streams_of
+from onnx_hw.proof.circuit.stalls import SEED
+
+if TYPE_CHECKING:
+    from onnx_hw_sim.gates.simulator import GateSimulator
+
+STAGE = "gates"
+_FOUND = "found.json"
+
+FRAMES_OF_A_RUN = (2, 8)
+"""As few; as many where they fit in ``SECONDS``."""
+
+SECONDS = 30
+
+
+class NotSimulated(Exception):
+    """Nothing here can simulate the netlist; says why."""
+
+
+@dataclass(frozen=True)
+class GateLevel:
+    """The netlist simulated.
+
+    Attributes:
+        cells: of the chip that were simulated.
+        runs: at once.
+        frames: streamed, of all runs together.
+        cycles: that each run took.
+        values, tokens: compared, of the outputs of all runs.
+        wrong: values and tokens that differ.
+        difference: the first one, or None.
+        cached: all of this was known from an earlier, identical build.
+    """
+
+    cells: int
+    runs: int
+    frames: int
+    cycles: int
+    values: int
+    tokens: int
+    wrong: int
+    difference: NetlistDifference | None = None
+    cached: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        return self.wrong == 0
+
+    def __repr__(self) -> str:
+        return f"GateLevel: {self.cells:,} cells, {self.frames} frames in {self.runs} runs, {self.wrong} wrong"
+
+
+def prove(
+    build: BuildFolder,
+    design: Design,
+    chip: Netlist,
+    synthesized: SynthesisResult,
+    integers: Mapping[str, np.ndarray],
+    *,
+    progress: Callable[[str], None] = lambda fact: None,
+) -> GateLevel:
+    """``simulate`` the netlist of a build, unless that was done; only agreement is remembered.
+
+    Raises:
+        NotSimulated: as ``simulate``.
+    """
+    from onnx_hw_sim.gates.simulator import fingerprint
+
+    found: list[GateLevel] = []
+
+    def make(folder: Path) -> None:
+        found.append(simulate(design, chip, synthesized.netlist, integers, progress=progress))
+        if not found[0].agrees:
+            raise _Differs
+        (folder / _FOUND).write_text(json.dumps(asdict(found[0])), encoding="utf-8")
+
+    inputs = {
+        "netlist": synthesized.made.files[synthesized.netlist.name],
+        "frames": {tensor: hashlib.sha256(array.tobytes()).hexdigest() for tensor, array in integers.items()},
+        "simulator": fingerprint(),
+        "onnx-hw": __version__,
+    }
+    try:
+        made = build.stage(STAGE, inputs, make)
+    except _Differs:
+        return found[0]
+    told = json.loads((made.folder / _FOUND).read_text(encoding="utf-8"))
+    return GateLevel(**{**told, "cached": made.cached})
+
+
+class _Differs(Exception):
+    """Not to be remembered."""
+
+
+def simulate(
+    design: Design,
+    chip: Netlist,
+    netlist: Path,
+    integers: Mapping[str, np.ndarray],
+    *,
+    progress: Callable[[str], None] = lambda fact: None,
+) -> GateLevel:
+    """Stream frames through the netlist and compare all that leaves it.
+
+    Args:
+        chip: what the netlist was made of.
+        netlist: yosys' JSON file.
+        integers: by input tensor, (frames, height, width, channels).
+
+    Raises:
+        NotSimulated: a cell is used in a way that has no model here, or there is no C++ compiler.
+    """
+    from onnx_hw_sim.gates.parts import NotModelled
+    from onnx_hw_tools.tools import ToolMissing
+
+    try:
+        simulator, cells = load(design, chip, netlist)
+        bench = Bench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds))
+        progress(f"{cells:,} cells, {bench.frames} frames in {len(bench.starts)} runs")
+        found = bench.compare(simulator.run(bench.plan(), seed=SEED))
+    except (NotModelled, ToolMissing) as why:
+        raise NotSimulated(str(why)) from None
+    counts = (found.values, found.tokens, found.wrong, found.difference)
+    return GateLevel(cells, len(bench.starts), bench.frames, bench.cycles, *counts)
+
+
+def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, int]:
+    """The netlist ready to run, and how many cells it has.
+
+    Raises:
+        NotModelled: a cell has no model.
+    """
+    from onnx_hw_sim.gates.netlist import flatten, read_netlist
+    from onnx_hw_sim.gates.parts import NotModelled
+    from onnx_hw_sim.gates.simulator import GateSimulator
+
+    if chip.reset_delay is None:
+        raise NotModelled("its streams are not on pins")
+    flat = flatten(read_netlist(netlist))
+    try:
+        models = import_module(f"onnx_hw_sim.gates.{chip.family.primitives}").MODELS
+    except ModuleNotFoundError:
+        raise NotModelled(f"the cells of {chip.family.name} have no models yet") from None
+    sources, sinks = streams_of(design)
+    return GateSimulator(flat, models, sources, sinks, chip.reset_delay), len(flat.cells)
+
+
+def frames_of_a_run(design: Design, nanoseconds: float) -> int:
+    """As many as fit in ``SECONDS``; depends on the netlist alone.
+
+    Args:
+        nanoseconds: about what a cycle takes.
+    """
+    least, most = FRAMES_OF_A_RUN
+    return int(min(most, max(least, SECONDS * 1e9 / (2 * design.interval * nanoseconds))))
+
+
+def difference_error(found: GateLevel) -> UserError:
+    """The netlist is not what was promised: the first difference."""
+    return user_error(
+        "netlist-differs",
+        f"{found.difference}; {found.wrong:,} of {found.values + found.tokens:,} values and cycles differ",
+        hint="this is a bug of onnx-hw, or of yosys: please report it with the model",
+        stage=STAGE,
+        exit_code=ExitCode.MISMATCH,
+    )

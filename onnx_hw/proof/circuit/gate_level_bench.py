@@ -1,0 +1,166 @@
+"""What 64 runs of a chip's netlist stream, and what must come out of each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw import golden
+from onnx_hw.assemble import Names, edge_names
+from onnx_hw.design import Design, Edge
+from onnx_hw.proof.circuit.compare import stimulus_of
+from onnx_hw.proof.circuit.stalls import SEED, full_rate, random_stall
+from onnx_hw.timing.prediction import Prediction, predict
+
+if TYPE_CHECKING:
+    from onnx_hw_sim.circuit import Stream
+    from onnx_hw_sim.gates.simulator import Plan, Start, Tokens
+
+SLACK = 64
+"""Cycles beyond the predicted end, in which nothing may happen that is not predicted."""
+
+
+@dataclass(frozen=True)
+class NetlistDifference:
+    """The first wrong value or cycle of what left the chip.
+
+    Attributes:
+        what: which output, frame and element, and both values; or which token, and both cycles.
+        cycle: of the run, counted from its first one out of reset.
+        run: how it began and how it was stalled.
+    """
+
+    what: str
+    cycle: int
+    run: str
+
+    def __str__(self) -> str:
+        return f"{self.what}, cycle {self.cycle} ({self.run})"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What left the chip in all runs, beside what should have: values and tokens compared, and how many are wrong."""
+
+    values: int
+    tokens: int
+    wrong: int
+    difference: NetlistDifference | None
+
+
+def streams_of(design: Design) -> tuple[list[Stream], list[Stream]]:
+    """What enters and what leaves."""
+    from onnx_hw_sim.circuit import Stream
+
+    names = edge_names(design)
+
+    def stream(edge: Edge) -> Stream:
+        return Stream(names[edge.tensor], edge.width, edge.type.dtype.bits, edge.type.dtype.signed)
+
+    edges = design.edges()
+    return [stream(e) for e in edges if e.producer is None], [stream(e) for e in edges if e.consumer is None]
+
+
+class Bench:
+    """What the runs stream, and what must come out.
+
+    Args:
+        integers: by input tensor, (frames, height, width, channels); run after run takes the next
+            ``per_run`` of them, and the first ones again.
+    """
+
+    def __init__(self, design: Design, integers: Mapping[str, np.ndarray], per_run: int) -> None:
+        from onnx_hw_sim.gates.simulator import RUNS, Start
+
+        self.design, self.per_run = design, per_run
+        self.names = Names(edge_names(design), {})
+        self.edges = design.edges()
+        self.outputs = [edge for edge in self.edges if edge.consumer is None]
+        there = len(next(iter(integers.values())))
+        choices = min(RUNS, -(-there // per_run))
+        picked = np.arange(choices * per_run) % there
+        values = golden.trace(design.network, {tensor: array[:there] for tensor, array in integers.items()})
+        self.values = [
+            {tensor: array[picked[c * per_run : (c + 1) * per_run]] for tensor, array in values.items()}
+            for c in range(choices)
+        ]
+        self.stalls = [
+            full_rate(design, per_run),
+            random_stall(design, per_run, "random"),
+            random_stall(design, per_run, "bursts"),
+        ]
+        self.predictions = [predict(design, per_run + 1, offers=s.offers, ready=s.ready) for s in self.stalls]
+        self.cycles = max(map(_end, self.predictions)) + SLACK
+        resets = np.random.PCG64(SEED).random_raw(RUNS) % np.uint64(max(2, design.interval)) + np.uint64(1)
+        self.starts = [
+            Start(int(resets[k]) if k % 2 else None, k // 2 % len(self.stalls), k % choices) for k in range(RUNS)
+        ]
+
+    @property
+    def frames(self) -> int:
+        return self.per_run * len(self.starts)
+
+    def plan(self) -> Plan:
+        from onnx_hw_sim.gates.simulator import Pattern, Plan
+
+        each = [stimulus_of(self.design, self.names, values, self.stalls[0], self.cycles) for values in self.values]
+        patterns = [stimulus_of(self.design, self.names, self.values[0], stall, self.cycles) for stall in self.stalls]
+        return Plan(
+            {name: np.stack([stimulus.tokens[name] for stimulus in each]) for name in each[0].tokens},
+            [Pattern(stimulus.offers, stimulus.ready) for stimulus in patterns],
+            self.starts,
+            self.cycles,
+        )
+
+    def compare(self, seen: Sequence[Mapping[str, Tokens]]) -> Compared:
+        """All that left, run by run."""
+        values = tokens = wrong = 0
+        first: NetlistDifference | None = None
+        for start, run in zip(self.starts, seen, strict=True):
+            for edge in self.outputs:
+                found, compared = self._compare(edge, start, run[self.names.edges[edge.tensor]])
+                values, tokens, wrong = values + compared[0], tokens + compared[1], wrong + compared[2]
+                if found is not None and (first is None or found.cycle < first.cycle):
+                    first = found
+        return Compared(values, tokens, wrong, first)
+
+    def _compare(self, edge: Edge, start: Start, seen: Tokens) -> tuple[NetlistDifference | None, tuple[int, int, int]]:
+        """The first difference, and (values, tokens) compared and how many of both are wrong."""
+        beats = edge.order.to_beats(self.values[start.frames][edge.tensor])
+        # Of the frame that never comes, padding alone may leave: what any frame begins with.
+        beats = np.concatenate([beats, beats[: edge.beats]])
+        due = self.predictions[start.pattern].sinks[edge.tensor]
+        due = due[due < self.cycles]
+        count = min(len(seen.cycles), len(due), len(beats))
+        late = np.flatnonzero(seen.cycles[:count] != due[:count])
+        used = edge.order.used(count)
+        unequal = (seen.values[:count] != beats[:count]) & used
+        differences = []
+        if unequal.any():
+            token, lane = map(int, np.argwhere(unequal)[0])
+            place = ", ".join(map(str, edge.order.place(token, lane)))
+            what = f"{edge.tensor}[{place}]: golden {beats[token, lane]}, netlist {seen.values[token, lane]}"
+            differences.append((int(seen.cycles[token]), what))
+        if len(late) or len(seen.cycles) != len(due):
+            k = int(late[0]) if len(late) else count
+            told = [f"cycle {int(times[k])}" if k < len(times) else "never" for times in (due, seen.cycles)]
+            place = ", ".join(map(str, edge.order.place(k, 0)))
+            what = f"{edge.tensor}[{place}], token {k}: predicted {told[0]}, netlist {told[1]}"
+            differences.append((min(int(times[k]) for times in (due, seen.cycles) if k < len(times)), what))
+        wrong = int(unequal.sum()) + len(late) + abs(len(seen.cycles) - len(due))
+        found = None
+        if differences:
+            cycle, what = min(differences)
+            found = NetlistDifference(what, cycle, self._told(start))
+        return found, (int(used.sum()), max(len(seen.cycles), len(due)), wrong)
+
+    def _told(self, start: Start) -> str:
+        begins = "no reset" if start.false_start is None else f"reset after {start.false_start} cycles"
+        return f"{begins}, stalls: {self.stalls[start.pattern].name}"
+
+
+def _end(prediction: Prediction) -> int:
+    return max((int(times[-1]) for times in prediction.sinks.values() if len(times)), default=0)

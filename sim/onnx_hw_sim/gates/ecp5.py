@@ -1,0 +1,191 @@
+"""The cells of an ECP5, from the family's documentation (Lattice FPGA-DS-02012; TN1264 on memory; TN1267 on sysDSP)."""
+
+from __future__ import annotations
+
+from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, Cell
+from onnx_hw_sim.gates.parts import (
+    NEW_WORD,
+    OLD_WORD,
+    UNLESS_IT_WRITES,
+    Block,
+    FlipFlop,
+    Model,
+    Parts,
+    Port,
+    Product,
+    SmallMemory,
+    clocked,
+    not_modelled,
+    require,
+)
+
+__all__ = ["MODELS"]
+
+
+def _lut4(cell: Cell, parts: Parts) -> None:
+    parts.table(tuple(cell.pin(name) for name in "ABCD"), cell.number("INIT"), cell.pin("Z"))
+
+
+def _pfumx(cell: Cell, parts: Parts) -> None:
+    parts.table((cell.pin("BLUT"), cell.pin("ALUT"), cell.pin("C0")), 0b11001010, cell.pin("Z"))
+
+
+def _l6mux21(cell: Cell, parts: Parts) -> None:
+    parts.table((cell.pin("D0"), cell.pin("D1"), cell.pin("SD")), 0b11001010, cell.pin("Z"))
+
+
+def _ccu2c(cell: Cell, parts: Parts) -> None:
+    """Two bits of a chain: the table says whether the carry passes; if not, its lower entries are the carry."""
+    carry = cell.pin("CIN")
+    for half in "01":
+        table, cut = cell.number(f"INIT{half}"), cell.text(f"INJECT1_{half}", "YES") == "YES"
+        ins = tuple(cell.pin(f"{name}{half}") for name in "ABCD")
+        passes = parts.table(ins, table)
+        out = cell.pins.get(f"S{half}")
+        if out is not None:
+            parts.table((passes, ZERO if cut else carry), 0b0110, out[0])
+        made = ZERO if cut else parts.table(ins[:2], table & 15)
+        last = cell.pins.get("COUT") if half == "1" else None
+        if half == "0" or last is not None:
+            carry = parts.table((made, carry, passes), 0b11001010, None if last is None else last[0])
+
+
+def _flip_flop(cell: Cell, parts: Parts) -> None:
+    clocked(cell, parts, "CLK")
+    if cell.text("CLKMUX", "CLK") != "CLK" or cell.text("LSRMODE", "LSR") != "LSR":
+        raise not_modelled(cell, "it has another clock edge, or is loaded by its reset")
+    reset = ZERO if "LSR" not in cell.pins else cell.pin("LSR")
+    if cell.text("LSRMUX", "LSR") == "INV":
+        reset = parts.inverted(reset)
+    if reset != ZERO and cell.text("SRMODE") == "ASYNC":
+        raise not_modelled(cell, "its reset is asynchronous")
+    mux = cell.text("CEMUX", "1")
+    enable = {"1": ONE, "0": ZERO}[mux] if mux in ("0", "1") else cell.pin("CE")
+    if mux == "INV":
+        enable = parts.inverted(enable)
+    value = int(cell.text("REGSET", "RESET") == "SET")
+    parts.flip_flops.append(FlipFlop(cell.pin("Q"), cell.pin("DI"), enable, reset, value, begins=value))
+
+
+def _dpr16x4(cell: Cell, parts: Parts) -> None:
+    clocked(cell, parts, "WCK")
+    if cell.text("WCKMUX", "WCK") != "WCK" or cell.text("WREMUX", "WRE") != "WRE":
+        raise not_modelled(cell, "its clock or its strobe is inverted")
+    out = (*cell.pins.get("DO", ()), None, None, None, None)[:4]
+    parts.small.append(SmallMemory(cell.bits("RAD", 4), out, cell.bits("WAD", 4), cell.bits("DI", 4), cell.pin("WRE")))
+
+
+def _mult18x18d(cell: Cell, parts: Parts) -> None:
+    """The pins SIGNED pass the register of their operand with it."""
+    require(cell, SOURCEA=ZERO, SOURCEB=ZERO)
+
+    def stage(register: str, nets: tuple[int, ...], outs: tuple[int | None, ...] | None = None) -> tuple[int, ...]:
+        clock, enable, reset = (cell.text(f"REG_{register}_{what}", what + "0") for what in ("CLK", "CE", "RST"))
+        if f"REG_{register}_CLK" not in cell.parameters or clock == "NONE":
+            return nets
+        if (clock, enable, reset) != ("CLK0", "CE0", "RST0"):
+            raise not_modelled(cell, f"its register {register} is on other pins than CLK0, CE0 and RST0")
+        clocked(cell, parts, "CLK0")
+        if cell.pin("RST0") not in (ZERO, RUBBISH) and cell.text("RESETMODE", "SYNC") != "SYNC":
+            raise not_modelled(cell, "its reset is asynchronous")
+        given = outs or (None,) * len(nets)
+        reset_net = ZERO if "RST0" not in cell.pins else cell.pin("RST0")
+        return tuple(
+            parts.register(net, out, enable=cell.pin("CE0"), reset=reset_net)
+            for net, out in zip(nets, given, strict=True)
+        )
+
+    *a, a_signed = stage("INPUTA", (*cell.pins_of("A", 18), cell.pin("SIGNEDA")))
+    *b, b_signed = stage("INPUTB", (*cell.pins_of("B", 18), cell.pin("SIGNEDB")))
+    driven = cell.driven("P", 36)
+    used = [k for k, net in enumerate(driven) if net is not None]
+    nets: list[int | None] = [None] * 36
+    for k in used:
+        nets[k] = parts.fresh()
+    parts.products.append(Product(tuple(a), tuple(b), a_signed, b_signed, tuple(nets)))
+    made = stage("PIPELINE", tuple(net for net in nets if net is not None))
+    outs = tuple(net for net in driven if net is not None)
+    for net, out in zip(stage("OUTPUT", made, outs), outs, strict=True):
+        if net != out:
+            parts.table((net,), 0b10, out)
+
+
+_BEGINS = {
+    36: (0,),
+    18: (0, 18),
+    9: (0, 9, 18, 27),
+    4: tuple(9 * byte + at for byte in range(4) for at in (0, 4)),
+    2: tuple(9 * byte + at for byte in range(4) for at in (0, 2, 4, 6)),
+    1: tuple(9 * byte + at for byte in range(4) for at in range(8)),
+}
+"""Where the parts of a row of 36 bits begin: ports of 4, 2 and 1 bit do not see the highest bit of a byte."""
+
+_WRITE_MODES = {"NORMAL": UNLESS_IT_WRITES, "READBEFOREWRITE": OLD_WORD, "WRITETHROUGH": NEW_WORD}
+
+
+def rows_of(cell: Cell) -> list[int]:
+    """512 rows of 36 bits: a parameter is 16 words of 18, each in 20."""
+    words = [cell.number(f"INITVAL_{k:02X}") >> 20 * place & (1 << 18) - 1 for k in range(64) for place in range(16)]
+    return [low | high << 18 for low, high in zip(words[::2], words[1::2], strict=True)]
+
+
+def _dp16kd(cell: Cell, parts: Parts) -> None:
+    """Two ports; at 36 bits A only writes and B only reads, each with the data pins of both."""
+    widths = [cell.number(f"DATA_WIDTH_{port}", 18) for port in "AB"]
+    if (widths[0] != 36 and widths[1] == 36) or any(width not in _BEGINS for width in widths):
+        raise not_modelled(cell, f"its ports are {widths[0]} and {widths[1]} bits wide")
+    ports = [_port(cell, parts, name, width) for name, width in zip("AB", widths, strict=True)]
+    rows = rows_of(cell)
+    written = any(port.write != ZERO for port in ports)
+    parts.blocks.append(Block(cell.name, rows, tuple(ports), rubbish=written and not any(rows)))
+
+
+def _port(cell: Cell, parts: Parts, name: str, width: int) -> Port:
+    if cell.text(f"CSDECODE_{name}", "0b000") != "0b000":
+        raise not_modelled(cell, f"port {name} has another select code than 0")
+    require(cell, **{f"CS{name}{k}": ZERO for k in range(3)}, **{f"RST{name}": ZERO})
+    enable, write = cell.pin(f"CE{name}"), cell.pin(f"WE{name}")
+    if enable != ZERO:
+        clocked(cell, parts, f"CLK{name}")
+    if cell.text(f"CLK{name}MUX", f"CLK{name}") == "INV":
+        raise not_modelled(cell, f"port {name} has the other clock edge")
+    address = cell.pins_of(f"AD{name}", 14)
+    data, out = cell.pins_of(f"DI{name}", 18), cell.driven(f"DO{name}", 18)
+    reads = _WRITE_MODES[cell.text(f"WRITEMODE_{name}", "NORMAL")]
+    if width == 36 and name == "A":
+        data, out, reads = cell.pins_of("DIA", 18) + cell.pins_of("DIB", 18), (), 0
+    elif width == 36:
+        out, write = cell.driven("DOA", 18) + cell.driven("DOB", 18), ZERO
+    if cell.text(f"REGMODE_{name}", "NOREG") == "OUTREG":
+        latched = tuple(None if net is None else parts.fresh() for net in out)
+        for net, q in zip(latched, out, strict=True):
+            if net is not None:
+                parts.register(net, q, enable=cell.pin(f"OCE{name}"))
+        out = latched
+    begins = _BEGINS[width]
+    lowest = 5 - (len(begins) - 1).bit_length()
+    return Port(
+        address=address,
+        word=(5, 511),
+        part=(lowest, len(begins) - 1),
+        begins=begins,
+        width=width,
+        enable=enable,
+        write=write,
+        reads=reads,
+        data=data[:width],
+        mask=tuple(address[j // 9] if width >= 18 else ONE for j in range(width)),
+        out=(*out, *[None] * width)[:width],
+    )
+
+
+MODELS: dict[str, Model] = {
+    "LUT4": _lut4,
+    "PFUMX": _pfumx,
+    "L6MUX21": _l6mux21,
+    "CCU2C": _ccu2c,
+    "TRELLIS_FF": _flip_flop,
+    "TRELLIS_DPR16X4": _dpr16x4,
+    "MULT18X18D": _mult18x18d,
+    "DP16KD": _dp16kd,
+}

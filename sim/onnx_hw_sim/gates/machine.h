@@ -1,0 +1,68 @@
+// The parts that every cell of every chip is made of, 64 runs at once: bit k of a word belongs to run k.
+//
+// A net is a word. Net 0 is 0 and net 1 is 1 in all runs; net 2 is rubbish, another in every run: what a netlist leaves
+// open. All parts of one kind lie side by side as rows of int32, in the order in which they settle.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+using std::size_t;
+
+typedef uint64_t Word;
+constexpr int RUNS = 64;
+constexpr int MEMORY_WORD = 36;   // bits of the widest word of a block
+constexpr int PARTS = 32;         // of it, that a narrow port reads one of
+constexpr int SMALL = 16;         // words of a memory in look-up tables, of four bits
+
+// Rows as Python writes them.
+struct Table { int32_t out, in[4], function; };
+struct FlipFlop { int32_t out, in, enable, reset, set, gated, begins; };  // begins: 0, 1, or 2 for rubbish
+struct Product { int32_t a[18], b[18], a_signed, b_signed, out[36]; };
+struct SmallRead { int32_t memory, address[4], out[4]; };
+struct SmallWrite { int32_t address[4], in[4], enable; };
+struct Segment { int32_t kind, first, count; };  // kind: 1..4 inputs of tables, 5 products, 6 reads
+
+struct Port {
+    int32_t block;
+    int32_t address[14];
+    int32_t word_shift, word_mask, part_shift, part_mask;
+    int32_t begins[PARTS], bit_step, width;  // bit j of part k is bit begins[k] + j * bit_step of the word
+    int32_t enable, write;               // nets
+    int32_t reads;                       // 0 never, 1 the old word, 2 not while it writes, 3 the new word
+    int32_t in[MEMORY_WORD], mask[MEMORY_WORD], out[MEMORY_WORD];
+};
+struct Block { int32_t words, shared, rubbish; };  // shared: never written, the same in all runs
+
+struct Machine {
+    std::vector<Word> nets;
+    std::vector<Segment> segments;
+    std::vector<Table> tables;
+    std::vector<Word> functions;  // per function 16 words: for every pair of entries the lower one, and their difference
+    std::vector<FlipFlop> flip_flops;
+    std::vector<Word> next;
+    std::vector<Product> products;
+    std::vector<SmallRead> small_reads;
+    std::vector<SmallWrite> small_writes;
+    std::vector<Word> small;  // per memory SMALL * 4 words of runs
+    std::vector<Port> ports;  // of one block side by side
+    std::vector<Block> blocks;
+    std::vector<std::vector<uint64_t>> contents;  // per block: words, or RUNS * words
+    std::vector<uint64_t> read;                   // per port, RUNS words read at the coming edge
+    std::vector<Word> taken;                      // per port, the runs in which it reads
+    Word random_state = 0x9e3779b97f4a7c15;
+
+    Word random();
+    void settle();
+    void clock();
+
+   private:
+    void look_up(const Segment&);
+    void multiply(const Product&);
+    void read_small(const SmallRead&);
+    void write_small(size_t);
+    void access(size_t first, size_t last);
+};
+
+// Rows to columns: bit j of word k becomes bit k of word j.
+void transpose(Word* words);

@@ -1,0 +1,151 @@
+"""The netlist that yosys writes for nextpnr, as JSON: cells of a chip, all modules taken apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ONE", "RUBBISH", "ZERO", "Cell", "FlatNetlist", "flatten", "read_netlist"]
+
+ZERO, ONE, RUBBISH = 0, 1, 2
+"""Nets that are there in every netlist: 0, 1, and what may be either."""
+
+_CONSTANTS = {"0": ZERO, "1": ONE, "x": RUBBISH, "z": RUBBISH}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Attributes:
+        name: its path.
+        kind: as the vendor calls it.
+        parameters: as yosys writes them: bits as texts of 0 and 1, highest first; texts as such.
+        pins: per port, its nets, lowest first.
+        outputs: ports that the cell drives.
+    """
+
+    name: str
+    kind: str
+    parameters: Mapping[str, str]
+    pins: Mapping[str, tuple[int, ...]]
+    outputs: frozenset[str]
+
+    def pin(self, name: str) -> int:
+        """The net of a port of one bit; RUBBISH where it is left open."""
+        return self.pins.get(name, (RUBBISH,))[0]
+
+    def bits(self, name: str, width: int) -> tuple[int, ...]:
+        """The nets of a port; RUBBISH where it is left open."""
+        nets = self.pins.get(name, ())
+        return (*nets, *[RUBBISH] * (width - len(nets)))
+
+    def pins_of(self, name: str, width: int) -> tuple[int, ...]:
+        """The nets of the ports ``name0``, ``name1`` ..., each of one bit."""
+        return tuple(self.pin(f"{name}{k}") for k in range(width))
+
+    def driven(self, name: str, width: int) -> tuple[int | None, ...]:
+        """As ``pins_of``, of outputs; None where one is left open."""
+        return tuple(self.pins[f"{name}{k}"][0] if f"{name}{k}" in self.pins else None for k in range(width))
+
+    def number(self, name: str, default: int = 0) -> int:
+        """A parameter that is a number; bits left open are 0, as nextpnr takes them."""
+        text = self.parameters.get(name)
+        return default if text is None else int(text.translate({ord("x"): "0", ord("z"): "0"}), 2)
+
+    def text(self, name: str, default: str = "") -> str:
+        """A parameter that is a word: yosys sets one that reads like bits apart by a space."""
+        return self.parameters.get(name, default).strip()
+
+
+@dataclass(frozen=True)
+class FlatNetlist:
+    """Cells on nets.
+
+    Attributes:
+        nets: how many.
+        cells: of all modules.
+        ports: of the top, its nets, lowest first.
+    """
+
+    nets: int
+    cells: tuple[Cell, ...]
+    ports: Mapping[str, tuple[int, ...]]
+
+
+def read_netlist(path: Path) -> Mapping[str, Any]:
+    """The modules by name."""
+    modules: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))["modules"]
+    return modules
+
+
+class _Flattener:
+    """Nets are numbered as they appear; a module that connects two of its ports makes one of two."""
+
+    def __init__(self, modules: Mapping[str, Any]) -> None:
+        self.modules = modules
+        self.same: list[int] = [ZERO, ONE, RUBBISH]
+
+    def fresh(self) -> int:
+        self.same.append(len(self.same))
+        return len(self.same) - 1
+
+    def of(self, net: int) -> int:
+        """The one that stands for it."""
+        while self.same[net] != net:
+            self.same[net] = self.same[self.same[net]]
+            net = self.same[net]
+        return net
+
+    def join(self, one: int, other: int) -> int:
+        low, high = sorted((self.of(one), self.of(other)))
+        if high != low:
+            self.same[high] = low
+        return low
+
+    def cells_of(
+        self, module: Mapping[str, Any], prefix: str, outside: Mapping[str, tuple[int, ...]]
+    ) -> Iterator[Cell]:
+        here: dict[Any, int] = dict(_CONSTANTS)
+        for name, port in module["ports"].items():
+            for bit, net in zip(port["bits"], outside.get(name, ()), strict=False):
+                here[bit] = self.join(here[bit], net) if bit in here else net
+        for name, cell in module["cells"].items():
+            if cell["type"] == "$scopeinfo":
+                continue
+            pins = {}
+            for port, bits in cell["connections"].items():
+                for bit in bits:
+                    if bit not in here:
+                        here[bit] = self.fresh()
+                pins[port] = tuple(here[bit] for bit in bits)
+            inner = self.modules.get(cell["type"])
+            if inner is not None and not _is_library(inner):
+                yield from self.cells_of(inner, f"{prefix}{name}.", pins)
+            else:
+                driven = frozenset(port for port, way in cell["port_directions"].items() if way != "input")
+                yield Cell(f"{prefix}{name}", cell["type"], cell["parameters"], pins, driven)
+
+
+def flatten(modules: Mapping[str, Any], top: str = "top") -> FlatNetlist:
+    """All cells of the chip on nets of one numbering."""
+    flattener = _Flattener(modules)
+    outer = {name: tuple(flattener.fresh() for _ in port["bits"]) for name, port in modules[top]["ports"].items()}
+    found = list(flattener.cells_of(modules[top], "", outer))
+    number = {flattener.of(net): 0 for net in range(len(flattener.same))}
+    number = {net: k for k, net in enumerate(sorted(number))}
+    one_of = [number[flattener.of(net)] for net in range(len(flattener.same))]
+
+    def renamed(pins: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        return {port: tuple(one_of[net] for net in nets) for port, nets in pins.items()}
+
+    cells = tuple(Cell(c.name, c.kind, c.parameters, renamed(c.pins), c.outputs) for c in found)
+    return FlatNetlist(len(number), cells, renamed(outer))
+
+
+def _is_library(module: Mapping[str, Any]) -> bool:
+    attributes = module["attributes"]
+    return any(int(str(attributes.get(name, "0")), 2) for name in ("blackbox", "whitebox"))

@@ -1,0 +1,194 @@
+"""What the cells of all chips are made of: tables, flip-flops, products and memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, Cell
+
+__all__ = [
+    "Block",
+    "FlipFlop",
+    "Model",
+    "NotModelled",
+    "Parts",
+    "Port",
+    "Product",
+    "SmallMemory",
+    "Table",
+    "clocked",
+    "not_modelled",
+    "require",
+]
+
+RUBBISH_AT_FIRST = 2
+"""Of a register whose value at power-up nobody states."""
+
+NEVER, OLD_WORD, UNLESS_IT_WRITES, NEW_WORD = range(4)
+"""What a port of a block gives: nothing; while it writes the word there was, nothing new, or what it writes."""
+
+
+class NotModelled(Exception):
+    """Parts of a netlist are used in a way that no model here knows; says which."""
+
+
+def not_modelled(cell: Cell, why: str) -> NotModelled:
+    return NotModelled(f"{cell.kind} `{cell.name}`: {why}")
+
+
+@dataclass(frozen=True)
+class Table:
+    """``out`` is bit ``Σ in[k] · 2^k`` of ``function``; up to four inputs."""
+
+    out: int
+    ins: tuple[int, ...]
+    function: int
+
+
+@dataclass(frozen=True)
+class FlipFlop:
+    """One bit at the clock's rising edge.
+
+    Attributes:
+        begins: 0, 1 or RUBBISH_AT_FIRST.
+        value: that a reset gives.
+        gated: the reset waits for the enable.
+    """
+
+    out: int
+    d: int
+    enable: int = ONE
+    reset: int = ZERO
+    value: int = 0
+    gated: bool = False
+    begins: int = 0
+
+
+@dataclass(frozen=True)
+class Product:
+    """``out`` = a · b, 18 × 18 bits; a missing output is None."""
+
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    a_signed: int
+    b_signed: int
+    out: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class SmallMemory:
+    """16 words of 4 bits, written at the clock's edge, read at once. Begins with rubbish."""
+
+    address: tuple[int, ...]
+    out: tuple[int | None, ...]
+    into: tuple[int, ...]
+    data: tuple[int, ...]
+    enable: int
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of a block. Bit j of part k of a word is its bit ``begins[k] + j · bit_step``.
+
+    Attributes:
+        address: nets, lowest first, at most 14.
+        word, part: (lowest bit, mask) of the address: which word, and which part of it.
+        enable, write: nets; it is written where both are 1.
+        reads: NEVER .. NEW_WORD.
+        data: nets of what is written.
+        mask: per bit, the net that allows it.
+        out: nets of what was read at the last edge.
+    """
+
+    address: tuple[int, ...]
+    word: tuple[int, int]
+    part: tuple[int, int]
+    begins: tuple[int, ...]
+    width: int
+    enable: int
+    write: int
+    reads: int
+    data: tuple[int, ...]
+    mask: tuple[int, ...]
+    out: tuple[int | None, ...]
+    bit_step: int = 1
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of memory that is read and written at the clock's edge.
+
+    Attributes:
+        words: initial contents, up to 36 bits each.
+        rubbish: it begins with anything instead.
+    """
+
+    name: str
+    words: Sequence[int]
+    ports: tuple[Port, ...]
+    rubbish: bool
+
+    @property
+    def shared(self) -> bool:
+        """No port writes."""
+        return all(port.write == ZERO for port in self.ports)
+
+
+@dataclass
+class Parts:
+    """The parts of a netlist, collected cell by cell.
+
+    Attributes:
+        nets: how many there are.
+        clock: the one net that clocks everything.
+        joined: pairs of nets that are one.
+    """
+
+    nets: int
+    clock: int
+    tables: list[Table] = field(default_factory=list)
+    flip_flops: list[FlipFlop] = field(default_factory=list)
+    products: list[Product] = field(default_factory=list)
+    small: list[SmallMemory] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+
+    def fresh(self) -> int:
+        self.nets += 1
+        return self.nets - 1
+
+    def table(self, ins: tuple[int, ...], function: int, out: int | None = None) -> int:
+        out = self.fresh() if out is None else out
+        self.tables.append(Table(out, ins, function))
+        return out
+
+    def inverted(self, net: int) -> int:
+        return {ZERO: ONE, ONE: ZERO}[net] if net in (ZERO, ONE) else self.table((net,), 0b01)
+
+    def both(self, one: int, other: int) -> int:
+        return other if one == ONE else one if other == ONE else self.table((one, other), 0b1000)
+
+    def register(
+        self, d: int, out: int | None = None, *, enable: int = ONE, reset: int = ZERO, begins: int = RUBBISH_AT_FIRST
+    ) -> int:
+        """The output of a flip-flop whose reset gives 0."""
+        out = self.fresh() if out is None else out
+        self.flip_flops.append(FlipFlop(out, d, enable, reset, begins=begins))
+        return out
+
+
+Model = Callable[[Cell, Parts], None]
+"""What a cell adds to the parts; raises NotModelled."""
+
+
+def require(cell: Cell, **pins: int) -> None:
+    """Raises NotModelled unless these pins are on these nets, or left open."""
+    for name, net in pins.items():
+        if cell.pin(name) not in (net, RUBBISH):
+            raise not_modelled(cell, f"its pin {name} is not constant")
+
+
+def clocked(cell: Cell, parts: Parts, pin: str) -> None:
+    """Raises NotModelled unless the pin is on the one clock."""
+    if cell.pin(pin) != parts.clock:
+        raise not_modelled(cell, f"its pin {pin} is on another net than the clock")
