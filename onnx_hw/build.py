@@ -40,6 +40,7 @@ from onnx_hw.quantize.scheme_of_options import scheme_of
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
+from onnx_hw.report.asked import describe_asked
 from onnx_hw.report.page import PAGE, page
 from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.spelling import file_name, printable, short
@@ -143,6 +144,7 @@ class Work:
             getattr(self, stage.value)()
 
     def read(self) -> None:
+        self.account.note(asked=describe_asked(self.options))
         model = flow.read(self.options.model, self.options.reading)
         self.model, self.batch = batch_as_frames(model)
         self.given = read_given(self.options.inputs, self.options.calibration, model)

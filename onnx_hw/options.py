@@ -42,6 +42,22 @@ class Evaluator(StrEnum):
     SIMULATION = "simulation"  # the circuit
 
 
+class Engine(StrEnum):
+    """Who simulates a circuit."""
+
+    COMPILED = "compiled"  # native code
+    INTERPRETED = "interpreted"  # Amaranth's own simulator
+
+
+class Stalls(StrEnum):
+    """How the outside treats a circuit."""
+
+    ALL = "all"  # each of the others in turn
+    NONE = "none"  # never waiting
+    RANDOM = "random"
+    BURSTS = "bursts"
+
+
 @dataclass(frozen=True)
 class Reading:
     """How an ONNX file is read; see ``onnx_hw.onnx.read``.
@@ -169,8 +185,37 @@ class RunOptions:
         )
 
 
+@dataclass(frozen=True)
+class VerifyOptions:
+    """What ``onnx-hw verify`` was asked to do. Paths and choices may be given as texts.
+
+    Attributes:
+        folder: of the build.
+        inputs: npz with the frames (and ``labels``); None for those of the build, random ones where it had none.
+        frames: how many; more than are given are given again. None for all that are given.
+        engine: None for the fastest there is.
+        stalls: how the outside hesitates.
+    """
+
+    folder: Path
+    inputs: Path | None = None
+    frames: int | None = None
+    engine: Engine | None = None
+    stalls: Stalls = Stalls.ALL
+
+    def __post_init__(self) -> None:
+        """Raises ``UserError`` for a number that is none, and choices that there are not."""
+        engine: dict[str, type[StrEnum]] = {} if self.engine is None else {"engine": Engine}
+        _take_texts(self, ("folder", "inputs"), {"stalls": Stalls, **engine})
+        if self.frames is not None and self.frames < 1:
+            message = f"there must be at least one frame, not {self.frames}"
+            raise UserError(Problem("argument", message, "--frames", stage="arguments"))
+
+
 def _take_texts(
-    options: BuildOptions | RunOptions | Quantizing, paths: Iterable[str], choices: Mapping[str, type[StrEnum]]
+    options: BuildOptions | RunOptions | Quantizing | VerifyOptions,
+    paths: Iterable[str],
+    choices: Mapping[str, type[StrEnum]],
 ) -> None:
     """Fields that a caller may give as texts become what they stand for.
 

@@ -18,6 +18,7 @@ from onnx_hw.errors import ExitCode
 from onnx_hw.front.arguments import FILE
 from onnx_hw.front.program import program
 from onnx_hw.front.session import CommandLine, Session
+from onnx_hw.front.verify import verify
 from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Evaluator, Leaving, Quantizing, Reading, RunOptions, Stage
 
 
@@ -311,5 +312,5 @@ def ops(session: Session) -> None:
     session.terminal.data(operator_table())
 
 
-for command in (program,):
+for command in (program, verify):
     main.add_command(command)

@@ -16,12 +16,13 @@ import click
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw.front.failures import explain
 from onnx_hw.front.terminal import Terminal
-from onnx_hw.options import BuildOptions, RunOptions
+from onnx_hw.options import BuildOptions, RunOptions, VerifyOptions
 from onnx_hw.progress import Progress
 
 if TYPE_CHECKING:
     from onnx_hw.build import Build
     from onnx_hw.outputs import Outputs
+    from onnx_hw.verify_build import Verified
 
 
 class Workshop:
@@ -36,6 +37,11 @@ class Workshop:
         from onnx_hw.run import run
 
         return run(options, progress)
+
+    def verify(self, options: VerifyOptions, progress: Progress) -> Verified:
+        from onnx_hw.verify_build import verify
+
+        return verify(options, progress)
 
     def check_hardware(self, options: BuildOptions) -> UserError | None:
         from onnx_hw.flow import check_hardware

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import numpy as np
 
+from onnx_hw.report.asked import Asked
 from onnx_hw.report.chain import Failure, Links
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.spelling import to_json
@@ -290,6 +291,7 @@ class Report:
     board: Annotated[Board, "the board"]
     links: Annotated[Links, "what was proven between the model and the chip"] = field(default_factory=Links)
     failure: Annotated[Failure | None, "why the build ended early; null where it did not"] = None
+    asked: Annotated[Asked | None, "the options of the build"] = None
     io: Annotated[tuple[Port, ...], "streams into the circuit, then those out of it"] = ()
     quantization: Annotated[Quantization | None, "the integers"] = None
     reference: Annotated[Reference | None, "golden and the model"] = None

@@ -92,6 +92,8 @@ _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneT
 
 
 def _schema(type_: Any) -> dict[str, Any]:
+    if type_ is Any:
+        return {}
     if type_ in _PLAIN:
         return {"type": _PLAIN[type_]}
     if hasattr(type_, "__dataclass_fields__"):
@@ -107,6 +109,8 @@ def _schema(type_: Any) -> dict[str, Any]:
 
 def _shown(type_: Any) -> str:
     """A type for readers: ``list of [Core](#core)``."""
+    if type_ is Any:
+        return "anything"
     if type_ in _PLAIN:
         return _PLAIN[type_]
     if hasattr(type_, "__dataclass_fields__"):

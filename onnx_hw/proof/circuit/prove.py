@@ -13,6 +13,7 @@ import numpy as np
 from onnx_hw.assemble import to_circuit
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError
+from onnx_hw.options import Engine
 from onnx_hw.proof.circuit.compare import Run, simulate_and_compare, stimulus_of
 from onnx_hw.proof.circuit.stalls import Stall, full_rate, random_stall
 
@@ -81,8 +82,9 @@ def compile_simulator(
     *,
     warn: Callable[[str, str], None] = lambda message, hint: None,
     on_first_run: Callable[[Tool], None] | None = None,
+    engine: Engine | None = None,
 ) -> tuple[Simulator, Names]:
-    """The fastest simulator there is tools for, and the names of the circuit's parts.
+    """A simulator, the fastest there is tools for unless one is asked for, and the names of the circuit's parts.
 
     Raises:
         ToolMissing: no yosys, without which no build can go on; or one that an environment variable names in vain.
@@ -92,11 +94,14 @@ def compile_simulator(
     from onnx_hw_sim.interpreted import InterpretedSimulator
     from onnx_hw_tools.tools import ToolMissing
 
+    if engine is Engine.INTERPRETED:
+        circuit, names, assembly = to_circuit(design, netlist=False)
+        return InterpretedSimulator(circuit, assembly), names
     circuit, names, assembly = to_circuit(design)
     try:
         return CompiledSimulator.build(circuit, folder, on_first_run=on_first_run), names
     except ToolMissing as missing:
-        if missing.tool not in REPLACEABLE or os.environ.get(missing.variable, "").strip():
+        if engine or missing.tool not in REPLACEABLE or os.environ.get(missing.variable, "").strip():
             raise
         warn(f"{REPLACEABLE[missing.tool]} was found: a slow simulator proves fewer frames", str(missing))
         return InterpretedSimulator(circuit, assembly), names

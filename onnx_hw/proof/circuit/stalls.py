@@ -34,7 +34,7 @@ def full_rate(design: Design, frames: int) -> Stall:
     return Stall("none", offers, {})
 
 
-def random_stall(design: Design, frames: int, kind: str) -> Stall:
+def random_stall(design: Design, frames: int, kind: str, seed: int = SEED) -> Stall:
     """Sources and sinks that hesitate: at random, or in bursts."""
     from onnx_hw_sim import stalls
 
@@ -45,15 +45,15 @@ def random_stall(design: Design, frames: int, kind: str) -> Stall:
         if edge.producer is None:
             pace = min(0.9, 1.2 * edge.beats / interval)  # about the circuit's own, so that both ends starve and block
             offers[edge.tensor] = (
-                stalls.random_offers(tokens, pace, SEED + k)
+                stalls.random_offers(tokens, pace, seed + k)
                 if kind == "random"
-                else stalls.burst_offers(tokens, 60, 60, SEED + k)
+                else stalls.burst_offers(tokens, 60, 60, seed + k)
             )
         if edge.consumer is None:
             cycles = 2 * frames * interval
             ready[edge.tensor] = (
-                stalls.random_ready(cycles, 0.5, SEED + k)
+                stalls.random_ready(cycles, 0.5, seed + k)
                 if kind == "random"
-                else stalls.burst_ready(cycles, 60, 60, SEED + k)
+                else stalls.burst_ready(cycles, 60, 60, seed + k)
             )
     return Stall(kind, offers, ready)

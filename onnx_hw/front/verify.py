@@ -1,0 +1,37 @@
+"""``onnx-hw verify``: the proof of a build once more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from onnx_hw.front.arguments import FILE
+from onnx_hw.front.session import Session
+from onnx_hw.options import Engine, Stalls, VerifyOptions
+
+
+@click.command(short_help="Prove a build again, with your own data.")
+@click.argument("folder", metavar="DIR", type=FILE)
+@click.option("--inputs", type=FILE, metavar="X.npz", help="Samples; `labels` may say their classes.")
+@click.option("--frames", type=click.IntRange(min=1), metavar="N", help="How many; all samples unless said otherwise.")
+@click.option(
+    "--engine", type=click.Choice([engine.value for engine in Engine]), metavar="ENGINE",
+    help=f"One of {', '.join(Engine)}; the fastest there is unless said otherwise.",
+)  # fmt: skip
+@click.option(
+    "--stalls", type=click.Choice([kind.value for kind in Stalls]), default=Stalls.ALL.value, show_default=True,
+    metavar="KIND", help=f"How the outside hesitates: {', '.join(Stalls)}.",
+)  # fmt: skip
+@click.pass_obj
+def verify(
+    session: Session, folder: Path, inputs: Path | None, frames: int | None, engine: str | None, stalls: str
+) -> None:
+    """Simulate the circuit of the build in DIR again and compare every value and every firing.
+
+    The frames of --inputs, or as many as --frames says, go through on all processors, each part of them from reset.
+    """
+    from onnx_hw.report.verified import shown
+
+    options = VerifyOptions(folder, inputs, frames, Engine(engine) if engine else None, Stalls(stalls))
+    session.terminal.show(shown(session.workshop.verify(options, session.terminal)))

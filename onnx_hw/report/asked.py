@@ -1,0 +1,51 @@
+"""What a build was asked to do, so that its design can be made once more: ``onnx-hw verify``."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+from onnx_hw.options import BuildOptions
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of the build, and the files that they name."""
+
+    options: Annotated[Mapping[str, Any], "the fields of `onnx_hw.options.BuildOptions`; paths are absolute"]
+    sha256: Annotated[Mapping[str, str], "of the contents of every file that was read, by option"]
+
+
+def describe_asked(options: BuildOptions) -> Asked:
+    """To be asked before the stage that reads the files has begun, or once it is done."""
+    files = {name: getattr(options, name) for name in files_of(options)}
+    return Asked(plain(options), {name: sha256(path) for name, path in files.items() if path.is_file()})
+
+
+def files_of(options: BuildOptions) -> tuple[str, ...]:
+    """The options that name a file to be read."""
+    paths = (field.name for field in fields(options) if isinstance(getattr(options, field.name), Path))
+    return tuple(name for name in paths if name != "out")
+
+
+def sha256(path: Path) -> str:
+    """Of a file's contents."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold of options."""
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, Path):
+        return str(value.absolute())
+    return value.value if isinstance(value, Enum) else value
