@@ -18,6 +18,7 @@ from onnx_hw.errors import ExitCode
 from onnx_hw.front.arguments import FILE
 from onnx_hw.front.program import program
 from onnx_hw.front.session import CommandLine, Session
+from onnx_hw.front.show_report import report
 from onnx_hw.front.verify import verify
 from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Evaluator, Leaving, Quantizing, Reading, RunOptions, Stage
 
@@ -264,9 +265,9 @@ def check(
     from onnx_hw.onnx.check import check as check_file
     from onnx_hw.report.checked import Checked
 
-    report = check_file(model, **asdict(reading))
-    checked, obstacle = Checked(report), None
-    if report.verdict == "accepted" and not onnx_only:
+    found = check_file(model, **asdict(reading))
+    checked, obstacle = Checked(found), None
+    if found.verdict == "accepted" and not onnx_only:
         options = BuildOptions(model, board, multipliers=multipliers, clock_mhz=clock, reading=reading, fps=fps)
         obstacle = session.workshop.check_hardware(options)
         checked = replace(checked, obstacles=obstacle.problems if obstacle else ())
@@ -274,7 +275,7 @@ def check(
     if as_json:
         terminal.data(checked.to_json())
     else:
-        for warning in report.remarks:
+        for warning in found.remarks:
             terminal.warn(f"{warning.message} ({warning.where})" if warning.where else warning.message, warning.hint)
         terminal.problems(checked.problems)
         terminal.show(checked.shown())
@@ -312,5 +313,5 @@ def ops(session: Session) -> None:
     session.terminal.data(operator_table())
 
 
-for command in (program, verify):
+for command in (program, report, verify):
     main.add_command(command)

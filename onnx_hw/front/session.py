@@ -43,6 +43,12 @@ class Workshop:
 
         return verify(options, progress)
 
+    def open(self, page: Path) -> None:
+        """Show a page in the user's browser, if there is one."""
+        import webbrowser
+
+        webbrowser.open(page.as_uri())
+
     def check_hardware(self, options: BuildOptions) -> UserError | None:
         from onnx_hw.flow import check_hardware
 

@@ -1,0 +1,48 @@
+"""``onnx-hw report``: the report of a build, or two of them side by side."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from onnx_hw.front.arguments import FILE
+from onnx_hw.front.session import Session
+
+
+@click.command("report", short_help="Show a build's report, or compare two builds.")
+@click.argument("folder", metavar="DIR", type=FILE)
+@click.argument("other", metavar="[DIR2]", type=FILE, required=False)
+@click.option(
+    "--open/--no-open", "opens", default=None, help="Open the page in a browser.  [default: where there is a screen]"
+)
+@click.pass_obj
+def report(session: Session, folder: Path, other: Path | None, opens: bool | None) -> None:
+    """Show the report of the build in DIR: in short here, in full as a page in the browser.
+
+    With DIR2, compare both builds.
+    """
+    from onnx_hw.build_folder import opened
+    from onnx_hw.report import compared, page
+    from onnx_hw.report.read import read_report
+    from onnx_hw.report.show import summary
+
+    told = read_report(folder)
+    if other is None:
+        name, text = page.PAGE, page.page(told)
+        session.terminal.show(summary(told, folder))
+    else:
+        both = compared.compare(told, read_report(other), (folder.name or str(folder), other.name or str(other)))
+        name, text = compared.PAGE, both.page()
+        session.terminal.show(both.shown())
+    with opened(folder) as build:
+        build.write(name, text)
+        place = build.path / name
+    session.terminal.note(str(folder / name))
+    if opens or (opens is None and _there_is_a_screen()):
+        session.workshop.open(place)
+
+
+def _there_is_a_screen() -> bool:
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

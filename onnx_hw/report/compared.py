@@ -1,0 +1,107 @@
+"""Two builds side by side: their figures, and their cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from onnx_hw.ops.folding import spelled
+from onnx_hw.report.page import verdict
+from onnx_hw.report.report import Report
+from onnx_hw.report.usage import usage
+from onnx_hw.spelling import abridged, printable
+from onnx_hw.templates import duration, render
+
+PAGE = "compared.html"
+LONGEST = 40  # characters of a name on the terminal
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is said of both builds; empty where a build has no such thing."""
+
+    what: str
+    one: str
+    other: str
+
+    @property
+    def differs(self) -> bool:
+        return self.one != self.other
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two builds.
+
+    Attributes:
+        names: of their folders.
+        figures: of the whole.
+        cores: folding and cycles of every core of either.
+    """
+
+    names: tuple[str, str]
+    figures: tuple[Line, ...]
+    cores: tuple[Line, ...]
+
+    def page(self) -> str:
+        """As HTML, well-formed and without references to anything outside."""
+        return render("compared.html", compared=self)
+
+    def shown(self) -> Group:
+        """On the terminal."""
+        tables = []
+        for head, lines in (("", self.figures), ("core", self.cores)):
+            table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 1), header_style="bold")
+            for heading in (head, *self.names):
+                table.add_column(printable(heading), overflow="fold")
+            for line in lines:
+                name = Text(abridged(line.what, LONGEST), "bold" if line.differs else "")
+                table.add_row(name, Text(printable(line.one)), Text(printable(line.other)))
+            tables.append(table)
+        return Group(tables[0], Text(""), tables[1]) if self.cores else Group(tables[0])
+
+
+def compare(one: Report, other: Report, names: tuple[str, str]) -> Compared:
+    """Everything that either says, in the order of the first."""
+    return Compared(
+        names, _lines(dict(figures(one)), dict(figures(other))), _lines(dict(_cores(one)), dict(_cores(other)))
+    )
+
+
+def figures(report: Report) -> Iterator[tuple[str, str]]:
+    """What there is to say of a build in one line each."""
+    yield "model", report.model.name
+    yield "board", f"{report.board.name}, {report.board.device}"
+    yield "verdict", verdict(report).sentence
+    design, made = report.design, report.synthesis
+    if design is not None:
+        yield "interval", f"{design.interval_cycles:,} cycles"
+        yield "speed", f"{design.frames_per_second:,.0f} frames/s at {design.clock_mhz:g} MHz"
+        yield "first result", duration(design.latency_cycles / design.clock_mhz * 1e-6)
+        yield "lanes", f"{design.lanes:,}, busy {design.mac_efficiency:.0%}"
+        yield "cores", f"{len(design.nodes):,}"
+        yield "bottleneck", design.bottleneck.name
+    estimated = "" if made is not None else ", estimated"
+    for use in usage(report):
+        yield use.words, f"{use.used:,} of {use.available:,} ({use.share:.0%}{estimated})"
+    if made is not None and made.fmax_mhz is not None:
+        yield "clock", f"{made.fmax_mhz:.1f} MHz, {'PASS' if made.timing_met else 'FAIL'} at {made.target_mhz:g} MHz"
+    if report.accuracy is not None:
+        yield "accuracy", f"{report.accuracy.golden:.2%} of {report.accuracy.samples:,} samples"
+    if report.seconds:
+        yield "built in", f"{sum(report.seconds.values()):,.1f} s"
+    yield "onnx-hw", report.tools.get("onnx-hw", "")
+    yield "digest", report.digest[:16]
+
+
+def _cores(report: Report) -> Iterator[tuple[str, str]]:
+    for core in report.design.nodes if report.design is not None else ():
+        yield core.name, f"{spelled(core.folding)}, {core.cycles:,} cycles, {core.lanes:,} lanes, {core.lut:,} LUT4"
+
+
+def _lines(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[Line, ...]:
+    return tuple(Line(what, one.get(what, ""), other.get(what, "")) for what in {**one, **other})
