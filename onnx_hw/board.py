@@ -12,6 +12,7 @@ from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding
 from onnx_hw.options import check_numbers
 from onnx_hw.passes.budget import Budget
+from onnx_hw.passes.cost import Cost
 from onnx_hw.passes.say_what_fits import Place
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.spelling import did_you_mean
@@ -115,6 +116,7 @@ def schedule_on(
         foldings=foldings,
         depths=depths,
         elsewhere=Elsewhere(board, multipliers, clock_mhz),
+        cost=Cost(board.family.cost),
     )
 
 
@@ -126,7 +128,7 @@ class Elsewhere(Mapping[str, Place]):
 
     def __getitem__(self, name: str) -> Place:
         board = onnx_hw_boards.board(name)
-        return Place(whole(board, self.multipliers), self.clock_mhz or board.default_clock_mhz)
+        return Place(whole(board, self.multipliers), self.clock_mhz or board.default_clock_mhz, Cost(board.family.cost))
 
     def __iter__(self) -> Iterator[str]:
         seen = {self.board.device.name}

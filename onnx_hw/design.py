@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from onnx_hw.broken import Fault, refuse
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.operator import Resources
+from onnx_hw.ops.operator import Resources, usual_price
 from onnx_hw.ops.outbox import CREDIT_RETURN, outbox_resources, visible_after
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.verify_schedule import faults_of_schedule
@@ -16,6 +16,7 @@ from onnx_hw.order import Order
 from onnx_hw.spelling import printable
 from onnx_hw.tensor import Tensor
 from onnx_hw.verify_design import faults_of_design
+from onnx_hw_boards.families.family import Price
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ class FifoSize:
 class Design:
     """A network with its foldings and FIFO depths. The network contains the gearboxes the foldings ask for.
 
-    ``delays`` are those of the streams, by tensor, whose ends are not neighbours.
+    ``delays`` are those of the streams, by tensor, whose ends are not neighbours; ``price`` is what its chip's family
+    says that a demand costs.
     """
 
     network: Network
@@ -110,6 +112,7 @@ class Design:
     fifos: Mapping[str, FifoSize] = field(default_factory=dict)
     clock_mhz: float = 80.0
     delays: Mapping[str, Delays] = field(default_factory=dict)
+    price: Price = usual_price
 
     def verify(self, made_by: str = "", *, sized: bool = True) -> Design:
         """This design; see ``faults_of_design`` for what holds.
@@ -174,17 +177,21 @@ class Design:
         return found
 
     def resources(self) -> Resources:
-        """Sum of the operators' estimates, and the pins of the streams of the outside."""
+        """Sum of the nodes' estimates, and the pins of the streams of the outside."""
         ends = (edge for edge in self.edges() if edge.producer is None or edge.consumer is None)
         total = Resources(pins=sum(pins_of(edge.order) for edge in ends))
         for node in self.network.nodes:
-            total += node.operator.resources(self.folding(node))
+            total += self.resources_of(node)
         return total
+
+    def resources_of(self, node: Node) -> Resources:
+        """Estimate of a node."""
+        return node.operator.resources(self.folding(node), self.price)
 
     def fifo_costs(self) -> dict[str, Resources]:
         """What the FIFO of each edge takes, of those whose depth is known."""
         return {
-            edge.tensor: outbox_resources(edge.bits, self.fifos[edge.tensor].depth)
+            edge.tensor: outbox_resources(edge.bits, self.fifos[edge.tensor].depth, self.price)
             for edge in self.edges()
             if edge.tensor in self.fifos
         }

@@ -57,19 +57,19 @@ FULL = report.Report(
         frames_per_second_asked=None,
         nodes=(
             report.Core(
-                *("conv1", "matmul", {"in_lanes": 1, "out_lanes": 4}, 4, 1_152, 5, 812, 2),
+                *("conv1", "matmul", {"in_lanes": 1, "out_lanes": 4}, 4, 1_152, 5, 812, 2, 1_031),
                 inputs=("image_int8",),
                 outputs=("conv1_int8",),
                 module="n0_conv1",
             ),
             report.Core(
-                *("conv2", "matmul", {"in_lanes": 8, "out_lanes": 4}, 32, 576, 34, 3_904, 9),
+                *("conv2", "matmul", {"in_lanes": 8, "out_lanes": 4}, 32, 576, 34, 3_904, 9, 4_120),
                 inputs=("conv1_int8",),
                 outputs=("scores_int8",),
                 module="n1_conv2",
             ),
         ),
-        fifos=(report.Fifo("conv1_int8", 6, 2, 5, 120, 1, 4, 4, "i8", 1_024),),
+        fifos=(report.Fifo("conv1_int8", 6, 2, 5, 120, 1, 96, 4, 4, "i8", 1_024),),
         host=report.Host(("QuantizeLinear image_int8",), ("Softmax probabilities",), 1.0),
     ),
     timeline=Timeline(

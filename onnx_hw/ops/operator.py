@@ -21,11 +21,15 @@ from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
 from onnx_hw_boards.demand import Demand, Register
 from onnx_hw_boards.families.ecp5_cost import cost
+from onnx_hw_boards.families.family import Price
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
     from onnx_hw_rtl.stream import StreamShape
+
+usual_price: Price = cost
+"""Where no board is in sight, that of the default one."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,10 @@ class Resources:
         mac_lanes: products per cycle counted as MAC lanes.
         dsp: hardware multipliers for those lanes.
         lut: four-input look-up tables.
-        bram: block RAMs of 18 kbit.
+        bram: block RAMs, of the family's size.
         pins: for streams that leave the chip; what a whole design needs, never a core.
         ff: flip-flops.
+        logic: logic cells, where a look-up table and a flip-flop share one.
     """
 
     mac_lanes: int = 0
@@ -47,6 +52,7 @@ class Resources:
     bram: int = 0
     pins: int = 0
     ff: int = 0
+    logic: int = 0
 
     def __add__(self, other: Resources) -> Resources:
         return Resources(
@@ -56,13 +62,14 @@ class Resources:
             self.bram + other.bram,
             self.pins + other.pins,
             self.ff + other.ff,
+            self.logic + other.logic,
         )
 
 
-def priced(demand: Demand, mac_lanes: int = 0) -> Resources:
-    """What a demand costs on ECP5."""
-    cells = cost(demand)
-    return Resources(mac_lanes, cells.dsp, cells.lut, cells.bram, ff=cells.ff)
+def priced(demand: Demand, mac_lanes: int = 0, price: Price = usual_price) -> Resources:
+    """What a demand costs on chips of a family."""
+    cells = price(demand)
+    return Resources(mac_lanes, cells.dsp, cells.lut, cells.bram, ff=cells.ff, logic=cells.logic)
 
 
 OWN_RESET = Demand.of(Register(1))
@@ -70,9 +77,9 @@ OWN_RESET = Demand.of(Register(1))
 
 
 @lru_cache(maxsize=1 << 13)
-def _estimated(operator: Operator[Any], folding: Any) -> Resources:
+def _estimated(operator: Operator[Any], folding: Any, price: Price) -> Resources:
     """What the search asks again and again."""
-    return priced(operator.demand(folding) + OWN_RESET, operator.lanes(folding))
+    return priced(operator.demand(folding) + OWN_RESET, operator.lanes(folding), price)
 
 
 F = TypeVar("F", bound=Folding)
@@ -132,9 +139,9 @@ class Operator(ABC, Generic[F]):
         """Products per cycle that count as MAC lanes."""
         return 0
 
-    def resources(self, folding: F) -> Resources:
-        """Estimated cost on ECP5."""
-        return _estimated(self, folding)
+    def resources(self, folding: F, price: Price = usual_price) -> Resources:
+        """Estimated cost on chips of a family."""
+        return _estimated(self, folding, price)
 
     @abstractmethod
     def core(self, folding: F, depths: Mapping[str, int]) -> Component:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from onnx_hw.ops.operator import Resources, priced
+from onnx_hw.ops.operator import Resources, priced, usual_price
 from onnx_hw.ops.parts import BITS_PER_COPY, copied
 from onnx_hw_boards.demand import Demand, Function, Memory, Multiplexer, Register
+from onnx_hw_boards.families.family import Price
 
 DEEPEST_IN_LUTRAM = 33
 """FIFOs of more tokens live in block RAM."""
@@ -39,6 +40,6 @@ def outbox_demand(width: int, depth: int) -> Demand:
     return found + Demand.of(Register(credits + 2 * address + held + flags), Function(4, gates))
 
 
-def outbox_resources(width: int, depth: int) -> Resources:
-    """What it costs on ECP5."""
-    return priced(outbox_demand(width, depth))
+def outbox_resources(width: int, depth: int, price: Price = usual_price) -> Resources:
+    """What it costs on chips of a family."""
+    return priced(outbox_demand(width, depth), price=price)

@@ -22,7 +22,6 @@ from onnx_hw.network import Network, Node
 from onnx_hw.ops.conversion import conversion
 from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.operator import Operator, Resources
-from onnx_hw.ops.outbox import outbox_resources
 from onnx_hw.order import Order
 from onnx_hw.passes.budget import RESOURCES, Budget
 from onnx_hw.passes.cost import Cost
@@ -195,7 +194,7 @@ class Offers:
             ends = [order for tensor, order in zip(node.inputs, takes, strict=True) if not self._made(tensor)]
             ends += [order for tensor, order in zip(node.outputs, gives, strict=True) if tensor in self._leaving]
             used += as_array(Resources(pins=sum(map(pins_of, ends))))
-            self._known[key] = Alternative(folding, used, _fifos(gives), takes, gives)
+            self._known[key] = Alternative(folding, used, _fifos(self._cost, gives), takes, gives)
         return self._known[key]
 
     def _made(self, tensor: str) -> bool:
@@ -245,7 +244,7 @@ def _between(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
     cycles = 0
     if max(before.pixels, after.pixels) % min(before.pixels, after.pixels):  # else no slower than both ends
         cycles = max(operator.cycles(folding) for operator, folding in cores)
-    fifos = _fifos([order for operator, folding in cores for order in operator.gives(folding)])
+    fifos = _fifos(cost, [order for operator, folding in cores for order in operator.gives(folding)])
     return Between(as_array(used), fifos, cycles)
 
 
@@ -255,14 +254,14 @@ def _core(cost: Cost, operator: Operator[Any], folding: Folding) -> Resources:
     return cost(operator, folding)
 
 
-def _fifos(orders: Iterable[Order]) -> int:
+def _fifos(cost: Cost, orders: Iterable[Order]) -> int:
     """LUTs of a FIFO for each of these streams."""
-    return sum(_fifo(order.width * order.tensor.dtype.bits) for order in orders)
+    return sum(_fifo(cost, order.width * order.tensor.dtype.bits) for order in orders)
 
 
 @lru_cache(maxsize=1 << 12)
-def _fifo(bits: int) -> int:
-    return outbox_resources(bits, SHALLOW).lut
+def _fifo(cost: Cost, bits: int) -> int:
+    return cost.of_fifo(bits, SHALLOW).lut
 
 
 def _as_wide(tensor: Tensor, orders: list[Order]) -> Iterator[Order]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import floor, log10
+from typing import Protocol
 
 from onnx_hw.design import Design, pins_of
 from onnx_hw.errors import ExitCode, UserError, user_error
@@ -12,13 +13,18 @@ from onnx_hw.network import Network
 from onnx_hw.ops.operator import Resources
 from onnx_hw.passes.budget import RESOURCES, Budget, amount
 from onnx_hw.passes.choose_folding import least_interval
+from onnx_hw.passes.cost import Cost
+from onnx_hw.passes.cost import cost as own_cost
 from onnx_hw.spelling import short
 
 LARGEST = 3
 """So many nodes are named for each resource."""
 
-Fits = Callable[[Budget, float | None, float], Design | None]
-"""The design for a budget, frames per second and a clock in MHz, if there is one."""
+
+class Fits(Protocol):
+    """The design for a budget, frames per second and a clock in MHz, if there is one; on another chip, at its cost."""
+
+    def __call__(self, budget: Budget, fps: float | None, clock_mhz: float, cost: Cost = ..., /) -> Design | None: ...
 
 
 @dataclass(frozen=True)
@@ -28,10 +34,12 @@ class Place:
     Attributes:
         most: what may be used there.
         clock_mhz: the clock there.
+        cost: what cores and FIFOs cost there.
     """
 
     most: Budget
     clock_mhz: float
+    cost: Cost = own_cost
 
 
 def too_many_frames(network: Network, fps: float, clock_mhz: float) -> UserError:
@@ -102,7 +110,7 @@ def _what_helps(
         if fastest:
             yield f"without --multipliers, `--fps {spelled(_rate(fastest))}` fits: {_told(fastest)}"
     for name, place in elsewhere.items():
-        other = fits(place.most, fps, place.clock_mhz)
+        other = fits(place.most, fps, place.clock_mhz, place.cost)
         if other:
             yield f"`--board {name}` fits: {_told(other)}"
 
@@ -123,9 +131,7 @@ def _too_big(what: str, design: Design, most: Budget, hint: str) -> UserError:
 
 def _largest(design: Design, field: str) -> str:
     """``block RAMs: `conv1` 32, `conv2` 16``: who takes most of a resource."""
-    costs: dict[str, Resources] = {
-        short(node.name): node.operator.resources(design.folding(node)) for node in design.network.nodes
-    }
+    costs: dict[str, Resources] = {short(node.name): design.resources_of(node) for node in design.network.nodes}
     costs |= {f"the FIFO of {short(tensor)}": cost for tensor, cost in design.fifo_costs().items()}
     costs |= {
         f"the stream {short(edge.tensor)}": Resources(pins=pins_of(edge.order))

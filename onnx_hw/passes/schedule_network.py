@@ -51,7 +51,7 @@ def schedule_network(
         depths: beside ``foldings`` only: of some FIFOs, by tensor, instead of what would be chosen; see ``size_fifos``.
         elsewhere: other boards by name, to be named where nothing fits here.
         search: what finds the foldings.
-        cost: what a core costs.
+        cost: what cores and FIFOs cost on the chip.
 
     Returns:
         the design, and the foldings that were chosen: those of its nodes but the gearboxes.
@@ -65,7 +65,7 @@ def schedule_network(
     interval = None if fps is None else interval_of(fps, clock_mhz)
     if foldings is not None:
         refuse("folding", faults_of_foldings(network, foldings))
-        design = size_fifos(_unsized(network, foldings, clock_mhz), depths)
+        design = size_fifos(_unsized(network, foldings, clock_mhz, cost), depths)
         if fps is not None and interval is not None:
             if design.interval > interval:
                 raise folding_too_slow(design, fps, interval)
@@ -92,15 +92,15 @@ def schedule_network(
         if found is not None:
             return found
 
-    def fits(other: Budget, fps: float | None, clock_mhz: float) -> Design | None:
+    def fits(other: Budget, fps: float | None, clock_mhz: float, its: Cost = cost) -> Design | None:
         asked = None if fps is None else interval_of(fps, clock_mhz)
         for room in dict.fromkeys((other, replace(other, in_logic=True))):
-            found = _fitting(network, room, room, clock_mhz, asked, search, cost)
+            found = _fitting(network, room, room, clock_mhz, asked, search, its)
             if found is not None:
                 return found[0]
         return None
 
-    smallest = _unsized(network, cheapest, clock_mhz)
+    smallest = _unsized(network, cheapest, clock_mhz, cost)
     if not most.excess(smallest.resources()):
         smallest = size_fifos(smallest)
     raise nothing_fits(smallest, most, fps, elsewhere or {}, fits)
@@ -131,11 +131,12 @@ def _scheduled_before(network: Network) -> UserError:
     )
 
 
-def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float) -> Design:
+def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float, cost: Cost) -> Design:
     """Without FIFOs."""
     refuse("folding", faults_of_repetition(network, foldings))
     with_gearboxes, all_foldings = insert_gearboxes(network, foldings)
-    return Design(with_gearboxes, all_foldings, {}, clock_mhz).verify("insert_gearboxes", sized=False)
+    design = Design(with_gearboxes, all_foldings, {}, clock_mhz, price=cost.price)
+    return design.verify("insert_gearboxes", sized=False)
 
 
 def _cheapest(network: Network, interval: int, pins: int | None, cost: Cost) -> dict[str, Folding] | None:
@@ -163,7 +164,7 @@ def _fitting(
             chosen = search.cheapest(network, room, interval, cost)
         if chosen is None:
             return None
-        design = size_fifos(_unsized(network, chosen, clock_mhz))
+        design = size_fifos(_unsized(network, chosen, clock_mhz, cost))
         if not most.excess(design.with_fifos()):
             return design, chosen
         if interval is not None or slower == longest:

@@ -13,7 +13,6 @@ from onnx_hw.passes.alternatives import Offers
 from onnx_hw.passes.budget import RESOURCES, Budget, amount
 from onnx_hw.passes.choose_folding import interval_for_lanes
 from onnx_hw.passes.cost import Cost
-from onnx_hw.passes.cost import cost as own_cost
 from onnx_hw.passes.fold_for_interval import fold, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.least_cycles import longest_interval
@@ -30,9 +29,9 @@ class Bound:
     unused: str = ""
 
 
-def what_bounds(network: Network, design: Design, budget: Budget, cost: Cost = own_cost) -> Bound:
+def what_bounds(network: Network, design: Design, budget: Budget) -> Bound:
     """Of a design of a network that was found for a budget."""
-    network = insert_forks(network)
+    network, cost = insert_forks(network), Cost(design.price)
     longest = longest_interval(network)
     offers = Offers(network, cost, in_logic=budget.in_logic)
     _, one = offers.least_cycles
@@ -42,19 +41,19 @@ def what_bounds(network: Network, design: Design, budget: Budget, cost: Cost = o
     if budget.mac_lanes is None or design.resources().mac_lanes >= budget.mac_lanes:
         return Bound(interval)
     if interval < design.interval:
-        return Bound(interval, _what_else(offers, budget, interval))
+        return Bound(interval, _what_else(offers, budget, interval, cost))
     needed = _lanes_for(offers, interval - 1)
     return Bound(interval, f"the next faster design needs {needed:,}" if needed else "no core can be faster")
 
 
-def _what_else(offers: Offers, budget: Budget, interval: int) -> str:
+def _what_else(offers: Offers, budget: Budget, interval: int, cost: Cost) -> str:
     """What there is too little of at an interval at which there are lanes enough."""
     for field, name in RESOURCES.items():
         bound = None if field == "mac_lanes" else getattr(budget, field)
         without: dict[str, Any] = {field: None}
         found = None if bound is None else fold(offers, interval, replace(budget, **without))
         if found is not None and bound is not None:
-            need = amount(resources_of(offers.network, found), field)
+            need = amount(resources_of(offers.network, found, cost), field)
             if need > bound:
                 return f"at {interval:,} cycles a design needs {need:,} {name} of {bound:,}"
     return f"at {interval:,} cycles more than one thing is too little"

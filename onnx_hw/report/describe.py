@@ -118,7 +118,7 @@ def layout(boundary: Boundary) -> str:
 
 def _core(design: Design, node: Node, module: str) -> report.Core:
     folding, operator = design.folding(node), node.operator
-    costs = operator.resources(folding)
+    costs = design.resources_of(node)
     return report.Core(
         name=node.name,
         operator=type(operator).__name__.lower(),
@@ -128,6 +128,7 @@ def _core(design: Design, node: Node, module: str) -> report.Core:
         dsp=costs.dsp,
         lut=costs.lut,
         bram=costs.bram,
+        ff=costs.ff,
         multiplier=Multiplier.LOGIC.value if folding.in_logic else None,
         inputs=node.inputs,
         outputs=node.outputs,
@@ -144,6 +145,7 @@ def _fifo(edge: Edge, size: FifoSize, cost: Resources, fill: int | None) -> repo
         rate_depth=size.rate_depth,
         lut=cost.lut,
         bram=cost.bram,
+        ff=cost.ff,
         max_fill=fill,
         lanes=edge.width,
         dtype=repr(edge.type.dtype),

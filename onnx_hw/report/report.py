@@ -171,6 +171,7 @@ class Core:
     dsp: Annotated[int, "hardware multipliers, those that scale included"]
     lut: Annotated[int, "look-up tables"]
     bram: Annotated[int, "block RAMs"]
+    ff: Annotated[int, "flip-flops"]
     multiplier: Annotated[
         str | None, "what makes its products; null where the chip's own multipliers do, or there are none"
     ] = None
@@ -190,6 +191,7 @@ class Fifo:
     rate_depth: Annotated[int, "least depth at which the interval does not grow"]
     lut: Annotated[int, "look-up tables, estimated"]
     bram: Annotated[int, "block RAMs, estimated"]
+    ff: Annotated[int, "flip-flops, estimated"]
     max_fill: Annotated[int | None, "most beats it held in the simulation"] = None
     lanes: Annotated[int, "integers per beat"] = 1
     dtype: Annotated[str, "their type: `i8` has 8 bits and a sign, `u4` has 4 and none"] = ""

@@ -30,11 +30,12 @@ def usage(report: Report) -> tuple[Use, ...]:
     board, made, design = report.board, report.synthesis, report.design
     nodes, fifos = (design.nodes, design.fifos) if design is not None else ((), ())
     lut = made.lut4 if made else sum(core.lut for core in nodes) + sum(fifo.lut for fifo in fifos)
+    ff = made.ff if made else sum(core.ff for core in nodes) + sum(fifo.ff for fifo in fifos)
     dsp = made.dsp if made else sum(core.dsp for core in nodes)
     bram = made.bram if made else sum(core.bram for core in nodes) + sum(fifo.bram for fifo in fifos)
     each = (
         Use("LUT4", "look-up tables", lut, board.lut4),
-        Use("FF", "flip-flops", made.ff if made else 0, board.ff),
+        Use("FF", "flip-flops", ff, board.ff),
         Use("DSP", "multipliers", dsp, board.dsp),
         Use("BRAM", "block RAMs", bram, board.bram),
     )

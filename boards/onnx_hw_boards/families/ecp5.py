@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnx_hw_boards.device import Cells, Device
+from onnx_hw_boards.families.ecp5_cost import cost
 from onnx_hw_boards.families.family import Family, Packing, Placement, Shares
 
 __all__ = ["DEVICES", "ECP5", "LFE5U_12F", "LFE5U_25F", "LFE5U_45F", "LFE5U_85F"]
@@ -31,6 +32,7 @@ ECP5 = Family(
         "DP16KD": Cells(bram=1),
         "PDPW16KD": Cells(bram=1),
     },
+    cost=cost,
     mappers={
         "abc9": ("synth_ecp5 -top top",),
         "abc": (

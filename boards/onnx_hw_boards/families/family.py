@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from onnx_hw_boards.demand import Demand
 from onnx_hw_boards.device import Cells
 
 __all__ = ["Family", "Packing", "Placement", "Shares"]
+
+Price = Callable[[Demand], Cells]
+"""What a circuit takes of a chip, by what it demands."""
 
 Dialect = Callable[[Mapping[str, str], float, str], str]
 """(pin by port bit, MHz, I/O standard) to the text of a file of constraints; the clock's port is ``clk``."""
@@ -78,6 +82,7 @@ class Family:
         name: for people.
         primitives: name of the module of hand-placed cells in ``onnx_hw_rtl.primitives``.
         cells: what one cell of yosys' netlist takes of a chip, by its type; others take nothing that runs out.
+        cost: what a demand takes of a chip, estimated.
         mappers: yosys' commands from ``top`` to a netlist of cells, by the technology mapper that they use, best first.
         placement, packing: the steps after it.
         shares: how full its chips are planned.
@@ -86,6 +91,7 @@ class Family:
     name: str
     primitives: str
     cells: Mapping[str, Cells] = field(repr=False)
+    cost: Price = field(repr=False)
     mappers: Mapping[str, tuple[str, ...]] = field(repr=False)
     placement: Placement = field(repr=False)
     packing: Packing = field(repr=False)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_hw_boards.device import Cells, Device
+from onnx_hw_boards.families.ecp5_cost import cost
 from onnx_hw_boards.families.family import Family, Packing, Placement, Shares
 
 __all__ = ["ARORA", "DEVICES", "GOWIN", "GW1N_9C", "GW2A_18C"]
@@ -37,6 +38,7 @@ GOWIN = Family(
         "MULT18X18": Cells(dsp=2),
         **{block: Cells(bram=1) for block in _BLOCKS},
     },
+    cost=cost,
     # By itself synth_gowin puts pads on the ports of every module that is kept.
     mappers={
         "abc9": (

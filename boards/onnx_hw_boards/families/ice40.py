@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_hw_boards.device import Cells, Device
+from onnx_hw_boards.families.ecp5_cost import cost
 from onnx_hw_boards.families.family import Family, Packing, Placement, Shares
 
 __all__ = ["DEVICES", "HX4K", "HX8K", "ICE40_HX", "ICE40_UP", "LP8K", "UP5K"]
@@ -50,6 +51,7 @@ ICE40_UP = Family(
     name="iCE40 UltraPlus",
     primitives="ice40",
     cells=_CELLS,
+    cost=cost,
     mappers={"abc": ("synth_ice40 -dsp -device u -top top",)},
     placement=_PLACEMENT,
     packing=_PACKING,
@@ -60,6 +62,7 @@ ICE40_HX = Family(
     name="iCE40 HX",
     primitives="ice40",
     cells=_CELLS,
+    cost=cost,
     mappers={"abc": ("synth_ice40 -device hx -top top",)},
     placement=_PLACEMENT,
     packing=_PACKING,
