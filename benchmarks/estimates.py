@@ -1,6 +1,6 @@
 """What cores are said to cost, against what yosys makes of them.
 
-    nice python benchmarks/estimates.py [N] [--seed SEED] [--kind KIND] [--kept FILE]
+    nice python benchmarks/estimates.py [N] [--family NAME] [--seed SEED] [--kind KIND] [--kept FILE]
 
 Draws N cores of all operators in turn (``tests/drawn_cores.py``), each with a folding, synthesizes each of them alone
 as a build does, and prints the estimate over the count, in look-up tables and in flip-flops; then the share of cores
@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory, gettempdir
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from drawn_cores import KINDS, drawn
-from estimated_cores import Estimate, made_of, said_of
+from estimated_cores import FAMILIES, Estimate, made_of, said_of
 from onnx_hw_boards.device import Cells
 
 KEPT = Path(gettempdir()) / "onnx_hw_estimates.json"
@@ -27,23 +27,24 @@ KEPT = Path(gettempdir()) / "onnx_hw_estimates.json"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("count", nargs="?", type=int, default=72, metavar="N")
+    parser.add_argument("--family", choices=list(FAMILIES), default=next(iter(FAMILIES)), help="of chips")
     parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--kind", choices=list(KINDS), help="of these cores alone")
     parser.add_argument("--kept", type=Path, default=KEPT, help=f"file of counts; {KEPT} if none is given")
     given = parser.parse_args()
     known: dict[str, list[int]] = json.loads(given.kept.read_text()) if given.kept.exists() else {}
-    found = []
+    found, family = [], FAMILIES[given.family]
     for number in range(given.count):
         core = drawn(given.seed, number)
         if given.kind not in (None, core.name):
             continue
-        key = f"{given.seed} {number} {core!r}"
+        key = f"{given.family} {given.seed} {number} {core!r}"
         if key not in known:
             with TemporaryDirectory() as folder:
-                made = made_of(core, Path(folder) / "build")
+                made = made_of(core, Path(folder) / "build", family)
             known[key] = [made.lut, made.ff, made.dsp, made.bram]
             given.kept.write_text(json.dumps(known))
-        one = Estimate(said_of(core), Cells(*known[key]))
+        one = Estimate(said_of(core, family), Cells(*known[key]))
         found.append(one)
         print(f"{number:4} {str(core)[:70]:70} {one}", flush=True)
     close = sum(one.close for one in found)

@@ -60,31 +60,21 @@ def comfortable(board: Board, multipliers: int | None) -> Budget:
 
     Where a number of lanes is asked for, all multipliers, and look-up tables for those that the chip has not.
     """
-    shares, asked = board.family.shares, multipliers is not None
-    dsp, lut = _multipliers_and_luts(board)
-    dsp = dsp if asked else int(shares.dsp * dsp)
-    bram = int(shares.bram * board.cells.bram)
-    return Budget(multipliers, dsp, int(shares.lut * lut), bram, pins_of(board), in_logic=asked)
+    asked, planned = multipliers is not None, board.family.fill.plan(board.cells, comfortable=True)
+    if asked:
+        planned["dsp"] = board.cells.dsp
+    return Budget(multipliers, **planned, pins=pins_of(board), in_logic=asked)
 
 
 def whole(board: Board, multipliers: int | None) -> Budget:
     """What a design may use that does not fit comfortably."""
-    shares = board.family.shares
-    dsp, lut = _multipliers_and_luts(board)
-    bram = int(shares.most_bram * board.cells.bram)
-    lut, asked = int(shares.most_lut * lut), multipliers is not None
-    return Budget(multipliers, dsp, lut, bram, pins_of(board), in_logic=asked)
+    planned = board.family.fill.plan(board.cells, comfortable=False)
+    return Budget(multipliers, **planned, pins=pins_of(board), in_logic=multipliers is not None)
 
 
 def pins_of(board: Board) -> int | None:
     """Pins that there are for streams; None where a link carries them."""
     return len(board.pins) if isinstance(board, BareChip) else None
-
-
-def _multipliers_and_luts(board: Board) -> tuple[int, int]:
-    """On a chip without multipliers, a quarter of its look-up tables serves for them."""
-    chip, each = board.cells, board.family.shares.luts_per_multiplier
-    return (chip.lut // 4 // each, chip.lut - chip.lut // 4) if each else (chip.dsp, chip.lut)
 
 
 def schedule_on(
@@ -116,7 +106,7 @@ def schedule_on(
         foldings=foldings,
         depths=depths,
         elsewhere=Elsewhere(board, multipliers, clock_mhz),
-        cost=Cost(board.family.cost),
+        cost=Cost.of(board.family),
     )
 
 
@@ -128,7 +118,7 @@ class Elsewhere(Mapping[str, Place]):
 
     def __getitem__(self, name: str) -> Place:
         board = onnx_hw_boards.board(name)
-        return Place(whole(board, self.multipliers), self.clock_mhz or board.default_clock_mhz, Cost(board.family.cost))
+        return Place(whole(board, self.multipliers), self.clock_mhz or board.default_clock_mhz, Cost.of(board.family))
 
     def __iter__(self) -> Iterator[str]:
         seen = {self.board.device.name}

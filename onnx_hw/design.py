@@ -9,7 +9,7 @@ from onnx_hw.broken import Fault, refuse
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Resources, usual_price
-from onnx_hw.ops.outbox import CREDIT_RETURN, outbox_resources, visible_after
+from onnx_hw.ops.outbox import CREDIT_RETURN, DEEPEST_IN_LUTRAM, outbox_resources, visible_after
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw.order import Order
@@ -42,6 +42,7 @@ class Edge:
         order: what travels in which beat.
         producer, consumer: (node name, port name).
         delays: None where the two are neighbours.
+        deepest_at_once: tokens of the deepest FIFO that is not in block RAM.
     """
 
     tensor: str
@@ -49,10 +50,11 @@ class Edge:
     producer: tuple[str, str] | None
     consumer: tuple[str, str] | None
     delays: Delays | None = None
+    deepest_at_once: int = DEEPEST_IN_LUTRAM
 
     def visible_after(self, depth: int) -> int:
         """V of the firing law, with a FIFO of so many tokens."""
-        return self.delays.visible_after if self.delays else visible_after(depth)
+        return self.delays.visible_after if self.delays else visible_after(depth, self.deepest_at_once)
 
     @property
     def credit_return(self) -> int:
@@ -104,7 +106,7 @@ class Design:
     """A network with its foldings and FIFO depths. The network contains the gearboxes the foldings ask for.
 
     ``delays`` are those of the streams, by tensor, whose ends are not neighbours; ``price`` is what its chip's family
-    says that a demand costs.
+    says that a demand costs; FIFOs of more than ``deepest_at_once`` tokens lie in block RAM.
     """
 
     network: Network
@@ -113,6 +115,7 @@ class Design:
     clock_mhz: float = 80.0
     delays: Mapping[str, Delays] = field(default_factory=dict)
     price: Price = usual_price
+    deepest_at_once: int = DEEPEST_IN_LUTRAM
 
     def verify(self, made_by: str = "", *, sized: bool = True) -> Design:
         """This design; see ``faults_of_design`` for what holds.
@@ -152,7 +155,8 @@ class Design:
                 if readers:
                     ((reader, k),) = readers
                     consumer = (reader.name, reader.operator.inputs[k])
-                edges.append(Edge(tensor, order, (node.name, port), consumer, self.delays.get(tensor)))
+                delays = self.delays.get(tensor)
+                edges.append(Edge(tensor, order, (node.name, port), consumer, delays, self.deepest_at_once))
         return tuple(edges)
 
     def schedules(self) -> dict[str, Schedule]:
@@ -191,7 +195,7 @@ class Design:
     def fifo_costs(self) -> dict[str, Resources]:
         """What the FIFO of each edge takes, of those whose depth is known."""
         return {
-            edge.tensor: outbox_resources(edge.bits, self.fifos[edge.tensor].depth, self.price)
+            edge.tensor: outbox_resources(edge.bits, self.fifos[edge.tensor].depth, self.price, self.deepest_at_once)
             for edge in self.edges()
             if edge.tensor in self.fifos
         }

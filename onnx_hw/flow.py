@@ -207,6 +207,7 @@ def route(
     """The cells at their places on the chip, and the clock they reach; to miss the one wanted is no error here.
 
     Raises:
+        UserError: they do not all find a place.
         ToolMissing, ToolFailed: nextpnr.
     """
     return place_and_route.route(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from drawn_cores import Drawn
@@ -14,9 +14,13 @@ from onnx_hw.ops.outbox import outbox_demand
 from onnx_hw_boards.demand import Demand
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ecp5 import ECP5
-from onnx_hw_boards.families.ecp5_cost import cost
+from onnx_hw_boards.families.family import Family
+from onnx_hw_boards.families.gowin import GOWIN
+from onnx_hw_boards.families.ice40 import ICE40_HX, ICE40_UP
 from onnx_hw_rtl.shell import Shell
 from onnx_hw_rtl.target import Target
+
+FAMILIES = {"ecp5": ECP5, "ice40": ICE40_UP, "ice40hx": ICE40_HX, "gowin": GOWIN}
 
 CLOSE, FAR = 0.15, 0.30
 FEW = 100
@@ -59,18 +63,18 @@ class Estimate:
         return said + ("" if self.close else "  far" if self.far else "  -") + blocks
 
 
-def said_of(core: Drawn) -> Cells:
+def said_of(core: Drawn, family: Family = ECP5) -> Cells:
     """The estimate, with the FIFOs behind it."""
     demand: Demand = core.operator.demand(core.folding) + OWN_RESET
     for edge in core.design.edges():
         if edge.producer is not None:
-            demand += outbox_demand(edge.bits, core.depth)
-    return cost(demand)
+            demand += outbox_demand(edge.bits, core.depth, family.deepest_at_once)
+    return family.cost(demand)
 
 
-def made_of(core: Drawn, folder: Path) -> Cells:
+def made_of(core: Drawn, folder: Path, family: Family = ECP5) -> Cells:
     """The cells that are left, as in a build."""
-    assembly, _ = assemble(core.design)
+    assembly, _ = assemble(replace(core.design, deepest_at_once=family.deepest_at_once))
     with opened(folder) as build:
-        used = synthesize(build, to_rtlil(Shell(assembly), Target(ECP5.primitives)), ECP5).used
+        used = synthesize(build, to_rtlil(Shell(assembly), Target(family.primitives)), family).used
     return Cells(used.lut, used.ff - OF_THE_SHELL, used.dsp, used.bram)

@@ -13,6 +13,7 @@ from typing import TypeVar
 __all__ = [
     "Adder",
     "Comparison",
+    "Copies",
     "Demand",
     "Function",
     "Loop",
@@ -122,7 +123,15 @@ class Register:
     bits: int
 
 
-Part = Memory | Product | Adder | Comparison | Multiplexer | Function | Loop | Register
+@dataclass(frozen=True)
+class Copies:
+    """Parts that all hold the same, so that none has to reach far; a family whose synthesis merges them has one."""
+
+    part: Part
+    count: int
+
+
+Part = Memory | Product | Adder | Comparison | Multiplexer | Function | Loop | Register | Copies
 T = TypeVar("T", bound=Part)
 
 
@@ -144,6 +153,10 @@ class Demand:
         return Demand(tuple((part, count * times) for part, count in self.parts)) if times else Demand()
 
     __rmul__ = __mul__
+
+    def copied(self, count: int) -> Demand:
+        """So many times, alike: see ``Copies``."""
+        return Demand(tuple((Copies(part, count), times) for part, times in self.parts))
 
     def all(self, kind: type[T]) -> list[tuple[T, int]]:
         """The parts of a kind."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,6 +14,15 @@ from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.pins import NotEnoughPins, PadStream, constraints, place
+
+CELLS = {
+    "lut": "look-up tables",
+    "ff": "flip-flops",
+    "dsp": "multipliers",
+    "bram": "block RAMs",
+    "logic": "logic cells",
+}
+"""The fields of ``Cells``, as people call them."""
 
 
 def fuller_than_comfortable(design: Design, board: Board, multipliers: int | None) -> str:
@@ -53,18 +63,27 @@ def check_fit(used: Cells, board: Board) -> None:
     Raises:
         UserError: by how much.
     """
-    names = {"lut": "look-up tables", "ff": "flip-flops", "dsp": "multipliers", "bram": "block RAMs"}
-    problems = []
-    for field, name in names.items():
-        need, have = getattr(used, field), getattr(board.cells, field)
-        if need > have:
-            problems.append(
-                Problem(
-                    "too-big",
-                    f"the {board.device.name} must hold the design: it has {have:,} {name}, {need:,} are needed",
-                    hint="use fewer lanes: `--multipliers N`",
-                    stage="capability",
-                )
-            )
+    amounts = ((name, getattr(used, field), getattr(board.cells, field)) for field, name in CELLS.items())
+    problems = [_too_big(board, name, need, have) for name, need, have in amounts if need > have]
     if problems:
         raise UserError(*problems, exit_code=ExitCode.DOES_NOT_FIT)
+
+
+def too_full(board: Board, log: str) -> UserError | None:
+    """What nextpnr's table of what is used says of a design that it could not place; None if there is enough of all."""
+    rows = [(name, int(need), int(have)) for name, need, have in _USED.findall(log)]
+    sites = board.family.placement.sites
+    problems = [_too_big(board, sites.get(name, name), need, have) for name, need, have in rows if need > have]
+    return UserError(*problems, exit_code=ExitCode.DOES_NOT_FIT) if problems else None
+
+
+_USED = re.compile(r"^Info:\s+(\S+):\s+(\d+)/\s*(\d+)\s+\d+%", re.MULTILINE)
+
+
+def _too_big(board: Board, name: str, need: int, have: int) -> Problem:
+    return Problem(
+        "too-big",
+        f"the {board.device.name} must hold the design: it has {have:,} {name}, {need:,} are needed",
+        hint="use fewer lanes: `--multipliers N`",
+        stage="capability",
+    )

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw.build_folder import BuildFolder, Made
+from onnx_hw.chip.fit import too_full
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw_boards.board import Board
 from onnx_hw_tools import tools
-from onnx_hw_tools.tools import Tool
+from onnx_hw_tools.tools import Tool, ToolFailed
 
 __all__ = ["BITSTREAM", "RouteResult", "Utilisation", "pack", "route"]
 
@@ -76,6 +77,7 @@ def route(
         seed: of the placer; another one moves Fmax by some 10 %.
 
     Raises:
+        UserError: there is too little of something; says by how much.
         ToolMissing, ToolFailed: nextpnr.
     """
     placement = board.family.placement
@@ -95,7 +97,11 @@ def route(
             "placed": here / placement.placed,
         }
         files = [part.format(**words) for part in placement.files] + ["--report", str(here / _REPORT)]
-        tools.run(nextpnr, [*options, *files], cwd=build.path, log=log, on_first_run=on_first_run)
+        try:
+            tools.run(nextpnr, [*options, *files], cwd=build.path, log=log, on_first_run=on_first_run)
+        except ToolFailed as failure:
+            told = too_full(board, log.read_text(encoding="utf-8", errors="replace")) if log.exists() else None
+            raise told or failure from None
 
     inputs = {
         "netlist": synthesis.made.files[synthesis.netlist.name],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from onnx_hw.build_folder import BuildFolder, Made
@@ -32,7 +32,7 @@ class SynthesisResult:
 
     Attributes:
         netlist: yosys' JSON file, for place and route.
-        used: cells of the whole chip.
+        used: cells of the whole chip; logic cells, where there are such, at least.
         cores: cells of every core, by the core's module name inside the design.
         mapper: of the family's: the first, or the next where yosys' own assertion stopped it.
         made: digest and provenance of the files.
@@ -85,9 +85,12 @@ def synthesize(
     made = build.stage(STAGE, {"rtlil": rtlil, "scripts": mappers, "yosys": yosys.version}, make)
     modules = json.loads((made.folder / _STATISTICS).read_text(encoding="utf-8"))["modules"]
     counts = {name.removeprefix("\\"): family.count(entry["num_cells_by_type"]) for name, entry in modules.items()}
+    netlist, used = made.folder / NETLIST, sum(counts.values(), Cells())
+    if family.logic_cells is not None:
+        used = replace(used, logic=family.logic_cells(json.loads(netlist.read_text(encoding="utf-8"))))
     return SynthesisResult(
-        netlist=made.folder / NETLIST,
-        used=sum(counts.values(), Cells()),
+        netlist=netlist,
+        used=used,
         cores={core.rpartition(".")[2]: counts[core] for core in cores if core in counts},
         mapper=(made.folder / "mapper.txt").read_text(encoding="utf-8"),
         made=made,

@@ -151,7 +151,8 @@ class Concat(Operator[EvenFolding]):
         inputs, (_, beats) = len(self.operands_), self.turns(folding)
         index, width = counted(sum(beats)), folding.lanes * self.results()[0].dtype.bits
         found = engine((sum(beats),), inputs=inputs, some_pop=inputs, exclusive=True) + delayed(1, 1)
-        found += Demand.of(Register(counted(inputs) * (1 + folding.lanes)), Function(index, inputs))
+        chosen = Demand.of(Register(counted(inputs)))
+        found += chosen + chosen.copied(folding.lanes) + Demand.of(Function(index, inputs))
         return found + Demand.of(Multiplexer(inputs, width), Register(width))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:

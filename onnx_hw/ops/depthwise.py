@@ -212,7 +212,7 @@ class Depthwise(Operator[DepthwiseFolding]):
             pushes=taps == 1,
         )
         found = sliding_demand(fetch, self.grouped(folding), self.takes(folding)[0])
-        found += delayed(1, self.LATENCY + self.LATENCY - 2) + delayed(2, lanes)
+        found += delayed(1, self.LATENCY + self.LATENCY - 2) + delayed(2, 1).copied(lanes)
         found += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
         found += weights(weight, folding.out_lanes, chunks * taps, waits=2)
         if folding.in_logic and chunks * taps == 1:

@@ -35,7 +35,7 @@ def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
     index = counted(groups) + counted(beats)
     found = engine(loops, conditions=int(operator.comes), some_pop=groups > 1, some_push=beats > 1)
     found += decoded((0, 1) if beats > 1 else (0,), counted(beats))
-    found += delayed(1, 3 * latency - 4) + delayed(2, results)
+    found += delayed(1, 3 * latency - 4) + delayed(2, 1).copied(results)
     found += _vectors(operator, folding, index)
     lanes = folding.in_lanes * folding.out_lanes
     if operator.comes:
@@ -54,7 +54,7 @@ def _vectors(operator: MatMul, folding: MatMulFolding, index: int) -> Demand:
     """A beat of vectors, fresh or replayed, and its copies."""
     groups, beats = operator.turns(folding)
     width = folding.in_lanes * folding.pixels * operator.operand.dtype.bits
-    copies = delayed(width, -(-folding.out_lanes // RESULTS_PER_VECTOR_COPY))
+    copies = delayed(width, 1).copied(-(-folding.out_lanes // RESULTS_PER_VECTOR_COPY))
     if groups == 1:
         return delayed(width, 4) + copies
     found = delayed(counted(beats), 1) + Demand.of(Memory(width, max(2, beats)), Function(2))

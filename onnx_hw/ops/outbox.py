@@ -8,23 +8,27 @@ from onnx_hw_boards.demand import Demand, Function, Memory, Multiplexer, Registe
 from onnx_hw_boards.families.family import Price
 
 DEEPEST_IN_LUTRAM = 33
-"""FIFOs of more tokens live in block RAM."""
+"""FIFOs of more tokens live in block RAM, where no chip's family says otherwise."""
 
 CREDIT_RETURN = 1
 """Cycles from a pop until its place may be reserved again, where producer and consumer are neighbours."""
 
 
-def visible_after(depth: int) -> int:
-    """V of the law, where they are: cycles from a token's arrival in the FIFO until its consumer sees it."""
-    return 1 if depth <= DEEPEST_IN_LUTRAM else 3
+def visible_after(depth: int, deepest_at_once: int = DEEPEST_IN_LUTRAM) -> int:
+    """V of the law, where they are: cycles from a token's arrival in the FIFO until its consumer sees it.
+
+    Args:
+        deepest_at_once: tokens of the deepest FIFO whose memory is read in the cycle of its address; not in block RAM.
+    """
+    return 1 if depth <= deepest_at_once else 3
 
 
-def outbox_demand(width: int, depth: int) -> Demand:
+def outbox_demand(width: int, depth: int, deepest_at_once: int = DEEPEST_IN_LUTRAM) -> Demand:
     """Of a FIFO of ``depth`` tokens of ``width`` bits: credits, storage, output register."""
     credits, strobes = depth.bit_length() + 2, copied(1, width) if width > BITS_PER_COPY else Demand()
     if depth == 1:
         return Demand.of(Register(width + 1 + credits), Function(4, 4)) + strobes
-    in_lutram = depth <= DEEPEST_IN_LUTRAM
+    in_lutram = depth <= deepest_at_once
     address = max(1, (depth - in_lutram - 1).bit_length())
     if in_lutram:
         flags, held, gates = 3, address + 1, 15 + 12 * address
@@ -40,6 +44,8 @@ def outbox_demand(width: int, depth: int) -> Demand:
     return found + Demand.of(Register(credits + 2 * address + held + flags), Function(4, gates))
 
 
-def outbox_resources(width: int, depth: int, price: Price = usual_price) -> Resources:
+def outbox_resources(
+    width: int, depth: int, price: Price = usual_price, deepest_at_once: int = DEEPEST_IN_LUTRAM
+) -> Resources:
     """What it costs on chips of a family."""
-    return priced(outbox_demand(width, depth), price=price)
+    return priced(outbox_demand(width, depth, deepest_at_once), price=price)

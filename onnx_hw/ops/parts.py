@@ -49,7 +49,7 @@ def delayed(bits: int, cycles: int) -> Demand:
 
 def copied(bits: int, width: int) -> Demand:
     """A control of so many bits a cycle later, in a copy for each part of a word of ``width`` bits."""
-    return delayed(bits * -(-width // BITS_PER_COPY), 1)
+    return delayed(bits, 1).copied(-(-width // BITS_PER_COPY))
 
 
 def memory_reach(depth: int) -> int:
@@ -146,7 +146,7 @@ def weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
     per_rom = max(1, BITS_PER_ADDRESS_COPY // weight_bits)
     roms = [min(per_rom, lanes - first) for first in range(0, lanes, per_rom)]
     address = counted(words)
-    found = position(words) + delayed(address, waits + len(roms))
+    found = position(words) + delayed(address, waits) + delayed(address, 1).copied(len(roms))
     for size in roms:
         bits = unlike(size * weight_bits, words)
         found += rom(bits, words) + delayed(bits, 1)

@@ -143,7 +143,7 @@ class Pool(Operator[SlidingFolding]):
             pushes=taps == 1,
         )
         found = sliding_demand(fetch, self.grouped(folding), self.takes(folding)[0])
-        found += delayed(1, 2 * self.LATENCY - 2) + delayed(2, lanes)
+        found += delayed(1, 2 * self.LATENCY - 2) + delayed(2, 1).copied(lanes)
         found += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
         if self.kind == "max":
             return found + lanes * maximum(bits)

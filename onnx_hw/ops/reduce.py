@@ -87,7 +87,9 @@ class Reduce(Operator[EvenFolding]):
         bits, made = self.operand.dtype.bits, self.results()[0].dtype.bits
         index = counted(self.operand.pixels) + counted(chunks)
         found = engine((self.operand.pixels, chunks), some_push=self.operand.pixels > 1)
-        found += decoded((0, 1), index) + delayed(2 + counted(chunks), lanes) + delayed(counted(chunks) + 2, 1)
+        found += (
+            decoded((0, 1), index) + delayed(2 + counted(chunks), 1).copied(lanes) + delayed(counted(chunks) + 2, 1)
+        )
         found += delayed(lanes * bits, 1) + lanes * Demand.of(Memory(made, max(2, chunks), at_once=True))
         if self.kind == "max":
             return found + lanes * maximum(bits)

@@ -35,19 +35,23 @@ def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: i
     elif rows * steps > 1:
         found += position(rows * steps)
     copied += counted(rows * steps)
-    return found + order.width * (delayed(copied, 1) + delayed(operand.bits, 1) + _lane(circuit, operand, rows, steps))
+    own, alike = _lane(circuit, operand, rows, steps)
+    alike += delayed(copied, 1)
+    return found + order.width * (delayed(operand.bits, 1) + own) + alike.copied(order.width)
 
 
-def _lane(circuit: Requantizer, operand: Int, rows: int, steps: int) -> Demand:
+def _lane(circuit: Requantizer, operand: Int, rows: int, steps: int) -> tuple[Demand, Demand]:
+    """What differs from lane to lane; and what is alike in all of them."""
     saturated = _saturate(operand.bits, circuit.clamp.bits)
     match circuit:
         case MultiplyAddShift():
-            return saturated + _multiplication(circuit, rows, steps)
+            own, constants, turn = _multiplication(circuit, rows, steps)
+            return (saturated + own, turn + constants) if rows == 1 else (saturated + own + constants, turn)
         case Table():
             width, words = Int.holding(circuit.low, circuit.high).bits, rows << circuit.clamp.bits
-            return saturated + delayed(counted(rows), 1) + _rom(width, words) + delayed(width, 1)
+            return saturated + _rom(width, words) + delayed(width, 1), delayed(counted(rows), 1)
         case Thresholds():
-            return saturated + _search(circuit, rows)
+            return saturated + _search(circuit, rows), Demand()
 
 
 def _rom(width: int, words: int) -> Demand:
@@ -71,17 +75,20 @@ def _clamp(bits: int, low: int, high: int) -> Demand:
     return Demand.of(beyond, *(() if whole else (beyond,)), Function(3, made), Register(made))
 
 
-def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> Demand:
-    """Rows of digits, their tree of adders, the sum over the steps, the addend, the bounds."""
+def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[Demand, Demand, Demand]:
+    """Rows of digits, their tree of adders, the sum over the steps, the addend, the bounds; then what brings the
+    constants, and what waits with the turn.
+    """
     x, digits, widest = circuit.clamp.bits + (not circuit.clamp.signed), circuit.rows(steps), circuit.sum_type.bits
     part, levels = -(-circuit.addend_bits // steps), (digits - 1).bit_length()
     constant = rows * steps == 1
     each: list[tuple[int, ...]] = [(1, 2, 3, 4 + j) for j in range(digits)]  # any digit at all, and unlike the others
     kinds = _digits(circuit, digits, steps) if rows == 1 else each
-    found = delayed(x, 1) + (Demand() if constant else _rom(2 * digits + part, rows * steps))
+    found, turn = delayed(x, 1), Demand()
+    constants = Demand() if constant else _rom(2 * digits + part, rows * steps)
     part = 0 if constant else unlike(part, rows * steps)
     if not constant:
-        found += delayed(part, levels + 1)
+        constants += delayed(part, levels + 1)
     for codes in set(kinds) - {()}:
         alone = constant and codes != (3,)  # x and 2x are the same registers
         found += Demand.of(Function(4, x + 1 if len(set(codes) - {0}) > 1 else 0))
@@ -94,13 +101,15 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> Demand:
         zeros = circuit.addend_type.bits - circuit.addend_bits
         shifted = 2 * digits * (steps - 1)
         dropped = min(zeros, circuit.shift if circuit.tie_bit is None else circuit.tie_bit, shifted)
-        found += delayed(2, 3 + levels) + Demand.of(Adder(x + 2 * digits + 1), Function(2, x), Register(x + 2 * digits))
-        found += delayed(shifted - dropped + part * steps, 1)
+        turn += delayed(2, 3 + levels)
+        found += Demand.of(Adder(x + 2 * digits + 1), Function(2, x), Register(x + 2 * digits))
+        found += delayed(shifted - dropped, 1)
+        constants += delayed(part * steps, 1)
         kept = widest - dropped
         found += added(kept)
     if circuit.tie_bit is not None:
         found += Demand.of(Adder(kept - circuit.tie_bit), Register(kept), Function(1))
-    return found + _clamp(widest - circuit.shift, circuit.low, circuit.high)
+    return found + _clamp(widest - circuit.shift, circuit.low, circuit.high), constants, turn
 
 
 def _tree(kinds: list[tuple[int, ...]], x: int, *, lacks: bool) -> Demand:

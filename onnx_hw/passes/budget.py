@@ -17,6 +17,8 @@ class Budget:
         dsp: hardware multipliers.
         lut, bram: look-up tables; block RAMs.
         pins: of the chip, where the streams of the outside lie on them.
+        ff: flip-flops.
+        logic: logic cells, on chips where a look-up table and a flip-flop share one.
         in_logic: products may be made of look-up tables, where multipliers are too few.
     """
 
@@ -25,6 +27,8 @@ class Budget:
     lut: int | None = None
     bram: int | None = None
     pins: int | None = None
+    ff: int | None = None
+    logic: int | None = None
     in_logic: bool = False
 
     def excess(self, used: Resources) -> dict[str, tuple[int, int]]:
@@ -40,7 +44,15 @@ class Budget:
         return {field: (have, most) for field, (have, most) in pairs.items() if most is not None and have > most}
 
 
-RESOURCES = {"mac_lanes": "MAC lanes", "dsp": "multipliers", "lut": "LUTs", "bram": "block RAMs", "pins": "pins"}
+RESOURCES = {
+    "mac_lanes": "MAC lanes",
+    "dsp": "multipliers",
+    "lut": "LUTs",
+    "bram": "block RAMs",
+    "pins": "pins",
+    "ff": "flip-flops",
+    "logic": "logic cells",
+}
 """The fields of a ``Budget``, as people call them."""
 
 
@@ -49,8 +61,9 @@ def amount(used: Resources, field: str) -> int:
     return int(getattr(used, field))
 
 
-WEIGHTS = {"mac_lanes": 0, "dsp": 537, "lut": 1, "bram": LUTS_PER_BLOCK_RAM, "pins": 0}
-"""In LUTs. A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 156 multipliers, 208 block RAMs."""
+WEIGHTS = {"mac_lanes": 0, "dsp": 537, "lut": 1, "bram": LUTS_PER_BLOCK_RAM, "pins": 0, "ff": 0, "logic": 1}
+"""In LUTs; flip-flops are of no weight where there are as many as look-up tables, and where both share cells, these run
+out. A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 156 multipliers, 208 block RAMs."""
 
 
 def weight(resources: Resources) -> float:

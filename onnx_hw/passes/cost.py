@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnx_hw.ops.operator import Operator, Resources, usual_price
-from onnx_hw.ops.outbox import outbox_resources
-from onnx_hw_boards.families.family import Price
+from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, outbox_resources
+from onnx_hw_boards.families.family import Family, Price
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,16 @@ class Cost:
 
     Attributes:
         price: what a demand takes, as the chip's family says.
+        deepest_at_once: tokens of the deepest FIFO that is not in block RAM.
     """
 
     price: Price = usual_price
+    deepest_at_once: int = DEEPEST_IN_LUTRAM
+
+    @classmethod
+    def of(cls, family: Family) -> Cost:
+        """On its chips."""
+        return cls(family.cost, family.deepest_at_once)
 
     def __call__(self, operator: Operator[Any], folding: Any) -> Resources:
         """Of a core, under a folding of the operator's own type."""
@@ -26,7 +33,7 @@ class Cost:
 
     def of_fifo(self, bits: int, depth: int) -> Resources:
         """Of so many tokens of so many bits."""
-        return outbox_resources(bits, depth, self.price)
+        return outbox_resources(bits, depth, self.price, self.deepest_at_once)
 
 
 cost = Cost()

@@ -26,7 +26,7 @@ from onnx_hw.passes.cost import cost as own_cost
 ROUNDS = 12
 """So often prices are raised."""
 
-LEAST_PRICES = np.array([WEIGHTS[field] or {"mac_lanes": 1, "pins": 100}[field] for field in RESOURCES])
+LEAST_PRICES = np.array([WEIGHTS[field] or {"mac_lanes": 1, "pins": 100, "ff": 1}[field] for field in RESOURCES])
 """What the prices are raised from."""
 
 MUCH = 1e6

@@ -135,7 +135,7 @@ def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float
     """Without FIFOs."""
     refuse("folding", faults_of_repetition(network, foldings))
     with_gearboxes, all_foldings = insert_gearboxes(network, foldings)
-    design = Design(with_gearboxes, all_foldings, {}, clock_mhz, price=cost.price)
+    design = Design(with_gearboxes, all_foldings, {}, clock_mhz, price=cost.price, deepest_at_once=cost.deepest_at_once)
     return design.verify("insert_gearboxes", sized=False)
 
 

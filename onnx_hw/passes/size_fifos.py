@@ -94,14 +94,14 @@ def _joint_depths(
 
         ``enough`` is that answer, where it is known; several edges are tried at once, since most of them do.
         """
-        wanted = {tensor: affordable(rates[tensor]) for tensor in tensors}
+        wanted = {tensor: affordable(rates[tensor], edges[tensor].deepest_at_once) for tensor in tensors}
         if enough is None:
             enough = whole.keeps_rate(depths | wanted)
         if enough:
             depths.update(wanted)
         elif len(tensors) == 1:
             (tensor,) = tensors
-            steps = _steps(wanted[tensor], whole.ample[tensor])
+            steps = _steps(wanted[tensor], whole.ample[tensor], edges[tensor].deepest_at_once)
             nonlocal likely
             likely = least(lambda step: whole.keeps_rate(depths | {tensor: steps[step]}), 0, len(steps) - 1, likely)
             depths[tensor] = steps[likely]
@@ -116,18 +116,18 @@ def _joint_depths(
     return depths
 
 
-def affordable(depth: int) -> int:
+def affordable(depth: int, deepest_at_once: int = DEEPEST_IN_LUTRAM) -> int:
     """The depth that costs no more: memories have a power of two of words, and a few tokens are in a register."""
     if depth <= 2:
         return depth
-    if depth <= DEEPEST_IN_LUTRAM:
+    if depth <= deepest_at_once:
         return (1 << (depth - 2).bit_length()) + 1
     return 1 << (depth - 1).bit_length()
 
 
-def _steps(bad: int, good: int) -> list[int]:
+def _steps(bad: int, good: int, deepest_at_once: int) -> list[int]:
     """The affordable depths between two."""
     steps = []
-    while (bad := affordable(bad + 1)) < good:
+    while (bad := affordable(bad + 1, deepest_at_once)) < good:
         steps.append(bad)
     return [*steps, good]

@@ -31,7 +31,7 @@ class Bound:
 
 def what_bounds(network: Network, design: Design, budget: Budget) -> Bound:
     """Of a design of a network that was found for a budget."""
-    network, cost = insert_forks(network), Cost(design.price)
+    network, cost = insert_forks(network), Cost(design.price, design.deepest_at_once)
     longest = longest_interval(network)
     offers = Offers(network, cost, in_logic=budget.in_logic)
     _, one = offers.least_cycles

@@ -12,7 +12,6 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from onnx_hw_rtl.delay_line import delayed
 from onnx_hw_rtl.engine import Engine
 from onnx_hw_rtl.outbox import Outbox
-from onnx_hw_rtl.outbox import visible_after as between_neighbours
 
 __all__ = ["Core"]
 
@@ -45,6 +44,11 @@ class Core(Component):
             }
         )
 
+    def store(self, *, deepest_at_once: int) -> None:
+        """Let FIFOs of more tokens than these lie in block RAM; to be called before the core is elaborated."""
+        for outbox in self.outboxes.values():
+            outbox.deepest_at_once = deepest_at_once
+
     def lengthen(self, output: str, *, visible_after: int, credit_return: int) -> None:
         """Let the consumer of an output be further away than a neighbour; to be called before the core is elaborated.
 
@@ -53,7 +57,7 @@ class Core(Component):
             credit_return: cycles from a pop until its place may be reserved again.
         """
         outbox = self.outboxes[output]
-        outbox.forward, outbox.back = visible_after - between_neighbours(outbox.depth), credit_return - 1
+        outbox.forward, outbox.back = visible_after - outbox.visible_after, credit_return - 1
         if min(outbox.forward, outbox.back) < 0:
             raise ValueError(f"nobody is nearer than a neighbour: {visible_after} and {credit_return} cycles")
 

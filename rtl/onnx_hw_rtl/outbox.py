@@ -22,9 +22,9 @@ __all__ = ["DEEPEST_IN_LUTRAM", "Outbox", "visible_after"]
 DEEPEST_IN_LUTRAM = 33  # 32 words of distributed memory and the output register
 
 
-def visible_after(depth: int) -> int:
+def visible_after(depth: int, deepest_at_once: int = DEEPEST_IN_LUTRAM) -> int:
     """V of the firing law between neighbours: cycles from a token's arrival in the outbox until its ``valid``."""
-    return 1 if depth <= DEEPEST_IN_LUTRAM else 3
+    return 1 if depth <= deepest_at_once else 3
 
 
 class Outbox(Component):
@@ -39,6 +39,7 @@ class Outbox(Component):
 
     Attributes:
         foretold: ``write_next`` is driven, so that every part of a wide word gets a strobe of its own.
+        deepest_at_once: of more tokens than these the storage is block RAM, which takes two cycles longer.
 
     Ports:
         o: the outgoing stream.
@@ -53,6 +54,7 @@ class Outbox(Component):
             raise ValueError(f"an edge must hold at least one token, not {depth}")
         self.shape, self.depth, self.forward, self.back = shape, depth, forward, back
         self.foretold = False
+        self.deepest_at_once = DEEPEST_IN_LUTRAM
         super().__init__(
             {
                 "o": Out(stream.Signature(shape)),
@@ -64,6 +66,11 @@ class Outbox(Component):
             }
         )
 
+    @property
+    def visible_after(self) -> int:
+        """V of the firing law, where producer and consumer are neighbours."""
+        return visible_after(self.depth, self.deepest_at_once)
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         pop = Signal()
@@ -74,7 +81,7 @@ class Outbox(Component):
         m.d.comb += Value.cast(self.o.payload).eq(payload)
         if self.depth == 1:
             self._store_in_register(m, payload, write, word)
-        elif self.depth <= DEEPEST_IN_LUTRAM:
+        elif self.depth <= self.deepest_at_once:
             self._store_in_lutram(m, payload, write, word, whole=not primitives_of(platform).distributed_memory)
         else:
             self._store_in_block_ram(m, payload, pop, write, word)

@@ -11,7 +11,7 @@ import pytest
 
 import onnx_hw_boards
 from onnx_hw.board import find_board
-from onnx_hw.chip.fit import check_fit, pin_constraints
+from onnx_hw.chip.fit import check_fit, pin_constraints, too_full
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
@@ -187,3 +187,31 @@ def test_a_design_that_is_too_big_is_refused_with_every_shortage() -> None:
         "the LFE5U-85F must hold the design: it has 156 multipliers, 157 are needed",
     ]
     assert refusal.value.exit_code == ExitCode.DOES_NOT_FIT
+
+
+LOG = """Info: Device utilisation:
+Info: \t         ICESTORM_LC:    5281/   5280   100%
+Info: \t        ICESTORM_RAM:      14/     30    46%
+Info: \t               SB_IO:      42/     39   107%
+ERROR: Unable to place cell '$auto$1', no Bels remaining of type 'ICESTORM_LC'
+"""
+
+
+def test_what_nextpnr_cannot_place_is_told_in_the_words_of_a_user() -> None:
+    board = find_board("up5k")
+    refusal = too_full(board, LOG)
+    assert refusal is not None and refusal.exit_code == ExitCode.DOES_NOT_FIT
+    assert [problem.message for problem in refusal.problems] == [
+        "the iCE40UP5K must hold the design: it has 5,280 logic cells, 5,281 are needed",
+        "the iCE40UP5K must hold the design: it has 39 pins, 42 are needed",
+    ]
+    assert too_full(board, LOG.replace("5281/", "5280/").replace("42/", "39/")) is None
+    assert too_full(board, "") is None
+
+
+def test_a_netlist_of_too_many_logic_cells_is_refused_before_it_is_placed() -> None:
+    """Neither its look-up tables nor its flip-flops alone are too many."""
+    board = find_board("up5k")
+    check_fit(Cells(lut=5_000, ff=5_000, logic=5_280), board)
+    with pytest.raises(UserError, match="5,280 logic cells, 5,281 are needed"):
+        check_fit(Cells(lut=5_000, ff=5_000, logic=5_281), board)

@@ -8,9 +8,12 @@ from dataclasses import replace
 import pytest
 
 import onnx_hw_boards
-from onnx_hw.board import comfortable, find_board, whole
+from onnx_hw.board import comfortable, find_board, schedule_on, whole
+from onnx_hw.ops.operator import OWN_RESET
+from onnx_hw.ops.outbox import outbox_demand
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
+from onnx_hw_boards.demand import Demand, Product
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_boards.families.family import Family
@@ -18,6 +21,7 @@ from onnx_hw_boards.families.gowin import GOWIN
 from onnx_hw_boards.families.ice40 import ICE40_HX, ICE40_UP
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools.catalogue import CATALOGUE
+from passes.test_choose_folding import convolutions
 
 ALL = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
 BOARDS = [board for board in ALL if isinstance(board, BareChip)]
@@ -67,6 +71,23 @@ def test_cells_are_counted(family: Family, netlist: dict[str, int], taken: Cells
     assert family.count({"$scopeinfo": 3, "top.design.core": 1}) == Cells()
 
 
+def cell(kind: str, **bits: tuple[str, int]) -> dict[str, object]:
+    """As yosys writes it, of ports with a direction and one bit each."""
+    directions = {port: direction for port, (direction, _) in bits.items()}
+    connections = {port: [bit] for port, (_, bit) in bits.items()}
+    return {"type": kind, "port_directions": directions, "connections": connections}
+
+
+def test_a_table_and_its_flip_flop_share_a_logic_cell() -> None:
+    """Bit 2 feeds one flip-flop; bit 3 two of them; bit 4 leaves the module, too; bit 9 comes from outside."""
+    cells = [cell("SB_LUT4", I0=("input", 9), O=("output", bit)) for bit in (2, 3, 4)]
+    cells += [cell("SB_DFFSR", D=("input", d), Q=("output", 10 + q)) for q, d in enumerate((2, 3, 3, 4, 9, 10))]
+    ports = {"o": {"direction": "output", "bits": [4]}, "i": {"direction": "input", "bits": [9]}}
+    assert ICE40_UP.logic_cells is not None
+    netlist = {"modules": {"top": {"ports": ports, "cells": dict(enumerate(cells))}}}
+    assert ICE40_UP.logic_cells(netlist) == 3 + 6 - 2
+
+
 @every_family
 def test_recipes_name_what_there_is(family: Family) -> None:
     placement, packing = family.placement, family.packing
@@ -92,14 +113,30 @@ def test_a_chip_is_named_by_its_family(board: Board) -> None:
 @every_board
 def test_what_is_comfortable_is_less_than_all(board: Board) -> None:
     some, most = comfortable(board, None), whole(board, None)
-    for field in ("dsp", "lut", "bram", "pins"):
-        assert 0 < getattr(some, field) <= getattr(most, field)
+    for field in ("dsp", "lut", "bram", "pins", "ff"):
+        assert (field == "dsp" or getattr(some, field) > 0) and getattr(some, field) <= getattr(most, field)
     assert comfortable(board, 3) == replace(some, mac_lanes=3, dsp=most.dsp, in_logic=True)
-    assert most.lut < board.cells.lut
+    shared = board.cells.logic
+    assert (some.logic, most.logic) == (None, None) if not shared else some.logic < most.logic < shared
+    assert shared or most.lut < board.cells.lut
+
+
+@every_board
+def test_a_design_is_reckoned_in_cells_of_its_own_chip(board: Board) -> None:
+    design, _ = schedule_on(board, convolutions(6, (2, 3)), multipliers=4)
+    family = board.family
+    assert design.price is family.cost and design.deepest_at_once == family.deepest_at_once
+    cores = [node.operator.demand(design.folding(node)) + OWN_RESET for node in design.network.nodes]
+    edges = [edge for edge in design.edges() if edge.producer]
+    fifos = [outbox_demand(e.bits, design.fifos[e.tensor].depth, family.deepest_at_once) for e in edges]
+    cells, told = sum(map(family.cost, cores + fifos), Cells()), design.with_fifos()
+    assert cells == Cells(told.lut, told.ff, told.dsp, told.bram, told.logic)
+    assert bool(told.logic) == bool(board.cells.logic)
 
 
 def test_a_chip_without_multipliers_has_them_in_look_up_tables() -> None:
     board = find_board("hx8k")
     assert board.family is ICE40_HX and board.cells.dsp == 0
-    most = whole(board, None)
-    assert most.dsp * ICE40_HX.shares.luts_per_multiplier + most.lut <= board.cells.lut
+    one = Demand.of(Product(8, 8))
+    assert ICE40_UP.cost(one).dsp == 1 and ICE40_HX.cost(one).dsp == 0
+    assert 8 * 8 < ICE40_HX.cost(one).lut < 3 * 8 * 8 and ICE40_UP.cost(one).lut == 0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from design_bench import no_stall
+from design_bench import assert_proven, no_stall, prove
 from drawn_cases import MOST_OPERATIONS
 from drawn_designs import chains, residuals
 from drawn_operators import gearboxes, matmuls, pools, windows
@@ -58,6 +58,14 @@ def test_block_ram_takes_two_cycles_more() -> None:
     assert visible_after(DEEPEST_IN_LUTRAM) == 1 and visible_after(DEEPEST_IN_LUTRAM + 1) == 3
     prediction = solve(alone(Add(row(3), row(3)), (1, 1), DEEPEST_IN_LUTRAM + 1))
     assert prediction.sinks["node.o"].tolist() == [4, 5, 6]
+
+
+@pytest.mark.parametrize(("depth", "deepest", "first"), [(5, 5, 2), (6, 5, 4), (9, 9, 2), (10, 9, 4), (10, 33, 2)])
+def test_the_design_says_where_block_ram_begins(depth: int, deepest: int, first: int) -> None:
+    """To the law and to the circuit."""
+    design = replace(alone(Add(row(30), row(30)), (1, 1), depth), deepest_at_once=deepest)
+    assert solve(design).sinks["node.o"][0] == first
+    assert_proven(prove(design))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from onnx_hw_boards.device import Cells, Device
 from onnx_hw_boards.families.ecp5_cost import cost
-from onnx_hw_boards.families.family import Family, Packing, Placement, Shares
+from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 
 __all__ = ["DEVICES", "ECP5", "LFE5U_12F", "LFE5U_25F", "LFE5U_45F", "LFE5U_85F"]
 
@@ -52,10 +52,17 @@ ECP5 = Family(
         options=("--router", "router2"),
         files=("--json", "{netlist}", "--lpf", "{constraints}", "--textcfg", "{placed}"),
         placed="top.config",
+        sites={
+            "TRELLIS_COMB": "look-up tables",
+            "TRELLIS_FF": "flip-flops",
+            "MULT18X18D": "multipliers",
+            "DP16KD": "block RAMs",
+            "TRELLIS_IO": "pins",
+        },
     ),
     packing=Packing("ecppack", ("--compress", "--input", "{placed}", "--bit", "{bitstream}"), ".bit"),
     # With 85 of 156 multipliers a network is routed in two minutes, with 130 in five to eight.
-    shares=Shares(lut=0.7, dsp=0.6, bram=0.95, most_lut=0.85, most_bram=1.0),
+    fill=Fill(comfortable={"lut": 0.7, "dsp": 0.6, "bram": 0.95}, most={"lut": 0.85}),
 )
 
 # Lattice FPGA-DS-02012, table 1.1. In open tools a 12F has all of a 25F, whose die it is; only this much is promised.

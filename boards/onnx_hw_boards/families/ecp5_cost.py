@@ -11,6 +11,7 @@ from functools import lru_cache
 from onnx_hw_boards.demand import (
     Adder,
     Comparison,
+    Copies,
     Demand,
     Function,
     Loop,
@@ -77,7 +78,10 @@ def _cost(part: Part) -> tuple[float, int, int, int]:
                 0,
             )
         case Memory():
-            return _constants(part) if part.constant else _memory(part)
+            return _constants(part) if part.constant else memory(part)
+        case Copies(part, count):
+            lut, ff, dsp, bram = _cost(part)
+            return count * lut, count * ff, count * dsp, count * bram
 
 
 def multiplexer(ways: int) -> float:
@@ -96,8 +100,11 @@ def function(inputs: int) -> float:
     return 0 if inputs < 1 else 1 if inputs <= 4 else (inputs - 1) / 3
 
 
-def _memory(part: Memory) -> tuple[float, int, int, int]:
-    """Yosys chooses by the whole word, and then leaves out cells and blocks of which nothing is read."""
+def memory(part: Memory) -> tuple[float, int, int, int]:
+    """(look-up tables, flip-flops, multipliers, block RAMs) of one that is written.
+
+    Yosys chooses by the whole word, and then leaves out cells and blocks of which nothing is read.
+    """
     banks, (blocks, bits) = -(-part.depth // 16), fewest_blocks(part.width, part.depth)
     cells = banks * -(-part.width // 4)
     weight = WEIGHT_OF_A_CELL * cells + WEIGHT_OF_A_CHOICE * (part.width + 1) * (banks - 1)
@@ -111,13 +118,18 @@ def _memory(part: Memory) -> tuple[float, int, int, int]:
 def _constants(part: Memory) -> tuple[float, int, int, int]:
     small = part.width * part.depth <= LARGEST_CONSTANT_IN_LOGIC
     if part.latency > 1:
-        small = part.depth <= DEEPEST_ROM or part.width * part.depth <= SMALLEST_ROM
+        small = in_few_words(part)
     if small if part.in_logic is None else part.in_logic:
         address = (part.depth - 1).bit_length() * (part.latency - 1)
         depends = part.depends or ((part.depth - 1).bit_length(),) * part.width
         return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address, 0, 0
     blocks, _ = fewest_blocks(part.width, part.depth)
     return 0, 0, 0, blocks
+
+
+def in_few_words(part: Memory) -> bool:
+    """Whether the circuit itself asks for look-up tables, for constants with an output register of their own."""
+    return part.depth <= DEEPEST_ROM or part.width * part.depth <= SMALLEST_ROM
 
 
 def table(words: int) -> float:

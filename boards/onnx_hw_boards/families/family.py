@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from onnx_hw_boards.demand import Demand
 from onnx_hw_boards.device import Cells
 
-__all__ = ["Family", "Packing", "Placement", "Shares"]
+__all__ = ["Family", "Fill", "Packing", "Placement", "Price"]
 
 Price = Callable[[Demand], Cells]
 """What a circuit takes of a chip, by what it demands."""
@@ -29,6 +30,7 @@ class Placement:
         options: for every design.
         files: what is read and written, with ``{netlist}``, ``{constraints}`` and ``{placed}``.
         placed: name of the file that is written, which the packer reads.
+        sites: names for people of what the tool calls by others in its table of what is used.
     """
 
     tool: str
@@ -38,6 +40,7 @@ class Placement:
     options: tuple[str, ...]
     files: tuple[str, ...]
     placed: str
+    sites: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,22 +59,23 @@ class Packing:
 
 
 @dataclass(frozen=True)
-class Shares:
-    """How much of a chip is planned, of 1, by estimates that count look-up tables and blocks as an ECP5 has them.
+class Fill:
+    """How full chips are planned: of 1, of each kind of cell that they have; all of it where nothing is said.
 
     Attributes:
-        lut, dsp, bram: where that is enough.
-        most_lut, most_bram: where it is not; fuller chips are not routed.
-        luts_per_multiplier: of a chip without hardware multipliers, what synthesis takes for one; a quarter of its
-            look-up tables serves for them.
+        comfortable: where that is enough; fuller chips take long to route, and are slow.
+        most: where it is not; fuller ones are not routed, or an estimate that is a little too low ends there.
     """
 
-    lut: float
-    dsp: float
-    bram: float
-    most_lut: float
-    most_bram: float
-    luts_per_multiplier: int | None = None
+    comfortable: Mapping[str, float]
+    most: Mapping[str, float]
+
+    def plan(self, cells: Cells, *, comfortable: bool) -> dict[str, int | None]:
+        """What may be used, by kind; None of a kind that the family does not have, but for multipliers."""
+        shares = self.comfortable if comfortable else self.most
+        kinds = {kind.name: getattr(cells, kind.name) for kind in fields(cells)}
+        planned = {kind: int(shares.get(kind, 1) * number) for kind, number in kinds.items()}
+        return {kind: number if kinds[kind] or kind == "dsp" else None for kind, number in planned.items()}
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,10 @@ class Family:
         cost: what a demand takes of a chip, estimated.
         mappers: yosys' commands from ``top`` to a netlist of cells, by the technology mapper that they use, best first.
         placement, packing: the steps after it.
-        shares: how full its chips are planned.
+        fill: how full its chips are planned.
+        logic_cells: how many of them a netlist, as yosys writes it in JSON, needs at least; None where a look-up table
+            and a flip-flop do not share one.
+        deepest_at_once: tokens of the deepest FIFO that is not better in block RAM; one more than a power of two.
     """
 
     name: str
@@ -95,7 +102,9 @@ class Family:
     mappers: Mapping[str, tuple[str, ...]] = field(repr=False)
     placement: Placement = field(repr=False)
     packing: Packing = field(repr=False)
-    shares: Shares = field(repr=False)
+    fill: Fill = field(repr=False)
+    logic_cells: Callable[[Mapping[str, Any]], int] | None = field(default=None, repr=False)
+    deepest_at_once: int = 33
 
     @property
     def tools(self) -> tuple[str, str]:

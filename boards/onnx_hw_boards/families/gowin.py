@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_hw_boards.device import Cells, Device
-from onnx_hw_boards.families.ecp5_cost import cost
-from onnx_hw_boards.families.family import Family, Packing, Placement, Shares
+from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
+from onnx_hw_boards.families.gowin_cost import cost
 
 __all__ = ["ARORA", "DEVICES", "GOWIN", "GW1N_9C", "GW2A_18C"]
 
@@ -56,8 +56,9 @@ GOWIN = Family(
         placed="placed.json",
     ),
     packing=Packing("gowin_pack", ("-d", "{option}", "-o", "{bitstream}", "{placed}"), ".fs"),
-    # There are three flip-flops for four look-up tables, and they run out first.
-    shares=Shares(lut=0.36, dsp=0.6, bram=0.8, most_lut=0.4, most_bram=0.9),
+    fill=Fill(
+        comfortable={"lut": 0.7, "ff": 0.7, "dsp": 0.6, "bram": 0.8}, most={"lut": 0.85, "ff": 0.85, "bram": 0.9}
+    ),
 )
 
 # Gowin DS100, table 1-1

@@ -7,11 +7,11 @@ designs end at logic cells before they end at look-up tables.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from onnx_hw_boards.device import Cells, Device
-from onnx_hw_boards.families.ecp5_cost import cost
-from onnx_hw_boards.families.family import Family, Packing, Placement, Shares
+from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
+from onnx_hw_boards.families.ice40_cost import cost, cost_without_multipliers
+from onnx_hw_boards.families.ice40_packing import logic_cells
 
 __all__ = ["DEVICES", "HX4K", "HX8K", "ICE40_HX", "ICE40_UP", "LP8K", "UP5K"]
 
@@ -39,13 +39,15 @@ _PLACEMENT = Placement(
     options=(),
     files=("--json", "{netlist}", "--pcf", "{constraints}", "--asc", "{placed}"),
     placed="top.asc",
+    sites={"ICESTORM_LC": "logic cells", "ICESTORM_RAM": "block RAMs", "ICESTORM_DSP": "multipliers", "SB_IO": "pins"},
 )
 
 _PACKING = Packing("icepack", ("{placed}", "{bitstream}"), ".bin")
 
-# A design takes half as many logic cells again as the look-up tables of its estimate, which knows no flip-flops; and up
-# to four blocks for one of 18 kbit, or for distributed memory.
-_SHARES = Shares(lut=0.42, dsp=1.0, bram=0.25, most_lut=0.47, most_bram=0.3)
+_FILL = Fill(comfortable={"logic": 0.75, "bram": 0.9}, most={"logic": 0.85})
+
+# Sixteen words of eight bits in flip-flops take more logic cells than a block RAM is worth, a 30th of the chip.
+_DEEPEST_AT_ONCE = 9
 
 ICE40_UP = Family(
     name="iCE40 UltraPlus",
@@ -55,24 +57,28 @@ ICE40_UP = Family(
     mappers={"abc": ("synth_ice40 -dsp -device u -top top",)},
     placement=_PLACEMENT,
     packing=_PACKING,
-    shares=_SHARES,
+    fill=_FILL,
+    logic_cells=logic_cells,
+    deepest_at_once=_DEEPEST_AT_ONCE,
 )
 
 ICE40_HX = Family(
     name="iCE40 HX",
     primitives="ice40",
     cells=_CELLS,
-    cost=cost,
+    cost=cost_without_multipliers,
     mappers={"abc": ("synth_ice40 -device hx -top top",)},
     placement=_PLACEMENT,
     packing=_PACKING,
-    shares=replace(_SHARES, lut=0.45, most_lut=0.52, luts_per_multiplier=110),
+    fill=_FILL,
+    logic_cells=logic_cells,
+    deepest_at_once=_DEEPEST_AT_ONCE,
 )
 
 # Lattice FPGA-DS-02008 (UltraPlus) and FPGA-DS-02029 (LP/HX), table 1.1
-UP5K = Device("iCE40UP5K", ICE40_UP, "--up5k", Cells(lut=5_280, ff=5_280, dsp=8, bram=30))
-HX8K = Device("iCE40HX8K", ICE40_HX, "--hx8k", Cells(lut=7_680, ff=7_680, dsp=0, bram=32))
-HX4K = Device("iCE40HX4K", ICE40_HX, "--hx8k", Cells(lut=3_520, ff=3_520, dsp=0, bram=20))
+UP5K = Device("iCE40UP5K", ICE40_UP, "--up5k", Cells(lut=5_280, ff=5_280, dsp=8, bram=30, logic=5_280))
+HX8K = Device("iCE40HX8K", ICE40_HX, "--hx8k", Cells(lut=7_680, ff=7_680, dsp=0, bram=32, logic=7_680))
+HX4K = Device("iCE40HX4K", ICE40_HX, "--hx8k", Cells(lut=3_520, ff=3_520, dsp=0, bram=20, logic=3_520))
 LP8K = Device("iCE40LP8K", ICE40_HX, "--lp8k", HX8K.cells)
 
 DEVICES = (UP5K, HX4K, HX8K, LP8K)

@@ -1,0 +1,88 @@
+"""What a demand costs on Gowin LittleBee, as yosys maps it: in look-up tables, flip-flops, multipliers, block RAMs.
+
+Memories are as large as an ECP5's, and yosys weighs them alike. A bit of a sum takes the place of one look-up table,
+and multipliers are found without their registers.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from onnx_hw_boards.demand import (
+    Adder,
+    Comparison,
+    Copies,
+    Demand,
+    Function,
+    Loop,
+    Memory,
+    Multiplexer,
+    Part,
+    Product,
+    Register,
+)
+from onnx_hw_boards.device import Cells
+from onnx_hw_boards.families.ecp5_cost import (
+    LARGEST_CONSTANT_IN_LOGIC,
+    cases,
+    fewest_blocks,
+    function,
+    in_few_words,
+    memory,
+    multiplexer,
+    table,
+)
+
+__all__ = ["cost"]
+
+SHORTEST_CHAIN = 3
+"""Bits of the shortest sum that is a chain of carries."""
+
+NARROW = 9
+"""Bits of the factors of which two products take the place of a wider one."""
+
+
+def cost(demand: Demand) -> Cells:
+    """The sum of its parts."""
+    total = [0.0, 0.0, 0.0, 0.0]
+    for part, count in demand.parts:
+        total = [so_far + count * more for so_far, more in zip(total, _cost(part), strict=True)]
+    lut, ff, dsp, bram = map(round, total)
+    return Cells(lut, ff, dsp, bram)
+
+
+@lru_cache(maxsize=1 << 16)
+def _cost(part: Part) -> tuple[float, int, int, int]:
+    """(look-up tables, flip-flops, multipliers, block RAMs)."""
+    match part:
+        case Register(bits):
+            return 0, bits, 0, 0
+        case Product(a, b):
+            return 0, 3 * (a + b), 1 if max(a, b) <= NARROW else 2, 0
+        case Adder(bits, gated):
+            return (bits + (bits if gated else 0)) * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
+        case Comparison(bits):
+            return bits * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
+        case Multiplexer(ways, bits, tree):
+            return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
+        case Function(inputs, bits):
+            return bits * function(inputs), 0, 0, 0
+        case Loop(count):
+            bits = (count - 1).bit_length()
+            return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0
+        case Memory():
+            return _constants(part) if part.constant else memory(part)
+        case Copies(part):  # synthesis merges what holds the same
+            return _cost(part)
+
+
+def _constants(part: Memory) -> tuple[float, int, int, int]:
+    depends = part.depends or ((part.depth - 1).bit_length(),) * part.width
+    blocks, _ = fewest_blocks(len(depends), part.depth)
+    small = len(depends) * part.depth <= LARGEST_CONSTANT_IN_LOGIC * blocks
+    if part.latency > 1:  # the circuit asks for look-up tables up to a size
+        small |= in_few_words(part)
+    if small if part.in_logic is None else part.in_logic:
+        address = (part.depth - 1).bit_length() * (part.latency - 1)
+        return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address, 0, 0
+    return 0, len(depends) * (part.latency - 1), 0, blocks

@@ -1,0 +1,138 @@
+"""What a demand costs on iCE40, as yosys maps it: in look-up tables, flip-flops, multipliers, block RAMs, logic cells.
+
+A carry sits beside the look-up table of its bit, whose inputs it takes. There is no distributed memory: what is read in
+the cycle of its address is flip-flops with multiplexers behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from onnx_hw_boards.demand import (
+    Adder,
+    Comparison,
+    Copies,
+    Demand,
+    Function,
+    Loop,
+    Memory,
+    Multiplexer,
+    Part,
+    Product,
+    Register,
+)
+from onnx_hw_boards.device import Cells
+from onnx_hw_boards.families.ecp5_cost import in_few_words
+
+__all__ = ["cost", "cost_without_multipliers"]
+
+BLOCK_RAMS = ((256, 16), (512, 8), (1024, 4), (2048, 2))
+"""(words, bits) of a block RAM."""
+
+WEIGHT_OF_A_BLOCK, WEIGHT_OF_A_CONSTANT_BIT = 64, 1 / 16
+"""How yosys weighs a block RAM against bits in flip-flops, of 1 each, and against constants in look-up tables."""
+
+SHARE_OF_A_CELL = 0.86
+"""Of a logic cell that a look-up table or a flip-flop takes, since some of each share one."""
+
+LUTS_OF_A_PRODUCT = 1.7
+"""For each bit of one factor with each of the other."""
+
+OF_FEW_WORDS = {1: 0.0, 2: 0.6, 3: 2.0, 4: 1.4}
+"""Look-up tables that choose a bit of so many words, with those behind them in the same ones."""
+
+
+def cost(demand: Demand) -> Cells:
+    """The sum of its parts, on an UltraPlus chip."""
+    return _sum(demand, _cost)
+
+
+def cost_without_multipliers(demand: Demand) -> Cells:
+    """The same on chips without any: synthesis makes them of look-up tables."""
+    return _sum(demand, lambda part: _product(part) if isinstance(part, Product) else _cost(part))
+
+
+def _sum(demand: Demand, cost: Callable[[Part], tuple[float, int, int, int]]) -> Cells:
+    total = [0.0, 0.0, 0.0, 0.0]
+    for part, count in demand.parts:
+        total = [so_far + count * more for so_far, more in zip(total, cost(part), strict=True)]
+    lut, ff, dsp, bram = map(round, total)
+    return Cells(lut, ff, dsp, bram, logic=round(SHARE_OF_A_CELL * (lut + ff)))
+
+
+@lru_cache(maxsize=1 << 16)
+def _cost(part: Part) -> tuple[float, int, int, int]:
+    """(look-up tables, flip-flops, multipliers, block RAMs)."""
+    match part:
+        case Register(bits):
+            return 0, bits, 0, 0
+        case Product(a, b):  # takes in the registers before it, too
+            return 0, -(a + b), 1, 0
+        case Adder(bits, gated):
+            return max(bits, 0) * (2 if gated else 1), 0, 0, 0
+        case Comparison(bits):
+            return max(bits, 0), 0, 0, 0
+        case Multiplexer(ways, bits, tree):
+            return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
+        case Function(inputs, bits):
+            return bits * function(inputs), 0, 0, 0
+        case Loop(count):
+            bits = (count - 1).bit_length()
+            return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0
+        case Memory():
+            return _constants(part) if part.constant else _memory(part)
+        case Copies(part):
+            return _cost(part)
+
+
+def _product(part: Product) -> tuple[float, int, int, int]:
+    """Of look-up tables: a row of ands and a sum for each bit of the narrower factor; all registers are left."""
+    return LUTS_OF_A_PRODUCT * part.a * part.b, 3 * (part.a + part.b), 0, 0
+
+
+def multiplexer(ways: int) -> float:
+    """A bit: two ways in a look-up table, four in two."""
+    return 0 if ways < 2 else 1 if ways == 2 else (ways - 1) * 2 / 3
+
+
+def cases(ways: int) -> float:
+    """A bit that is written case by case: yosys compares the number with each."""
+    known = {0: 0, 1: 0, 2: 1, 3: 2, 4: 3.5, 5: 5, 6: 6, 7: 7, 8: 8}
+    return known[ways] if ways in known else 1.0 * ways
+
+
+def function(inputs: int) -> float:
+    """A bit: a look-up table takes four inputs; tests of more are a tree."""
+    return 0 if inputs < 1 else 1 if inputs <= 4 else (inputs - 1) / 3
+
+
+def _memory(part: Memory) -> tuple[float, int, int, int]:
+    blocks, bits = fewest_blocks(part.width, part.depth)
+    if part.at_once or part.in_logic or part.width * part.depth <= WEIGHT_OF_A_BLOCK * blocks:
+        read = part.columns(1)
+        chosen = OF_FEW_WORDS.get(part.depth, 0.92 * (part.depth - 1))
+        return read * chosen + part.depth, read * (part.depth + (not part.at_once)), 0, 0
+    return 0, 0, 0, blocks // -(-part.width // bits) * part.columns(bits)
+
+
+def _constants(part: Memory) -> tuple[float, int, int, int]:
+    depends = part.depends or ((part.depth - 1).bit_length(),) * part.width
+    blocks, _ = fewest_blocks(len(depends), part.depth)
+    small = len(depends) * part.depth * WEIGHT_OF_A_CONSTANT_BIT <= WEIGHT_OF_A_BLOCK * blocks
+    if part.latency > 1:  # the circuit asks for look-up tables up to a size
+        small |= in_few_words(part)
+    if small if part.in_logic is None else part.in_logic:
+        address = (part.depth - 1).bit_length() * (part.latency - 1)
+        return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address, 0, 0
+    return 0, len(depends) * (part.latency - 1), 0, blocks
+
+
+def table(words: int) -> float:
+    """Look-up tables of a bit of so many words."""
+    return 1 if words <= 16 else words * 0.135 - 1.3
+
+
+def fewest_blocks(width: int, depth: int) -> tuple[int, int]:
+    """Block RAMs of a memory, and the bits of a word that each of them has."""
+    return min((-(-depth // words) * -(-width // bits), bits) for words, bits in BLOCK_RAMS)
