@@ -38,6 +38,7 @@ class Range:
 class RangeMethod(Enum):
     """What of the samples a range is taken from."""
 
+    LEAST_LOSS = "rounding and expected saturation, as estimated by leaving out one sample after the other"
     MIN_MAX = "the least and the greatest number of all samples"
     MEAN = "the mean of the least numbers of each sample, and that of the greatest"
 
@@ -52,6 +53,7 @@ def calibrate(
 
     Args:
         frames: by graph input, (frames, *shape); empty for a graph without inputs, which is run once.
+        method: for the least loss the integers must be known, too; here it is the least and the greatest number.
 
     Raises:
         UserError: one of them is not finite.
@@ -81,7 +83,7 @@ def calibrate(
             ranges[name] = Range(low, high, common_steps(array))
             return
         steps = common_steps(array, known.steps)
-        if method is RangeMethod.MIN_MAX:
+        if method is not RangeMethod.MEAN:
             ranges[name] = Range(min(low, known.low), max(high, known.high), steps)
         else:  # the mean of all frames so far
             share = 1 / (frame + 1)
@@ -101,12 +103,28 @@ Ranges = Callable[[Model, Collection[str]], Mapping[str, Range]]
 """Says, of a model, what range each of the named values takes."""
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The ranges in samples.
+
+    Attributes:
+        frames: by graph input, (frames, *shape).
+        method: what is taken from them.
+    """
+
+    frames: Mapping[str, np.ndarray]
+    method: RangeMethod = RangeMethod.LEAST_LOSS
+
+    def __call__(self, model: Model, names: Collection[str]) -> Mapping[str, Range]:
+        return calibrate(model, self.frames, names, self.method)
+
+
 @overload
-def seen_in(frames: Mapping[str, np.ndarray], method: RangeMethod = ...) -> Ranges: ...
+def seen_in(frames: Mapping[str, np.ndarray], method: RangeMethod = ...) -> Seen: ...
 @overload
 def seen_in(frames: None, method: RangeMethod = ...) -> None: ...
 @overload
-def seen_in(frames: Mapping[str, np.ndarray] | None, method: RangeMethod = ...) -> Ranges | None: ...
-def seen_in(frames: Mapping[str, np.ndarray] | None, method: RangeMethod = RangeMethod.MIN_MAX) -> Ranges | None:
+def seen_in(frames: Mapping[str, np.ndarray] | None, method: RangeMethod = ...) -> Seen | None: ...
+def seen_in(frames: Mapping[str, np.ndarray] | None, method: RangeMethod = RangeMethod.LEAST_LOSS) -> Seen | None:
     """The ranges in samples, by graph input, (frames, *shape); None where there are none."""
-    return None if frames is None else lambda model, names: calibrate(model, frames, names, method)
+    return None if frames is None else Seen(frames, method)

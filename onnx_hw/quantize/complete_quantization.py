@@ -26,6 +26,7 @@ from onnx_hw.onnx.products import is_product
 from onnx_hw.onnx.verify_model import faults_of_folded
 from onnx_hw.quantize.builder import Obstacle
 from onnx_hw.quantize.calibrate import Range, Ranges
+from onnx_hw.quantize.chosen_integers import Integers
 from onnx_hw.quantize.import_model import Walk, import_prepared
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
@@ -62,7 +63,7 @@ def import_completed(
             raise
     spans = {} if ranges is None else ranges(plain, missing.values)
     grids = {name: _grid_of(name, spans[name], plain.graph, missing, scheme) for name in missing.values}
-    completed = insert_quantization(plain, missing.values, spans, scheme=scheme, grids=grids)
+    completed = insert_quantization(plain, missing.values, spans, scheme=scheme, integers=Integers(grids))
     refuse("model", faults_of_folded(completed), "insert_quantization")
     chosen = {name: _told(grids[name], spans[name]) for name in missing.values}
     chosen |= {name: f"{scheme.of_node(label).bits} bits" for label, name in missing.weights.items()}

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from math import lcm
 
 import numpy as np
 
 from onnx_hw.errors import user_error
 from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
 from onnx_hw.onnx.additions import Additions
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.fold_constants import without_what_nothing_needs
@@ -26,12 +28,13 @@ from onnx_hw.onnx.operators.facts import OF_SCALES, Effect, Weights
 from onnx_hw.onnx.operators.registry import facts_of, place
 from onnx_hw.quantize.builder import INTEGER_TYPES
 from onnx_hw.quantize.calibrate import Range
+from onnx_hw.quantize.chosen_integers import Integers, StoredTerm
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
 
 VERSION = 13
 """Opset of the inserted nodes: the first with scales along an axis."""
 
-FIRST_OPSET = {2: 25, 4: 21, 8: VERSION, 16: 21}
+FIRST_OPSET = {2: 25, 4: 21, 8: VERSION, 16: 21, 32: VERSION}
 """That quantizes to integers of so many bits."""
 
 
@@ -57,7 +60,7 @@ def insert_quantization(
     ranges: Mapping[str, Range],
     head: Collection[str] = (),
     scheme: Scheme = DEFAULT,
-    grids: Mapping[str, Grid] | None = None,
+    integers: Integers | None = None,
 ) -> Model:
     """The QDQ model of a folded model of float values; ``ranges`` are those of ``calibrate``.
 
@@ -65,7 +68,7 @@ def insert_quantization(
         points: the values to quantize.
         head: values that the host computes, from floats.
         scheme: of the integers.
-        grids: of values whose integers are known already.
+        integers: that are known already; their values need no range.
 
     Raises:
         UserError: weights are not finite; the scheme names what is not quantized.
@@ -74,23 +77,24 @@ def insert_quantization(
     scheme.check_names(points, [node.label for node in graph.nodes if _float_weights(node, graph.constants)])
     outputs = {value.name for value in graph.outputs}
     added = Additions(graph)
-    rewriter = _Rewriter(added, scheme, grids or {})
+    rewriter = _Rewriter(added, scheme, integers or Integers())
     nodes: list[Node] = []
     renamed: dict[str, str] = {}
     for value in graph.inputs:
         if value.name in points:
-            renamed[value.name] = rewriter.data(nodes, value.name, value.name, ranges[value.name])
+            renamed[value.name] = rewriter.data(nodes, value.name, value.name, ranges.get(value.name))
     for node in graph.nodes:
         plain = facts_of(node).effect in (Effect.QUANTIZES, Effect.SNAPS) or any(name in head for name in node.outputs)
         inputs = [name if plain else renamed.get(name, name) for name in node.inputs]
         if at := _float_weights(node, graph.constants):
             inputs[at.at] = rewriter.weights(nodes, node, inputs[at.at], at)
+        inputs = [rewriter.term(nodes, name) if name in rewriter.known.terms else name for name in inputs]
         results = list(node.outputs)
         for k, name in enumerate(results):
             if name in points and name in outputs:  # the graph's output keeps its name: it is the dequantized value
                 results[k] = added.value(f"{name}/float", graph.values[name])
                 after: list[Node] = []
-                rewriter.data(after, results[k], name, ranges[name], result=name)
+                rewriter.data(after, results[k], name, ranges.get(name), result=name)
                 renamed[name] = name
                 nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(results)))
                 nodes += after
@@ -99,7 +103,7 @@ def insert_quantization(
             nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(results)))
             for name in results:
                 if name in points:
-                    renamed[name] = rewriter.data(nodes, name, name, ranges[name])
+                    renamed[name] = rewriter.data(nodes, name, name, ranges.get(name))
     newest = max((node.version for node in nodes if not node.domain), default=VERSION)
     opsets = {**model.opsets, "": max(newest, model.opsets.get("", VERSION))}
     return without_what_nothing_needs(replace(model, graph=added.graph(nodes), opsets=opsets))
@@ -108,12 +112,15 @@ def insert_quantization(
 class _Rewriter:
     """Adds constants and pairs of QuantizeLinear and DequantizeLinear."""
 
-    def __init__(self, added: Additions, scheme: Scheme, grids: Mapping[str, Grid]) -> None:
-        self.added, self.scheme, self.grids = added, scheme, grids
+    def __init__(self, added: Additions, scheme: Scheme, known: Integers) -> None:
+        self.added, self.scheme, self.known = added, scheme, known
 
-    def data(self, nodes: list[Node], source: str, name: str, span: Range, result: str = "") -> str:
+    def data(self, nodes: list[Node], source: str, name: str, span: Range | None, result: str = "") -> str:
         """Quantize and dequantize a value; the dequantized one's name. 0 is exact, a step that is no float32 too."""
-        grid = self.grids.get(name) or self.scheme.of_value(name).of_data(span)
+        grid = self.known.data.get(name)
+        if grid is None:
+            assert span is not None  # of a value whose integers are not known
+            grid = self.scheme.of_value(name).of_data(span)
         element_type, version = _held_as(grid)
         scale_name, zero_name = self._scales(name, grid, element_type)
         if grid.dtype != INTEGER_TYPES[element_type]:
@@ -171,18 +178,44 @@ class _Rewriter:
                 hint="look at the weights, and at the constants and attributes of the nodes around it",
                 stage="quantize",
             )
-        precision = self.scheme.of_node(node.label)
         axis = at.axis_of_outputs(node, weights.ndim)
-        grid = precision.of_weights(weights, axis)
+        known = self.known.weights.get(node.outputs[0])
+        grid = self.scheme.of_node(node.label).of_weights(weights, axis) if known is None else known.grid
+        integers = grid.integers(weights, axis) if known is None else known.integers
+        return self._constant(nodes, f"{name}/{node.label}", integers, grid, axis)
+
+    def term(self, nodes: list[Node], name: str) -> str:
+        """What is added to a product, with its new numbers; the name of these."""
+        known = self.known.terms[name]
+        if isinstance(known, StoredTerm):
+            return self._constant(nodes, name, known.integers, Grid.over(Int(32), known.step), 0)
+        return self.added.constant(f"{name}/floats", known, "float")
+
+    def _constant(self, nodes: list[Node], prefix: str, integers: np.ndarray, grid: Grid, axis: int) -> str:
+        """Integers of a grid, dequantized; with a division where its steps are no float32."""
         element_type, version = _held_as(grid)
-        stored = grid.integers(weights, axis).astype(BY_NAME[element_type].dtype)
-        prefix = f"{name}/{node.label}"
-        stored_name = self.added.constant(f"{prefix}/{element_type}", stored, element_type)
-        scale_name, zero_name = self._scales(prefix, grid, element_type, axis=precision.per_channel)
-        result = self.added.value(f"{prefix}/dequantized", Value(name, "float", tuple(weights.shape)))
-        inputs, attributes = (stored_name, scale_name, zero_name), {"axis": axis} if precision.per_channel else {}
-        nodes.append(Node("", "DequantizeLinear", "", version, inputs, (result,), attributes))
-        return result
+        common = lcm(*(_odd(step.denominator) for step in grid.step))
+        stored = self.added.constant(
+            f"{prefix}/{element_type}", integers.astype(BY_NAME[element_type].dtype), element_type
+        )
+        counted = Grid.over(grid.dtype, [step * common for step in grid.step], grid.zero_point)
+        along = len(grid.step) > 1
+        scales = self._scales(prefix, counted, element_type, axis=along)
+        value = Value(prefix, "float", tuple(integers.shape))
+        result = self.added.value(f"{prefix}/dequantized", value)
+        attributes = {"axis": axis} if along else {}
+        nodes.append(Node("", "DequantizeLinear", "", version, (stored, *scales), (result,), attributes))
+        if common == 1:
+            return result
+        divided = self.added.value(f"{prefix}/divided", value)
+        under = self.added.constant(f"{prefix}/denominator", np.array(common, dtype=np.float32), "float")
+        nodes.append(Node("", "Div", "", VERSION, (result, under), (divided,)))
+        return divided
+
+
+def _odd(number: int) -> int:
+    """Without its factors 2."""
+    return number // (number & -number)
 
 
 def _held_as(grid: Grid) -> tuple[str, int]:

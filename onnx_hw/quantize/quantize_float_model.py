@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
@@ -12,14 +12,19 @@ from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.verify_model import faults_of_folded
 from onnx_hw.options import Leaving
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
-from onnx_hw.quantize.calibrate import Ranges, seen_in
+from onnx_hw.quantize.calibrate import Range, RangeMethod, Ranges, Seen, seen_in
 from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
+from onnx_hw.quantize.chosen_integers import Integers
+from onnx_hw.quantize.equal_channels import with_equal_channels
 from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
 from onnx_hw.quantize.host_head import is_obstacle, values_of_head
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
 from onnx_hw.quantize.prepare import prepared
+from onnx_hw.quantize.quantize_by_effect import integers_by_effect
+from onnx_hw.quantize.samples_side_by_side import samples_of
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
+from onnx_hw.quantize.terms_of_products import with_terms
 
 
 def with_factors_in_weights(model: Model) -> Model:
@@ -39,18 +44,41 @@ def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray], scheme:
     Raises:
         UserError: a value is not finite during calibration; the scheme names what is not quantized.
     """
-    return quantize_factored(with_factors_in_weights(prepared(model)), seen_in(frames, scheme.ranges), scheme)
+    return quantize_factored(with_factors_in_weights(prepared(model)), seen_in(frames, scheme.ranges), scheme)[0]
 
 
 def quantize_without_data(model: Model) -> Model:
     """The QDQ model with assumed ranges: one like that of real data in all but its scales. The model is not run."""
-    return quantize_factored(with_factors_in_weights(prepared(model)), assumed_ranges)
+    return quantize_factored(with_factors_in_weights(prepared(model)), assumed_ranges)[0]
 
 
-def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) -> Model:
-    """The QDQ model, which is ``prepared``, of one with its factors in the weights."""
+def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) -> tuple[Model, Model]:
+    """The QDQ model, which is ``prepared``, of one with its factors in the weights; and the float model it is close to.
+
+    Where samples are known and nobody asks for ranges of another kind, all integers are chosen by their effect.
+    """
+    if not isinstance(ranges, Seen) or ranges.method is not RangeMethod.LEAST_LOSS:
+        return _quantized(model, ranges, scheme), model
+    plain, terms = with_terms(model)
+    samples = samples_of(ranges.frames)
+    equal = with_equal_channels(plain, samples, terms)
+
+    def integers(points: Collection[str], spans: Mapping[str, Range]) -> Integers:
+        return integers_by_effect(equal, points, samples, spans, terms, scheme)
+
+    return _quantized(equal, ranges, scheme, integers), plain
+
+
+def _quantized(
+    model: Model,
+    ranges: Ranges,
+    scheme: Scheme,
+    integers: Callable[[Collection[str], Mapping[str, Range]], Integers] | None = None,
+) -> Model:
     head = values_of_head(model.graph, lambda node: is_obstacle(node, model.graph))
     points = choose_quantized_values(model, head, outputs=scheme.leaving is Leaving.INT8)
-    quantized = insert_quantization(model, points, ranges(model, points), head, scheme)
+    spans = ranges(model, points)
+    known = integers(points, spans) if integers else None
+    quantized = insert_quantization(model, points, spans, head, scheme, known)
     refuse("model", faults_of_folded(quantized), "insert_quantization")
     return quantized

@@ -86,7 +86,7 @@ class Scheme:
 
     data: Precision = Precision()
     weights: Precision = Precision(symmetric=True, per_channel=True)
-    ranges: RangeMethod = RangeMethod.MIN_MAX
+    ranges: RangeMethod = RangeMethod.LEAST_LOSS
     leaving: Leaving = Leaving.ACCUMULATORS
     data_overrides: Mapping[str, Precision] = field(default_factory=dict)
     weight_overrides: Mapping[str, Precision] = field(default_factory=dict)

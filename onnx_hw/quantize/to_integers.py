@@ -70,8 +70,8 @@ def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Q
         )
     ready = prepared(model)
     if not brings and ranges is not None:
-        factored = with_factors_in_weights(ready)
-        ready, floats = quantize_factored(factored, ranges, chosen_by), (model, factored)
+        ready, factored = quantize_factored(with_factors_in_weights(ready), ranges, chosen_by)
+        floats = model, factored
         chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={})  # they have been obeyed
     network, completed, chosen = import_completed(ready, ranges, chosen_by)
     if scheme is not None and floats is None and not chosen:

@@ -1,0 +1,231 @@
+"""Integers for a float model that lose least on samples: ranges, weights and terms, in one pass over the nodes.
+
+The samples go through the model side by side twice at once: in floats, and as the integers so far make it. Every range
+weighs rounding against expected saturation; the weights of every product are rounded by what that does to its results
+with the *quantized* data, and its term makes up for what remains of the mean, against the results in *floats*. Where a
+product is requantized, the steps of its weights and its term are chosen so that the requantizer is cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.exact.grid import Grid
+from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.quantize.builder import Obstacle
+from onnx_hw.quantize.calibrate import Range
+from onnx_hw.quantize.choose_quantized_values import readers_of
+from onnx_hw.quantize.chosen_integers import Integers, StoredTerm, StoredWeights
+from onnx_hw.quantize.columns_of_products import columns_of, is_matrix_product, matrix_of, weights_of
+from onnx_hw.quantize.leave_one_out import WIDEST, WIDEST_AT_OUTPUT, least_loss
+from onnx_hw.quantize.requantizers_by_design import Design, designed, with_short_step
+from onnx_hw.quantize.rounding_by_effect import Columns, rounded, scales_for
+from onnx_hw.quantize.samples_side_by_side import Frame, SideBySide
+from onnx_hw.quantize.scheme import Scheme
+from onnx_hw.quantize.terms_of_products import Term
+
+MOST_ROWS = 20_000
+"""Rows that are looked at of one product, of all samples together, evenly spread."""
+
+MOST_COLUMNS = 4096
+"""Of a product with more, weights are rounded one by one."""
+
+FEW_ROWS = 16
+"""A term is believed to be off by the mean of so many rows but for the share rows / (rows + FEW_ROWS)."""
+
+
+def integers_by_effect(
+    model: Model,
+    points: Collection[str],
+    frames: Sequence[Frame],
+    spans: Mapping[str, Range],
+    terms: Mapping[str, Term],
+    scheme: Scheme,
+) -> Integers:
+    """The integers of a float model.
+
+    Args:
+        model: of float32, with its terms.
+        points: the values that get integers.
+        frames: samples, by graph input.
+        spans: what was seen of the points; finite.
+        terms: by the product's result.
+        scheme: how many bits.
+    """
+    grids = _Ranges(model.graph, points, spans, scheme).of(frames)
+    return _Weights(model.graph, grids, terms, scheme).of(frames)
+
+
+class _Ranges:
+    """The first pass, in floats: a grid for every point."""
+
+    def __init__(self, graph: Graph, points: Collection[str], spans: Mapping[str, Range], scheme: Scheme) -> None:
+        self.graph, self.points, self.spans, self.scheme = graph, points, spans, scheme
+        inside = {name for node in graph.nodes if facts_of(node).effect is Effect.SUMS for name in node.inputs}
+        for node in reversed(graph.nodes):
+            if inside.intersection(node.outputs):
+                inside.update(node.inputs)
+        self.inside = inside
+        self.grids: dict[str, Grid] = {}
+
+    def of(self, frames: Sequence[Frame]) -> dict[str, Grid]:
+        samples = SideBySide(self.graph, frames)
+        for value in self.graph.inputs:
+            self._settle(value.name, samples)
+        for node in self.graph.nodes:
+            samples.step(node)
+            for name in node.outputs:
+                self._settle(name, samples)
+            samples.release(node)
+        return self.grids
+
+    def _settle(self, name: str, samples: SideBySide) -> None:
+        if name not in self.points:
+            return
+        precision, span = self.scheme.of_value(name), self.spans[name]
+        if span.step is not None and not precision.symmetric:
+            low, high = (round(end / float(span.step)) for end in (min(span.low, 0.0), max(span.high, 0.0)))
+            dtype = precision.dtype
+            if high - low <= dtype.max - dtype.min:  # nothing is lost
+                self.grids[name] = with_short_step(Grid.over(dtype, span.step, dtype.min - low))
+                return
+        widest = WIDEST if name in self.inside else WIDEST_AT_OUTPUT
+        chosen = least_loss(samples.of(name), precision.bits, widest, symmetric=precision.symmetric)
+        self.grids[name] = with_short_step(precision.of_data(Range(chosen.low, chosen.high)))
+
+
+class _Weights:
+    """The second pass, in floats and in integers: weights and terms."""
+
+    def __init__(self, graph: Graph, grids: dict[str, Grid], terms: Mapping[str, Term], scheme: Scheme) -> None:
+        self.graph, self.grids, self.terms, self.scheme = graph, grids, terms, scheme
+        self.readers = readers_of(graph.nodes)
+        self.carried = dict(grids)  # and what has the same integers
+        self.found = Integers(grids)
+        self.exact: SideBySide
+        self.given: SideBySide
+
+    def of(self, frames: Sequence[Frame]) -> Integers:
+        self.exact, self.given = (SideBySide(self.graph, frames) for _ in range(2))
+        for value in self.graph.inputs:
+            self._snap(value.name)
+        for node in self.graph.nodes:
+            self.exact.step(node)
+            self._weigh(node)
+            for name in node.outputs:
+                self._snap(name)
+            if facts_of(node).effect is Effect.KEEPS and node.inputs[0] in self.carried:
+                self.carried |= dict.fromkeys(node.outputs, self.carried[node.inputs[0]])
+            for samples in (self.exact, self.given):
+                samples.release(node)
+        return self.found
+
+    def _snap(self, name: str) -> None:
+        if name in self.grids:
+            for values in self.given.values:
+                values[name] = _real(self.grids[name], values[name])
+
+    def _weigh(self, node: Node) -> None:
+        """Compute a node with integers; choose them, if it has weights or is a term."""
+        place = facts_of(node).weights if facts_of(node).effect is Effect.SUMS else None
+        weights = self.graph.constants.get(node.inputs[place.at]) if place is not None else None
+        if place is None or weights is None or not np.isfinite(weights).all():
+            self.given.step(node, {name: self._term(name) for name in node.inputs if name in self.found.terms})
+            return
+        axis, precision = place.axis_of_outputs(node, weights.ndim), self.scheme.of_node(node.label)
+        result = node.outputs[0]
+        design: Design | None = None
+        columns = self._columns(node, weights) if node.outputs[0] in self.terms else None
+        if columns is not None:
+            matrix = matrix_of(node, weights).astype(np.float64)
+            known = Columns.of(columns)
+            grid = precision.of_weights(weights, axis)
+            if precision.symmetric and precision.per_channel:
+                scales = scales_for(matrix, known, grid.high).reshape(-1)
+                design = self._designed(node, scales)
+                steps = design.steps if design else tuple(Fraction(float(np.float32(scale))) for scale in scales)
+                grid = Grid.over(grid.dtype, steps).within(grid.low, grid.high)
+            scale, zero = (
+                np.broadcast_to([float(number) for number in numbers], matrix[:, :, 0].size).reshape(matrix.shape[:2])
+                for numbers in (grid.step, grid.zero_point)
+            )
+            integers = weights_of(node, rounded(matrix, known, scale, zero, grid.low, grid.high), weights)
+        else:
+            grid = precision.of_weights(weights, axis)
+            integers = grid.integers(weights, axis)
+        self.found.weights[result] = StoredWeights(integers, grid)
+        self.given.step(node, {node.inputs[place.at]: _dequantized(integers, grid, axis)})
+        if node.outputs[0] in self.terms:
+            self._make_up(self.terms[node.outputs[0]], result, design)
+
+    def _columns(self, node: Node, weights: np.ndarray) -> np.ndarray | None:
+        """(groups, rows, columns) of the quantized data of all samples; None where there are none, or too many."""
+        if not is_matrix_product(node):
+            return None
+        exact, data = self.exact.of(node.outputs[0]), self.given.of(node.inputs[0])
+        most = max(1, MOST_ROWS // len(data))
+        parts = []
+        try:
+            for array, result in zip(data, exact, strict=True):
+                rows = columns_of(node, array, weights, result.shape)
+                if rows.shape[2] > MOST_COLUMNS:
+                    return None
+                parts.append(rows[:, :: -(-rows.shape[1] // most)])
+        except Obstacle:  # what it is told for comes later
+            return None
+        return np.concatenate(parts, axis=1)
+
+    def _designed(self, node: Node, scales: np.ndarray) -> Design | None:
+        """Where the product alone is requantized."""
+        data, (result,) = self.carried.get(node.inputs[0]), node.outputs
+        while result not in self.grids:
+            following = self.readers.get(result, [])
+            if len(following) != 1:
+                return None
+            (reader,) = following
+            term = facts_of(reader).effect is Effect.ADDS and self.terms[node.outputs[0]].name in reader.inputs
+            if not term and facts_of(reader).effect is not Effect.BOUNDS:
+                return None
+            result = reader.outputs[0]
+        return None if data is None else designed([float(scale) for scale in scales], data, self.grids[result])
+
+    def _make_up(self, term: Term, result: str, design: Design | None) -> None:
+        """The term that makes the mean of the sums what it is in floats."""
+        stored = self.graph.constants[term.name]
+        others = tuple(k for k in range(stored.ndim) if k != term.axis)
+        off = np.mean([
+            (exact.astype(np.float64) - given).mean(axis=others)
+            for exact, given in zip(self.exact.of(result), self.given.of(result), strict=True)
+        ], axis=0)  # fmt: skip
+        rows = sum(array.size for array in self.exact.of(result)) / off.size
+        wished = stored.reshape(-1).astype(np.float64) + off * rows / (rows + FEW_ROWS)
+        units = design.terms(wished) if design else None
+        if design is not None and units is not None:
+            self.found.terms[term.name] = StoredTerm(units.reshape(stored.shape), design.unit)
+        else:
+            self.found.terms[term.name] = wished.reshape(stored.shape).astype(np.float32)
+
+    def _term(self, name: str) -> np.ndarray:
+        """As floats."""
+        stored = self.found.terms[name]
+        if isinstance(stored, StoredTerm):
+            return (stored.integers * float(stored.step)).astype(np.float32)
+        return stored
+
+
+def _real(grid: Grid, numbers: np.ndarray) -> np.ndarray:
+    """What the integers of numbers stand for, float32."""
+    (step,), (zero,) = grid.step, grid.zero_point
+    return ((grid.integers(numbers) - float(zero)) * float(step)).astype(np.float32)
+
+
+def _dequantized(integers: np.ndarray, grid: Grid, axis: int) -> np.ndarray:
+    along = [-1 if k == axis else 1 for k in range(integers.ndim)] if grid.channels > 1 else ()
+    step, zero = (np.array([float(n) for n in numbers]) for numbers in (grid.step, grid.zero_point))
+    wide = [np.broadcast_to(array, grid.channels).reshape(along) for array in (step, zero)]
+    return ((integers - wide[1]) * wide[0]).astype(np.float32)

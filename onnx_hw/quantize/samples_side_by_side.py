@@ -1,0 +1,77 @@
+"""Samples that go through a graph side by side, node by node: what a tensor holds is known of all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.dependencies import reads
+from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants
+from onnx_hw.samples import frame_count, one_frame
+
+Frame = Mapping[str, np.ndarray]
+
+MOST = 256
+"""Samples."""
+
+MOST_ELEMENTS = 1 << 23
+"""Of the inputs of all samples: tensors inside may be many times as large."""
+
+
+class SideBySide:
+    """The values of every sample that later nodes read.
+
+    Attributes:
+        values: one table per sample; what no further node reads is let go.
+    """
+
+    def __init__(self, graph: Graph, frames: Sequence[Frame]) -> None:
+        self.values: list[dict[str, Any]] = [dict(frame) for frame in frames]
+        self.constants: dict[str, Any] = tagged_constants(graph)
+        self._last = {name: id(node) for node in graph.nodes for name in reads(node)}
+
+    def step(self, node: Node, constants: Mapping[str, np.ndarray] | None = None) -> None:
+        """Compute a node, the next one of the graph.
+
+        Args:
+            constants: that take the place of some of its inputs, by name.
+        """
+        known = {**self.constants, **(constants or {})} if constants else self.constants
+        for values in self.values:
+
+            def run_graph(subgraph: Graph, inputs: Sequence[Any], outer: Mapping[str, Any] = values) -> list[Any]:
+                names = [value.name for value in subgraph.inputs]
+                results = [value.name for value in subgraph.outputs]
+                given = dict(zip(names, inputs, strict=True))
+                inner = evaluate(subgraph, given, results, outer={**self.constants, **outer})
+                return [inner[name] for name in results]
+
+            given = [(values[name] if name in values else known[name]) if name else None for name in node.inputs]
+            values.update(zip(node.outputs, compute(node, given, run_graph), strict=True))
+
+    def release(self, node: Node) -> None:
+        """Let go what no node behind this one reads."""
+        done = [name for name in reads(node) if self._last[name] == id(node)]
+        done += [name for name in node.outputs if name not in self._last]
+        for values in self.values:
+            for name in done:
+                values.pop(name, None)
+
+    def of(self, name: str) -> list[np.ndarray]:
+        """A tensor, of every sample."""
+        return [values[name] if name in values else self.constants[name] for values in self.values]
+
+
+def samples_of(frames: Mapping[str, np.ndarray]) -> list[Frame]:
+    """At most ``MOST`` of the samples, evenly spread, and fewer where they are large; one of a model without inputs.
+
+    Args:
+        frames: by graph input, (frames, *shape).
+    """
+    count = frame_count(frames)
+    size = sum(array.size // max(count, 1) for array in frames.values())
+    most = max(1, min(MOST, MOST_ELEMENTS // max(size, 1)))
+    return [one_frame(frames, k) for k in range(0, count, -(-count // most))]

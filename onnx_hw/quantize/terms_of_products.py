@@ -1,0 +1,122 @@
+"""What is added to the results of a product, output by output, as one constant behind it.
+
+    Conv(x, W, b) + t   becomes   Conv(x, W, 0) + (b + t)
+
+So there is one term per product, whatever the operator calls it, and a pass may change it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from onnx_hw.errors import UserError
+from onnx_hw.onnx.additions import Additions
+from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.evaluate import compute
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.quantize.choose_quantized_values import readers_of
+
+VERSION = 13
+"""Opset of the inserted Add."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """Behind a product.
+
+    Attributes:
+        name: the constant, which is broadcast to the result: one number per output.
+        axis: of the result, along which the outputs lie.
+    """
+
+    name: str
+    axis: int
+
+
+def with_terms(model: Model) -> tuple[Model, dict[str, Term]]:
+    """The same function, with a term behind every product with constant weights; and those, by the product's result.
+
+    Args:
+        model: folded; its floats are float32.
+    """
+    graph = model.graph
+    added, readers, outputs = Additions(graph), readers_of(graph.nodes), {value.name for value in graph.outputs}
+    nodes, gone, terms = list[Node](), set[str](), dict[str, Term]()
+    for node in graph.nodes:
+        if node.outputs and node.outputs[0] in gone:
+            continue
+        term = _term_of(node, graph)
+        if term is None:
+            nodes.append(node)
+            continue
+        result = node.outputs[0]
+        place = facts_of(node).weights
+        assert place is not None
+        axis = place.channel % term.ndim
+        while result not in outputs and len(readers.get(result, ())) == 1:
+            more = _addition(readers[result][0], result, graph, term.shape)
+            if more is None:
+                break
+            term, result = term + more, readers[result][0].outputs[0]
+            gone.add(result)
+        like = graph.values[node.outputs[0]]
+        sums = added.value(f"{result}/sums", like)
+        inputs = list(node.inputs)
+        if len(inputs) > 2 and inputs[2]:
+            none = np.zeros_like(graph.constants[inputs[2]])
+            inputs[2] = added.constant(f"{result}/none", none, like.element_type)
+        name = added.constant(f"{result}/term", term.astype(np.float32), like.element_type)
+        nodes.append(replace(node, name=node.label, inputs=tuple(inputs), outputs=(sums,)))
+        nodes.append(Node("", "Add", "", VERSION, (sums, name), (result,)))
+        terms[sums] = Term(name, axis)
+    return replace(model, graph=added.graph(nodes)), terms
+
+
+def _term_of(node: Node, graph: Graph) -> np.ndarray | None:
+    """What a product adds, float64, one number per output and as long as the result has axes; None for others."""
+    facts = facts_of(node)
+    place = facts.weights if facts.effect is Effect.SUMS else None
+    if place is None or len(node.outputs) != 1 or node.inputs[place.at] not in graph.constants:
+        return None
+    data, result = graph.values.get(node.inputs[0]), graph.values.get(node.outputs[0])
+    constant = all(name in graph.constants for name in node.inputs[1:] if name)
+    weights = graph.constants[node.inputs[place.at]]
+    if place.at == 0 or not constant or place.rank not in (None, weights.ndim) or data is None or result is None:
+        return None
+    sizes = [size for size in data.shape or () if isinstance(size, int)]
+    if not sizes or len(sizes) != len(data.shape or ()) or weights.dtype != np.float32:
+        return None
+    zeros = np.zeros(sizes, dtype=np.float32)
+    try:
+        (found,) = compute(node, [zeros, *(graph.constants[n] if n else None for n in node.inputs[1:])])
+    except UserError:
+        return None
+    if found.ndim < 2:
+        return None
+    axis = place.channel % found.ndim
+    others = tuple(k for k in range(found.ndim) if k != axis)
+    if not found.size or not np.isfinite(found).all() or (found.min(axis=others) != found.max(axis=others)).any():
+        return None
+    return np.asarray(found.max(axis=others, keepdims=True), dtype=np.float64)
+
+
+def _addition(node: Node, data: str, graph: Graph, shape: tuple[int, ...]) -> np.ndarray | None:
+    """What a node adds to data, as broadcast to the shape of a term; None if it does something else."""
+    if facts_of(node).effect is not Effect.ADDS or len(node.inputs) != 2 or "axis" in node.attributes:
+        return None
+    first, second = node.inputs
+    other = second if first == data else first
+    inverts = facts_of(node).inverts
+    if other not in graph.constants or (inverts and first != data):
+        return None
+    constant = graph.constants[other]
+    if constant.dtype != np.float32 or constant.ndim > len(shape) or not np.isfinite(constant).all():
+        return None
+    try:
+        spread = np.broadcast_to(constant.astype(np.float64), shape)
+    except ValueError:
+        return None
+    return -spread if inverts else spread
