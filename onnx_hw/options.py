@@ -88,14 +88,19 @@ class Quantizing:
 
     Attributes:
         output: what leaves the hardware.
+        weights, data: bits of all weights, and of all other values.
+        precision: TOML file with bits of single ones.
     """
 
     output: Leaving | None = None
+    weights: int | None = None
+    data: int | None = None
+    precision: Path | None = None
 
     def __post_init__(self) -> None:
-        """Raises ``UserError`` for an output that there is not."""
-        if self.output is not None:
-            _take_texts(self, (), {"output": Leaving})
+        """Raises ``UserError`` for an output that there is not, and what is no path."""
+        if self.output is not None or self.precision is not None:
+            _take_texts(self, ("precision",), {} if self.output is None else {"output": Leaving})
 
 
 @dataclass(frozen=True)

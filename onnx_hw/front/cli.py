@@ -81,14 +81,38 @@ OUTPUT = click.option(
 )  # fmt: skip
 
 
+BITS = click.option(
+    "--bits", callback=lambda context, option, given: _widths(context, option, given), metavar="weights=N,data=N",
+    help="Of the integers of a float model: 1 to 16, 8 by default.",
+)  # fmt: skip
+PRECISION = click.option(
+    "--precision", type=FILE, metavar="FILE", help="Bits of single layers and values of a float model, in TOML."
+)
+
+
 def how_to_quantize(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of how integers are chosen; the command gets them as one ``quantizing``."""
 
     @wraps(command)
-    def with_quantizing(*arguments: Any, output: str | None, **options: Any) -> Any:
-        return command(*arguments, quantizing=Quantizing(Leaving(output) if output else None), **options)
+    def with_quantizing(
+        *arguments: Any, output: str | None, bits: dict[str, int], precision: Path | None, **options: Any
+    ) -> Any:
+        quantizing = Quantizing(Leaving(output) if output else None, **bits, precision=precision)
+        return command(*arguments, quantizing=quantizing, **options)
 
-    return OUTPUT(with_quantizing)
+    return OUTPUT(BITS(PRECISION(with_quantizing)))
+
+
+def _widths(context: click.Context, parameter: click.Parameter, given: str | None) -> dict[str, int]:
+    """``"weights=4,data=8"`` as ``{"weights": 4, "data": 8}``."""
+    widths: dict[str, int] = {}
+    for text in given.split(",") if given is not None else ():
+        name, _, bits = text.strip().partition("=")
+        if name not in ("weights", "data") or name in widths or not (bits.isdecimal() and len(bits) <= 2):
+            message = f"it must be weights=N, data=N or both, with whole numbers, not {given!r}"
+            raise click.BadParameter(message, context, parameter)
+        widths[name] = int(bits)
+    return widths
 
 
 VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tools print.")

@@ -5,15 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.quantize.lower.windows import kernel_of
-
-KINDS = frozenset(("Conv", "MatMul", "Gemm"))
-"""Of other products weights are rounded one by one."""
 
 
 def is_matrix_product(node: Node) -> bool:
-    """Whether there are columns."""
-    return not node.domain and node.op_type in KINDS
+    """Whether there are columns: the weights are a matrix, or kernels one after the other."""
+    place = facts_of(node).weights
+    return facts_of(node).effect is Effect.SUMS and place is not None and (_is_matrix(node) or place.axis == 0)
+
+
+def _is_matrix(node: Node) -> bool:
+    place = facts_of(node).weights
+    return place is not None and place.rank == 2
 
 
 def columns_of(node: Node, data: np.ndarray, weights: np.ndarray, result: tuple[int, ...]) -> np.ndarray:
@@ -26,8 +31,8 @@ def columns_of(node: Node, data: np.ndarray, weights: np.ndarray, result: tuple[
         Obstacle: hardware has no such windows.
     """
     numbers = data.astype(np.float64)
-    if node.op_type == "Conv":
-        return _windows(node, numbers, weights, result)
+    if not _is_matrix(node):
+        return np.concatenate([_windows(node, image, weights, result) for image in numbers], axis=1)
     if node.attributes.get("transA", 0):
         numbers = numbers.T
     return float(node.attributes.get("alpha", 1.0)) * numbers.reshape(1, -1, numbers.shape[-1])
@@ -35,7 +40,7 @@ def columns_of(node: Node, data: np.ndarray, weights: np.ndarray, result: tuple[
 
 def matrix_of(node: Node, weights: np.ndarray) -> np.ndarray:
     """(groups, outputs of a group, columns); outputs are in order."""
-    if node.op_type == "Conv":
+    if not _is_matrix(node):
         group = int(node.attributes.get("group", 1))
         return weights.reshape(group, len(weights) // group, -1)
     return (weights if node.attributes.get("transB", 0) else weights.T)[None]
@@ -43,12 +48,13 @@ def matrix_of(node: Node, weights: np.ndarray) -> np.ndarray:
 
 def weights_of(node: Node, matrix: np.ndarray, like: np.ndarray) -> np.ndarray:
     """A matrix in the shape of the weights."""
-    turned = node.op_type != "Conv" and not node.attributes.get("transB", 0)
+    turned = _is_matrix(node) and not node.attributes.get("transB", 0)
     return (matrix[0].T if turned else matrix).reshape(like.shape)
 
 
-def _windows(node: Node, data: np.ndarray, weights: np.ndarray, result: tuple[int, ...]) -> np.ndarray:
-    (image,), size = data, weights.shape[2:]
+def _windows(node: Node, image: np.ndarray, weights: np.ndarray, result: tuple[int, ...]) -> np.ndarray:
+    """Of one image (channels, ...)."""
+    size = weights.shape[2:]
     image = image.reshape(len(image), *(1,) * (2 - len(size)), *image.shape[1:])
     kernel = kernel_of(node, size, image.shape[1:], result[2:])
     top, left, bottom, right = kernel.pads

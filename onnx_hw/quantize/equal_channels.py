@@ -41,8 +41,10 @@ class Pair:
         return self.second.inputs[0]
 
 
-def with_equal_channels(model: Model, frames: Sequence[Frame], terms: Mapping[str, Term]) -> Model:
-    """The same function; values between equalized products get other names.
+def with_equal_channels(
+    model: Model, frames: Sequence[Frame], terms: Mapping[str, Term]
+) -> tuple[Model, dict[str, str]]:
+    """The same function; and the new names of values between equalized products, which are other numbers now.
 
     Args:
         model: of float32, with its terms.
@@ -50,7 +52,7 @@ def with_equal_channels(model: Model, frames: Sequence[Frame], terms: Mapping[st
     graph = model.graph
     pairs = _pairs(graph, terms)
     if not pairs:
-        return model
+        return model, {}
     seen = _largest(graph, frames, {pair.data for pair in pairs})
     added = Additions(graph)
     weights: dict[str, np.ndarray] = {}  # by the product's result
@@ -82,7 +84,7 @@ def with_equal_channels(model: Model, frames: Sequence[Frame], terms: Mapping[st
             inputs[place.at] = added.constant(f"{node.inputs[place.at]}/equal", stored, "float")
         outputs_ = tuple(renamed.get(name, name) for name in node.outputs)
         nodes.append(replace(node, name=node.label, inputs=tuple(inputs), outputs=outputs_))
-    return replace(model, graph=added.graph(nodes))
+    return replace(model, graph=added.graph(nodes)), renamed
 
 
 def _repeated(node: Node, factors: np.ndarray, graph: Graph) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -61,7 +62,9 @@ def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) ->
         return _quantized(model, ranges, scheme), model
     plain, terms = with_terms(model)
     samples = samples_of(ranges.frames)
-    equal = with_equal_channels(plain, samples, terms)
+    equal, renamed = with_equal_channels(plain, samples, terms)
+    asked = {renamed.get(name, name): precision for name, precision in scheme.data_overrides.items()}
+    scheme = replace(scheme, data_overrides=asked)
 
     def integers(points: Collection[str], spans: Mapping[str, Range]) -> Integers:
         return integers_by_effect(equal, points, samples, spans, terms, scheme)

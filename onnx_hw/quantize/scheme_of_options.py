@@ -1,13 +1,95 @@
-"""The scheme that a user's options ask for."""
+"""The scheme that a user's options ask for, and the file with the bits of single layers and values.
+
+[weights]
+"conv1" = 4
+
+[data]
+"relu1" = 10
+
+Weights go by the name of their node, or of its output if it has none; data by the names of values.
+"""
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+from onnx_hw.errors import Problem, UserError, user_error
 from onnx_hw.options import Quantizing
-from onnx_hw.quantize.scheme import DEFAULT, Scheme
+from onnx_hw.quantize.scheme import DEFAULT, WIDEST, Precision, Scheme
+
+LARGEST = 1 << 22
+"""Bytes of a file."""
 
 
 def scheme_of(asked: Quantizing) -> Scheme | None:
-    """None where nothing is asked for."""
+    """None where nothing is asked for.
+
+    Raises:
+        UserError: a number of bits that cannot be; everything that is wrong with the file.
+    """
     if asked == Quantizing():
         return None
-    return Scheme(leaving=asked.output or DEFAULT.leaving)
+    weights, data = (
+        usual if bits is None else replace(usual, bits=bits)
+        for usual, bits in ((DEFAULT.weights, asked.weights), (DEFAULT.data, asked.data))
+    )
+    single = {"weights": dict[str, int](), "data": dict[str, int]()}
+    if asked.precision is not None:
+        single = read_widths(asked.precision)
+    return Scheme(
+        data=data,
+        weights=weights,
+        leaving=asked.output or DEFAULT.leaving,
+        data_overrides={name: replace(data, bits=bits) for name, bits in single["data"].items()},
+        weight_overrides={name: replace(weights, bits=bits) for name, bits in single["weights"].items()},
+    )
+
+
+def read_widths(path: Path) -> dict[str, dict[str, int]]:
+    """The bits that a file gives, by its tables.
+
+    Raises:
+        UserError: everything that is wrong with the file.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise _error(path, f"at most {LARGEST:,} bytes long")
+        stored = tomllib.loads(content.decode("utf-8"))
+    except OSError as error:
+        raise _error(path, f"readable: {error.strerror}") from None
+    except RecursionError:
+        raise _error(path, "TOML whose tables and arrays are not nested this deep") from None
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
+        raise _error(path, f"TOML: {error}") from None
+    found = {"weights": dict[str, int](), "data": dict[str, int]()}
+    problems = []
+    for table, entries in stored.items():
+        if table not in found or not isinstance(entries, dict):
+            problems.append(_problem(path, "there must be tables [weights] and [data], and nothing else"))
+            continue
+        least = _least(table)
+        for name, bits in entries.items():
+            if not isinstance(bits, int) or isinstance(bits, bool) or not least <= bits <= WIDEST:
+                problems.append(_problem(path, f"the bits of `{name}` in [{table}] must be {least} to {WIDEST}"))
+            else:
+                found[table][name] = bits
+    if problems:
+        raise UserError(*problems)
+    return found
+
+
+def _least(table: str) -> int:
+    usual: Precision = getattr(DEFAULT, table)
+    return 1 + usual.symmetric
+
+
+def _problem(path: Path, message: str) -> Problem:
+    return Problem("precision-file", message, str(path), stage="arguments")
+
+
+def _error(path: Path, must: str) -> UserError:
+    return user_error("precision-file", f"the precision file must be {must}", where=str(path), stage="arguments")

@@ -103,7 +103,7 @@ def test_a_term_behind_every_product_changes_nothing(tmp_path: Path, seed: int) 
     model = with_factors_in_weights(prepared(drawn(tmp_path, seed)))
     found, terms = with_terms(model)
     frames = random_frames(model, 3)
-    equal = with_equal_channels(found, samples_of(frames), terms)
+    equal, _ = with_equal_channels(found, samples_of(frames), terms)
     assert terms
     assert_same(model, found, frames)
     assert_same(model, equal, frames)
