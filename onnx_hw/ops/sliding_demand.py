@@ -155,10 +155,7 @@ def _groups(fetch: Fetch, tables: list[Table], padded: int) -> Demand:
             found += Demand.of(Register(2), Function(4, 2 * padded))
         columns = [table.slices >> k & 1 for k in range(most.bit_length())]
         chosen = sum(bool(column.any() and not column.all()) and new("slices", column) for column in columns)
-        slices = np.unique(table.words[table.filled] >> 12 & (1 << 12) - 1).tolist()
-        read = tuple((k * size, (k + 1) * size) for k in slices) if len(slices) < most else ()
-        memory = Memory(fetch.word, fetch.ring, read=read)
-        found += Demand.of(memory, Register(fetch.word + size), Multiplexer(most, size))
+        found += Demand.of(Memory(fetch.word, fetch.ring), Register(fetch.word + size), Multiplexer(most, size))
         found += delayed(chosen, 2) + copied(1 + counted(most), size)
     return found
 

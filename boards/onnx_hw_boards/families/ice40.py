@@ -44,7 +44,7 @@ _PLACEMENT = Placement(
 
 _PACKING = Packing("icepack", ("{placed}", "{bitstream}"), ".bin")
 
-_FILL = Fill(comfortable={"logic": 0.75, "bram": 0.9}, most={"logic": 0.85})
+_FILL = Fill(comfortable={"logic": 0.8, "bram": 0.9}, most={"logic": 0.87})
 
 # Sixteen words of eight bits in flip-flops take more logic cells than a block RAM is worth, a 30th of the chip.
 _DEEPEST_AT_ONCE = 9
