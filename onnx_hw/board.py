@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import onnx_hw_boards
 from onnx_hw.board_file import read_board
 from onnx_hw.design import Design
-from onnx_hw.errors import user_error
+from onnx_hw.errors import UserError, user_error
+from onnx_hw.link_rate import most_frames_a_second
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding
 from onnx_hw.options import check_numbers
@@ -18,6 +20,7 @@ from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.spelling import did_you_mean
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
+from onnx_hw_boards.device import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 
 __all__ = ["comfortable", "find_board", "schedule_on", "whole"]
@@ -30,7 +33,7 @@ def find_board(name: str) -> Board:
         UserError: there is none; the hint names the nearest. The file defines none.
     """
     if name.endswith(".py"):
-        return _buildable(read_board(name))
+        return read_board(name)
     known = onnx_hw_boards.names()
     if name not in known:
         raise user_error(
@@ -40,19 +43,7 @@ def find_board(name: str) -> Board:
             hint=did_you_mean(name, known),
             stage="arguments",
         )
-    return _buildable(onnx_hw_boards.board(name))
-
-
-def _buildable(board: Board) -> Board:
-    if not isinstance(board, LinkedBoard):
-        return board
-    raise user_error(
-        "no-link",
-        f"the host reaches the network on `{board.name}` through its {board.link}, which this version cannot build yet",
-        where="--board",
-        hint=f"choose a bare chip: {', '.join(f'`{name}`' for name in alike(onnx_hw_boards.board('ecp5')))}",
-        stage="arguments",
-    )
+    return onnx_hw_boards.board(name)
 
 
 def comfortable(board: Board, multipliers: int | None) -> Budget:
@@ -60,7 +51,7 @@ def comfortable(board: Board, multipliers: int | None) -> Budget:
 
     Where a number of lanes is asked for, all multipliers, and look-up tables for those that the chip has not.
     """
-    asked, planned = multipliers is not None, board.family.fill.plan(board.cells, comfortable=True)
+    asked, planned = multipliers is not None, board.family.fill.plan(free_cells(board), comfortable=True)
     if asked:
         planned["dsp"] = board.cells.dsp
     return Budget(multipliers, **planned, pins=pins_of(board), in_logic=asked)
@@ -68,8 +59,20 @@ def comfortable(board: Board, multipliers: int | None) -> Budget:
 
 def whole(board: Board, multipliers: int | None) -> Budget:
     """What a design may use that does not fit comfortably."""
-    planned = board.family.fill.plan(board.cells, comfortable=False)
+    planned = board.family.fill.plan(free_cells(board), comfortable=False)
     return Budget(multipliers, **planned, pins=pins_of(board), in_logic=multipliers is not None)
+
+
+SHELL = Cells(lut=500, ff=500, bram=2)
+"""What a serial link takes of a chip, at most."""
+
+
+def free_cells(board: Board) -> Cells:
+    """What there is for a network."""
+    cells = board.cells
+    if not isinstance(board, LinkedBoard):
+        return cells
+    return replace(cells, lut=cells.lut - SHELL.lut, ff=cells.ff - SHELL.ff, bram=cells.bram - SHELL.bram)
 
 
 def pins_of(board: Board) -> int | None:
@@ -89,6 +92,9 @@ def schedule_on(
 ) -> tuple[Design, dict[str, Folding]]:
     """The design of a network for a board; see ``schedule_network``.
 
+    On a board with a link, and where nothing else is asked for, the cheapest design that keeps the link busy; only
+    where none fits, the fastest one.
+
     Args:
         clock_mhz: None for the board's own.
         multipliers: at most so many MAC lanes; None for what the chip has.
@@ -97,17 +103,43 @@ def schedule_on(
         UserError: as ``schedule_network`` and ``check_numbers``.
     """
     check_numbers(multipliers, clock_mhz, fps)
-    return schedule_network(
-        network,
-        comfortable(board, multipliers),
-        most=whole(board, multipliers),
-        clock_mhz=clock_mhz or board.default_clock_mhz,
-        fps=fps,
-        foldings=foldings,
-        depths=depths,
-        elsewhere=Elsewhere(board, multipliers, clock_mhz),
-        cost=Cost.of(board.family),
-    )
+
+    def scheduled(fps: float | None, elsewhere: Mapping[str, Place]) -> tuple[Design, dict[str, Folding]]:
+        return schedule_network(
+            network,
+            comfortable(board, multipliers),
+            most=whole(board, multipliers),
+            clock_mhz=clock_of(board, clock_mhz),
+            fps=fps,
+            foldings=foldings,
+            depths=depths,
+            elsewhere=elsewhere,
+            cost=Cost.of(board.family),
+        )
+
+    if isinstance(board, LinkedBoard) and not (multipliers or fps or foldings):
+        try:
+            return scheduled(most_frames_a_second(network, board.link), {})
+        except UserError:
+            pass  # the chip does not keep the link busy: as fast as it can, then
+    return scheduled(fps, Elsewhere(board, multipliers, clock_mhz))
+
+
+def clock_of(board: Board, mhz: float | None) -> float:
+    """The clock of a design: the one asked for, or the board's own; on a board with a link the nearest that it makes.
+
+    Raises:
+        UserError: it makes none near it.
+    """
+    wanted = mhz or board.default_clock_mhz
+    if not isinstance(board, LinkedBoard):
+        return wanted
+    try:
+        return float(board.clock(wanted).mhz)
+    except ValueError as error:
+        raise user_error(
+            "clock", str(error), where=f"board `{board.name}`", hint="--clock", stage="arguments"
+        ) from None
 
 
 class Elsewhere(Mapping[str, Place]):

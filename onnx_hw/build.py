@@ -219,7 +219,10 @@ class Work:
             timeline=describe_timeline(self.design),
             quantization=fill.describe_quantization(self.design.network),
         )
-        unused = "" if foldings or asked.fps is not None else self.note_bound(asked.multipliers)
+        serial = fill.describe_serial(self.design, self.board)
+        self.account.note(serial=serial)
+        busy = serial is not None and serial.limit == "link"
+        unused = "" if foldings or asked.fps is not None or busy else self.note_bound(asked.multipliers)
         self.account.say(
             f"{len(planned.nodes)} cores, {planned.lanes} lanes{unused}, {planned.interval_cycles:,} cycles a frame "
             f"({planned.mac_efficiency:.0%} busy); {short(planned.bottleneck.name)} sets the pace"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import PurePath
 from typing import Any
 
 from onnx_hw.assemble import Names, assemble, tidy, to_rtlil
 from onnx_hw.build_folder import digest
 from onnx_hw.chip.fit import pin_constraints
+from onnx_hw.chip.link import link_of
 from onnx_hw.design import Design
 from onnx_hw.errors import user_error
 from onnx_hw_boards.bare_chip import BareChip
@@ -17,6 +19,7 @@ from onnx_hw_boards.board import Board
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.pins import PadStream
+from onnx_hw_link.link import Link
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Netlist:
         pins: that the streams take, or the link.
         reset_delay: cycles from power-up, or from the end of a reset at its pad, to cycle 0 of the circuit; None where
             its streams are not on pins.
+        link: what a host has to know; None on a bare chip.
     """
 
     rtlil: str
@@ -39,6 +43,7 @@ class Netlist:
     clock_mhz: float
     pins: int
     reset_delay: int | None = None
+    link: Link | None = None
 
     def __repr__(self) -> str:
         return f"Netlist for {self.family.name}: {self.pins} pins, {self.clock_mhz:g} MHz"
@@ -54,14 +59,16 @@ class Netlist:
 
 
 def netlist_of(design: Design, board: Board) -> Netlist:
-    """The circuit of a design with its streams on the pins of a bare chip.
+    """The circuit of a design, with its streams on the pins of a bare chip or behind the link of a board.
 
     Raises:
-        UserError: there are not enough pins.
+        UserError: there are not enough pins; the board cannot make such a clock, or the link such a rate.
     """
     from onnx_hw_rtl.shell import Shell
     from onnx_hw_rtl.target import Target
 
+    if isinstance(board, LinkedBoard):
+        return _behind_its_link(design, board)
     assert isinstance(board, BareChip)
     assembly, names = assemble(design)
     streams = pad_streams(design, names)
@@ -76,6 +83,37 @@ def pad_streams(design: Design, names: Names) -> list[PadStream]:
     """The streams that leave the chip."""
     open_edges = [edge for edge in design.edges() if edge.producer is None or edge.consumer is None]
     return [PadStream(names.edges[edge.tensor], edge.width, edge.type.dtype.bits) for edge in open_edges]
+
+
+def _behind_its_link(design: Design, board: LinkedBoard) -> Netlist:
+    """The digest that the circuit tells its host is that of the same circuit with zeros in its place."""
+    from onnx_hw_rtl.uart_shell import UartShell
+
+    def built(digest: bytes) -> Netlist:
+        link = link_of(design, design.clock_mhz, digest)
+        shell = UartShell(assemble(design)[0], link, divider)
+        return replace(linked(shell, board, design.clock_mhz), link=link)
+
+    divider = _divider(board, design.clock_mhz)
+    return built(bytes.fromhex(built(bytes(16)).digest)[:16])
+
+
+def _divider(board: LinkedBoard, clock_mhz: float) -> int:
+    """Cycles of a bit.
+
+    Raises:
+        UserError: the clock is too slow for the link, or no whole number of them is near enough.
+    """
+    from onnx_hw_rtl.uart import LEAST_DIVISOR
+
+    try:
+        divider = board.baud_divider(Fraction(clock_mhz))
+        if divider < LEAST_DIVISOR:
+            least = LEAST_DIVISOR * board.link.baud / 1e6
+            raise ValueError(f"{board.link.baud:,} baud need a clock of {least:g} MHz or more, not {clock_mhz:g} MHz")
+    except ValueError as error:
+        raise user_error("clock", str(error), where=f"board `{board.name}`", hint="--clock", stage="assemble") from None
+    return divider
 
 
 def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:

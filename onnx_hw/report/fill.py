@@ -10,9 +10,11 @@ import numpy as np
 
 from onnx_hw import __version__
 from onnx_hw.assemble import module_names
+from onnx_hw.chip.link import link_of
 from onnx_hw.chip.route import RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
+from onnx_hw.link_rate import frames_a_second
 from onnx_hw.macs_in_hardware import macs_of_circuit
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
@@ -27,6 +29,7 @@ from onnx_hw.report.describe_reference import describe_reference
 from onnx_hw.spelling import short
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
+from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_tools import tools
 
 __all__ = [
@@ -38,6 +41,7 @@ __all__ = [
     "describe_proof",
     "describe_quantization",
     "describe_reference",
+    "describe_serial",
     "describe_synthesis",
     "describe_tools",
     "empty_model",
@@ -73,6 +77,16 @@ def describe_board(board: Board) -> report.Board:
     graded = "-".join(filter(None, (board.device.name, board.speed)))
     device = f"{graded} {board.package}"
     return report.Board(board.name, device, cells.lut, cells.ff, cells.dsp, cells.bram)
+
+
+def describe_serial(design: Design, board: Board) -> report.Serial | None:
+    """The link of a board that has one, and which of the two is slower."""
+    if not isinstance(board, LinkedBoard):
+        return None
+    link = link_of(design, design.clock_mhz)
+    carried = frames_a_second(link.input_bytes, link.output_bytes, board.link)
+    limit = "link" if design.clock_mhz * 1e6 >= carried * design.interval else "circuit"
+    return report.Serial(board.link.baud, link.input_bytes, link.output_bytes, carried, limit)
 
 
 def describe_plan(design: Design, proof: Proof | None = None, *, fps: float | None = None) -> report.Design:

@@ -43,6 +43,17 @@ class Board:
 
 
 @dataclass(frozen=True)
+class Serial:
+    """The serial link between the board and its host."""
+
+    baud: Annotated[int, "bits a second, ten of which carry a byte"]
+    bytes_in: Annotated[int, "bytes of a frame to the board"]
+    bytes_out: Annotated[int, "bytes of a frame from the board"]
+    frames_per_second: Annotated[float, "what the link carries, with its packets' framing"]
+    limit: Annotated[str, "what bounds the frames per second: `link` or `circuit`"]
+
+
+@dataclass(frozen=True)
 class Loop:
     """One loop of a loop nest over the elements of an array."""
 
@@ -300,6 +311,7 @@ class Report:
     accuracy: Annotated[Accuracy | None, "only where labels were given"] = None
     design: Annotated[Design | None, "the plan"] = None
     timeline: Annotated[Timeline | None, "who works when; null where frames are too long to be looked at"] = None
+    serial: Annotated[Serial | None, "the link to the host; null on a bare chip"] = None
     search: Annotated[Search | None, "what bounded the plan; null where foldings or a rate were given"] = None
     simulation: Annotated[Simulation | None, "the proof"] = None
     synthesis: Annotated[Synthesis | None, "the outcome"] = None

@@ -18,7 +18,7 @@ from rich.text import Text
 from onnx_hw.ops.folding import spelled
 from onnx_hw.report.chain import LEFT_OUT, in_short
 from onnx_hw.report.fact import Fact
-from onnx_hw.report.report import Accuracy, Design, FloatModel, Report, Synthesis
+from onnx_hw.report.report import Accuracy, Design, FloatModel, Report, Serial, Synthesis
 from onnx_hw.report.usage import usage
 from onnx_hw.spelling import abridged, printable, short
 
@@ -65,6 +65,8 @@ def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
         facts.append(verdict(report.synthesis))
     if report.design is not None:
         facts.append(speed(report.design))
+    if report.serial is not None:
+        facts.append(link(report.serial))
     facts.extend(Fact(kind, Text(printable(str(folder / path)))) for kind, path in report.files.items())
     if facts:
         yield Group(*facts, Fact("next", Text(next_step(report))))
@@ -140,6 +142,8 @@ def next_step(report: Report) -> str:
         return "leave out --stop-after for a bitstream"
     if report.synthesis is not None and not report.synthesis.timing_met:
         return "run it at a slower clock, or build it with fewer lanes: --multipliers, --fps"
+    if report.serial is not None:
+        return "`onnx-hw program` puts the bitstream on the board"
     return "load the bitstream; `io` in the report says what its streams carry, and how integers stand for numbers"
 
 
@@ -161,6 +165,13 @@ def speed(design: Design) -> Fact:
         f"multipliers busy {design.mac_efficiency:.0%}"
     )
     return Fact("speed", Text(said))
+
+
+def link(serial: Serial) -> Fact:
+    """What the link to the host carries, and which of the two limits."""
+    limit = "it is the limit" if serial.limit == "link" else "the circuit is the limit"
+    said = f"{serial.baud:,} baud carry {serial.frames_per_second:,.0f} frames/s of {serial.bytes_in:,} bytes in, "
+    return Fact("link", Text(f"{said}{serial.bytes_out:,} out: {limit}"))
 
 
 def accuracy(measured: Accuracy) -> Fact:
