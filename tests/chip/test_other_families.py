@@ -12,6 +12,7 @@ from material_folders import EXAMPLES
 from onnx_hw.board import find_board
 from onnx_hw.build import build
 from onnx_hw_boards.bare_chip import BareChip
+from onnx_hw_boards.board import Board
 from onnx_hw_boards.pins import PadStream, constraints, place
 from onnx_hw_tools import tools
 
@@ -19,9 +20,8 @@ ALL = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
 OTHERS = [board.name for board in ALL if isinstance(board, BareChip) and board.family.primitives != "ecp5"]
 
 
-def with_tools(name: str) -> BareChip:
+def with_tools(name: str) -> Board:
     board = find_board(name)
-    assert isinstance(board, BareChip)
     for tool in ("yosys", *board.family.tools):
         try:
             tools.find(tool)
@@ -41,6 +41,7 @@ endmodule
 def test_nextpnr_knows_every_pin(name: str, tmp_path: Path) -> None:
     """Its chip database is in no format of others: it is asked to put a buffer on each pin."""
     board = with_tools(name)
+    assert isinstance(board, BareChip)
     payload = len(board.pins) - 2
     (tmp_path / "top.v").write_text(LISTENS.format(top=payload - 1))
     script = "read_verilog top.v; synth_ice40 -top top; write_json top.json"
@@ -56,21 +57,23 @@ def test_nextpnr_knows_every_pin(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["up5k"])
+@pytest.mark.parametrize("name", ["icebreaker"])
 def test_digits_to_a_bitstream(name: str, tmp_path: Path) -> None:
-    """The cheapest design there is; it is simulated on the way, as on every board.
+    """With its link, which it keeps busy; it is simulated on the way, as on every board.
 
     The quickest to place and route; ``benchmarks/build_models.py --until pack --board hx8k`` and so on for the others.
     """
     board = with_tools(name)
-    built = build(EXAMPLES / "digits" / "digits.onnx", board=name, fps=100, out=tmp_path / "out")
+    built = build(EXAMPLES / "digits" / "digits.onnx", board=name, out=tmp_path / "out")
     told, made, proof = built.report, built.report.synthesis, built.report.simulation
     assert proof is not None and proof.mismatches == proof.firing_mismatches == 0
     assert made is not None and made.timing_met and made.bram > 0
-    assert told.design is not None
+    assert told.design is not None and told.serial is not None
+    assert told.serial.limit == "link" and round(told.serial.frames_per_second) == 1316
     assert made.dsp == (told.design.lanes if board.cells.dsp else 0)
     placed = json.loads((tmp_path / "out" / "route" / "report.json").read_text())["utilization"]
     assert all(site["used"] <= site["available"] for kind, site in placed.items() if kind != "DUMMY_CELL")
+    assert placed["SB_IO"]["used"] == 3 and placed["ICESTORM_PLL"]["used"] == 1
     bitstream = built.folder / told.files["bitstream"]
     assert bitstream.suffix == board.family.packing.suffix
     assert bitstream.stat().st_size > 50_000
