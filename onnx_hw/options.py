@@ -109,7 +109,7 @@ class BuildOptions:
 
     Attributes:
         model: the ONNX file.
-        board: name of a file in ``onnx_hw_boards``.
+        board: name of a file in ``onnx_hw_boards``, or a file of the user's that ends in ``.py``.
         out: folder for everything written; None for ``<model>-<board>`` in the current folder.
         inputs: npz with the frames to prove with (and ``labels``); None for random ones.
         calibration: npz with frames that show the ranges of a float model's tensors.
@@ -145,7 +145,8 @@ class BuildOptions:
     @property
     def folder(self) -> Path:
         """Where the build is written."""
-        return self.out if self.out is not None else Path(f"{file_name(self.model.stem)}-{file_name(self.board)}")
+        board = Path(self.board).stem if self.board.endswith(".py") else self.board
+        return self.out if self.out is not None else Path(f"{file_name(self.model.stem)}-{file_name(board)}")
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -15,6 +15,7 @@ def test_texts_are_taken_for_paths_and_names():
     options = BuildOptions(**paths, stop_after="route")  # type: ignore[arg-type]
     assert options == BuildOptions(**{name: Path(path) for name, path in paths.items()}, stop_after=Stage.ROUTE)
     assert BuildOptions("models/x.onnx").folder == Path("x-ecp5")  # type: ignore[arg-type]
+    assert BuildOptions(Path("x.onnx"), "../boards/mine.py").folder == Path("x-mine")
     assert RunOptions("x.onnx", "y.npz", "reference").engine is Evaluator.REFERENCE  # type: ignore[arg-type]
 
 
