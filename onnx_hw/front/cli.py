@@ -41,7 +41,9 @@ def main(context: click.Context) -> int:
 
 
 MODEL = click.argument("model", type=FILE)
-BOARD = click.option("--board", default=DEFAULT_BOARD, show_default=True, metavar="NAME", help="See `onnx-hw boards`; or a file.")
+BOARD = click.option(
+    "--board", default=DEFAULT_BOARD, show_default=True, metavar="NAME", help="See `onnx-hw boards`; or a file."
+)
 CALIBRATION = click.option(
     "--calibration", type=FILE, metavar="X.npz", help="Samples to learn a float model's ranges from."
 )
