@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict
 
 import onnx_hw_boards
 from onnx_hw.board_file import read_board
@@ -63,16 +63,15 @@ def whole(board: Board, multipliers: int | None) -> Budget:
     return Budget(multipliers, **planned, pins=pins_of(board), in_logic=multipliers is not None)
 
 
-SHELL = Cells(lut=500, ff=500, bram=2)
+SHELL = Cells(lut=500, ff=500, bram=2, logic=800)
 """What a serial link takes of a chip, at most."""
 
 
 def free_cells(board: Board) -> Cells:
     """What there is for a network."""
-    cells = board.cells
     if not isinstance(board, LinkedBoard):
-        return cells
-    return replace(cells, lut=cells.lut - SHELL.lut, ff=cells.ff - SHELL.ff, bram=cells.bram - SHELL.bram)
+        return board.cells
+    return Cells(**{kind: max(0, number - getattr(SHELL, kind)) for kind, number in asdict(board.cells).items()})
 
 
 def pins_of(board: Board) -> int | None:
