@@ -228,7 +228,7 @@ class Depthwise(Operator[DepthwiseFolding]):
         weight = self.weight_type
         return Circuit(
             Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
-            self.weight_words(folding).to_beats(np.moveaxis(self.weights, 0, -1)[None]),
+            self.constant_words(folding)[0],
             multiplier=self.multiplier,
             weight_bits=weight.bits,
             weight_signed=weight.signed,
@@ -238,6 +238,9 @@ class Depthwise(Operator[DepthwiseFolding]):
             in_logic=folding.in_logic,
             depth=depths["o"],
         )
+
+    def constant_words(self, folding: DepthwiseFolding) -> tuple[np.ndarray, Int]:
+        return self.weight_words(folding).to_beats(np.moveaxis(self.weights, 0, -1)[None]), self.weight_type
 
     @property
     def parameters(self) -> Mapping[str, object]:

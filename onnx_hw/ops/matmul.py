@@ -294,6 +294,11 @@ class MatMul(Operator[MatMulFolding]):
         filled = folding.out_lanes * folding.in_lanes - words.width  # lanes that have no result in any word
         return np.pad(words.to_beats(self.weights[None, None]), [(0, 0), (0, filled)])
 
+    def constant_words(self, folding: MatMulFolding) -> tuple[np.ndarray, Int] | None:
+        if isinstance(self.weights, Tensor):
+            return None
+        return self.weight_words(folding).to_beats(self.weights[None, None]), self.weight_type
+
     @property
     def parameters(self) -> Mapping[str, object]:
         return {} if self.comes else {"weights": self.matrix.size}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.order import Order, fewest_lanes, least_pixels
@@ -152,6 +153,10 @@ class Operator(ABC, Generic[F]):
 
         Unused places are 0. None for a core without constants that change from word to word.
         """
+        return None
+
+    def constant_words(self, folding: F) -> tuple[np.ndarray, Int] | None:
+        """The constants in that order, (words, lanes) integers, and their type; None where there are none."""
         return None
 
     def stream_shapes(self, folding: F) -> dict[str, StreamShape]:

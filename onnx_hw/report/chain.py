@@ -109,12 +109,13 @@ def circuit_netlist(found: GateLevel) -> Link:
     return Link(
         PROVEN if found.agrees else FAILED,
         f"every value and the cycle of every token that leaves {found.cells:,} cells of the bare chip, from power-up, "
-        "with and without a reset in mid-frame, at full rate and with stalls, memories full of rubbish",
+        "with and without a reset in mid-frame, at full rate and with stalls, memories full of rubbish; "
+        f"{found.weights:,} weights decoded from {found.blocks} block RAMs",
         found.frames,
         found.runs,
         found.values,
         found.tokens,
-        "" if found.difference is None else str(found.difference),
+        found.difference,
     )
 
 

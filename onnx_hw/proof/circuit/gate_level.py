@@ -23,7 +23,8 @@ from onnx_hw.chip.netlist import Netlist
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, UserError, user_error
-from onnx_hw.proof.circuit.gate_level_bench import Bench, NetlistDifference, streams_of
+from onnx_hw.proof.circuit.gate_level_bench import Bench, streams_of
+from onnx_hw.proof.circuit.rom_contents import RomContents, decode
 from onnx_hw.proof.circuit.stalls import SEED
 
 if TYPE_CHECKING:
@@ -52,8 +53,9 @@ class GateLevel:
         frames: streamed, of all runs together.
         cycles: that each run took.
         values, tokens: compared, of the outputs of all runs.
-        wrong: values and tokens that differ.
-        difference: the first one, or None.
+        wrong: values, tokens and weights that differ.
+        blocks, weights: block RAMs whose weights were decoded and compared with golden's, and how many weights.
+        difference: the first one in words, or empty.
         cached: all of this was known from an earlier, identical build.
     """
 
@@ -64,7 +66,9 @@ class GateLevel:
     values: int
     tokens: int
     wrong: int
-    difference: NetlistDifference | None = None
+    blocks: int = 0
+    weights: int = 0
+    difference: str = ""
     cached: bool = False
 
     @property
@@ -139,18 +143,29 @@ def simulate(
     from onnx_hw_tools.tools import ToolMissing
 
     try:
-        simulator, cells = load(design, chip, netlist)
+        simulator, roms, cells = load(design, chip, netlist)
         bench = Bench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds))
         progress(f"{cells:,} cells, {bench.frames} frames in {len(bench.starts)} runs")
         found = bench.compare(simulator.run(bench.plan(), seed=SEED))
     except (NotModelled, ToolMissing) as why:
         raise NotSimulated(str(why)) from None
-    counts = (found.values, found.tokens, found.wrong, found.difference)
-    return GateLevel(cells, len(bench.starts), bench.frames, bench.cycles, *counts)
+    differences = [told for told in (roms.difference, str(found.difference or "")) if told]
+    return GateLevel(
+        cells,
+        len(bench.starts),
+        bench.frames,
+        bench.cycles,
+        found.values,
+        found.tokens,
+        found.wrong + roms.wrong,
+        roms.blocks,
+        roms.weights,
+        "; ".join(differences),
+    )
 
 
-def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, int]:
-    """The netlist ready to run, and how many cells it has.
+def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, RomContents, int]:
+    """The netlist ready to run, its weights compared, and how many cells it has.
 
     Raises:
         NotModelled: a cell has no model.
@@ -161,13 +176,11 @@ def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, i
 
     if chip.reset_delay is None:
         raise NotModelled("its streams are not on pins")
-    flat = flatten(read_netlist(netlist))
-    try:
-        models = import_module(f"onnx_hw_sim.gates.{chip.family.primitives}").MODELS
-    except ModuleNotFoundError:
-        raise NotModelled(f"the cells of {chip.family.name} have no models yet") from None
+    family = import_module(f"onnx_hw_sim.gates.{chip.family.primitives}")
+    flat = flatten(read_netlist(netlist), wires=family.WIRES)
     sources, sinks = streams_of(design)
-    return GateSimulator(flat, models, sources, sinks, chip.reset_delay), len(flat.cells)
+    simulator = GateSimulator(flat, family.MODELS, sources, sinks, chip.reset_delay)
+    return simulator, decode(design, flat.cells, family.STORED), len(flat.cells)
 
 
 def frames_of_a_run(design: Design, nanoseconds: float) -> int:
@@ -182,9 +195,10 @@ def frames_of_a_run(design: Design, nanoseconds: float) -> int:
 
 def difference_error(found: GateLevel) -> UserError:
     """The netlist is not what was promised: the first difference."""
+    compared = found.values + found.tokens + found.weights
     return user_error(
         "netlist-differs",
-        f"{found.difference}; {found.wrong:,} of {found.values + found.tokens:,} values and cycles differ",
+        f"{found.difference}; {found.wrong:,} of {compared:,} values, cycles and weights differ",
         hint="this is a bug of onnx-hw, or of yosys: please report it with the model",
         stage=STAGE,
         exit_code=ExitCode.MISMATCH,

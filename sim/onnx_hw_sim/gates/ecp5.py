@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, Cell
+from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, Cell, Wires
 from onnx_hw_sim.gates.parts import (
     NEW_WORD,
     OLD_WORD,
@@ -14,12 +14,15 @@ from onnx_hw_sim.gates.parts import (
     Port,
     Product,
     SmallMemory,
+    Stored,
     clocked,
     not_modelled,
     require,
 )
 
-__all__ = ["MODELS"]
+__all__ = ["MODELS", "STORED", "WIRES"]
+
+WIRES: Wires = {}
 
 
 def _lut4(cell: Cell, parts: Parts) -> None:
@@ -127,6 +130,25 @@ def rows_of(cell: Cell) -> list[int]:
     """512 rows of 36 bits: a parameter is 16 words of 18, each in 20."""
     words = [cell.number(f"INITVAL_{k:02X}") >> 20 * place & (1 << 18) - 1 for k in range(64) for place in range(16)]
     return [low | high << 18 for low, high in zip(words[::2], words[1::2], strict=True)]
+
+
+def stored(cell: Cell) -> tuple[list[int], int]:
+    """(words, their bits) of a block that is only read: through port A, or its lower half through A and the rest
+    through B, side by side.
+    """
+    begins, width = _BEGINS[cell.number("DATA_WIDTH_A", 18)], cell.number("DATA_WIDTH_A", 18)
+    words = [row >> begin & (1 << width) - 1 for row in rows_of(cell) for begin in begins]
+    bits, above = (sum(f"DO{port}{k}" in cell.pins for k in range(18)) for port in "AB")
+    low = [word & (1 << bits) - 1 for word in words]
+    if cell.pin("CEB") != ONE:
+        return low, bits
+    half = len(words) // 2
+    high = [word & (1 << above) - 1 for word in words[half:]]
+    return [word | upper << bits for word, upper in zip(low, high, strict=False)], bits + above
+
+
+STORED: dict[str, Stored] = {"DP16KD": stored}
+"""Of ROMs that are placed by hand."""
 
 
 def _dp16kd(cell: Cell, parts: Parts) -> None:

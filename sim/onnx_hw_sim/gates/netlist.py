@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ONE", "RUBBISH", "ZERO", "Cell", "FlatNetlist", "flatten", "read_netlist"]
+__all__ = ["ONE", "RUBBISH", "ZERO", "Cell", "FlatNetlist", "Wires", "flatten", "read_netlist"]
 
 ZERO, ONE, RUBBISH = 0, 1, 2
 """Nets that are there in every netlist: 0, 1, and what may be either."""
@@ -25,18 +25,20 @@ class Cell:
         kind: as the vendor calls it.
         parameters: as yosys writes them: bits as texts of 0 and 1, highest first; texts as such.
         pins: per port, its nets, lowest first.
-        outputs: ports that the cell drives.
     """
 
     name: str
     kind: str
     parameters: Mapping[str, str]
     pins: Mapping[str, tuple[int, ...]]
-    outputs: frozenset[str]
 
     def pin(self, name: str) -> int:
         """The net of a port of one bit; RUBBISH where it is left open."""
         return self.pins.get(name, (RUBBISH,))[0]
+
+    def tied(self, name: str, otherwise: int = ZERO) -> int:
+        """The net of a port of one bit that has a value where it is left open."""
+        return self.pins[name][0] if name in self.pins else otherwise
 
     def bits(self, name: str, width: int) -> tuple[int, ...]:
         """The nets of a port; RUBBISH where it is left open."""
@@ -69,11 +71,13 @@ class FlatNetlist:
         nets: how many.
         cells: of all modules.
         ports: of the top, its nets, lowest first.
+        inputs: those of them that are driven from outside.
     """
 
     nets: int
     cells: tuple[Cell, ...]
     ports: Mapping[str, tuple[int, ...]]
+    inputs: frozenset[str]
 
 
 def read_netlist(path: Path) -> Mapping[str, Any]:
@@ -82,11 +86,15 @@ def read_netlist(path: Path) -> Mapping[str, Any]:
     return modules
 
 
+Wires = Mapping[str, tuple[str, str | int]]
+"""Kinds of cells that only join a net with another one, or with a constant: names of their pins."""
+
+
 class _Flattener:
     """Nets are numbered as they appear; a module that connects two of its ports makes one of two."""
 
-    def __init__(self, modules: Mapping[str, Any]) -> None:
-        self.modules = modules
+    def __init__(self, modules: Mapping[str, Any], wires: Wires) -> None:
+        self.modules, self.wires = modules, wires
         self.same: list[int] = [ZERO, ONE, RUBBISH]
 
     def fresh(self) -> int:
@@ -122,17 +130,23 @@ class _Flattener:
                     if bit not in here:
                         here[bit] = self.fresh()
                 pins[port] = tuple(here[bit] for bit in bits)
-            inner = self.modules.get(cell["type"])
-            if inner is not None and not _is_library(inner):
+            inner, wire = self.modules.get(cell["type"]), self.wires.get(cell["type"])
+            if wire is not None:
+                out, other = wire
+                self.join(pins[out][0], other if isinstance(other, int) else pins[other][0])
+            elif inner is not None and not _is_library(inner):
                 yield from self.cells_of(inner, f"{prefix}{name}.", pins)
             else:
-                driven = frozenset(port for port, way in cell["port_directions"].items() if way != "input")
-                yield Cell(f"{prefix}{name}", cell["type"], cell["parameters"], pins, driven)
+                yield Cell(f"{prefix}{name}", cell["type"], cell["parameters"], pins)
 
 
-def flatten(modules: Mapping[str, Any], top: str = "top") -> FlatNetlist:
-    """All cells of the chip on nets of one numbering."""
-    flattener = _Flattener(modules)
+def flatten(modules: Mapping[str, Any], top: str = "top", *, wires: Wires | None = None) -> FlatNetlist:
+    """All cells of the chip on nets of one numbering.
+
+    Args:
+        wires: cells that are none.
+    """
+    flattener = _Flattener(modules, wires or {})
     outer = {name: tuple(flattener.fresh() for _ in port["bits"]) for name, port in modules[top]["ports"].items()}
     found = list(flattener.cells_of(modules[top], "", outer))
     number = {flattener.of(net): 0 for net in range(len(flattener.same))}
@@ -142,8 +156,9 @@ def flatten(modules: Mapping[str, Any], top: str = "top") -> FlatNetlist:
     def renamed(pins: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         return {port: tuple(one_of[net] for net in nets) for port, nets in pins.items()}
 
-    cells = tuple(Cell(c.name, c.kind, c.parameters, renamed(c.pins), c.outputs) for c in found)
-    return FlatNetlist(len(number), cells, renamed(outer))
+    cells = tuple(Cell(c.name, c.kind, c.parameters, renamed(c.pins)) for c in found)
+    inputs = frozenset(name for name, port in modules[top]["ports"].items() if port["direction"] == "input")
+    return FlatNetlist(len(number), cells, renamed(outer), inputs)
 
 
 def _is_library(module: Mapping[str, Any]) -> bool:

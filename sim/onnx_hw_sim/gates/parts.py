@@ -16,6 +16,7 @@ __all__ = [
     "Port",
     "Product",
     "SmallMemory",
+    "Stored",
     "Table",
     "clocked",
     "not_modelled",
@@ -168,6 +169,17 @@ class Parts:
     def both(self, one: int, other: int) -> int:
         return other if one == ONE else one if other == ONE else self.table((one, other), 0b1000)
 
+    def different(self, one: int, other: int) -> int:
+        return other if one == ZERO else one if other == ZERO else self.table((one, other), 0b0110)
+
+    def sum(self, a: Sequence[int], b: Sequence[int], carry: int = ZERO) -> tuple[list[int], int]:
+        """The bits of ``a + b + carry``, as many as of the operands, and the carry out of them."""
+        bits = []
+        for x, y in zip(a, b, strict=True):
+            bits.append(self.table((x, y, carry), 0b10010110))
+            carry = self.table((x, y, carry), 0b11101000)
+        return bits, carry
+
     def register(
         self, d: int, out: int | None = None, *, enable: int = ONE, reset: int = ZERO, begins: int = RUBBISH_AT_FIRST
     ) -> int:
@@ -176,6 +188,9 @@ class Parts:
         self.flip_flops.append(FlipFlop(out, d, enable, reset, begins=begins))
         return out
 
+
+Stored = Callable[[Cell], tuple[list[int], int]]
+"""(words, their bits) of a block of memory that is only read, decoded from its parameters and pins."""
 
 Model = Callable[[Cell, Parts], None]
 """What a cell adds to the parts; raises NotModelled."""

@@ -206,9 +206,7 @@ def _program(netlist: FlatNetlist, models: Mapping[str, Model]) -> Program:
         if model is None:
             raise not_modelled(cell, "no model knows this kind of cell")
         model(cell, parts)
-    driven = {net for cell in netlist.cells for port in cell.outputs for net in cell.pins.get(port, ())}
-    inputs = [net for nets in netlist.ports.values() for net in nets if net not in driven]
-    return program(parts, inputs)
+    return program(parts, [net for name in netlist.inputs for net in netlist.ports[name]])
 
 
 def _array(address: int | None, size: int) -> np.ndarray:

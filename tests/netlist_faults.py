@@ -1,0 +1,170 @@
+"""Faults in the netlist of a chip that no simulation of the circuit before synthesis can show, family by family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Modules = dict[str, Any]
+Cell = dict[str, Any]
+Fault = Callable[[Modules], None]
+
+
+def cells(modules: Modules, *kinds: str) -> Iterator[Cell]:
+    for name, module in modules.items():
+        if name.startswith("top"):
+            yield from (cell for _, cell in sorted(module["cells"].items()) if cell["type"] in kinds)
+
+
+def first(modules: Modules, kind: str, having: Callable[[Cell], bool] = lambda cell: True) -> Cell:
+    return next(cell for cell in cells(modules, kind) if having(cell))
+
+
+def _is_rom(cell: Cell) -> bool:
+    return all(cell["connections"].get(pin, ["0"]) == ["0"] for pin in ("WEA", "WEB", "WCLKE"))
+
+
+def _swapped(parameters: dict[str, str], prefix: str, width: int, word: Callable[[str], str]) -> None:
+    """Every word of the contents, its highest bit first."""
+    for name in [name for name in parameters if name.startswith(prefix)]:
+        text = parameters[name]
+        parameters[name] = "".join(word(text[at : at + width]) for at in range(0, len(text), width))
+
+
+def _flipped(bit: str) -> str:
+    return "0" if bit == "1" else "1"
+
+
+def _inverted(module: Any, net: Any, kind: str) -> int:
+    """A new net, the contrary of one."""
+    ins, out, table = {"LUT4": ("ABCD", "Z", "INIT"), "SB_LUT4": (("I0", "I1", "I2", "I3"), "O", "LUT_INIT")}[kind]
+    new = 10**6 + len(module["cells"])
+    module["cells"][f"inverter{new}"] = {
+        "type": kind,
+        "parameters": {table: "0101010101010101"},
+        "connections": {ins[0]: [net], **{pin: ["0"] for pin in ins[1:]}, out: [new]},
+    }
+    return new
+
+
+def _flip_payload(modules: Modules, kind: str) -> None:
+    """Behind all that a probe shows: at the pad."""
+    top = modules["top"]
+    name = next(name for name, port in top["ports"].items() if port["direction"] == "output" and "payload" in name)
+    bits = top["ports"][name]["bits"]
+    bits[3] = _inverted(top, bits[3], kind)
+
+
+class Ecp5:
+    """Lattice ECP5."""
+
+    @staticmethod
+    def unsigned_operand(modules: Modules) -> None:
+        first(modules, "MULT18X18D")["connections"]["SIGNEDA"] = ["0"]
+
+    @staticmethod
+    def upper_half_without_address(modules: Modules) -> None:
+        pins = first(modules, "DP16KD", _is_rom)["connections"]
+        highest = max(k for k in range(14) if pins[f"ADA{k}"] != ["0"])
+        pins[f"ADA{highest}"] = ["0"]
+
+    @staticmethod
+    def inverted_reset(modules: Modules) -> None:
+        first(modules, "TRELLIS_FF", lambda cell: cell["connections"]["LSR"] != ["0"])["parameters"]["LSRMUX"] = "INV"
+
+    @staticmethod
+    def flipped_payload(modules: Modules) -> None:
+        _flip_payload(modules, "LUT4")
+
+    @staticmethod
+    def wrong_port(modules: Modules) -> None:
+        """The written block is read through the port that writes it."""
+        pins = first(modules, "DP16KD", lambda cell: not _is_rom(cell))["connections"]
+        for k in range(18):
+            pins[f"DOA{k}"], pins[f"DOB{k}"] = pins[f"DOB{k}"], pins[f"DOA{k}"]
+
+    @staticmethod
+    def swapped_bytes(modules: Modules) -> None:
+        parameters = first(modules, "DP16KD", _is_rom)["parameters"]
+        _swapped(parameters, "INITVAL", 20, lambda word: word[:2] + word[11:] + word[2:11])
+
+    @staticmethod
+    def flipped_weight(modules: Modules) -> None:
+        parameters = first(modules, "DP16KD", _is_rom)["parameters"]
+        parameters["INITVAL_02"] = parameters["INITVAL_02"][:-1] + _flipped(parameters["INITVAL_02"][-1])
+
+    @staticmethod
+    def missing_register(modules: Modules) -> None:
+        first(modules, "MULT18X18D")["parameters"]["REG_PIPELINE_CLK"] = "NONE"
+
+    @staticmethod
+    def lost_enable(modules: Modules) -> None:
+        """Of one register: all flip-flops that wait for one signal."""
+        enabled = [cell for cell in cells(modules, "TRELLIS_FF") if cell["parameters"]["CEMUX"].strip() == "CE"]
+        for cell in enabled:
+            if cell["connections"]["CE"] == enabled[0]["connections"]["CE"]:
+                cell["parameters"]["CEMUX"] = "1 "
+
+
+class Ice40:
+    """Lattice iCE40 UltraPlus."""
+
+    @staticmethod
+    def unsigned_operand(modules: Modules) -> None:
+        """The copies of the sign above it are lost."""
+        pins = first(modules, "SB_MAC16")["connections"]["A"]
+        sign = next(k for k, net in enumerate(pins) if net == pins[-1])
+        pins[sign + 1 :] = ["0"] * (15 - sign)
+
+    @staticmethod
+    def upper_half_without_address(modules: Modules) -> None:
+        pins = first(modules, "SB_RAM40_4K", _is_rom)["connections"]["RADDR"]
+        pins[max(k for k, net in enumerate(pins) if net != "0")] = "0"
+
+    @staticmethod
+    def inverted_reset(modules: Modules) -> None:
+        name, module = next(
+            (name, module)
+            for name, module in modules.items()
+            if any(cell["type"] == "SB_DFFSR" for cell in module["cells"].values()) and name != "top"
+        )
+        pins = first({name: module}, "SB_DFFSR")["connections"]
+        pins["R"] = [_inverted(module, pins["R"][0], "SB_LUT4")]
+
+    @staticmethod
+    def flipped_payload(modules: Modules) -> None:
+        _flip_payload(modules, "SB_LUT4")
+
+    @staticmethod
+    def wrong_port(modules: Modules) -> None:
+        pins = first(modules, "SB_RAM40_4K", lambda cell: not _is_rom(cell))["connections"]
+        pins["RADDR"], pins["WADDR"] = pins["WADDR"], pins["RADDR"]
+
+    @staticmethod
+    def swapped_bytes(modules: Modules) -> None:
+        parameters = first(modules, "SB_RAM40_4K", _is_rom)["parameters"]
+        _swapped(parameters, "INIT_", 16, lambda word: word[8:] + word[:8])
+
+    @staticmethod
+    def flipped_weight(modules: Modules) -> None:
+        parameters = first(modules, "SB_RAM40_4K", _is_rom)["parameters"]
+        parameters["INIT_0"] = parameters["INIT_0"][:-1] + _flipped(parameters["INIT_0"][-1])
+
+    @staticmethod
+    def missing_register(modules: Modules) -> None:
+        first(modules, "SB_MAC16")["parameters"]["PIPELINE_16x16_MULT_REG2"] = "0"
+
+    @staticmethod
+    def lost_enable(modules: Modules) -> None:
+        enabled = list(cells(modules, "SB_DFFE", "SB_DFFESR"))
+        for cell in enabled[1:]:
+            if cell["connections"]["E"] == enabled[0]["connections"]["E"]:
+                cell["connections"]["E"] = ["1"]
+        enabled[0]["connections"]["E"] = ["1"]
+
+
+def faults(family: type) -> list[Fault]:
+    return [getattr(family, name) for name in vars(family) if not name.startswith("_")]
+
+
+FAULTS = {"ecp5": faults(Ecp5), "ice40": faults(Ice40)}
