@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
 
+CHUNKS_IN_FLIGHT = 3
+"""So many totals leave time for registers on either side of their memory."""
+
+
 @dataclass(frozen=True, repr=False)
 class Reduce(Operator[EvenFolding]):
     """Maximum or sum over the pixels.
@@ -87,10 +91,11 @@ class Reduce(Operator[EvenFolding]):
         bits, made = self.operand.dtype.bits, self.results()[0].dtype.bits
         index = counted(self.operand.pixels) + counted(chunks)
         found = engine((self.operand.pixels, chunks), some_push=self.operand.pixels > 1)
-        found += (
-            decoded((0, 1), index) + delayed(2 + counted(chunks), 1).copied(lanes) + delayed(counted(chunks) + 2, 1)
-        )
-        found += delayed(lanes * bits, 1) + lanes * Demand.of(Memory(made, max(2, chunks), at_once=True))
+        early = chunks >= CHUNKS_IN_FLIGHT
+        controls = delayed(2 + 2 * counted(chunks) + early * (1 + counted(chunks)), 1).copied(lanes)
+        found += decoded((0, 1), index) + controls + delayed(counted(chunks) + 2, 1)
+        found += delayed(lanes * bits, 1) + lanes * delayed(made, int(early))
+        found += lanes * Demand.of(Memory(made, max(2, chunks), at_once=True, in_logic=True))
         if self.kind == "max":
             return found + lanes * maximum(bits)
         return found + lanes * (added(made) + Demand.of(Function(2, made)))

@@ -5,16 +5,19 @@ One beat per cycle; a running result per chunk of channels is kept in a small me
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
-from amaranth.lib import memory
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
 
 from onnx_hw_rtl.copies import copies
 from onnx_hw_rtl.core import Core
+from onnx_hw_rtl.distributed_memory import DistributedMemory
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.pool import fold_into
 from onnx_hw_rtl.stream import StreamShape, groups_of
 
 __all__ = ["Reduce"]
+
+CHUNKS_IN_FLIGHT = 3
+"""With so many, a total is stored before it is read again, even if it is read a cycle early and stored a cycle late."""
 
 
 class Reduce(Core):
@@ -45,28 +48,46 @@ class Reduce(Core):
             pushes=[(outbox, lambda turn: turn["pixel"] == self.pixels - 1)],
         )
         first = engine.decode(lambda turn: turn["pixel"] == 0, 1, "first")
-        chunk = engine.decode(lambda turn: turn["chunk"], range(max(2, self.chunks)), "chunk")
-        there = Mux(ResetSignal(allow_reset_less=True), 0, engine.fire)
+        chunks = engine.decode_copies(self.lanes, lambda turn: turn["chunk"], range(max(2, self.chunks)), "chunk")
+        fires = Mux(ResetSignal(allow_reset_less=True), 0, engine.fire)
         element = delayed(m, self.i.payload, 1, "element")
-
-        width = self.result.width
         bits = len(element) // self.lanes
-        for lane, control in enumerate(copies(m, Cat(first, there, chunk), self.lanes, "control")):
-            m.submodules[f"totals{lane}"] = totals = memory.Memory(shape=width, depth=max(2, self.chunks), init=[])
-            write_port, read_port = totals.write_port(), totals.read_port(domain="comb")
+        controls = copies(m, Cat(first, fires), self.lanes, "control")
+        for lane, (chunk, control) in enumerate(zip(chunks, controls, strict=True)):
             value = Signal(self.i.payload[lane].shape(), name=f"value{lane}")
             total = Signal(self.result, name=f"total{lane}")
             following = Signal(self.result, name=f"following{lane}")
+            result = delayed(m, following, 1, f"result{lane}")
+            stored = self._store(m, lane, chunk, control[1], following, result)
             m.d.comb += [
                 value.eq(element[lane * bits : (lane + 1) * bits]),
-                total.eq(read_port.data),
+                total.eq(stored),
                 following.eq(fold_into(self.kind, control[0], value, total)),
-                write_port.data.eq(following),
-                write_port.en.eq(control[1]),
-                write_port.addr.eq(control[2:]),
-                read_port.addr.eq(control[2:]),
+                outbox.data[lane].eq(result),
             ]
-            m.d.comb += outbox.data[lane].eq(delayed(m, following, 1, f"result{lane}"))
         self.arrives(m, "o", self.LATENCY)
         self.report(m, engine)
         return m
+
+    def _store(self, m: Module, lane: int, chunk: Value, strobe: Value, following: Value, result: Value) -> Value:
+        """Stage 1: a lane's total so far. With some chunks, there is time for a register on either side of the memory.
+
+        Args:
+            chunk: of the current operation; stage 0.
+            strobe: there is an operation; stage 1.
+            following, result: the next total, at the end of stage 1 and in stage 2.
+        """
+        m.submodules[f"totals{lane}"] = totals = DistributedMemory(
+            shape=len(result), depth=max(2, self.chunks), init=[]
+        )
+        write_port, read_port = totals.write_port(), totals.read_port(domain="comb")
+        early = self.chunks >= CHUNKS_IN_FLIGHT
+        at_write = delayed(m, chunk, 1 + early, f"write_at{lane}")
+        m.d.comb += [
+            write_port.en.eq(delayed(m, strobe, early, f"write{lane}")),
+            write_port.addr.eq(at_write),
+            write_port.data.eq(result if early else following),
+            read_port.addr.eq(chunk if early else at_write),
+        ]
+        found: Value = delayed(m, read_port.data, early, f"total{lane}")
+        return found

@@ -56,6 +56,7 @@ CORES = {
     "pool": (Pool(IMAGE, "max", (2, 2)), SlidingFolding(32, 8)),
     "depthwise": (Depthwise(IMAGE, np.ones((32, 2, 2), dtype=np.int64)), SlidingFolding(32, 8)),
     "reduce": (Reduce(IMAGE, "sum"), EvenFolding(16)),
+    "reduce_many": (Reduce(Tensor((5, 4, 48), Int(8)), "sum"), EvenFolding(16)),
     "matmul": (MatMul(IMAGE, np.ones((32, 32), dtype=np.int64)), MatMulFolding(16, 2)),
     "matmul_of_two": (MatMul(IMAGE, Tensor((1, 32, 32), Int(8)), capacity=1), MatMulFolding(16, 2)),
     "gearbox": (Gearbox(IMAGE), GearboxFolding(24, 16)),
@@ -142,6 +143,14 @@ def test_no_control_reaches_far(core: str, netlists: Mapping[str, Any]) -> None:
     assert {net for net, bits in deep.items() if bits > REACH} <= flip_flops(netlist)
     # A fork's strobes cannot wait for copies: it has no latency.
     assert len({net for net, bits in stored.items() if bits > REACH}) <= (2 if core == "fork" else 0)
+
+
+@pytest.mark.parametrize("core", sorted(set(CORES) - {"reduce"}))
+def test_nothing_stands_before_a_memory(core: str, netlists: Mapping[str, Any]) -> None:
+    """What is stored comes from registers, or from the core before. (Two totals leave a sum no time for one.)"""
+    cells = [(cell["type"], cell["connections"]) for cell in netlists[core]["cells"].values()]
+    gates = {net for _, ports in cells for net in ports.get("Y", ())}
+    assert gates.isdisjoint(net for kind, ports in cells if kind == "$memwr_v2" for net in ports["DATA"] if net != "x")
 
 
 def test_the_reset_reaches_one_register_a_core(netlists: Mapping[str, Any]) -> None:
