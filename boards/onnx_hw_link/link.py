@@ -40,6 +40,7 @@ class FromChip(IntEnum):
     RESULT = 0x82
     STATUS = 0x83
     MISSING = 0x84
+    ANSWER = 0x85
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ __all__ = ["Faults", "FrameResult", "Session", "hello", "packets_of"]
 
 _CRC = 2  # bytes that a packet takes in the chip's buffer until it is known to be right
 _IN_FLIGHT = 64  # packets; few beside the 256 numbers
+_LEAST_WINDOW, _GROWTH = 3.0, 0.25  # packets on a bad wire, and how quickly they become more again
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ class Session:
         self._news: float | None = None  # when something last went forward, or we asked
         self._patience = self.retry
         self._trace = 0  # bytes of input acknowledged
+        self._gone = self._asked_at = 0  # packets of data: acknowledged, and sent before the last POLL
+        self._window = float(_IN_FLIGHT)  # packets: what is lost with one that is hit, if nothing else limits it
         self.progress = 0  # grows with everything that is acknowledged or comes
 
     # ---- the caller's side ------------------------------------------------------------------------------------------
@@ -146,14 +149,14 @@ class Session:
         if self._news is None or not (self._unanswered or self._flying):
             self._news = now
         if now - self._news > self._patience:  # nothing has gone forward
-            self._news, self._patience = now, 2 * self._patience
+            self._news, self._patience = now, min(2 * self._patience, 4 * self.retry)
             self.faults.silent += 1
             self._next, self._poll_due = 0, True
         out = bytearray()
         if self._poll_due:
             out += self._packet(FromHost.POLL)
             self._poll_due = self._ack_due = False
-            self._asked = True
+            self._asked, self._asked_at = True, self._gone + self._next
         while (payload := self._payload()) is not None:
             out += self._packet(FromHost.DATA, self._oldest + self._next, payload)
             self._next += 1
@@ -168,6 +171,8 @@ class Session:
 
     def _payload(self) -> bytes | None:
         """Of the next packet of data, if there is one and there is room for it."""
+        if self._next >= self._window:
+            return None
         if self._next < len(self._flying):
             self.faults.resent += 1
             return self._flying[self._next]
@@ -187,22 +192,28 @@ class Session:
 
     def _take(self, packet: bytes) -> None:
         kind, number, expected, credit = packet[:4]
-        if kind not in (FromChip.RESULT, FromChip.STATUS, FromChip.MISSING):
+        if kind not in (FromChip.RESULT, FromChip.STATUS, FromChip.MISSING, FromChip.ANSWER):
             return  # an answer to an earlier hello
         acknowledged = (expected - self._oldest) % 256
         if acknowledged <= len(self._flying):
             for _ in range(acknowledged):
                 self._trace += len(self._flying.popleft())
+                self._window = min(_IN_FLIGHT, self._window + _GROWTH / self._window)
                 self._went_on()
+            self._gone += acknowledged
             self._oldest += acknowledged
             self._next = max(0, self._next - acknowledged)
         unit = self.greeting.input_buffer // 128
         freed = (self._freed // unit + (credit - self._freed // unit) % 256) * unit
         if freed <= self._sent_to:
             self._freed = max(self._freed, freed)
-        if kind == FromChip.MISSING:
+        if kind == FromChip.MISSING and self._asked:
+            self._poll_due = True  # what the chip missed may have been the question
+        if kind == FromChip.ANSWER:
+            self._asked = False
+        if kind == FromChip.MISSING or (kind == FromChip.ANSWER and self._gone < self._asked_at):
             self.faults.missed += 1
-            self._next = 0
+            self._next, self._window = 0, max(_LEAST_WINDOW, self._window / 2)
         if kind == FromChip.RESULT and len(packet) == 4 + self.greeting.result_bytes:
             self._take_result(number, packet[4:])
 

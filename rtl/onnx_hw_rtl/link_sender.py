@@ -45,9 +45,9 @@ class LinkSender(Component):
         kind, number, index = Signal(3), Signal(8), Signal(8)
         stored, result = self._results(m, number, index)
         following = Signal(8)  # number of the result to be sent next
-        hello, status, missing, told = (
-            Signal(name=name) for name in ("hello_due", "status_due", "missing_due", "told")
-        )
+        due = ("hello", "status", "missing", "answer")
+        hello, status, missing, answer = (Signal(name=f"{name}_due") for name in due)
+        told = Signal()  # the bit of the credit that says that a quarter of the buffer was read
         payload_bytes = {FromChip.HELLO: len(link.greeting.to_bytes()), FromChip.RESULT: link.result_bytes}
         sent, at_end = Signal(), Signal()
         m.d.comb += [
@@ -88,21 +88,22 @@ class LinkSender(Component):
         with m.If(~busy):
             with m.If(hello):
                 m.d.sync += [busy.eq(1), kind.eq(_low(FromChip.HELLO)), hello.eq(0)]
-            with m.Elif(missing | status | (told != self.credit[5])):
-                m.d.sync += [busy.eq(1), kind.eq(Mux(missing, _low(FromChip.MISSING), _low(FromChip.STATUS)))]
-                m.d.sync += [missing.eq(0), status.eq(0), told.eq(self.credit[5])]
+            with m.Elif(missing | answer | status | (told != self.credit[5])):
+                other = Mux(answer, _low(FromChip.ANSWER), _low(FromChip.STATUS))
+                m.d.sync += [busy.eq(1), kind.eq(Mux(missing, _low(FromChip.MISSING), other))]
+                m.d.sync += [missing.eq(0), answer.eq(answer & missing), status.eq(0), told.eq(self.credit[5])]
             with m.Elif(following != stored):
                 m.d.sync += [busy.eq(1), kind.eq(_low(FromChip.RESULT)), number.eq(following)]
                 m.d.sync += [following.eq(following + 1), told.eq(self.credit[5])]
         # What has to be sent.
-        with m.If(self.taken | (self.ack & self.again)):
+        with m.If(self.taken):
             m.d.sync += status.eq(1)
         with m.If(self.missed):
             m.d.sync += missing.eq(1)
         with m.If(self.ack & self.again):
-            m.d.sync += following.eq(self.acked)
+            m.d.sync += [answer.eq(1), following.eq(self.acked)]
         with m.If(self.hello):
-            m.d.sync += [hello.eq(1), status.eq(0), missing.eq(0), told.eq(0), following.eq(0)]
+            m.d.sync += [hello.eq(1), status.eq(0), missing.eq(0), answer.eq(0), told.eq(0), following.eq(0)]
         return m
 
     def _results(self, m: Module, number: Signal, index: Signal) -> tuple[Signal, Signal]:

@@ -67,10 +67,25 @@ class Toolchain:
         return {tool.name: tool.version for tool in (self.yosys, self.verilator, self.compiler)}
 
 
+@dataclass(frozen=True)
+class Bound:
+    """What moves the ports of a circuit.
+
+    Attributes:
+        text: the C++ file that shows the driver where the ports are.
+        driver, header: files of this folder: the driver, compiled once per machine, and what it knows of the ports.
+    """
+
+    text: str
+    driver: str = "driver.cpp"
+    header: str = "bench.h"
+
+
 def build_library(
     circuit: Circuit,
     folder: Path,
     *,
+    bound: Bound | None = None,
     traced: bool = False,
     jobs: int | None = None,
     toolchain: Toolchain | None = None,
@@ -79,6 +94,7 @@ def build_library(
     """Compile ``circuit`` in ``folder/<digest>`` and return the library; at once if it is already there.
 
     Args:
+        bound: what moves the ports; by default what moves streams.
         traced: able to write waveforms; slower, so a library of its own.
         jobs: compilers at a time; all processors by default.
 
@@ -87,7 +103,8 @@ def build_library(
     """
     chain = toolchain or Toolchain.find()
     jobs = jobs or os.cpu_count() or 1
-    place = folder / _digest(circuit, chain, traced)
+    bound = bound or Bound(binding(circuit, traced))
+    place = folder / _digest(circuit, bound, chain, traced)
     library = place / LIBRARY
     if library.exists():
         return library
@@ -98,8 +115,8 @@ def build_library(
         (place / "circuit.il").write_text(circuit.rtlil, encoding="utf-8")
         _write_verilog(place, chain.yosys, traced, on_first_run)
         _write_cpp(place, chain.verilator, traced)
-        (place / "binding.cpp").write_text(binding(circuit, traced), encoding="utf-8")
-        runtime = _runtime_objects(chain, traced, jobs)
+        (place / "binding.cpp").write_text(bound.text, encoding="utf-8")
+        runtime = _runtime_objects(chain, bound, traced, jobs)
         objects = _compile_circuit(place, chain, traced, jobs)
         _link(place, chain.compiler, [*objects, *runtime])
         os.replace(place / f"{LIBRARY}.new", library)
@@ -155,16 +172,16 @@ def _member(port: str) -> str:
     return port.replace("__", "___05F")
 
 
-def _digest(circuit: Circuit, chain: Toolchain, traced: bool) -> str:
+def _digest(circuit: Circuit, bound: Bound, chain: Toolchain, traced: bool) -> str:
     state = hashlib.sha256()
     for part in (
         circuit.rtlil,
-        binding(circuit, traced),
+        bound.text,
         OPTIMISATION_FOR_WAVES if traced else OPTIMISATION,
         *(f"{name} {version}" for name, version in chain.versions.items()),
         *(VERILATOR_FLAGS + COMMON_FLAGS + CIRCUIT_FLAGS + ONCE_FLAGS),
-        (HERE / "driver.cpp").read_text(encoding="utf-8"),
-        (HERE / "bench.h").read_text(encoding="utf-8"),
+        (HERE / bound.driver).read_text(encoding="utf-8"),
+        (HERE / bound.header).read_text(encoding="utf-8"),
         (HERE / "memory_contents.py").read_text(encoding="utf-8"),
     ):
         state.update(part.encode() + b"\0")
@@ -220,16 +237,16 @@ def _groups(files: list[Path], most: int, least_bytes: int) -> list[list[Path]]:
     return [group for group in groups if group]
 
 
-def _runtime_objects(chain: Toolchain, traced: bool, jobs: int) -> list[Path]:
+def _runtime_objects(chain: Toolchain, bound: Bound, traced: bool, jobs: int) -> list[Path]:
     """Verilator's runtime and our driver as objects: compiled once per machine, kept in the user's cache."""
-    sources = [chain.include / "verilated.cpp", chain.include / "verilated_threads.cpp", HERE / "driver.cpp"]
+    sources = [chain.include / "verilated.cpp", chain.include / "verilated_threads.cpp", HERE / bound.driver]
     if traced:
         sources.append(chain.include / "verilated_vcd_c.cpp")
     flags = [*RUNTIME_FLAGS, f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
     state = hashlib.sha256()
     for part in (chain.compiler.version, chain.verilator.version, *COMMON_FLAGS, *USER_HOOKS, *flags):
         state.update(part.encode() + b"\0")
-    for file in (*sources, HERE / "bench.h"):
+    for file in (*sources, HERE / bound.header):
         state.update(file.read_bytes())
     place = user_cache() / "runtime" / state.hexdigest()[:20]
     objects = [place / f"{file.stem}.o" for file in sources]

@@ -1,0 +1,135 @@
+"""A build's ``model.json``: what a host has to know to send arrays and to understand what comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_hw_link.errors import LinkError
+from onnx_hw_link.frames import frame_of, integers_of
+from onnx_hw_link.link import Link, Port
+from onnx_hw_link.steps import run_steps
+
+__all__ = ["FORMAT", "HostModel"]
+
+FORMAT = 1
+FILE = "model.json"
+
+
+class NotOurs(LinkError):
+    """The file is none of ours, or of another version; the model needs the compiler on the host; arrays do not fit."""
+
+    code = "link-model"
+
+
+@dataclass(frozen=True)
+class HostModel:
+    """See ``described`` of ``onnx_hw.chip.host_model``, which writes the file.
+
+    Attributes:
+        name: of the model.
+        link: what both ends agree on.
+        baud: bits a second.
+        inputs, outputs: (name, dtype, shape) of what the model takes and gives.
+        steps: ``head`` and ``tail``: what the host does before and after the hardware.
+    """
+
+    name: str
+    link: Link
+    baud: int
+    inputs: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]
+    outputs: tuple[str, ...]
+    data: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def read(cls, path: str | Path) -> HostModel:
+        """The model of a build's folder, or of the file itself.
+
+        Raises:
+            LinkError: there is none that we can read.
+        """
+        path = Path(path)
+        path = path / FILE if path.is_dir() else path
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            hint = "build the model for a board with a link first"
+            raise NotOurs(f"the folder of a build must hold {FILE}; {path} cannot be read: {error}; {hint}") from error
+        found = data.get("format") if isinstance(data, dict) else None
+        if found != FORMAT:
+            raise NotOurs(f"{path} must be of format {FORMAT}, not {found}: build the model again")
+        return cls.of(data)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> HostModel:
+        """The model that the object of a ``model.json`` describes."""
+        sides = [tuple(_port(stream) for stream in data[side]) for side in ("streams_in", "streams_out")]
+        turns = [tuple((int(k), int(beats)) for k, beats in data[side]) for side in ("turns_in", "turns_out")]
+        buffers = data["input_buffer"], data["output_buffer"]
+        link = Link(bytes.fromhex(data["digest"]), sides[0], sides[1], data["clock_hz"], *buffers, *turns)
+        inputs = tuple((i["name"], np.dtype(i["dtype"]), tuple(i["shape"])) for i in data["inputs"])
+        return cls(data["name"], link, data["baud"], inputs, tuple(data["outputs"]), data)
+
+    def entering(self, arrays: Mapping[str, np.ndarray]) -> tuple[bytes, dict[str, np.ndarray]]:
+        """(the bytes of a frame, values that the outputs need) of one sample's arrays.
+
+        Raises:
+            LinkError: the arrays are not those of the model; an operator needs the compiler.
+        """
+        if self.data["elsewhere"]:
+            needed = ", ".join(self.data["elsewhere"])
+            raise NotOurs(f"the host must compute {needed}, for which onnx_hw has to be installed: use onnx-hw run")
+        values = {name: _array(entry) for name, entry in self.data["constants"].items()}
+        for name, dtype, shape in self.inputs:
+            given = arrays.get(name)
+            if given is None or given.shape != shape:
+                what = "nothing" if given is None else f"{given.dtype}{list(given.shape)}"
+                raise NotOurs(f"the input `{name}` must be {dtype}{list(shape)}, not {what}")
+            values[name] = given.astype(dtype, copy=False)
+        run_steps(self.data["head"], values)
+        beats = []
+        for stream, port in zip(self.data["streams_in"], self.link.inputs, strict=True):
+            flat = np.append(values[stream["value"]].reshape(-1).astype(np.int64), 0)
+            beats.append(flat[np.array(stream["places"]).reshape(port.beats, port.width)])
+        return in_turns(self.link.inputs, self.link.input_turns, beats), values
+
+    def leaving(self, data: bytes, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs by name, of the bytes of results and the values of ``entering``."""
+        beats = out_of_turns(self.link.outputs, self.link.output_turns, data)
+        for value in self.data["values_out"]:
+            integers = beats[value["stream"]].reshape(-1)[np.array(value["places"])]
+            values[value["value"]] = integers.astype(value["dtype"]).reshape(value["shape"])
+        run_steps(self.data["tail"], values)
+        return {name: values[name] for name in self.outputs}
+
+
+def in_turns(ports: tuple[Port, ...], turns: tuple[tuple[int, int], ...], beats: list[np.ndarray]) -> bytes:
+    """A frame: (beats, width) integers of each stream, in the order in which they travel."""
+    at, out = [0] * len(ports), bytearray()
+    for k, count in turns:
+        out += frame_of(ports[k], beats[k][at[k] : at[k] + count])
+        at[k] += count
+    return bytes(out)
+
+
+def out_of_turns(ports: tuple[Port, ...], turns: tuple[tuple[int, int], ...], data: bytes) -> list[np.ndarray]:
+    """(beats, width) integers of each stream, of the bytes of a frame."""
+    streams, at = [bytearray() for _ in ports], 0
+    for k, count in turns:
+        size = count * ports[k].beat_bytes
+        streams[k] += data[at : at + size]
+        at += size
+    return [integers_of(port, bytes(stream)) for port, stream in zip(ports, streams, strict=True)]
+
+
+def _port(stream: Mapping[str, Any]) -> Port:
+    return Port(stream["name"], stream["beats"], stream["width"], stream["bits"], stream["signed"])
+
+
+def _array(entry: Mapping[str, Any]) -> np.ndarray:
+    return np.array(entry["data"], dtype=entry["dtype"]).reshape(entry["shape"])

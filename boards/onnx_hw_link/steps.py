@@ -1,0 +1,87 @@
+"""What the host does before and after the hardware: a few ONNX operators, in numpy, as ONNX means them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["KNOWN", "run_steps"]
+
+Array = np.ndarray
+
+
+def _quantize(x: Array, scale: Array, zero_point: Array, *, axis: int = 1) -> Array:
+    """``saturate(round_half_even(x / scale) + zero_point)``."""
+    rounded = np.rint(np.divide(x.astype(scale.dtype), _along(scale, x, axis)))
+    limits = np.iinfo(zero_point.dtype)
+    summed = rounded.astype(np.float64) + _along(zero_point, x, axis).astype(np.float64)
+    return np.clip(summed, limits.min, limits.max).astype(zero_point.dtype)
+
+
+def _dequantize(x: Array, scale: Array, zero_point: Array | None = None, *, axis: int = 1) -> Array:
+    """``(x - zero_point) · scale``; the difference is exact."""
+    wide = x.astype(np.int64) - (0 if zero_point is None else _along(zero_point, x, axis).astype(np.int64))
+    return np.asarray(wide.astype(scale.dtype) * _along(scale, x, axis))
+
+
+def _along(parameter: Array, x: Array, axis: int) -> Array:
+    """One for all, or one per entry of an axis, in a shape that broadcasts to that of ``x``."""
+    if parameter.size == 1:
+        return parameter.reshape(())
+    return parameter.reshape(-1, *(1,) * (x.ndim - 1 - axis % x.ndim))
+
+
+def _softmax(x: Array, *, axis: int = -1) -> Array:
+    exponentials = np.exp(x - x.max(axis=axis, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis=axis, keepdims=True))
+
+
+def _argmax(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
+    found = np.argmax(np.flip(x, axis) if select_last_index else x, axis=axis)
+    found = x.shape[axis] - 1 - found if select_last_index else found
+    return (np.expand_dims(found, axis) if keepdims else np.asarray(found)).astype(np.int64)
+
+
+def _reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
+    wanted = [x.shape[k] if size == 0 and not allowzero else int(size) for k, size in enumerate(shape)]
+    return x.reshape(wanted)
+
+
+def _flatten(x: Array, *, axis: int = 1) -> Array:
+    return x.reshape(int(np.prod(x.shape[:axis])), -1)
+
+
+def _transpose(x: Array, *, perm: Sequence[int] | None = None) -> Array:
+    return np.transpose(x, perm)
+
+
+def _identity(x: Array) -> Array:
+    return x
+
+
+KNOWN: Mapping[str, tuple[int, Callable[..., Array]]] = {
+    "QuantizeLinear": (10, _quantize),
+    "DequantizeLinear": (10, _dequantize),
+    "Softmax": (13, _softmax),
+    "ArgMax": (12, _argmax),
+    "Reshape": (5, _reshape),
+    "Flatten": (11, _flatten),
+    "Transpose": (1, _transpose),
+    "Identity": (1, _identity),
+}
+"""By ONNX's name: (the first version that means this, the function). Attributes are keywords."""
+
+
+def run_steps(steps: Sequence[Mapping[str, Any]], values: dict[str, Array]) -> dict[str, Array]:
+    """``values`` and what the steps make of them, by name.
+
+    Args:
+        steps: each ``op``, ``inputs`` ("" is left out), ``output`` and ``attributes``.
+        values: those that are known, constants among them.
+    """
+    for step in steps:
+        inputs = [values[name] if name else None for name in step["inputs"]]
+        values[step["output"]] = np.asarray(KNOWN[step["op"]][1](*inputs, **step["attributes"]))
+    return values

@@ -1,0 +1,122 @@
+"""``model.json``: what a host has to know of a build, as data that ``onnx_hw_link`` reads without the compiler."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.design import Design
+from onnx_hw.network import Network
+from onnx_hw.onnx.element_types import BY_NAME
+from onnx_hw.onnx.model import Model, Node
+from onnx_hw.order import UNUSED
+from onnx_hw_link.host_model import FORMAT
+from onnx_hw_link.link import PROTOCOL, Link
+from onnx_hw_link.steps import KNOWN
+
+
+def host_model(design: Design, link: Link, baud: int) -> str:
+    """The text of ``model.json``."""
+    network = design.network
+    edges = {edge.tensor: edge for edge in design.edges()}
+    into = {boundary.tensor: boundary for boundary in network.inputs}
+    out = list(dict.fromkeys(boundary.tensor for boundary in network.outputs))
+    streams_in, values_out = [], []
+    for port, (tensor, boundary) in zip(link.inputs, into.items(), strict=True):
+        elements = edges[tensor].order.elements.reshape(-1)
+        places = np.where(elements == UNUSED, -1, boundary.order[elements])
+        streams_in.append({**_stream(port), "value": boundary.onnx_name, "places": places.tolist()})
+    for boundary in network.outputs:
+        places = np.empty(boundary.order.size, dtype=np.int64)
+        places[boundary.order] = edges[boundary.tensor].order.places.reshape(-1)
+        values_out.append(
+            {
+                "value": boundary.onnx_name,
+                "stream": out.index(boundary.tensor),
+                "places": places.tolist(),
+                "shape": list(boundary.onnx_shape),
+                "dtype": str(boundary.onnx_dtype),
+            }
+        )
+    data = {
+        "format": FORMAT,
+        "name": network.name,
+        "protocol": PROTOCOL,
+        "digest": link.digest.hex(),
+        "clock_hz": link.clock_hz,
+        "baud": baud,
+        "input_buffer": link.input_buffer,
+        "output_buffer": link.output_buffer,
+        "inputs": [
+            {
+                "name": value.name,
+                "dtype": str(np.dtype(BY_NAME[value.element_type].dtype)),
+                "shape": list(value.shape or ()),
+            }
+            for value in network.arguments
+        ],
+        "outputs": list(network.results),
+        "streams_in": streams_in,
+        "streams_out": [_stream(port) for port in link.outputs],
+        "turns_in": link.input_turns,
+        "turns_out": link.output_turns,
+        "values_out": values_out,
+        **_on_the_host(network),
+    }
+    return json.dumps(data, indent=None, separators=(",", ":")) + "\n"
+
+
+def _stream(port: Any) -> dict[str, Any]:
+    return {name: getattr(port, name) for name in ("name", "beats", "width", "bits", "signed")}
+
+
+def _on_the_host(network: Network) -> dict[str, Any]:
+    """Head and tail as steps, their constants, and the nodes that ``onnx_hw_link`` cannot do."""
+    steps: dict[str, list[dict[str, Any]]] = {"head": [], "tail": []}
+    constants: dict[str, Any] = {}
+    elsewhere: list[str] = []
+    for side, model in (("head", network.head), ("tail", network.tail)):
+        for node in model.graph.nodes if model is not None else ():
+            assert model is not None
+            arrays = {name: model.graph.constants[name] for name in node.inputs if name in model.graph.constants}
+            if not _is_data(node, arrays, model):
+                elsewhere.append(f"{node.op_type} `{node.label}`")
+                continue
+            attributes = {key: _plain(value) for key, value in node.attributes.items()}
+            step = {"op": node.op_type, "inputs": node.inputs, "output": node.outputs[0], "attributes": attributes}
+            steps[side].append(step)
+            for name, array in arrays.items():
+                constants[name] = {"dtype": str(array.dtype), "shape": array.shape, "data": array.reshape(-1).tolist()}
+    return {**steps, "constants": constants, "elsewhere": elsewhere}
+
+
+_UNKNOWN = frozenset({"block_size", "output_dtype", "precision", "saturate"})
+
+
+def _is_data(node: Node, arrays: dict[str, np.ndarray], model: Model) -> bool:
+    """Whether a node is one that ``onnx_hw_link`` knows, in such a version and with such attributes."""
+    if (
+        node.domain
+        or node.op_type not in KNOWN
+        or node.version < KNOWN[node.op_type][0]
+        or _UNKNOWN & {*node.attributes}
+    ):
+        return False
+    if node.op_type == "QuantizeLinear" and len(node.inputs) < 3:
+        return False
+    if node.op_type == "Reshape" and node.inputs[1] not in arrays:
+        return False
+    plain = all(array.dtype.kind in "iufb" for array in arrays.values())
+    types = (model.graph.values.get(name) for name in (*node.inputs, *node.outputs) if name)
+    return plain and all(value is None or value.element_type in _NUMPY for value in types)
+
+
+_NUMPY = frozenset({"float", "double", "bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))})
+"""Element types that numpy has."""
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as JSON has it."""
+    return list(value) if isinstance(value, tuple) else value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,94 @@
+"""A simulated chip behind a port of the operating system: whoever opens it cannot tell it from a board."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import tty
+from types import TracebackType
+
+from onnx_hw_sim.serial_line import BREAK, SerialChip, WireFaults
+
+__all__ = ["PseudoTerminal"]
+
+_SLICE_BITS = 200  # of the line that are simulated between two looks at the port
+
+
+class PseudoTerminal:
+    """A port at whose other end a chip is simulated, in a thread of its own.
+
+    Args:
+        chip: what is simulated; closed in the end.
+        faults: what happens to bytes on the wire, in either direction.
+        idle_cycles: so many after the last byte in either direction, the chip rests until another byte comes.
+
+    Attributes:
+        path: of the port.
+        error: what ended the simulation, if anything did.
+    """
+
+    def __init__(self, chip: SerialChip, faults: WireFaults | None = None, idle_cycles: int = 3_000_000) -> None:
+        self.chip, self.faults, self.idle_cycles = chip, faults or WireFaults(0), idle_cycles
+        self._master, self._slave = os.openpty()
+        tty.setraw(self._slave)
+        os.set_blocking(self._master, False)
+        self.path = os.ttyname(self._slave)
+        self.error: Exception | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._pump, name="simulated chip", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> PseudoTerminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Unplug it."""
+        self._stop.set()
+        self._thread.join()
+        for descriptor in (self._master, self._slave):
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass
+        self.chip.close()
+
+    def _pump(self) -> None:
+        to: list[int] = []
+        back, quiet = bytearray(), 0
+        slice_cycles = _SLICE_BITS * self.chip.divisor
+        try:
+            while not self._stop.is_set():
+                resting = quiet > self.idle_cycles and not to and not back
+                select.select([self._master], [], [], 0.02 if resting else 0)
+                arrived = self._read()
+                to += self.faults.on(arrived, (BREAK,))
+                if resting and not to:
+                    continue
+                sent, came = self.chip.run(slice_cycles, to)
+                del to[:sent]
+                back += bytes(self.faults.on(came))
+                if back:
+                    del back[: self._write(bytes(back))]
+                quiet = 0 if sent or came else quiet + slice_cycles
+        except Exception as error:  # noqa: BLE001 - a thread tells its end, whatever it was
+            self.error = error
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._master, 4096)
+        except BlockingIOError:
+            return b""
+        except OSError:  # nobody has the other end open
+            return b""
+
+    def _write(self, data: bytes) -> int:
+        try:
+            return os.write(self._master, data)
+        except BlockingIOError:
+            return 0

@@ -1,0 +1,126 @@
+"""A whole chip at a serial line, simulated bit by bit as native code: bytes in, bytes out."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from onnx_hw_sim.circuit import Circuit
+from onnx_hw_sim.compiled import SimulationBroken
+from onnx_hw_sim.shared_library import Bound, build_library
+from onnx_hw_tools.tools import Tool
+
+__all__ = ["BREAK", "SerialChip", "WireFaults"]
+
+BREAK = 256
+"""Instead of a byte to the chip: the line is low for as long as one takes."""
+
+_MOST = 1 << 16  # bytes that come in one run
+
+_BINDING = """\
+#include "Vtop.h"
+#include "line.h"
+struct Binding {
+    VerilatedContext context;
+    Vtop top{&context};
+    Line line{[](void* self) { static_cast<Binding*>(self)->top.eval(); }, this,
+        &top.clk, &top.rst, &top.rx, &top.tx};
+    ~Binding() { top.final(); }
+};
+const Line* line_open() { return &(new Binding)->line; }
+void line_close(const Line* line) { delete static_cast<Binding*>(line->model); }
+"""
+
+
+@dataclass
+class WireFaults:
+    """Hits a share of the bytes that pass: flips a bit, drops the byte, doubles it, or breaks the line.
+
+    Attributes:
+        share: of all bytes.
+        hit: so many were.
+    """
+
+    share: float
+    seed: int = 0
+    hit: int = 0
+    _random: random.Random = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def on(self, data: bytes, broken: tuple[int, ...] = (0,)) -> list[int]:
+        """What is left of some bytes; ``broken`` is a break."""
+        if not self.share:
+            return list(data)
+        out: list[int] = []
+        for byte in data:
+            if self._random.random() >= self.share:
+                out.append(byte)
+                continue
+            self.hit += 1
+            out += self._random.choice(((byte ^ 1 << self._random.randrange(8),), (), (byte, byte), broken))
+        return out
+
+
+class SerialChip:
+    """A chip with the module ``top`` and the ports ``clk``, ``rst``, ``rx`` and ``tx``.
+
+    Args:
+        rtlil: its netlist.
+        divisor: clock cycles of a bit.
+        folder: where it is compiled, unless an equal one has been before.
+
+    Raises:
+        ToolMissing, ToolFailed: as ``build_library``.
+    """
+
+    def __init__(
+        self, rtlil: str, divisor: int, folder: Path, *, on_first_run: Callable[[Tool], None] | None = None
+    ) -> None:
+        circuit = Circuit(rtlil, (), ())
+        bound = Bound(_BINDING, "line.cpp", "line.h")
+        library = build_library(circuit, folder.resolve(), bound=bound, on_first_run=on_first_run)
+        self.divisor = divisor
+        self._c = c = ctypes.CDLL(str(library))
+        pointer, i64 = ctypes.c_void_p, ctypes.c_int64
+        for name, result, arguments in (
+            ("open", pointer, [i64]),
+            ("close", None, [pointer]),
+            ("cycle", i64, [pointer]),
+            ("error", ctypes.c_char_p, [pointer]),
+            ("run", i64, [pointer, i64, pointer, i64, pointer, pointer, i64]),
+        ):
+            function = getattr(c, f"line_simulation_{name}")
+            function.restype, function.argtypes = result, arguments
+        self._handle = c.line_simulation_open(divisor)
+
+    @property
+    def cycle(self) -> int:
+        """Cycles simulated so far."""
+        return int(self._c.line_simulation_cycle(self._handle))
+
+    def run(self, cycles: int, to: list[int]) -> tuple[int, bytes]:
+        """So many cycles, sending bytes: how many of them have been begun, and what came.
+
+        Raises:
+            SimulationBroken: the circuit cannot be simulated.
+        """
+        words = np.array(to, dtype=np.uint16)
+        came, sent = np.zeros(_MOST, dtype=np.uint8), ctypes.c_int64()
+        addresses = words.ctypes.data, len(words), ctypes.addressof(sent), came.ctypes.data
+        count = self._c.line_simulation_run(self._handle, cycles, *addresses, _MOST)
+        if count < 0:
+            raise SimulationBroken(self._c.line_simulation_error(self._handle).decode())
+        return sent.value, came[:count].tobytes()
+
+    def close(self) -> None:
+        """Forget it; nothing else may be asked of it."""
+        if self._handle is not None:
+            self._c.line_simulation_close(self._handle)
+            self._handle = None

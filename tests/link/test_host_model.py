@@ -1,0 +1,68 @@
+"""``model.json``: a host without the compiler sends what golden would, and understands what comes back."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from material_folders import EXAMPLES
+from onnx_hw import flow, golden
+from onnx_hw.assemble import edge_names
+from onnx_hw.chip.host_model import host_model
+from onnx_hw.design import Design
+from onnx_hw_link.errors import LinkError
+from onnx_hw_link.frames import frame_of, integers_of
+from onnx_hw_link.host_model import HostModel
+from onnx_hw_link.link import Link, Port
+
+
+def link_of(design: Design) -> Link:
+    names, edges = edge_names(design), {edge.tensor: edge for edge in design.edges()}
+
+    def port(tensor: str) -> Port:
+        kind = edges[tensor].type.dtype
+        return Port(names[tensor], edges[tensor].beats, edges[tensor].width, kind.bits, kind.signed)
+
+    inputs, outputs = ((port(b.tensor) for b in side) for side in (design.network.inputs, design.network.outputs))
+    return Link(bytes(range(16)), tuple(inputs), tuple(outputs), 10**7)
+
+
+@pytest.mark.parametrize("multipliers", [3, 40])
+def test_digits_as_golden_has_them(multipliers: int) -> None:
+    network = flow.quantize(flow.read(EXAMPLES / "digits" / "digits.onnx"))
+    design = flow.schedule(network, multipliers=multipliers)
+    link = link_of(design)
+    model = HostModel.of(json.loads(host_model(design, link, 10**6)))
+    assert model.link == link
+    images = np.load(EXAMPLES / "digits" / "digits_test.npz")["image"][:8].reshape(-1, 1, 1, 8, 8)
+    wanted = golden.run(network, {"image": images})
+    entering = golden.integers_of(network, {"image": images})
+    leaving = golden.trace(network, entering)
+    edges = {edge.tensor: edge for edge in design.edges()}
+    (into,), (out,) = network.inputs, network.outputs
+    for k, image in enumerate(images):
+        data, values = model.entering({"image": image})
+        beats = edges[into.tensor].order.to_beats(entering[into.tensor][k : k + 1])
+        assert data == frame_of(link.inputs[0], beats)
+        results = frame_of(link.outputs[0], edges[out.tensor].order.to_beats(leaving[out.tensor][k : k + 1]))
+        found = model.leaving(results, values)
+        assert list(found) == list(wanted)
+        assert all(
+            np.array_equal(found[name], wanted[name][k]) and found[name].dtype == wanted[name].dtype for name in found
+        )
+    with pytest.raises(LinkError, match=r"`image` must be float32\[1, 1, 8, 8\], not nothing"):
+        model.entering({})
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("bits", [1, 3, 8, 11, 16, 17, 24, 31, 32])
+def test_integers_there_and_back(bits: int, signed: bool) -> None:
+    port = Port("p", 6, 3, bits, signed)
+    low = -(1 << (bits - 1)) if signed else 0
+    beats = np.random.default_rng(bits).integers(low, low + (1 << bits), (6, 3))
+    beats[0] = low, low + (1 << bits) - 1, 0
+    data = frame_of(port, beats)
+    assert len(data) == port.frame_bytes
+    assert np.array_equal(integers_of(port, data), beats)

@@ -1,0 +1,117 @@
+# amaranth: UnusedElaboratable=no
+"""The driver that users run, against a whole chip, simulated bit by bit behind a port of the operating system."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+import tty
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from link_bench import Sums, sums
+from onnx_hw.assemble import to_rtlil
+from onnx_hw_link.device import Device
+from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, PortFailed, Stalled
+from onnx_hw_link.link import Link, Port
+from onnx_hw_rtl.shell import Shell
+from onnx_hw_rtl.uart_shell import UartShell
+from onnx_hw_sim.pseudo_terminal import PseudoTerminal
+from onnx_hw_sim.serial_line import SerialChip, WireFaults
+
+LINK = Link(bytes(range(16)), (Port("a", 16, 2, 8),), (Port("b", 5, 1, 12),), 10**6)
+DIVISOR, BAUD = 4, 250_000
+FRAMES = [random.Random(k).randbytes(LINK.input_bytes) for k in range(40)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("chip")
+
+
+def chip(folder: Path) -> SerialChip:
+    return SerialChip(to_rtlil(Shell(UartShell(Sums(LINK), LINK, DIVISOR))), DIVISOR, folder)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.002])
+def test_every_frame_comes_back(folder: Path, share: float) -> None:
+    faults = WireFaults(share, seed=4)
+    with (
+        PseudoTerminal(chip(folder), faults) as port,
+        Device(port.path, baud=BAUD, digest=LINK.digest, timeout=20) as d,
+    ):
+        assert d.greeting == LINK.greeting
+        results = list(d.stream(FRAMES))
+        assert [result.beats for result in results] == [sums(LINK, frame) for frame in FRAMES]
+        assert len({result.latency_cycles for result in results} - {None}) == 1 or share
+        assert port.error is None
+        assert not share or (faults.hit and d.session.faults != type(d.session.faults)())
+
+
+def test_a_host_that_dies_in_mid_frame_leaves_nothing_behind(folder: Path) -> None:
+    with PseudoTerminal(chip(folder)) as port:
+        for part in (FRAMES[:3], FRAMES[3:6]):
+            with Device(port.path, baud=BAUD, timeout=20) as d:
+                found = [result.beats for result in d.stream(part)]
+                assert found == [sums(LINK, frame) for frame in part]
+                d.session.offer(FRAMES[9])
+                d._write(d.session.transmit(0.0)[:20])  # and no more
+
+
+@pytest.fixture
+def nobody() -> Iterator[tuple[int, str]]:
+    """A port without a chip: (descriptor of the other end, path)."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    yield master, os.ttyname(slave)
+    for descriptor in (master, slave):
+        os.close(descriptor)
+
+
+def failure(kind: type[LinkError], *arguments: object, **options: object) -> str:
+    """The sentence with which opening a device fails, within two seconds."""
+    begun = time.monotonic()
+    with pytest.raises(kind) as caught:
+        Device(*arguments, **options)
+    assert time.monotonic() - begun < 2 + 1  # one for a machine that is busy
+    return str(caught.value)
+
+
+def test_nothing_answers(nobody: tuple[int, str]) -> None:
+    said = failure(NoAnswer, nobody[1], baud=BAUD)
+    assert said == (
+        f"a chip must answer at {nobody[1]} within 1.5 s; nothing came: is the board connected and powered, and its "
+        "bitstream loaded (onnx-hw program)?"
+    )
+
+
+def test_something_answers_that_is_no_chip(nobody: tuple[int, str]) -> None:
+    threading.Timer(0.3, os.write, (nobody[0], b"login: \x80\0\0\xff")).start()
+    said = failure(Garbled, nobody[1], baud=BAUD)
+    assert "what came (11 bytes) is none: is 250,000 baud what the chip was built for" in said
+
+
+def test_there_is_no_such_port() -> None:
+    assert "the port /dev/nowhere must be there and free" in failure(PortFailed, "/dev/nowhere", baud=BAUD)
+
+
+def test_another_design_and_a_second_process(folder: Path) -> None:
+    with PseudoTerminal(chip(folder)) as port:
+        said = failure(AnotherDesign, port.path, baud=BAUD, digest=bytes(16))
+        assert f"the design {'00' * 16}; it holds {LINK.digest.hex()}" in said
+        with Device(port.path, baud=BAUD):
+            assert "another process uses it" in failure(PortFailed, port.path, baud=BAUD)
+
+
+def test_unplugged_in_mid_run(folder: Path) -> None:
+    port = PseudoTerminal(chip(folder))
+    with Device(port.path, baud=BAUD) as d:
+        results = d.stream(FRAMES * 100)
+        assert [next(results).beats for _ in range(3)] == [sums(LINK, frame) for frame in FRAMES[:3]]
+        port.close()
+        with pytest.raises((PortFailed, Stalled), match=r"must stay connected|is it still connected"):
+            list(results)
