@@ -1,11 +1,14 @@
 """What quantization of float models costs: signal to noise against float, beside onnxruntime's quantizer.
 
-    nice python benchmarks/quantization.py MODELS [--models NAME ...] [--json FILE]
+    nice python benchmarks/quantization.py MODELS [--models NAME ...] [--weights N] [--data N] [--document FILE]
 
 MODELS holds a folder per model (``model.onnx``, ``inputs.npz``), ``_data`` with sets of samples, and
 ``ptq_anchor.json``: for each float model which samples calibrate and which evaluate, and what onnxruntime's quantizer
-reaches by six methods. A final Softmax is cut; the signal is that of the first output over all evaluation samples, as
-onnxruntime computes it in floats.
+reaches by six methods, and with outputs in floats. A final Softmax is cut; the signal is that of the first output over
+all evaluation samples, as onnxruntime computes it in floats. Accumulators leave, then integers of eight bits. Of the
+requantizers it tells what share of the channels multiplies by at most ten bits, and the look-up tables of all of them
+with one lane each. ``--plain`` takes ranges from the least and greatest number and rounds weights to nearest.
+``--document`` puts the table into a Markdown file, between the lines ``<!-- table -->``.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,11 +28,20 @@ import onnxruntime
 
 import onnx
 from onnx_hw import flow, golden
-from onnx_hw.onnx.model import Model
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
+from onnx_hw.exact.requantization import choose, costs, weigh
+from onnx_hw.network import Network
+from onnx_hw.ops.requantize import Requantize
+from onnx_hw.options import Leaving
 from onnx_hw.proof.likeness import Likeness
+from onnx_hw.quantize.calibrate import RangeMethod
+from onnx_hw.quantize.scheme import Precision, Scheme
 
 BATCH = 32
 """Frames that golden computes at a time."""
+
+SHORT = 10
+"""Bits of a multiplier that is called short."""
 
 PIXELS = 1 / np.float32(255)
 MFCC_STEP, MFCC_ZERO = np.float32(0.5847029089927673), 83
@@ -71,26 +83,53 @@ class Case:
 
 @dataclass(frozen=True)
 class Found:
-    """Of one model; decibels, top-1 in per cent."""
+    """Of one model: decibels with accumulators out and with int8 out, onnxruntime's best of both; the rest in per cent.
+
+    Attributes:
+        agree: how often the largest output is the one in floats.
+        short: channels of requantizers with a multiplier of at most ten bits.
+        luts: of all requantizers, with one lane each.
+        seconds: of quantization, with accumulators out.
+    """
 
     name: str
     evaluated: int
-    sqnr: float
-    best_of_onnxruntime: float
+    sums: float
+    best_floats: float
+    few: float
+    best: float
     agree: float
     top1: float | None
     float_top1: float | None
+    short: float
+    luts: int
     seconds: float
 
     def row(self) -> str:
-        top1 = "" if self.top1 is None else f"{self.top1:6.2f} of {self.float_top1:5.2f}"
+        top1 = "" if self.top1 is None else f"{self.top1:5.2f} of {self.float_top1:5.2f}"
         return (
-            f"{self.name:34} {self.evaluated:5} {self.sqnr:7.2f} {self.best_of_onnxruntime:7.2f}"
-            f" {self.sqnr - self.best_of_onnxruntime:+7.2f} {self.agree:6.2f} {top1:15} {self.seconds:6.1f}"
+            f"{self.name:33} {self.evaluated:4} {self.sums:6.2f} {self.best_floats:6.2f} {self.few:6.2f}"
+            f" {self.best:6.2f} {self.agree:6.2f} {top1:14} {self.short:6.1f} {self.luts:7,} {self.seconds:6.1f}"
         )
 
+    def line(self) -> str:
+        """Of a Markdown table."""
+        top1 = "" if self.top1 is None else f"{self.top1:.1f} of {self.float_top1:.1f}"
+        numbers = f"{self.sums:.1f} | {self.best_floats:.1f} | {self.few:.1f} | {self.best:.1f}"
+        return f"| `{self.name}` | {self.evaluated} | {numbers} | {top1} | {self.short:.0f} | {self.luts:,} |"
 
-HEAD = f"{'model':34} {'n':>5} {'dB':>7} {'ort':>7} {'':7} {'agree':>6} {'top-1':15} {'s':>6}"
+
+MARK = "<!-- table -->"
+
+COLUMNS = (
+    "| model | samples | sums out | onnxruntime | int8 out | onnxruntime | top-1, % | short, % | LUTs |\n"
+    "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+)
+
+HEAD = (
+    f"{'model':33} {'n':>4} {'sums':>6} {'ort':>6} {'int8':>6} {'ort':>6} {'agree':>6} {'top-1':14} {'short':>6}"
+    f" {'LUTs':>7} {'s':>6}"
+)
 
 
 def cut(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -133,53 +172,88 @@ def in_floats(case: Case) -> np.ndarray:
     return np.stack([session.run([output], {case.input: frame})[0].reshape(-1) for frame in case.evaluation])
 
 
-def in_integers(case: Case, model: Model) -> np.ndarray:
+def in_integers(case: Case, network: Network) -> np.ndarray:
     """The same as golden computes it."""
-    network = flow.quantize(model, {case.input: case.calibration})
     parts = [case.evaluation[k : k + BATCH] for k in range(0, len(case.evaluation), BATCH)]
     output = case.model.graph.output[0].name
     return np.concatenate([golden.run(network, {case.input: p})[output].reshape(len(p), -1) for p in parts])
 
 
-def measured(case: Case, anchor: Mapping[str, Any]) -> Found:
-    begun = time.monotonic()
+def requantizers(network: Network) -> tuple[float, int]:
+    """(per cent of the channels with a multiplier of at most ten bits, look-up tables of all with one lane each)."""
+    short, channels, luts = 0, 0, 0
+    for node in network.nodes:
+        if isinstance(node.operator, Requantize):
+            circuit = choose(node.operator.exact)
+            luts += weigh(costs(circuit, circuit.channels))
+            channels += circuit.channels
+            if isinstance(circuit, MultiplyAddShift):
+                short += sum(int(m).bit_length() <= SHORT for m in circuit.multipliers)
+    return 100 * short / max(channels, 1), luts
+
+
+def measured(case: Case, anchor: Mapping[str, Any], scheme: Scheme) -> Found:
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{case.name}.onnx"
         onnx.save(case.model, path)
-        given = in_integers(case, flow.read(path))
-    seconds, wanted = time.monotonic() - begun, in_floats(case)
-    likeness = Likeness().with_values(given, wanted)
-    picked, best = given.argmax(axis=1), wanted.argmax(axis=1)
+        model = flow.read(path)
+    wanted, begun = in_floats(case), time.monotonic()
+    sums, few = (
+        flow.quantize(model, {case.input: case.calibration}, replace(scheme, leaving=leaving)) for leaving in Leaving
+    )
+    seconds = (time.monotonic() - begun) / 2
+    given = [in_integers(case, network) for network in (sums, few)]
+    decibels = [Likeness().with_values(numbers, wanted).sqnr_db or np.inf for numbers in given]
+    picked, best = given[0].argmax(axis=1), wanted.argmax(axis=1)
     top1 = [None, None] if case.labels is None else [100 * float((p == case.labels).mean()) for p in (picked, best)]
-    best_of = anchor["best_sqnr"]["sqnr_db"]
+    bests = [anchor[f"best_sqnr{which}"]["sqnr_db"] for which in ("_float_output", "")]
     agree = 100 * float((picked == best).mean())
-    return Found(case.name, len(wanted), likeness.sqnr_db or np.inf, best_of, agree, *top1, seconds)
+    columns = (decibels[0], bests[0], decibels[1], bests[1])
+    return Found(case.name, len(wanted), *columns, agree, *top1, *requantizers(sums), seconds)
 
 
-def found_in(folder: Path, names: list[str]) -> Iterator[Found]:
+def found_in(folder: Path, names: list[str], scheme: Scheme) -> Iterator[Found]:
     """Every model, the small ones first."""
     anchors = json.loads((folder / "ptq_anchor.json").read_text())["models"]
     cost = {name: anchor["macs"] * (anchor["n_calib"] + anchor["n_eval"]) for name, anchor in anchors.items()}
     for name in sorted(names or anchors, key=lambda name: cost[name]):
-        yield measured(case_of(folder, name, anchors[name]), anchors[name])
+        yield measured(case_of(folder, name, anchors[name]), anchors[name], scheme)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, metavar="MODELS")
     parser.add_argument("--models", nargs="*", default=[], metavar="NAME", help="of these alone")
-    parser.add_argument("--json", type=Path, help="file for what was found")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="for what was found")
+    parser.add_argument("--document", type=Path, metavar="FILE", help="whose table is written anew")
+    parser.add_argument("--weights", type=int, default=8, metavar="BITS")
+    parser.add_argument("--data", type=int, default=8, metavar="BITS")
+    parser.add_argument("--plain", action="store_true", help="minimum and maximum, rounded to nearest")
     given = parser.parse_args()
+    scheme = Scheme(
+        data=Precision(given.data),
+        weights=Precision(given.weights, symmetric=True, per_channel=True),
+        ranges=RangeMethod.MIN_MAX if given.plain else RangeMethod.LEAST_LOSS,
+    )
     print(HEAD)
     found = []
-    for one in found_in(given.folder, given.models):
+    for one in found_in(given.folder, given.models, scheme):
         found.append(one)
         print(one.row(), flush=True)
         if given.json:
             given.json.write_text(json.dumps([asdict(row) for row in found], indent=1))
-    mean, best = (float(np.mean([getattr(row, of) for row in found])) for of in ("sqnr", "best_of_onnxruntime"))
-    above = sum(row.sqnr > row.best_of_onnxruntime for row in found)
-    print(f"mean {mean:.2f} dB, onnxruntime's best {best:.2f} dB; above it on {above} of {len(found)}")
+    totals = []
+    for kind, ours, best in (("sums", "sums", "best_floats"), ("int8", "few", "best")):
+        mean, theirs = (float(np.mean([getattr(row, of) for row in found])) for of in (ours, best))
+        above = sum(getattr(row, ours) > getattr(row, best) for row in found)
+        totals.append(
+            f"{kind}: mean {mean:.2f} dB, onnxruntime's best {theirs:.2f} dB; above it on {above} of {len(found)}"
+        )
+    print("\n".join(totals))
+    if given.document:
+        before, _, after = given.document.read_text("utf-8").split(MARK)
+        table = "\n".join([COLUMNS, *(row.line() for row in found)])
+        given.document.write_text(f"{before}{MARK}\n{table}\n\n{'. '.join(totals)}.\n{MARK}{after}", "utf-8")
 
 
 if __name__ == "__main__":

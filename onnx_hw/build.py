@@ -169,6 +169,11 @@ class Work:
             account.warn(f"hardware needs integers for {told}", "their scales come from the samples")
         elif self.options.calibration is not None and made.brings:
             account.warn("the model brings its scales: --calibration has no effect", "leave it out")
+        if unsure := [name for name, span in made.ranges.items() if span.saturation > span.rounding]:
+            told = (
+                f"{len(unsure)} of {len(made.ranges)} values are expected to lose more to saturation than to rounding"
+            )
+            account.warn(f"{told}, `{short(unsure[0])}` first", "give more samples with --calibration, like the data")
         self.network = made.network
         widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
         fact = f"int{widths[0]} data, {len(self.network.nodes)} operators"

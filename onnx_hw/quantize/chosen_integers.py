@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
+from onnx_hw.quantize.leave_one_out import Chosen
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,10 @@ class Integers:
         data: by value.
         weights: by the product's result.
         terms: by the term's name: as integers, or as floats.
+        ranges: of data, where they were weighed.
     """
 
     data: dict[str, Grid] = field(default_factory=dict)
     weights: dict[str, StoredWeights] = field(default_factory=dict)
     terms: dict[str, StoredTerm | np.ndarray] = field(default_factory=dict)
+    ranges: dict[str, Chosen] = field(default_factory=dict)

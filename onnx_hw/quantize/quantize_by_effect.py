@@ -22,7 +22,7 @@ from onnx_hw.quantize.calibrate import Range
 from onnx_hw.quantize.choose_quantized_values import readers_of
 from onnx_hw.quantize.chosen_integers import Integers, StoredTerm, StoredWeights
 from onnx_hw.quantize.columns_of_products import columns_of, is_matrix_product, matrix_of, weights_of
-from onnx_hw.quantize.leave_one_out import WIDEST, WIDEST_AT_OUTPUT, least_loss
+from onnx_hw.quantize.leave_one_out import WIDEST, WIDEST_AT_OUTPUT, Chosen, least_loss
 from onnx_hw.quantize.requantizers_by_design import Design, designed, with_short_step
 from onnx_hw.quantize.rounding_by_effect import Columns, rounded, scales_for
 from onnx_hw.quantize.samples_side_by_side import Frame, SideBySide
@@ -57,8 +57,10 @@ def integers_by_effect(
         terms: by the product's result.
         scheme: how many bits.
     """
-    grids = _Ranges(model.graph, points, spans, scheme).of(frames)
-    return _Weights(model.graph, grids, terms, scheme).of(frames)
+    ranges = _Ranges(model.graph, points, spans, scheme)
+    found = _Weights(model.graph, ranges.of(frames), terms, scheme).of(frames)
+    found.ranges |= ranges.chosen
+    return found
 
 
 class _Ranges:
@@ -72,6 +74,7 @@ class _Ranges:
                 inside.update(node.inputs)
         self.inside = inside
         self.grids: dict[str, Grid] = {}
+        self.chosen: dict[str, Chosen] = {}
 
     def of(self, frames: Sequence[Frame]) -> dict[str, Grid]:
         samples = SideBySide(self.graph, frames)
@@ -96,6 +99,7 @@ class _Ranges:
                 return
         widest = WIDEST if name in self.inside else WIDEST_AT_OUTPUT
         chosen = least_loss(samples.of(name), precision.bits, widest, symmetric=precision.symmetric)
+        self.chosen[name] = chosen
         self.grids[name] = with_short_step(precision.of_data(Range(chosen.low, chosen.high)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
 from onnx_hw.quantize.host_head import is_obstacle, values_of_head
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
+from onnx_hw.quantize.leave_one_out import Chosen
 from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_by_effect import integers_by_effect
 from onnx_hw.quantize.samples_side_by_side import samples_of
@@ -45,31 +46,47 @@ def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray], scheme:
     Raises:
         UserError: a value is not finite during calibration; the scheme names what is not quantized.
     """
-    return quantize_factored(with_factors_in_weights(prepared(model)), seen_in(frames, scheme.ranges), scheme)[0]
+    return quantize_factored(with_factors_in_weights(prepared(model)), seen_in(frames, scheme.ranges), scheme).model
 
 
 def quantize_without_data(model: Model) -> Model:
     """The QDQ model with assumed ranges: one like that of real data in all but its scales. The model is not run."""
-    return quantize_factored(with_factors_in_weights(prepared(model)), assumed_ranges)[0]
+    return quantize_factored(with_factors_in_weights(prepared(model)), assumed_ranges).model
 
 
-def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) -> tuple[Model, Model]:
-    """The QDQ model, which is ``prepared``, of one with its factors in the weights; and the float model it is close to.
+@dataclass(frozen=True)
+class QuantizedFloats:
+    """Attributes:
+    model: the QDQ model, which is ``prepared``.
+    floats: that it is close to.
+    ranges: of the values whose ranges were weighed, by name.
+    """
+
+    model: Model
+    floats: Model
+    ranges: Mapping[str, Chosen] = field(default_factory=dict)
+
+
+def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) -> QuantizedFloats:
+    """The QDQ model of one with its factors in the weights.
 
     Where samples are known and nobody asks for ranges of another kind, all integers are chosen by their effect.
     """
     if not isinstance(ranges, Seen) or ranges.method is not RangeMethod.LEAST_LOSS:
-        return _quantized(model, ranges, scheme), model
+        return QuantizedFloats(_quantized(model, ranges, scheme), model)
     plain, terms = with_terms(model)
     samples = samples_of(ranges.frames)
     equal, renamed = with_equal_channels(plain, samples, terms)
     asked = {renamed.get(name, name): precision for name, precision in scheme.data_overrides.items()}
     scheme = replace(scheme, data_overrides=asked)
+    weighed: dict[str, Chosen] = {}
 
     def integers(points: Collection[str], spans: Mapping[str, Range]) -> Integers:
-        return integers_by_effect(equal, points, samples, spans, terms, scheme)
+        found = integers_by_effect(equal, points, samples, spans, terms, scheme)
+        weighed.update(found.ranges)
+        return found
 
-    return _quantized(equal, ranges, scheme, integers), plain
+    return QuantizedFloats(_quantized(equal, ranges, scheme, integers), plain, weighed)
 
 
 def _quantized(

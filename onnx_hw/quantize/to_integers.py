@@ -13,6 +13,7 @@ from onnx_hw.quantize.calibrate import Ranges
 from onnx_hw.quantize.complete_quantization import import_completed
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import is_quantized
+from onnx_hw.quantize.leave_one_out import Chosen
 from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_float_model import quantize_factored, with_factors_in_weights
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
@@ -28,6 +29,7 @@ class Quantized:
         brings: whether the model came with integers of its own for its data.
         floats: where integers were chosen: the model as given, and as prepared for that.
         chosen: values and weights that got integers although the model brings some of its own, and which.
+        ranges: of values whose ranges were weighed: what they are expected to cost.
     """
 
     network: Network
@@ -35,6 +37,7 @@ class Quantized:
     brings: bool = True
     floats: tuple[Model, Model] | None = None
     chosen: Mapping[str, str] = field(default_factory=dict)
+    ranges: Mapping[str, Chosen] = field(default_factory=dict)
 
 
 Source = Callable[[Model, bool], Ranges | None]
@@ -60,6 +63,7 @@ def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Q
     """
     chosen_by = scheme or DEFAULT
     brings, floats = is_quantized(model), None
+    weighed: Mapping[str, Chosen] = {}
     ranges = source(model, brings)
     if not brings and ranges is None:
         raise user_error(
@@ -70,8 +74,8 @@ def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Q
         )
     ready = prepared(model)
     if not brings and ranges is not None:
-        ready, factored = quantize_factored(with_factors_in_weights(ready), ranges, chosen_by)
-        floats = model, factored
+        made = quantize_factored(with_factors_in_weights(ready), ranges, chosen_by)
+        ready, floats, weighed = made.model, (model, made.floats), made.ranges
         chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={})  # they have been obeyed
     network, completed, chosen = import_completed(ready, ranges, chosen_by)
     if scheme is not None and floats is None and not chosen:
@@ -83,4 +87,4 @@ def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Q
         )
     if chosen and floats is None:
         floats = model, in_float32(ready)
-    return Quantized(network, completed if floats else model, brings, floats, chosen)
+    return Quantized(network, completed if floats else model, brings, floats, chosen, weighed)

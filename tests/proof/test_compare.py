@@ -57,7 +57,8 @@ def test_float_models(tmp_path: Path, seed: int) -> None:
     model = flow.read(write(drawing.sketch, tmp_path / "m.onnx", inputs, *outputs))
     frames = random_frames(model, 4)
     ready = with_factors_in_weights(prepared(model))
-    quantized, ready = quantize_factored(ready, seen_in(frames))
+    made = quantize_factored(ready, seen_in(frames))
+    quantized, ready = made.model, made.floats
     found = compare(quantized, import_model(quantized), frames, (model, ready))
     assert found.agreement.worst <= 1 and set(found.agreement.outputs) == set(outputs)
     assert found.fidelity is not None and set(found.fidelity.outputs) == set(outputs)
