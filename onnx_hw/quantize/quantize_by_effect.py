@@ -24,7 +24,7 @@ from onnx_hw.quantize.chosen_integers import Integers, StoredTerm, StoredWeights
 from onnx_hw.quantize.columns_of_products import columns_of, is_matrix_product, matrix_of, weights_of
 from onnx_hw.quantize.leave_one_out import WIDEST, WIDEST_AT_OUTPUT, Chosen, least_loss
 from onnx_hw.quantize.requantizers_by_design import Design, designed, with_short_step
-from onnx_hw.quantize.rounding_by_effect import Columns, rounded, scales_for
+from onnx_hw.quantize.rounding_by_effect import Columns, rounded, scales_for, towards_floats
 from onnx_hw.quantize.samples_side_by_side import Frame, SideBySide
 from onnx_hw.quantize.scheme import Scheme
 from onnx_hw.quantize.terms_of_products import Term
@@ -147,6 +147,8 @@ class _Weights:
         columns = self._columns(node, weights) if node.outputs[0] in self.terms else None
         if columns is not None:
             matrix = matrix_of(node, weights).astype(np.float64)
+            targets = self._targets(node, columns, len(matrix))
+            matrix = towards_floats(matrix, columns, targets)
             known = Columns.of(columns)
             grid = precision.of_weights(weights, axis)
             if precision.symmetric and precision.per_channel:
@@ -172,17 +174,30 @@ class _Weights:
         if not is_matrix_product(node):
             return None
         exact, data = self.exact.of(node.outputs[0]), self.given.of(node.inputs[0])
-        most = max(1, MOST_ROWS // len(data))
         parts = []
         try:
             for array, result in zip(data, exact, strict=True):
                 rows = columns_of(node, array, weights, result.shape)
                 if rows.shape[2] > MOST_COLUMNS:
                     return None
-                parts.append(rows[:, :: -(-rows.shape[1] // most)])
+                parts.append(rows[:, :: _stride(rows.shape[1], len(data))])
         except Obstacle:  # what it is told for comes later
             return None
         return np.concatenate(parts, axis=1)
+
+    def _targets(self, node: Node, columns: np.ndarray, groups: int) -> np.ndarray:
+        """(groups, rows, outputs) the sums in floats, of the same rows."""
+        place = facts_of(node).weights
+        assert place is not None
+        exact = self.exact.of(node.outputs[0])
+        parts = []
+        for result in exact:
+            rows = np.moveaxis(result.astype(np.float64), place.channel, -1)
+            rows = rows.reshape(-1, rows.shape[-1])
+            parts.append(rows[:: _stride(len(rows), len(exact))])
+        together = np.concatenate(parts)
+        assert len(together) == columns.shape[1]
+        return together.reshape(len(together), groups, -1).transpose(1, 0, 2)
 
     def _designed(self, node: Node, scales: np.ndarray) -> Design | None:
         """Where the product alone is requantized."""
@@ -220,6 +235,11 @@ class _Weights:
         if isinstance(stored, StoredTerm):
             return (stored.integers * float(stored.step)).astype(np.float32)
         return stored
+
+
+def _stride(rows: int, samples: int) -> int:
+    """Every how many of a sample's rows are looked at."""
+    return -(-rows // max(1, MOST_ROWS // samples))
 
 
 def _real(grid: Grid, numbers: np.ndarray) -> np.ndarray:

@@ -18,6 +18,9 @@ DAMPING = 0.01
 DAMPING_PER_COLUMN = 0.05
 """Shares of the mean of the diagonal; the second for a column to every row."""
 
+RIDGE = 0.3
+"""Share of the mean of the diagonal, and as much for a column to every row, that holds weights where they are."""
+
 FACTORS = np.linspace(0.4, 1.0, 25)
 """Of the scale at which the largest weight is the greatest integer, by which others are tried."""
 
@@ -52,6 +55,41 @@ class Columns:
     def diagonal(self) -> np.ndarray:
         """(groups, columns)."""
         return np.diagonal(self.covariance, axis1=1, axis2=2)
+
+
+def towards_floats(weights: np.ndarray, columns: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Weights whose sums of the quantized data are nearer to those in floats: a ridge regression of what is missing.
+
+    How much of it serves new samples the two halves of the rows say of each other; it may be nothing.
+
+    Args:
+        weights: (groups, outputs, columns).
+        columns: (groups, rows, columns), sample after sample.
+        targets: (groups, rows, outputs), what the sums are in floats.
+    """
+    rows = columns.shape[1]
+    if rows < 2:
+        return weights
+    data = columns - columns.mean(axis=1, keepdims=True)
+    missing = targets - targets.mean(axis=1, keepdims=True) - data @ weights.transpose(0, 2, 1)
+    halves = slice(0, rows // 2), slice(rows // 2, rows)
+    gained, made = 0.0, 0.0
+    for one, other in (halves, halves[::-1]):
+        found = data[:, other] @ _ridge(data[:, one], missing[:, one])
+        gained, made = gained + float((found * missing[:, other]).sum()), made + float(np.square(found).sum())
+    share = min(max(gained / made, 0.0), 1.0) if made > 0 else 0.0
+    return weights + share * _ridge(data, missing).transpose(0, 2, 1) if share else weights
+
+
+def _ridge(data: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """(groups, columns, outputs) that make what is missing of the data."""
+    _, rows, count = data.shape
+    turned = data.transpose(0, 2, 1)
+    covariance = turned @ data / rows
+    size = np.trace(covariance, axis1=1, axis2=2)[:, None, None] / count
+    held = np.where(size > 0, size, 1.0) * RIDGE * (1 + count / rows) * np.eye(count)
+    found: np.ndarray = np.linalg.solve(covariance + held, turned @ missing / rows)
+    return found
 
 
 def scales_for(weights: np.ndarray, columns: Columns, greatest: int) -> np.ndarray:
