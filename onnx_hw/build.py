@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from onnx_hw import flow, golden, samples
 from onnx_hw.board import comfortable, find_board
@@ -40,9 +42,7 @@ from onnx_hw.quantize.scheme_of_options import scheme_of
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
-from onnx_hw.report.asked import describe_asked
-from onnx_hw.report.page import PAGE, page
-from onnx_hw.report.timeline import describe_timeline
+from onnx_hw.report.page import PAGE, notebook, page
 from onnx_hw.spelling import file_name, printable, short
 from onnx_hw_tools import tools
 
@@ -63,6 +63,9 @@ class Build:
 
     def __repr__(self) -> str:
         return printable(f"Build {self.report.model.name} for {self.report.board.name} in {self.folder}")
+
+    def _repr_html_(self) -> str:
+        return notebook(self.report)
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,8 @@ class Work:
     batch: int  # frames of a sample
     given: Given
     network: Network
+    seen: Mapping[str, np.ndarray] | None  # samples by graph input, for the report
+    sqnr: Mapping[str, float | None]  # of values of the float model, dB
     design: Design
     netlist: Netlist
     proof: Proof
@@ -144,7 +149,7 @@ class Work:
             getattr(self, stage.value)()
 
     def read(self) -> None:
-        self.account.note(asked=describe_asked(self.options))
+        self.account.note(asked=fill.describe_asked(self.options))
         model = flow.read(self.options.model, self.options.reading)
         self.model, self.batch = batch_as_frames(model)
         self.given = read_given(self.options.inputs, self.options.calibration, model)
@@ -188,6 +193,9 @@ class Work:
                 "golden was not compared with the model: no frame could be drawn", "give samples with --inputs"
             )
         account.note(reference=fill.describe_reference(compared))
+        self.seen = data if self.given.frames is None else self.given.frames
+        tensors = compared.fidelity.tensors if compared.fidelity else {}
+        self.sqnr = {name: likeness.sqnr_db for name, likeness in tensors.items()}
         account.prove(reference_golden=chain.reference_golden(compared.agreement))
         account.say(f"{fact}; {compared.agreement}")
 
@@ -221,8 +229,8 @@ class Work:
         self.account.note(
             io=fill.describe_ports(self.design),
             design=planned,
-            timeline=describe_timeline(self.design),
-            quantization=fill.describe_quantization(self.design.network),
+            timeline=fill.describe_timeline(self.design),
+            quantization=fill.describe_quantization(self.design.network, self.seen, self.sqnr),
         )
         serial = fill.describe_serial(self.design, self.board)
         self.account.note(serial=serial)

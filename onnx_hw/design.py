@@ -14,6 +14,7 @@ from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw.order import Order
 from onnx_hw.spelling import printable
+from onnx_hw.templates import render_value
 from onnx_hw.tensor import Tensor
 from onnx_hw.verify_design import faults_of_design
 from onnx_hw_boards.families.family import Price
@@ -222,3 +223,13 @@ class Design:
             told = f"{delays.visible_after} cycles to its consumer, credits {delays.credit_return} back"
             lines.append(f"  {printable(tensor)}: {told}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for node in self.network.nodes:
+            folding = self.folding(node)
+            cost, cycles = node.operator.resources(folding), node.operator.cycles(folding)
+            rows.append((node.name, repr(node.operator), repr(folding), cycles, cost.mac_lanes, cost.lut, cost.bram))
+        facts = {"a frame": f"{self.interval:,} cycles", "clock": f"{self.clock_mhz:g} MHz", "cores": len(rows)}
+        columns = ("core", "operator", "folding", "cycles", "lanes", "LUT4", "block RAMs")
+        return render_value(f"Design {self.network.name}", facts, "Cores; costs are estimates", columns, rows)

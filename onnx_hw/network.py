@@ -18,6 +18,7 @@ from onnx_hw.broken import Fault, refuse
 from onnx_hw.exact.grid import Grid
 from onnx_hw.order import HostOrder
 from onnx_hw.spelling import printable
+from onnx_hw.templates import render_value
 from onnx_hw.tensor import Tensor
 from onnx_hw.verify_network import faults_of_network
 
@@ -169,3 +170,17 @@ class Network:
 
     def __repr__(self) -> str:
         return "\n".join([f"Network {printable(self.name)}", *(f"  {node!r}" for node in self.nodes)])
+
+    def _repr_html_(self) -> str:
+        def given(node: Node) -> str:
+            return ", ".join(
+                f"{name}: {made!r}" for name, made in zip(node.outputs, node.operator.results(), strict=True)
+            )
+
+        rows = [(node.name, repr(node.operator), ", ".join(node.inputs), given(node)) for node in self.nodes]
+        facts = {"on the host before": _host(self.head), "on the host after": _host(self.tail)}
+        return render_value(f"Network {self.name}", facts, "Nodes", ("node", "operator", "reads", "gives"), rows)
+
+
+def _host(part: Model | None) -> str:
+    return "nothing" if part is None else ", ".join(node.op_type for node in part.graph.nodes)

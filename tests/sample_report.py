@@ -2,6 +2,7 @@
 
 from onnx_hw.report import report
 from onnx_hw.report.chain import Link, Links
+from onnx_hw.report.seen import Seen
 from onnx_hw.report.timeline import CoreActivity, Timeline, Waiting
 
 FULL = report.Report(
@@ -30,7 +31,13 @@ FULL = report.Report(
             "scores_int8", "output", (1, 10), "i8", "0,1", (report.Loop(10, 1),), 10, (0.2,), (3,), "e9_scores", 2, 5
         ),
     ),
-    quantization=report.Quantization((report.QuantizedTensor("image_int8", 8, True, (0.0039,), (-128,)),)),
+    quantization=report.Quantization(
+        (
+            report.QuantizedTensor(
+                "image_int8", 8, True, (0.0039,), (-128,), Seen(4, -128, 120, 0.25, 0.0, "9100000000000012"), 41.3
+            ),
+        )
+    ),
     reference=report.Reference(
         frames=4,
         tensors_compared=9,

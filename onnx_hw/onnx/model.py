@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.spelling import printable
+from onnx_hw.templates import render_value
 
 
 @dataclass(frozen=True)
@@ -135,3 +136,9 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model {printable(self.name)}\n{self.graph!r}"
+
+    def _repr_html_(self) -> str:
+        graph = self.graph
+        rows = [(node.label, node.op_type, ", ".join(node.inputs), ", ".join(node.outputs)) for node in graph.nodes]
+        facts = {"inputs": ", ".join(map(repr, graph.inputs)), "outputs": ", ".join(map(repr, graph.outputs))}
+        return render_value(f"Model {self.name}", facts, "Nodes", ("node", "operator", "reads", "gives"), rows)

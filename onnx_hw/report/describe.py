@@ -16,6 +16,7 @@ from onnx_hw.onnx.model import Model
 from onnx_hw.ops.folding import Multiplier
 from onnx_hw.ops.operator import Resources
 from onnx_hw.report import report
+from onnx_hw.report.seen import sqnr_of, values_seen
 
 
 def describe_ports(design: Design) -> tuple[report.Port, ...]:
@@ -57,11 +58,21 @@ def irregular_orders(design: Design) -> str:
     return f"{json.dumps(found)}\n" if found else ""
 
 
-def describe_quantization(network: Network) -> report.Quantization:
-    """Every tensor with its integer type and, where it has one, its scale."""
+def describe_quantization(
+    network: Network, frames: Mapping[str, np.ndarray] | None = None, sqnr: Mapping[str, float | None] | None = None
+) -> report.Quantization:
+    """Every tensor with its integer type and, where it has one, its scale.
+
+    Args:
+        frames: samples by graph input, to be looked at; None for none.
+        sqnr: signal to noise of values of the float model, by name.
+    """
+    seen, noise = values_seen(network, frames), sqnr_of(network, sqnr or {})
     return report.Quantization(
         tuple(
-            report.QuantizedTensor(name, tensor.dtype.bits, tensor.dtype.signed, *_scaling(network, name))
+            report.QuantizedTensor(
+                name, tensor.dtype.bits, tensor.dtype.signed, *_scaling(network, name), seen.get(name), noise.get(name)
+            )
             for name, tensor in network.tensors.items()
         )
     )

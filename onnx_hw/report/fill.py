@@ -24,8 +24,10 @@ from onnx_hw.options import Stage
 from onnx_hw.outputs import share_right
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.report import report
+from onnx_hw.report.asked import describe_asked
 from onnx_hw.report.describe import describe_design, describe_ports, describe_quantization, irregular_orders
 from onnx_hw.report.describe_reference import describe_reference
+from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.spelling import short
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
@@ -34,6 +36,7 @@ from onnx_hw_tools import tools
 
 __all__ = [
     "describe_accuracy",
+    "describe_asked",
     "describe_board",
     "describe_model",
     "describe_plan",
@@ -43,6 +46,7 @@ __all__ = [
     "describe_reference",
     "describe_serial",
     "describe_synthesis",
+    "describe_timeline",
     "describe_tools",
     "empty_model",
     "irregular_orders",

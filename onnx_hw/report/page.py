@@ -70,6 +70,11 @@ def page(report: Report) -> str:
     return render("report.html", **values(report))
 
 
+def notebook(report: Report) -> str:
+    """The same as a part of somebody's page."""
+    return render("notebook.html", **values(report))
+
+
 def values(report: Report) -> dict[str, Any]:
     """What the templates want to know of a report."""
     plan = {} if report.design is None else {**_graph(report, report.design), **_cores(report, report.design)}
@@ -79,6 +84,7 @@ def values(report: Report) -> dict[str, Any]:
         "chain": _chain(report),
         "usage": usage(report),
         **plan,
+        **_integers(report),
         **({} if report.timeline is None else _timeline(report.timeline)),
     }
 
@@ -182,6 +188,13 @@ def _cores(report: Report, design: sections.Design) -> dict[str, Any]:
         "", *(sum(getattr(core, name) for core in made) for name in ("lut4", "ff", "dsp", "bram"))
     )
     return {"cores": rows, "estimated": estimated, "totals": totals, "counted": bool(counted)}
+
+
+def _integers(report: Report) -> dict[str, Any]:
+    """What is known of any tensor."""
+    tensors = report.quantization.tensors if report.quantization is not None else ()
+    seen = max((tensor.seen.frames for tensor in tensors if tensor.seen is not None), default=0)
+    return {"any_seen": seen, "any_sqnr": any(t.sqnr_db is not None for t in tensors), "outline": outline}
 
 
 def _timeline(timeline: Timeline) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from onnx_hw.report.asked import Asked
 from onnx_hw.report.chain import Failure, Links
+from onnx_hw.report.seen import Seen
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.spelling import to_json
 
@@ -101,6 +102,8 @@ class QuantizedTensor:
         tuple[float, ...], "real = scale × (integer − zero point); one entry, one per channel, or none where unknown"
     ]
     zero_point: Annotated[tuple[float, ...], "see scale; an integer where ONNX says it"]
+    seen: Annotated[Seen | None, "what it held for samples; null without any"] = None
+    sqnr_db: Annotated[float | None, "signal to noise against the float model, dB; null where that is unknown"] = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ The templates lie beside this file. They hold every word and every shape; what i
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,24 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 LONGEST_NAME = 200  # characters
+MOST_ROWS = 200  # of a table in a notebook
 
 
 def render(template: str, **values: Any) -> str:
     """The text of a template: well-formed as XML, every value escaped."""
     return _environment().get_template(template).render(**values)
+
+
+def render_value(
+    title: str,
+    facts: Mapping[str, Any],
+    caption: str = "",
+    columns: Sequence[str] = (),
+    rows: Sequence[Sequence[Any]] = (),
+) -> str:
+    """A value for a notebook: what it is, and a table of which the first column has names."""
+    values = {"title": title, "facts": facts, "caption": caption, "columns": columns, "rows": rows}
+    return render("value.html", most=MOST_ROWS, **values)
 
 
 @cache

@@ -20,7 +20,7 @@ HOSTILE = "<b>&\"'</script><img src='http://x'>\x1b[2J\u202e{{ 7 * 6 }}"
 
 def words(text: str) -> str:
     """What a reader sees, in one line."""
-    body = text[text.index("<body>") :]
+    body = text[text.index("<body") :]
     found: list[str] = []
     parser = HTMLParser()
     parser.handle_data = found.append  # type: ignore[method-assign]

@@ -16,6 +16,7 @@ from onnx_hw.errors import ExitCode, Problem, UserError
 from onnx_hw.options import Engine
 from onnx_hw.proof.circuit.compare import Run, simulate_and_compare, stimulus_of
 from onnx_hw.proof.circuit.stalls import Stall, full_rate, random_stall
+from onnx_hw.templates import render_value
 
 if TYPE_CHECKING:
     from onnx_hw.assemble import Names
@@ -66,6 +67,16 @@ class Proof:
         values, firings = sum(r.values_compared for r in self.runs), sum(r.firings_compared for r in self.runs)
         wrong = sum(r.mismatches + r.firing_mismatches for r in self.runs)
         return f"Proof {self.engine}: {self.frames} frames, {values:,} values, {firings:,} firings, {wrong} wrong"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (run.stall, run.cycles, run.values_compared, run.mismatches, run.firings_compared, run.firing_mismatches)
+            for run in self.runs
+        ]
+        found = next((str(run.difference) for run in self.runs if run.difference is not None), "")
+        verdict = "the circuit is golden, and fires as predicted" if self.agrees else f"the circuit differs: {found}"
+        columns = ("stalls", "cycles", "values compared", "wrong", "firings compared", "wrong")
+        return render_value(f"Proof, {self.engine}: {verdict}", {"frames": self.frames}, "Runs", columns, rows)
 
 
 def frames_to_simulate(design: Design, given: int, engine: str) -> int:
