@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 
 from onnx_hw import flow, golden, samples
 from onnx_hw.board import comfortable, find_board
-from onnx_hw.build_folder import BuildFolder, Made, opened
+from onnx_hw.build_folder import BuildFolder, opened
 from onnx_hw.chip.fit import check_fit, fuller_than_comfortable
 from onnx_hw.chip.netlist import Netlist
 from onnx_hw.chip.route import BITSTREAM, RouteResult
@@ -31,7 +31,7 @@ from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.what_bounds import what_bounds
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.proof.circuit import prove as simulation
-from onnx_hw.proof.circuit.gate_level import GateLevel, NotSimulated
+from onnx_hw.proof.circuit.gate_level import NotSimulated
 from onnx_hw.proof.circuit.gate_level import difference_error as netlist_error
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.proof.compare import compare
@@ -44,6 +44,7 @@ from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
 from onnx_hw.report.page import PAGE, notebook, page
 from onnx_hw.spelling import file_name, printable, short
+from onnx_hw.toolchain import TOOLCHAIN, Toolchain
 from onnx_hw_tools import tools
 
 
@@ -66,20 +67,6 @@ class Build:
 
     def _repr_html_(self) -> str:
         return notebook(self.report)
-
-
-@dataclass(frozen=True)
-class Toolchain:
-    """The stages that other programs do; ``flow``'s own, unless somebody has others."""
-
-    simulate: Callable[..., Proof] = flow.simulate
-    synthesize: Callable[..., SynthesisResult] = flow.synthesize
-    gates: Callable[..., GateLevel] = flow.gates
-    route: Callable[..., RouteResult] = flow.route
-    pack: Callable[..., Made] = flow.pack
-
-
-TOOLCHAIN = Toolchain()
 
 
 def build(

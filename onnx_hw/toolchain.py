@@ -1,0 +1,27 @@
+"""Who does the stages of a build that other programs do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onnx_hw import flow
+from onnx_hw.build_folder import Made
+from onnx_hw.chip.route import RouteResult
+from onnx_hw.chip.synthesize import SynthesisResult
+from onnx_hw.proof.circuit.gate_level import GateLevel
+from onnx_hw.proof.circuit.prove import Proof
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The stages that other programs do; ``flow``'s own, unless somebody has others."""
+
+    simulate: Callable[..., Proof] = flow.simulate
+    synthesize: Callable[..., SynthesisResult] = flow.synthesize
+    gates: Callable[..., GateLevel] = flow.gates
+    route: Callable[..., RouteResult] = flow.route
+    pack: Callable[..., Made] = flow.pack
+
+
+TOOLCHAIN = Toolchain()
