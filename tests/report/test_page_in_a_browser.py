@@ -1,0 +1,78 @@
+"""``report.html`` laid out by Chromium, where there is one: wide and narrow, light and dark."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from onnx_hw.errors import Problem, UserError
+from onnx_hw.report import chain
+from onnx_hw.report.page import page
+from sample_report import FULL
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DARK, LIGHT = 0, 1  # as Blink numbers them
+
+MEASURE = """
+const box = (element) => element.getBoundingClientRect();
+const all = (selector) => [...document.querySelectorAll(selector)];
+const blocks = all("main > section, main > header");
+const shade = getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number);
+document.body.dataset.found = JSON.stringify({
+  width: document.documentElement.clientWidth,
+  needed: document.documentElement.scrollWidth,
+  verdict: box(document.querySelector(".verdict")).bottom,
+  overlaps: blocks.slice(1).filter((block, k) => box(block).top < box(blocks[k]).bottom - 1).length,
+  empty: all("svg").filter((svg) => !svg.childElementCount || box(svg).width < 10 || box(svg).height < 9).length,
+  rows: box(document.querySelector(".graph ol")).height,
+  tracks: box(document.querySelector(".graph svg")).height,
+  outside: all(".graph li > div").filter((line) => box(line).bottom > box(line.parentElement).bottom + 1).length,
+  brightness: (shade[0] + shade[1] + shade[2]) / 3,
+});
+"""
+
+LONG = "model/activation/Relu;model/batch_normalization/FusedBatchNormV3;model/conv2d/Conv2D/" + 9 * "x_"
+
+
+def failed():
+    """A build whose circuit differs, with names as exporters make them."""
+    assert FULL.design is not None
+    core = replace(FULL.design.nodes[0], name=LONG, outputs=(LONG,))
+    problem = Problem("circuit-differs", f"{LONG}[0, 5, 3, 3]: golden 17, circuit 18, cycle 4211", LONG, "report it")
+    design = replace(FULL.design, nodes=(core, FULL.design.nodes[1]))
+    return replace(FULL, design=design, failure=chain.failure("simulate", UserError(problem)), warnings=(LONG,))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+@pytest.mark.parametrize(("width", "scheme"), [(1280, LIGHT), (500, DARK)])
+def test_nothing_overlaps_or_is_empty(tmp_path: Path, width: int, scheme: int) -> None:
+    text = page(failed()).replace("</body>", f"<script>//<![CDATA[\n{MEASURE}\n//]]></script></body>")
+    place = tmp_path / "page.html"
+    place.write_text(text, encoding="utf-8")
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--window-size={width},900",
+        f"--user-data-dir={tmp_path}",
+    ]
+    options += [f"--blink-settings=preferredColorScheme={scheme}", "--dump-dom", place.as_uri()]
+    try:
+        done = subprocess.run([str(CHROMIUM), *options], capture_output=True, text=True, timeout=120, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip("Chromium does not answer")
+    told = re.search(r'data-found="([^"]*)"', done.stdout)
+    assert told is not None, done.stderr[-2000:]
+    found = json.loads(unescape(told[1]))
+    assert found["needed"] <= found["width"], "the page is wider than the window"
+    assert found["verdict"] < 600, "the reason for failure is below the fold"
+    assert (found["overlaps"], found["empty"], found["outside"]) == (0, 0, 0)
+    assert found["rows"] == found["tracks"], "tracks lead past their rows"
+    assert (found["brightness"] < 60) == (scheme == DARK)
