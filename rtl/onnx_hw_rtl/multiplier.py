@@ -23,6 +23,8 @@ class Multiplier(Component):
     Args:
         a_bits, b_bits: 1..18.
         a_signed, b_signed: whether the operands are two's complement.
+        delayed: whether ``p`` goes into a register and nowhere else. Yosys lets an SB_MAC16 (iCE40) take in the three
+            registers here and that one; without it, it leaves the third in the netlist, which then drives ``p``, too.
 
     Ports:
         a, b: the operands.
@@ -32,10 +34,13 @@ class Multiplier(Component):
     LATENCY = 3
     WIDEST = 18
 
-    def __init__(self, a_bits: int, b_bits: int, *, a_signed: bool = True, b_signed: bool = True) -> None:
+    def __init__(
+        self, a_bits: int, b_bits: int, *, a_signed: bool = True, b_signed: bool = True, delayed: bool = False
+    ) -> None:
         for name, bits in (("a", a_bits), ("b", b_bits)):
             if not 1 <= bits <= self.WIDEST:
                 raise ValueError(f"operand {name} must have 1..{self.WIDEST} bits, not {bits}")
+        self._delayed = delayed
         a, b = Shape(a_bits, a_signed), Shape(b_bits, b_signed)
         super().__init__({"a": In(a), "b": In(b), "p": Out(product_shape(a, b))})
 
@@ -46,7 +51,7 @@ class Multiplier(Component):
             return m
         a = Signal.like(self.a, reset_less=True)
         b = Signal.like(self.b, reset_less=True)
-        product = Signal.like(self.p, reset_less=True)
+        product = Signal.like(self.p, reset_less=True, attrs={} if self._delayed else {"keep": 1})
         p = Signal.like(self.p, reset_less=True)
         m.d.sync += [a.eq(self.a), b.eq(self.b), product.eq(a * b), p.eq(product)]
         m.d.comb += self.p.eq(p)

@@ -23,10 +23,11 @@ def product(
     """
     (a_bits, a_signed), (b_bits, b_signed) = ((shape.width, shape.signed) for shape in shapes)
     if not in_logic:
-        hard = Multiplier(a_bits, b_bits, a_signed=a_signed, b_signed=b_signed)
+        more = latency - Multiplier.LATENCY
+        hard = Multiplier(a_bits, b_bits, a_signed=a_signed, b_signed=b_signed, delayed=more > 0)
         m.submodules[f"lane{name}"] = hard
         m.d.comb += [hard.a.eq(a), hard.b.eq(b)]
-        return delayed(m, hard.p, latency - hard.LATENCY, f"product{name}")
+        return delayed(m, hard.p, more, f"product{name}")
     if isinstance(b, Const):
         if b.value == 0:
             return Const(0, 1)
