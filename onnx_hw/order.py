@@ -128,6 +128,8 @@ class Order:
     @cached_property
     def elements(self) -> np.ndarray:
         """(beats, width) int64: the flat index in a frame of what lies in each place of each beat, or ``UNUSED``."""
+        if self._as_stored:
+            return np.arange(self.tensor.size).reshape(-1, self.lanes)
         _, columns, channels = self.tensor.shape
         pixel_group, group = (index.reshape(-1) for index in np.indices((self.pixel_groups, self.groups)))
         if self.tile != self.pixels:  # the usual order is the one they are in
@@ -140,6 +142,11 @@ class Order:
         flat = (row * columns + column) * channels + channel
         real = (column < columns) & (channel < channels)
         return np.tile(np.where(real, flat, UNUSED).reshape(-1, self.width), (self.times, 1))
+
+    @property
+    def _as_stored(self) -> bool:
+        """Whether all elements of a frame come once, one after the other, and nothing in between."""
+        return self.tile == self.times == 1 and self.tensor.channels % self.lanes == 0
 
     def _tile_of(self, pixel_group: np.ndarray) -> np.ndarray:
         """The number of the tile of each pixel group; ascending, not all numbers are used."""
@@ -154,6 +161,8 @@ class Order:
 
         Of a frame that is sent several times, where it lies first.
         """
+        if self._as_stored:
+            return np.arange(self.tensor.size).reshape(self.tensor.shape)
         flat = self.elements[: self.beats // self.times].reshape(-1)
         found = np.empty(self.tensor.size, dtype=np.int64)
         found[flat[flat != UNUSED]] = np.flatnonzero(flat != UNUSED)

@@ -87,7 +87,7 @@ class Rearrange(Operator[RearrangeFolding]):
         if self.capacity is not None and self.capacity < 1:
             raise ValueError(f"the buffer must hold at least one beat, not {self.capacity}")
 
-    @property
+    @cached_property
     def _fills(self) -> bool:
         return bool(self.source.min() < 0)
 

@@ -54,7 +54,7 @@ def _tables(plan: Plan, address: int) -> Demand:
     several = sum(count > 1 for count in classes) > 1
     for axis, length in enumerate(loops):
         distinct = {split[axis].tobytes(): split[axis] for split in parts}
-        moving = sum(changing((column % (1 << address)).tolist()) for column in distinct.values())
+        moving = sum(changing(np.unique(column % (1 << address)).tolist()) for column in distinct.values())
         chosen = wide[axis] if several else walk.choices if classes[axis] > 1 else 0
         if moving + chosen and length > 1:
             found += delayed(counted(length), 1) + _table(moving + chosen, length)
@@ -67,17 +67,17 @@ def _tables(plan: Plan, address: int) -> Demand:
 def _addresses(plan: Plan, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], address: int) -> Demand:
     """The address of each port: where the frame begins, and a number of each loop; what is the same is added once."""
 
-    def low(*numbers: int) -> int:
+    def low(numbers: np.ndarray) -> int:
         """The lowest bit of any of them."""
-        whole = np.bitwise_or.reduce([number % (1 << address) for number in numbers])
-        return (int(whole) & -int(whole)).bit_length() - 1 if whole else address
+        whole = int(np.bitwise_or.reduce(numbers % (1 << address)))
+        return (whole & -whole).bit_length() - 1 if whole else address
 
     def add(one: int, other: int) -> Demand:
         return Demand.of(Adder(address - max(one, other)), Register(address - min(one, other)))
 
-    base = low(plan.walk.stored)
+    base = low(np.array([plan.walk.stored]))
     found = add(base, base) + delayed(address - base, 2)
-    lows = [tuple(low(*np.unique(column).tolist()) for column in split) for split in parts]
+    lows = [tuple(map(low, split)) for split in parts]
     lefts = {split[0].tobytes(): outer for split, (outer, _, _) in zip(parts, lows, strict=True)}
     rights = {
         (split[1].tobytes(), split[2].tobytes()): (middle, inner)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import isqrt
+from math import isqrt, prod
 
 import numpy as np
 
 from onnx_hw.exact.requantization import LUTS_PER_BLOCK_RAM
-from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Resources
+from onnx_hw.ops.rearrange_turns import Turns
 from onnx_hw.order import Order
 from onnx_hw_boards.families.ecp5_cost import fewest_blocks
 
@@ -47,8 +47,9 @@ _FACTORS = np.random.Generator(np.random.PCG64(1)).integers(1 << 63, size=4096, 
 def places(source: np.ndarray, given: Order, made: Order) -> tuple[np.ndarray, np.ndarray]:
     """(operations, out_lanes) int32 twice: the stored beat of each lane (or FILL, UNUSED), and its lane there."""
     flat = np.where(made.elements < 0, UNUSED, source[made.elements])
-    stored, lane = np.divmod(given.places.reshape(-1)[np.maximum(flat, 0)], given.width)
-    beats, lanes = (np.where(flat < 0, flat, part).astype(np.int32) for part in (stored, lane))
+    there, constant = np.maximum(flat, 0), flat < 0
+    of_operand = np.divmod(given.places.reshape(-1).astype(np.int32), np.int32(given.width))
+    beats, lanes = (np.where(constant, flat, part[there]).astype(np.int32) for part in of_operand)
     return beats, lanes
 
 
@@ -64,17 +65,27 @@ class Port:
     beats: np.ndarray
     stored: frozenset[int]
 
+    @cached_property
+    def reads(self) -> np.ndarray:
+        """(operations,) bool: whether one is."""
+        return self.beats >= 0
 
-def ports(beats: np.ndarray, lanes: np.ndarray) -> list[Port]:
-    """Lane by lane: to the first port that agrees, else to a new one. Lanes that are always constant have none."""
+
+def ports(streams: np.ndarray, lanes: np.ndarray) -> list[Port]:
+    """Lane by lane: to the first port that agrees, else to a new one. Lanes that are always constant have none.
+
+    Args:
+        streams: the beats of each lane.
+        lanes: see ``places``.
+    """
     found: list[Port] = []
-    for stream, lane in zip(beats.T, lanes.T, strict=True):
+    for stream, lane in zip(streams, lanes.T, strict=True):
         real = stream >= 0
         if not real.any():
             continue
-        wanted = frozenset(np.unique(lane[real]).tolist())
+        wanted = frozenset(np.flatnonzero(np.bincount(lane[real])).tolist())
         for k, port in enumerate(found):
-            if np.array_equal(stream[both := real & (port.beats >= 0)], port.beats[both]):
+            if ((stream == port.beats) | ~(real & port.reads)).all():
                 merged = np.maximum(port.beats, stream)
                 found[k] = Port(merged, port.stored | wanted)
                 break
@@ -103,8 +114,13 @@ class Walk:
         return len(self.beats)
 
     @cached_property
+    def _streams(self) -> np.ndarray:
+        """(out_lanes, operations) int32: ``beats``, lane by lane."""
+        return np.ascontiguousarray(self.beats.T)
+
+    @cached_property
     def ports(self) -> list[Port]:
-        return ports(self.beats, self.lanes)
+        return ports(self._streams, self.lanes)
 
     @cached_property
     def patterns(self) -> tuple[np.ndarray, np.ndarray]:
@@ -117,7 +133,8 @@ class Walk:
         else:
             rows = np.ascontiguousarray(self.lanes).view(f"V{4 * self.lanes.shape[1]}").reshape(-1)
         _, first, index = np.unique(rows, return_index=True, return_inverse=True)
-        number = np.argsort(np.argsort(first)).astype(np.int32)  # in the order of their first appearance
+        number = np.argsort(np.argsort(first))  # in the order of their first appearance
+        number = number.astype(np.min_scalar_type(len(first)))
         return self.lanes[np.sort(first)], number[index]
 
     @cached_property
@@ -147,71 +164,26 @@ class Walk:
     @cached_property
     def _reach(self) -> tuple[np.ndarray, np.ndarray]:
         """Per operation the last beat it reads, negative if none, and the first, ``stored`` if none."""
-        return self.beats.max(axis=1), np.where(self.beats < 0, self.stored, self.beats).min(axis=1)
+        return self._streams.max(axis=0), np.where(self._streams < 0, self.stored, self._streams).min(axis=0)
 
     def classes(self, loops: Loops) -> tuple[int, int, int]:
         """Per loop, how many kinds of turns there are as far as patterns go."""
         if not self.choices:
             return 1, 1, 1
-        grid = self.patterns[1].reshape(loops)
-        turns = [np.moveaxis(grid, axis, 0).reshape(count, -1) for axis, count in enumerate(loops)]
-        outer, middle, inner = map(_distinct, turns)
+        outer, middle, inner = (self._kinds(prod(loops[:axis]), count) for axis, count in enumerate(loops))
         return outer, middle, inner
 
+    def _kinds(self, before: int, count: int) -> int:
+        """The same of a loop of so many turns within others of ``before`` turns."""
+        key = before, count
+        if key not in self._known_kinds:
+            grid = self.patterns[1].reshape(before, count, -1)
+            self._known_kinds[key] = _distinct(np.moveaxis(grid, 1, 0).reshape(count, -1))
+        return self._known_kinds[key]
 
-@dataclass(frozen=True)
-class Turns:
-    """What each turn of the outer loop waits for, all its operations alike, and what has been given back after it.
-
-    Attributes:
-        needs: (turns,) the last beat that this turn or one before it reads, -1 if none.
-        released: (turns,) beats that no later turn reads, as a prefix; all of them after the last turn.
-        operations: of a turn.
-        stored: beats of the operand.
-    """
-
-    needs: np.ndarray
-    released: np.ndarray
-    operations: int
-    stored: int
-
-    @property
-    def kept_from(self) -> np.ndarray:
-        """The first beat that is still held during each turn."""
-        return np.concatenate([[0], self.released[:-1]])
-
-    def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Operations that wait for a later beat, these beats, and for each beat the operation that gives it back."""
-        waiting = np.flatnonzero(np.diff(self.needs, prepend=-1) > 0)
-        starts, beats = waiting * self.operations, self.needs[waiting]
-        counts = np.diff(self.released, prepend=0)
-        (freeing,) = counts.nonzero()
-        releases = Numbers.repeated((freeing + 1) * self.operations - 1, counts[freeing])
-        return Numbers.rows(starts, [0]), Numbers.rows(beats, [0]), releases
-
-    @property
-    def live_capacity(self) -> int:
-        return max(1, int(np.max(self.needs + 1 - self.kept_from)))
-
-    @property
-    def rate_capacity(self) -> int:
-        """Beats with which neither engine waits at the interval of the busier one; a power of two, as memory is.
-
-        Enough is what admits one schedule without a pause: beat b is written in cycle b · I // N, operation k fires in
-        cycle d + k · I // n, with d the least that lets no turn begin before its last beat is there. Then, before the
-        end of each turn, the writer must have had room for all it wrote. Beside that, a turn finds room to the end of
-        what the next one reads, so that bursts do.
-        """
-        turns, stored = len(self.needs), self.stored
-        n = turns * self.operations
-        interval = max(n, stored)
-        begins = np.arange(turns) * self.operations * interval // n
-        ends = ((np.arange(turns) + 1) * self.operations - 1) * interval // n
-        waits = self.needs >= 0
-        delay = int(np.max((self.needs * interval // stored + 1 - begins)[waits]))
-        evenly = -(-(delay + ends + 1) * stored // interval) - self.kept_from
-        following = np.append(self.needs[1:], stored + self.needs[0]) + 1 - self.kept_from
-        return 1 << (max(2, int(evenly.max()), int(following.max())) - 1).bit_length()
+    @cached_property
+    def _known_kinds(self) -> dict[tuple[int, int], int]:
+        return {}
 
 
 @dataclass(frozen=True)
@@ -290,9 +262,10 @@ def _tables(walk: Walk, loops: Loops) -> Resources | None:
     used = _table(walk.choices, 1 << sum(wide)) if several else Resources()
     address = max(1, (walk.turns(loops[0]).rate_capacity - 1).bit_length())
     for axis, length in enumerate(loops):
-        distinct = {split[axis].tobytes() for split in parts if split[axis].any()}
+        moving = [split[axis] for split in parts if split[axis].any()]
+        distinct = len({each.tobytes() for each in moving}) if len(moving) > 1 else len(moving)
         chosen = wide[axis] if several else walk.choices if classes[axis] > 1 else 0
-        used += _table(len(distinct) * address + chosen, length)
+        used += _table(distinct * address + chosen, length)
     steps = walk.turns(loops[0])
     changes = sum(_irregular(np.diff(values, prepend=0)) for values in (steps.needs, steps.released))
     return used + Resources(lut=2 * changes)
@@ -301,7 +274,7 @@ def _tables(walk: Walk, loops: Loops) -> Resources | None:
 def separate(port: Port, loops: Loops) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Three tables whose sum is the beat that is read, wherever one is; None if there are none."""
     grid = port.beats.reshape(loops)
-    real = grid >= 0
+    real = port.reads.reshape(loops)
     r, c, b = np.unravel_index(int(real.argmax()), loops)
     outer = np.where(real[:, c, b], grid[:, c, b] - grid[r, c, b], 0)
     middle = np.where(real[r, :, b], grid[r, :, b] - grid[r, c, b], 0)
@@ -310,7 +283,7 @@ def separate(port: Port, loops: Loops) -> tuple[np.ndarray, np.ndarray, np.ndarr
     if (outer[some[0]] + middle[some[1]] + inner[some[2]] != grid[some])[real[some]].any():
         return None
     total = outer[:, None, None] + middle[:, None] + inner
-    return (outer, middle, inner) if np.array_equal(total[real], grid[real]) else None
+    return (outer, middle, inner) if ((total == grid) | ~real).all() else None
 
 
 def _distinct(rows: np.ndarray) -> int:
