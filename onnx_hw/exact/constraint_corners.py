@@ -29,7 +29,7 @@ def corners(thresholds: np.ndarray, odd: np.ndarray, reached: np.ndarray, missed
     channels, values = thresholds.shape
     span = int(thresholds.max()) - int(thresholds.min()) if values else 0
     if span.bit_length() + values.bit_length() + 1 > WIDEST:
-        return np.broadcast_to(np.arange(values), thresholds.shape)
+        thresholds = thresholds.astype(object)
     kept = np.zeros(thresholds.shape, dtype=bool)
     for parity in (odd, ~odd):
         kept |= _hull(thresholds, reached & parity, 1) | _hull(thresholds, missed & parity, -1)

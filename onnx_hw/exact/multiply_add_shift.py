@@ -186,6 +186,12 @@ def _deepest_shift(exact: Steps, widest: int) -> int:
     return widest + min(widths, default=0).bit_length()
 
 
+def _alternation(exact: Steps) -> int:
+    """By how much of x steps to odd values and to even ones are apart, of a rounded line by no more than 1."""
+    row = exact.thresholds[0][(exact.reached & exact.missed)[0]]
+    return int(np.median(np.abs(np.diff(row, 2)))) // 2 if len(row) > 2 else 0
+
+
 class _TooWide(Exception):
     """Every feasible multiplier is wider than what is looked for."""
 
@@ -201,6 +207,7 @@ class _Constraints:
         reached, missed: bool: whether the constraint on T_k and the one on T_k − 1 exist.
         deepest: the greatest shift worth a look.
         steps_per_level: the steps of x to one of y.
+        moved: by so much of x every second step is moved already.
         widest: bits of a multiplier.
     """
 
@@ -211,6 +218,7 @@ class _Constraints:
     missed: np.ndarray
     deepest: int
     steps_per_level: int
+    moved: int
     widest: int
 
     @classmethod
@@ -234,6 +242,7 @@ class _Constraints:
             np.take_along_axis(exact.missed, columns, axis=1),
             deepest,
             int((real.max(axis=1) - real.min(axis=1)).max()) // len(levels),
+            _alternation(exact),
             widest,
         )
 
@@ -245,6 +254,10 @@ class _Constraints:
         """
         yield lambda shift: None
         yield lambda shift: 0
+        if self.moved > 1:
+            behind = (self.steps_per_level // self.moved).bit_length()
+            for below in range(behind - 1, behind + 1):
+                yield lambda shift, below=below: max(0, shift - below)  # type: ignore[misc]
         bits = self.steps_per_level.bit_length()
         for below in range(bits, bits + 3):
             yield lambda shift, below=below: max(0, shift - below)  # type: ignore[misc]
@@ -321,10 +334,10 @@ class _Constraints:
         """(channels,) of the feasible addends those with the most trailing zeros: what is added is narrow."""
         lower, upper = self.bounds(multipliers, shift, tie_bit)
         intervals = zip(lower.max(axis=1).tolist(), upper.min(axis=1).tolist(), strict=True)
-        return np.array([_roundest(low, high) for low, high in intervals], dtype=object)
+        return np.array([roundest(low, high) for low, high in intervals], dtype=object)
 
 
-def _roundest(low: int, high: int) -> int:
+def roundest(low: int, high: int) -> int:
     """The multiple of the greatest power of two within ``low..high``."""
     bits = 0
     while -(-low >> bits + 1) << bits + 1 <= high:

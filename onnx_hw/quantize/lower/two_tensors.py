@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.sums import LARGEST, separate
+from onnx_hw.exact.wide_sums import WIDEST, weighted
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.multiply import Multiply
@@ -31,8 +32,9 @@ def sum_of(builder: Builder, node: Node) -> Sum:
     a, b = _in_one_order(builder, node, *(_operand(builder, node, k) for k in range(2)))
     for k, real in enumerate((a, b)):
         first, last = builder.tensors[real.tensor].range
-        if last - first >= LARGEST:
-            raise _not_quantized(node, k, f"has the integers {first}..{last}", _is_data(builder, real.tensor))
+        data = _is_data(builder, real.tensor)
+        if last - first >= (WIDEST if data else LARGEST):
+            raise _not_quantized(node, k, f"has the integers {first}..{last}", data)
     return Sum(a, b, -1 if node.op_type == "Sub" else 1)
 
 
@@ -41,10 +43,20 @@ def quantize_sum(builder: Builder, node: Node, value: Sum, grid: Grid) -> Intege
     a, b = (builder.tensors[real.tensor] for real in (value.a, value.b))
     (p,), (q,) = value.a.slope, value.b.slope
     (c,), (d,) = value.a.offset, value.b.offset
-    weighted = separate((p, value.sign * q), c + value.sign * d, (a.range, b.range), grid)
+    line = (p, value.sign * q), c + value.sign * d
+    try:
+        long = any(last - first >= LARGEST for first, last in (a.range, b.range))
+        found = (weighted if long else separate)(*line, (a.range, b.range), grid)
+    except ValueError as error:
+        raise Obstacle(
+            "sum-too-wide",
+            f"the sum must be exact in 61 bits; that of operands of {a.dtype.bits} and {b.dtype.bits} bits in "
+            f"{grid.dtype.bits} bits is not: {error}",
+            "fewer bits of one of them: up to 13 there is always one",
+        ) from None
     operands = [value.a.tensor, value.b.tensor]
-    total = builder.add(f"{node.label}/sum", Add(a, b, weighted.factors), operands, node)
-    staircase = Staircase(builder.tensors[total], weighted.exact, grid.dtype)
+    total = builder.add(f"{node.label}/sum", Add(a, b, found.factors), operands, node)
+    staircase = Staircase(builder.tensors[total], found.exact, grid.dtype)
     tensor = builder.add(node.label, staircase, [total], node, output=node.outputs[0])
     return Integers(tensor, value.a.shape, builder.positions(value.a))
 
@@ -116,7 +128,7 @@ def _is_data(builder: Builder, tensor: str) -> bool:
 
 def _not_quantized(node: Node, k: int, what: str, quantized: bool = False) -> Obstacle:
     """``quantized`` says that the operand has integers, which nobody but the model's author replaces by fewer."""
-    bits = WIDEST_FACTOR if node.op_type == "Mul" else 8
+    bits = WIDEST_FACTOR if quantized or node.op_type == "Mul" else 8
     return Obstacle(
         "operand-not-quantized",
         f"both operands of {node.op_type} must be quantized to at most {bits} bits with one scale;"

@@ -1,0 +1,210 @@
+"""The sum of two quantized tensors of up to 16 bits, exactly: a line in integers, j·a + k·b + c, without its low bits.
+
+    y = grid.integer(p·a + q·b + d)          p > 0, q ≠ 0, d rational; a, b, y integer
+
+is ⌊(A·a + B·b + E)/D⌋, clamped, but for ties. Instead of it ⌊(j·a + k·b + c)/2^S⌋ is computed, a line that is nowhere
+further than w from the exact one. The two can only differ at pairs (a, b) that lie within w of a step of the exact
+function. With fractions of B·b/D in order, those of each a are found by bisection: of the 2^32 pairs of 16 bits some
+thousands. For given j and k they bound c from both sides; a c between is the proof, for all pairs.
+
+The pairs nearest to a step are some 2^-32 of it away, so j and k have up to three times the bits of an operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from math import ceil, floor, lcm, prod
+
+import numpy as np
+
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.multiply_add_shift import roundest
+from onnx_hw.exact.steps import Steps, steps
+from onnx_hw.exact.sums import WeightedSum
+
+__all__ = ["WIDEST", "weighted"]
+
+Ranges = tuple[tuple[int, int], tuple[int, int]]
+"""(least, greatest) of a and of b."""
+
+WIDEST = 1 << 16
+"""Integers in the range of an operand."""
+
+_UNIT = 1 << 61
+"""Fractions are counted in this part of 1, rounded down."""
+
+_NEAR = 1 << 12
+"""About so many pairs are looked at."""
+
+_MOST = 1 << 20
+"""More of them are no few."""
+
+_BESIDE = sorted(product(range(-4, 5), repeat=2), key=lambda by: (abs(by[0]) + abs(by[1]), by))
+"""Factors beside the nearest ones that are tried, too."""
+
+_BITS_OF_A_SUM = 61
+"""What numpy and the simulator compute with."""
+
+
+def weighted(slopes: tuple[Fraction, Fraction], offset: Fraction, ranges: Ranges, grid: Grid) -> WeightedSum:
+    """Factors and the steps of their sum; see ``onnx_hw.exact.sums.separate``, whose ranges are shorter.
+
+    Raises:
+        ValueError: there is none within 61 bits; or rounding is away from 0, or towards it.
+    """
+    if slopes[0] <= 0 or slopes[1] == 0:
+        raise ValueError(f"the first slope must be positive and the second not 0, not {slopes}")
+    if any(greatest - least >= WIDEST for least, greatest in ranges):
+        raise ValueError(f"the operands must have at most {WIDEST} integers, not the ranges {ranges}")
+    if grid.rounding.is_signed:
+        raise ValueError(f"a sum of more than 10 bits must not be rounded {grid.rounding.value}")
+    ratio = slopes[1] / slopes[0]
+    j, k = ratio.denominator, ratio.numerator
+    if max(j, abs(k)) < WIDEST >> 4:  # the sum of small multiples is what the exact function is one of
+        low, high = _ends((j, k), ranges)
+        return WeightedSum((j, k), steps([slopes[0] / j], [offset], grid, low, high))
+    return _line(_Exact.of(slopes, offset, grid), ranges, grid)
+
+
+@dataclass(frozen=True)
+class _Exact:
+    """y = ⌊(a·A + b·B + E)/D⌋, but that y is one less on some ties."""
+
+    a: int
+    b: int
+    constant: int
+    scale: int
+
+    @classmethod
+    def of(cls, slopes: tuple[Fraction, Fraction], offset: Fraction, grid: Grid) -> _Exact:
+        p, q = (slope / grid.step[0] for slope in slopes)
+        edge = grid.position(offset) + Fraction(grid.rounding.halves_below(grid.high), 2)
+        scale = lcm(p.denominator, q.denominator, edge.denominator)
+        return cls(int(p * scale), int(q * scale), int(edge * scale), scale)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Those near a step: (pairs,) int64 each.
+
+    Attributes:
+        a, b: the operands.
+        level: the least y on the upper side of the step.
+        odd: bool, whether ties do not reach it.
+        above: bool, whether the pair is there.
+        ties: whether some are on a step.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    level: np.ndarray
+    odd: np.ndarray
+    above: np.ndarray
+    ties: bool
+
+
+def _line(exact: _Exact, ranges: Ranges, grid: Grid) -> WeightedSum:
+    size = prod(1 + last - first for first, last in ranges)
+    near = Fraction(min(_UNIT // 4, _UNIT * _NEAR // size), _UNIT)
+    pairs = _near_a_step(exact, ranges, grid, near)
+    for shift in range(8, _BITS_OF_A_SUM):
+        for j, k in _factors(exact, shift):
+            most = sum(abs(by) * max(map(abs, ends)) for by, ends in zip((j, k), ranges, strict=True))
+            most += (abs(exact.constant) << shift) // exact.scale + (max(-grid.low, grid.high) + 2 << shift)
+            if most.bit_length() > _BITS_OF_A_SUM:
+                raise ValueError(f"no line in {_BITS_OF_A_SUM} bits is the sum")
+            room = _room(exact, ranges, near, (j, k, shift))
+            if room is None:
+                break  # other factors are further from the line
+            for tie in _corrections(exact, pairs, shift):
+                low, high = _narrowed(room, pairs, (j, k, shift), tie)
+                if low <= high:
+                    return _found((j, k), _ends((j, k), ranges), (shift, roundest(low, high), tie), grid)
+    raise ValueError(f"no line in {_BITS_OF_A_SUM} bits is the sum")
+
+
+def _found(factors: tuple[int, int], ends: tuple[int, int], line: tuple[int, int, int], grid: Grid) -> WeightedSum:
+    """With the thresholds of the line; those that a tie does not reach are further by the correction."""
+    shift, addend, tie = line
+    levels = np.arange(grid.low + 1, grid.high + 1, dtype=np.int64)
+    parity = grid.rounding.parity(grid.zeros[0])
+    thresholds = np.clip((levels << shift) - addend + tie * (levels % 2 == parity), ends[0], ends[1] + 1)
+    return WeightedSum(factors, Steps(*ends, grid.low, grid.high, thresholds[np.newaxis], parity))
+
+
+def _corrections(exact: _Exact, pairs: _Pairs, shift: int) -> Iterator[int]:
+    """What is added to every second step, as some ties lie on it and are below: less than the next pair is away."""
+    yield 0
+    if pairs.ties:
+        beyond = shift - exact.scale.bit_length()
+        yield from (1 << bit for bit in range(beyond, beyond - 3, -1) if bit >= 0)
+
+
+def _factors(exact: _Exact, shift: int) -> Iterator[tuple[int, int]]:
+    """The nearest to the exact ones, then others; the first is positive, the second not 0."""
+    j, k = (round(Fraction(factor << shift, exact.scale)) for factor in (exact.a, exact.b))
+    return ((j + dj, k + dk) for dj, dk in _BESIDE if j + dj > 0 and k + dk)
+
+
+def _room(exact: _Exact, ranges: Ranges, near: Fraction, line: tuple[int, int, int]) -> tuple[int, int] | None:
+    """The c, from the least to the greatest, with which the line is less than ``near`` from the exact one."""
+    j, k, shift = line
+    apart = [  # without c, at the corners: nowhere are they further from each other
+        Fraction(j * a + k * b, 1 << shift) - Fraction(exact.a * a + exact.b * b + exact.constant, exact.scale)
+        for a in ranges[0]
+        for b in ranges[1]
+    ]
+    low, high = floor((-near - min(apart)) * (1 << shift)) + 1, ceil((near - max(apart)) * (1 << shift)) - 1
+    return (low, high) if low <= high else None
+
+
+def _narrowed(room: tuple[int, int], pairs: _Pairs, line: tuple[int, int, int], tie: int) -> tuple[int, int]:
+    """Those of them with which every pair near a step is on its side of it."""
+    (low, high), (j, k, shift) = room, line
+    low = low + tie  # what is further away stays on its side of the corrected step, too
+    rest = (pairs.level << shift) + tie * pairs.odd - j * pairs.a - k * pairs.b
+    if pairs.above.any():
+        low = max(low, int(rest[pairs.above].max()))
+    if not pairs.above.all():
+        high = min(high, int(rest[~pairs.above].min()) - 1)
+    return low, high
+
+
+def _near_a_step(exact: _Exact, ranges: Ranges, grid: Grid, near: Fraction) -> _Pairs:
+    """All pairs no further than ``near`` from a step that the grid has, and some others."""
+    a, b = (range(first, last + 1) for first, last in ranges)
+    of_a = np.array([(exact.a * x + exact.constant) % exact.scale * _UNIT // exact.scale for x in a], dtype=np.int64)
+    of_b = np.array([exact.b * x % exact.scale * _UNIT // exact.scale for x in b], dtype=np.int64)
+    order = np.argsort(of_b)
+    around, window, found = of_b[order], int(near * _UNIT) + 4, []
+    for turn in (0, 1, 2):
+        middle = turn * _UNIT - of_a
+        first, last = (np.searchsorted(around, middle + by, "left") for by in (-window, window + 1))
+        counts = last - first
+        if counts.sum() > _MOST:
+            raise ValueError("too many pairs lie next to a step")
+        rows = np.repeat(np.arange(len(of_a)), counts)
+        places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + first[rows]
+        found.append(np.stack([rows + a[0], order[places] + b[0]]))
+    pairs = np.unique(np.concatenate(found, axis=1), axis=1)
+    values = [exact.a * x + exact.b * y + exact.constant for x, y in pairs.T.tolist()]
+    levels = [(2 * value + exact.scale) // (2 * exact.scale) for value in values]  # the nearest
+    beyond = [value - exact.scale * level for value, level in zip(values, levels, strict=True)]
+    zero = grid.zeros[0]
+    above = [
+        gap > 0 or (gap == 0 and bool(grid.rounding.takes_edge(level, zero)))
+        for gap, level in zip(beyond, levels, strict=True)
+    ]
+    level = np.array(levels, dtype=np.int64)
+    real = (grid.low < level) & (level <= grid.high)
+    level, odd = level[real], level[real] % 2 == grid.rounding.parity(zero)
+    return _Pairs(pairs[0][real], pairs[1][real], level, odd, np.array(above, dtype=bool)[real], 0 in beyond)
+
+
+def _ends(factors: tuple[int, int], ranges: Ranges) -> tuple[int, int]:
+    """The least and the greatest sum."""
+    ends = [sorted(factor * end for end in ends) for factor, ends in zip(factors, ranges, strict=True)]
+    return sum(low for low, _ in ends), sum(high for _, high in ends)
