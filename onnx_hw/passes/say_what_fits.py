@@ -86,7 +86,7 @@ def nothing_fits(
     """
     what = "even the slowest design" if fps is None else f"{fps:.12g} frames a second at {cheapest.clock_mhz:g} MHz"
     helps = list(_what_helps(cheapest, most, fps, elsewhere, fits))
-    hint = "; ".join(helps) or "no option and no board helps: only a smaller model will fit"
+    hint = "; ".join(helps) or "no option and no board helps: only fewer bits, or a smaller model, will fit"
     return _too_big(what, cheapest, most, hint)
 
 

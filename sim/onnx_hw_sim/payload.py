@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-MAX_BITS = 48
+MAX_BITS = 62
+
+_IN_EIGHT_BYTES = 57
+"""Bits of a lane that lies within eight bytes, wherever in a byte it begins."""
 
 
 def pack(tokens: np.ndarray, bits: int) -> np.ndarray:
@@ -25,12 +28,17 @@ def unpack(payload: np.ndarray, lanes: int, bits: int, signed: bool) -> np.ndarr
     if bits in (8, 16, 32):
         in_bytes = np.ascontiguousarray(payload[:, : lanes * bits // 8])
         return in_bytes.view(f"<{'i' if signed else 'u'}{bits // 8}").astype(np.int64)
+    if bits > _IN_EIGHT_BYTES:
+        as_bits = np.unpackbits(payload, axis=1, bitorder="little", count=lanes * bits).reshape(-1, lanes, bits)
+        above = np.repeat(as_bits[:, :, -1:] * signed, 64 - bits, axis=2)
+        whole = np.packbits(np.concatenate([as_bits, above], axis=2), axis=2, bitorder="little")
+        return whole.view("<i8").reshape(-1, lanes).astype(np.int64)
     first = np.arange(lanes) * bits
     width = int(first[-1]) // 8 + 8
     padded = np.zeros((payload.shape[0], width), dtype=np.uint8)
     used = min(width, payload.shape[1])
     padded[:, :used] = payload[:, :used]
-    # The eight bytes that begin at every byte: they hold any lane, at most 7 bits before it and 48 of its own.
+    # The eight bytes that begin at every byte: they hold any lane, at most 7 bits before it and 57 of its own.
     windows = np.ndarray((len(padded), width - 7), dtype="<i8", buffer=padded, strides=(width, 1))
     words = windows[:, first // 8]
     above = 64 - bits

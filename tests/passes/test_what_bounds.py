@@ -15,6 +15,7 @@ from onnx_hw.options import BuildOptions, Stage
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.passes.what_bounds import Bound, what_bounds
+from onnx_hw.progress import Silent
 from passes.test_choose_folding import convolutions
 
 NETWORK = convolutions(8, (3, 8, 8, 4))
@@ -63,8 +64,24 @@ def test_more_lanes_than_a_model_can_use() -> None:
 def test_the_report_says_it(tmp_path: Path) -> None:
     model = EXAMPLES / "digits" / "digits.onnx"
     options = BuildOptions(model, out=tmp_path, multipliers=33, stop_after=Stage.SCHEDULE)
-    build(options)
+    build(options, progress := Silent())
+    assert "busy); " in progress.stages[-1].fact
     told = json.loads((tmp_path / "report.json").read_text())
     assert told["search"]["lanes_allowed"] == 33 and told["search"]["interval_bound_cycles"] == 768
     assert told["design"]["lanes"] < 33
     assert re.fullmatch(r"the next faster design needs \d+", told["search"]["lanes_unused"])
+
+
+def test_the_terminal_says_how_far_it_is_from_the_bound(tmp_path: Path) -> None:
+    model = EXAMPLES / "digits" / "digits.onnx"
+    build(BuildOptions(model, out=tmp_path, board="gw1n9c", stop_after=Stage.SCHEDULE), progress := Silent())
+    bound = json.loads((tmp_path / "report.json").read_text())["search"]["interval_bound_cycles"]
+    cycles, gap = re.findall(r"([\d,]+) cycles a frame .*busy, ([\d.]+)% above the bound\)", progress.stages[-1].fact)[
+        0
+    ]
+    assert abs(int(cycles.replace(",", "")) / bound - 1 - float(gap) / 100) < 0.001 < float(gap)
+
+
+@pytest.mark.parametrize(("interval", "told"), [(1000, ""), (1001, "0.1% above the bound"), (2001, "")])
+def test_what_says_nothing_is_not_said(interval: int, told: str) -> None:
+    assert Bound(1000).above(interval) == told
