@@ -39,8 +39,8 @@ _UNIT = 1 << 61
 _NEAR = 1 << 12
 """About so many pairs are looked at."""
 
-_MOST = 1 << 20
-"""More of them are no few."""
+_MOST = 1 << 18
+"""Where scales are nearly simple multiples of each other there are many; then only nearer ones are looked at."""
 
 _BESIDE = sorted(product(range(-4, 5), repeat=2), key=lambda by: (abs(by[0]) + abs(by[1]), by))
 """Factors beside the nearest ones that are tried, too."""
@@ -109,7 +109,10 @@ class _Pairs:
 def _line(exact: _Exact, ranges: Ranges, grid: Grid) -> WeightedSum:
     size = prod(1 + last - first for first, last in ranges)
     near = Fraction(min(_UNIT // 4, _UNIT * _NEAR // size), _UNIT)
-    pairs = _near_a_step(exact, ranges, grid, near)
+    while (pairs := _near_a_step(exact, ranges, grid, near)) is None:
+        near /= 16
+        if near < Fraction(1 << 8, _UNIT):
+            raise ValueError("too many pairs lie next to a step")
     for shift in range(8, _BITS_OF_A_SUM):
         for j, k in _factors(exact, shift):
             most = sum(abs(by) * max(map(abs, ends)) for by, ends in zip((j, k), ranges, strict=True))
@@ -173,8 +176,8 @@ def _narrowed(room: tuple[int, int], pairs: _Pairs, line: tuple[int, int, int], 
     return low, high
 
 
-def _near_a_step(exact: _Exact, ranges: Ranges, grid: Grid, near: Fraction) -> _Pairs:
-    """All pairs no further than ``near`` from a step that the grid has, and some others."""
+def _near_a_step(exact: _Exact, ranges: Ranges, grid: Grid, near: Fraction) -> _Pairs | None:
+    """All pairs no further than ``near`` from a step that the grid has, and some others; None if they are many."""
     a, b = (range(first, last + 1) for first, last in ranges)
     of_a = np.array([(exact.a * x + exact.constant) % exact.scale * _UNIT // exact.scale for x in a], dtype=np.int64)
     of_b = np.array([exact.b * x % exact.scale * _UNIT // exact.scale for x in b], dtype=np.int64)
@@ -185,7 +188,7 @@ def _near_a_step(exact: _Exact, ranges: Ranges, grid: Grid, near: Fraction) -> _
         first, last = (np.searchsorted(around, middle + by, "left") for by in (-window, window + 1))
         counts = last - first
         if counts.sum() > _MOST:
-            raise ValueError("too many pairs lie next to a step")
+            return None
         rows = np.repeat(np.arange(len(of_a)), counts)
         places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + first[rows]
         found.append(np.stack([rows + a[0], order[places] + b[0]]))

@@ -30,8 +30,8 @@ def unpack(payload: np.ndarray, lanes: int, bits: int, signed: bool) -> np.ndarr
         return in_bytes.view(f"<{'i' if signed else 'u'}{bits // 8}").astype(np.int64)
     if bits > _IN_EIGHT_BYTES:
         as_bits = np.unpackbits(payload, axis=1, bitorder="little", count=lanes * bits).reshape(-1, lanes, bits)
-        above = np.repeat(as_bits[:, :, -1:] * signed, 64 - bits, axis=2)
-        whole = np.packbits(np.concatenate([as_bits, above], axis=2), axis=2, bitorder="little")
+        upper = np.repeat(as_bits[:, :, -1:] * signed, 64 - bits, axis=2)
+        whole = np.packbits(np.concatenate([as_bits, upper], axis=2), axis=2, bitorder="little")
         return whole.view("<i8").reshape(-1, lanes).astype(np.int64)
     first = np.arange(lanes) * bits
     width = int(first[-1]) // 8 + 8
