@@ -222,21 +222,18 @@ class Work:
         serial = fill.describe_serial(self.design, self.board)
         self.account.note(serial=serial)
         busy = serial is not None and serial.limit == "link"
-        silent = foldings or asked.fps is not None or busy
-        unused, above = ("", "") if silent else self.note_bound(asked.multipliers)
+        free = not (foldings or asked.fps is not None or busy)
+        unused, above = self.note_bound(asked.multipliers) if free else ("", "")
         self.account.say(
             f"{len(planned.nodes)} cores, {planned.lanes} lanes{unused}, {planned.interval_cycles:,} cycles a frame "
             f"({planned.mac_efficiency:.0%} busy{above}); {short(planned.bottleneck.name)} sets the pace"
         )
 
     def note_bound(self, multipliers: int | None) -> tuple[str, str]:
-        """What kept the design from being faster, in the report; in words, if lanes are left over, and how far it is
-        from the bound.
-        """
+        """What kept the design from being faster, in the report; in words: of lanes left over, of the gap."""
         bound = what_bounds(self.network, self.design, comfortable(self.board, multipliers))
         self.account.note(search=report.Search(multipliers, bound.unused, bound.interval))
-        above = bound.above(self.design.interval)
-        return f" of {multipliers} ({bound.unused})" if bound.unused else "", f", {above}" if above else ""
+        return f" of {multipliers} ({bound.unused})" * bool(bound.unused), bound.above(self.design.interval)
 
     def assemble(self) -> None:
         self.netlist = flow.assemble(self.design, self.options.board)

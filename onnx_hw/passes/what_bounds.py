@@ -29,11 +29,11 @@ class Bound:
     unused: str = ""
 
     def above(self, interval: int) -> str:
-        """By how much a design takes longer, in words; empty where it does not, or where lanes are not what is scarce:
-        then the bound is far away.
+        """By how much a design takes longer, in words behind others; empty where it does not, or where lanes are not
+        what is scarce: then the bound is far away.
         """
         gap = interval / self.interval - 1
-        return f"{gap:.1%} above the bound" if 0.0005 <= gap < 1 else ""
+        return f", {gap:.1%} above the bound" if 0.0005 <= gap < 1 else ""
 
 
 def what_bounds(network: Network, design: Design, budget: Budget) -> Bound:

@@ -82,6 +82,6 @@ def test_the_terminal_says_how_far_it_is_from_the_bound(tmp_path: Path) -> None:
     assert abs(int(cycles.replace(",", "")) / bound - 1 - float(gap) / 100) < 0.001 < float(gap)
 
 
-@pytest.mark.parametrize(("interval", "told"), [(1000, ""), (1001, "0.1% above the bound"), (2001, "")])
+@pytest.mark.parametrize(("interval", "told"), [(1000, ""), (1001, ", 0.1% above the bound"), (2001, "")])
 def test_what_says_nothing_is_not_said(interval: int, told: str) -> None:
     assert Bound(1000).above(interval) == told
