@@ -95,7 +95,7 @@ def check_files(report: Report, options: BuildOptions) -> None:
     known, problems = report.asked.sha256 if report.asked else {}, []
     for name in files_of(options):
         path: Path = getattr(options, name)
-        now = sha256(path) if path.is_file() else None
+        now = sha256(path)
         if now is None or known.get(name) != now:
             told = "it is not there any more" if now is None else "it has other contents now"
             message = f"`{name}` must be the file that the build was made of; {told}"

@@ -22,8 +22,8 @@ class Asked:
 
 def describe_asked(options: BuildOptions) -> Asked:
     """To be asked before the stage that reads the files has begun, or once it is done."""
-    files = {name: getattr(options, name) for name in files_of(options)}
-    return Asked(plain(options), {name: sha256(path) for name, path in files.items() if path.is_file()})
+    found = {name: sha256(getattr(options, name)) for name in files_of(options)}
+    return Asked(plain(options), {name: digest for name, digest in found.items() if digest is not None})
 
 
 def files_of(options: BuildOptions) -> tuple[str, ...]:
@@ -32,10 +32,15 @@ def files_of(options: BuildOptions) -> tuple[str, ...]:
     return tuple(name for name in paths if name != "out")
 
 
-def sha256(path: Path) -> str:
-    """Of a file's contents."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def sha256(path: Path) -> str | None:
+    """Of a file's contents; None where there is none that can be read, which is said by whoever needs it."""
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def plain(value: Any) -> Any:

@@ -16,6 +16,9 @@ from onnx_hw.samples import frame_count
 MACS_AT_MOST = 100_000_000
 """Of all frames that are looked at: about a second of golden."""
 
+VALUES_AT_MOST = 10_000_000
+"""Of all tensors and frames, for they are all there at once."""
+
 FRAMES_AT_MOST = 64
 BINS = 16
 
@@ -41,7 +44,9 @@ def values_seen(network: Network, frames: Mapping[str, np.ndarray] | None) -> di
     if not frames:
         return {}
     macs = sum(node.operator.macs for node in network.nodes)
-    count = min(frame_count(frames), FRAMES_AT_MOST, max(1, MACS_AT_MOST // max(1, macs)))
+    size = sum(tensor.size for tensor in network.tensors.values())
+    affordable = max(1, min(MACS_AT_MOST // max(1, macs), VALUES_AT_MOST // size))
+    count = min(frame_count(frames), FRAMES_AT_MOST, affordable)
     values = golden.trace(network, golden.integers_of(network, {name: array[:count] for name, array in frames.items()}))
     return {name: _seen(network, name, values[name], count) for name in network.tensors}
 

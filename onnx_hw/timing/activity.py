@@ -12,8 +12,8 @@ from onnx_hw.design import Design
 from onnx_hw.timing.law import Times, Track
 from onnx_hw.timing.prediction import Events
 
-LONGEST = 50_000_000
-"""Operations of all engines in all frames that are solved and looked at: a second or two."""
+LONGEST = 20_000_000
+"""Operations in all frames that are solved and looked at: a second or two, and some hundred megabytes."""
 
 
 @dataclass(frozen=True)

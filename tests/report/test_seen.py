@@ -12,8 +12,10 @@ from material_folders import EXAMPLES
 from onnx_hw import flow, golden
 from onnx_hw.build import Build
 from onnx_hw.design import Design
+from onnx_hw.options import BuildOptions
 from onnx_hw.proof.circuit.compare import Difference, Run
 from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.report.asked import describe_asked
 from onnx_hw.report.describe import describe_quantization
 from onnx_hw.report.seen import FRAMES_AT_MOST, values_seen
 from sample_report import FULL
@@ -47,6 +49,26 @@ def test_every_tensor_is_counted(design: Design) -> None:
     relu = found["conv1_int8"]
     assert relu.at_low > 0.2 and relu.at_high < 0.05  # what was negative
     assert values_seen(network, None) == {}
+
+
+@pytest.mark.parametrize("limit", ["MACS_AT_MOST", "VALUES_AT_MOST"])
+def test_of_a_large_network_fewer_frames_are_looked_at(
+    design: Design, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = np.load(DIGITS / "digits_test.npz")["image"]
+    sizes = {"MACS_AT_MOST": 23_680, "VALUES_AT_MOST": sum(t.size for t in design.network.tensors.values())}
+    monkeypatch.setattr(f"onnx_hw.report.seen.{limit}", 3 * sizes[limit] + 1)
+    assert {seen.frames for seen in values_seen(design.network, {"image": images}).values()} == {3}
+
+
+def test_a_file_that_cannot_be_read_is_somebody_else_s_to_complain_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    options = BuildOptions(DIGITS / "digits.onnx", folding=DIGITS)
+    assert set(describe_asked(options).sha256) == {"model"}
+    monkeypatch.setattr("pathlib.Path.open", refuse)
+    assert describe_asked(options).sha256 == {}
 
 
 def test_noise_stands_beside_the_tensor_that_holds_the_value() -> None:
