@@ -140,6 +140,7 @@ def _largest(graph: Graph, frames: Sequence[Frame], names: set[str]) -> dict[str
             others = (0, *range(2, arrays[0].ndim))
             each = np.sort([np.abs(array).max(axis=others).astype(np.float64) for array in arrays], axis=0)
             second = each[-2] if len(each) > 1 else each[-1]
-            found[name] = np.where(second > 0, np.square(each[-1]) / np.where(second > 0, second, 1), np.inf)
+            with np.errstate(all="ignore"):  # infinite data makes no factor
+                found[name] = np.where(second > 0, each[-1] * (each[-1] / second), np.inf)
         samples.release(node)
     return found

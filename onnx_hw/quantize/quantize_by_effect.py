@@ -170,10 +170,14 @@ class _Weights:
             self._make_up(self.terms[node.outputs[0]], result, design)
 
     def _columns(self, node: Node, weights: np.ndarray) -> np.ndarray | None:
-        """(groups, rows, columns) of the quantized data of all samples; None where there are none, or too many."""
+        """(groups, rows, columns) of the quantized data of all samples; None where there are none, or too many, or some
+        number is none: data that is bounded afterwards may be infinite here.
+        """
         if not is_matrix_product(node):
             return None
         exact, data = self.exact.of(node.outputs[0]), self.given.of(node.inputs[0])
+        if not all(np.isfinite(array).all() for array in (*exact, *data)):
+            return None
         parts = []
         try:
             for array, result in zip(data, exact, strict=True):
@@ -217,10 +221,10 @@ class _Weights:
         """The term that makes the mean of the sums what it is in floats."""
         stored = self.graph.constants[term.name]
         others = tuple(k for k in range(stored.ndim) if k != term.axis)
-        off = np.mean([
-            (exact.astype(np.float64) - given).mean(axis=others)
-            for exact, given in zip(self.exact.of(result), self.given.of(result), strict=True)
-        ], axis=0)  # fmt: skip
+        pairs = list(zip(self.exact.of(result), self.given.of(result), strict=True))
+        finite = all(np.isfinite(array).all() for pair in pairs for array in pair)
+        each = [(exact.astype(np.float64) - given).mean(axis=others) for exact, given in pairs if finite]
+        off = np.mean(each or [np.zeros(stored.size)], axis=0)
         rows = sum(array.size for array in self.exact.of(result)) / off.size
         wished = stored.reshape(-1).astype(np.float64) + off * rows / (rows + FEW_ROWS)
         units = design.terms(wished) if design else None
@@ -245,7 +249,8 @@ def _stride(rows: int, samples: int) -> int:
 def _real(grid: Grid, numbers: np.ndarray) -> np.ndarray:
     """What the integers of numbers stand for, float32."""
     (step,), (zero,) = grid.step, grid.zero_point
-    return ((grid.integers(numbers) - float(zero)) * float(step)).astype(np.float32)
+    with np.errstate(over="ignore"):  # the last integer may lie beyond float32
+        return ((grid.integers(numbers) - float(zero)) * float(step)).astype(np.float32)
 
 
 def _dequantized(integers: np.ndarray, grid: Grid, axis: int) -> np.ndarray:
