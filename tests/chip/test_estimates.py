@@ -15,7 +15,9 @@ CORES = 12
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "family"), zip(range(0, 18 * CORES, 17), cycle(("ecp5", "ecp5", "ice40"))))
+@pytest.mark.parametrize(
+    ("number", "family"), list(zip(range(0, 18 * CORES, 17), cycle(("ecp5", "ecp5", "ice40")), strict=False))
+)
 def test_said_is_made(number: int, family: str, tmp_path: Path) -> None:
     core, chips = drawn(SEED, number), FAMILIES[family]
     one = Estimate(said_of(core, chips), made_of(core, tmp_path / "build", chips))
