@@ -14,6 +14,7 @@ from onnx_hw.design import Design, Edge
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
+    from onnx_hw_link.link import Link
     from onnx_hw_rtl.assembly import Assembly
     from onnx_hw_sim.circuit import Circuit
 
@@ -114,6 +115,18 @@ _COLLISION = re.compile(r"(parameter \\COLLISION_X_MASK 1')0((?:\n    parameter 
 
 _ELEMENT = re.compile(r"\\\S+\[\d+\]\S*")
 """A name with a number in brackets; a bit of a wire is set apart by a space."""
+
+
+def to_serial_chip(design: Design, link: Link, divisor: int) -> str:
+    """The netlist of a whole chip at a serial line, as it is simulated: without what differs from board to board.
+
+    Args:
+        divisor: clock cycles of a bit.
+    """
+    from onnx_hw_rtl.shell import Shell
+    from onnx_hw_rtl.uart_shell import UartShell
+
+    return to_rtlil(Shell(UartShell(assemble(design)[0], link, divisor)))
 
 
 def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Names, Assembly]:

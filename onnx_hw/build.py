@@ -16,6 +16,7 @@ from onnx_hw import flow, golden, samples
 from onnx_hw.board import comfortable, find_board
 from onnx_hw.build_folder import BuildFolder, opened
 from onnx_hw.chip.fit import check_fit, fuller_than_comfortable
+from onnx_hw.chip.host_model import write_host_model
 from onnx_hw.chip.netlist import Netlist
 from onnx_hw.chip.route import BITSTREAM, RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
@@ -238,6 +239,7 @@ class Work:
     def assemble(self) -> None:
         self.netlist = flow.assemble(self.design, self.options.board)
         self.account.note(digest=self.netlist.digest)
+        write_host_model(self.folder, self.account.note_file, self.design, self.netlist, self.board)
         self.account.say(f"{self.netlist.lines:,} lines of netlist, {self.netlist.pins} pins")
 
     def simulate(self) -> None:
@@ -340,6 +342,5 @@ class Work:
         if labels is None or frames is None:
             return None
         circuit = by_circuit(self.design, self.proof, frames)
-        return fill.describe_accuracy(
-            labels, by_reference(self.model, frames), golden.run(self.network, frames), circuit
-        )
+        software = by_reference(self.model, frames), golden.run(self.network, frames)
+        return fill.describe_accuracy(labels, *software, circuit)

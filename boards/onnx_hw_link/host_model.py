@@ -28,6 +28,15 @@ class NotOurs(LinkError):
 
 
 @dataclass(frozen=True)
+class Argument:
+    """An input of the model."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class HostModel:
     """See ``described`` of ``onnx_hw.chip.host_model``, which writes the file.
 
@@ -35,14 +44,14 @@ class HostModel:
         name: of the model.
         link: what both ends agree on.
         baud: bits a second.
-        inputs, outputs: (name, dtype, shape) of what the model takes and gives.
-        steps: ``head`` and ``tail``: what the host does before and after the hardware.
+        inputs, outputs: what the model takes, and the names of what it gives.
+        data: the file's object.
     """
 
     name: str
     link: Link
     baud: int
-    inputs: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]
+    inputs: tuple[Argument, ...]
     outputs: tuple[str, ...]
     data: Mapping[str, Any] = field(repr=False)
 
@@ -72,7 +81,7 @@ class HostModel:
         turns = [tuple((int(k), int(beats)) for k, beats in data[side]) for side in ("turns_in", "turns_out")]
         buffers = data["input_buffer"], data["output_buffer"]
         link = Link(bytes.fromhex(data["digest"]), sides[0], sides[1], data["clock_hz"], *buffers, *turns)
-        inputs = tuple((i["name"], np.dtype(i["dtype"]), tuple(i["shape"])) for i in data["inputs"])
+        inputs = tuple(Argument(i["name"], np.dtype(i["dtype"]), tuple(i["shape"])) for i in data["inputs"])
         return cls(data["name"], link, data["baud"], inputs, tuple(data["outputs"]), data)
 
     def entering(self, arrays: Mapping[str, np.ndarray]) -> tuple[bytes, dict[str, np.ndarray]]:
@@ -85,7 +94,8 @@ class HostModel:
             needed = ", ".join(self.data["elsewhere"])
             raise NotOurs(f"the host must compute {needed}, for which onnx_hw has to be installed: use onnx-hw run")
         values = {name: _array(entry) for name, entry in self.data["constants"].items()}
-        for name, dtype, shape in self.inputs:
+        for argument in self.inputs:
+            name, dtype, shape = argument.name, argument.dtype, argument.shape
             given = arrays.get(name)
             if given is None or given.shape != shape:
                 what = "nothing" if given is None else f"{given.dtype}{list(given.shape)}"

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from onnx_hw.build_folder import BuildFolder
+from onnx_hw.chip.netlist import Netlist, baud_of
 from onnx_hw.design import Design
 from onnx_hw.network import Network
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Model, Node
 from onnx_hw.order import UNUSED
-from onnx_hw_link.host_model import FORMAT
+from onnx_hw_boards.board import Board
+from onnx_hw_link.host_model import FILE, FORMAT
 from onnx_hw_link.link import PROTOCOL, Link
 from onnx_hw_link.steps import KNOWN
+
+
+def write_host_model(
+    folder: BuildFolder, note_file: Callable[[str, str], None], design: Design, netlist: Netlist, board: Board
+) -> None:
+    """Write the file, and tell of it, where the chip has a link."""
+    if netlist.link is not None:
+        folder.write(FILE, host_model(design, netlist.link, baud_of(netlist, board)))
+        note_file("model", FILE)
 
 
 def host_model(design: Design, link: Link, baud: int) -> str:
@@ -53,7 +66,7 @@ def host_model(design: Design, link: Link, baud: int) -> str:
             {
                 "name": value.name,
                 "dtype": str(np.dtype(BY_NAME[value.element_type].dtype)),
-                "shape": list(value.shape or ()),
+                "shape": [n if isinstance(n, int) else 1 for n in value.shape or ()],
             }
             for value in network.arguments
         ],

@@ -116,6 +116,12 @@ def _divider(board: LinkedBoard, clock_mhz: float) -> int:
     return divider
 
 
+def baud_of(netlist: Netlist, board: Board) -> int:
+    """Bits a second on the link, as the circuit divides its clock."""
+    assert isinstance(board, LinkedBoard)
+    return round(netlist.clock_mhz * 1e6 / _divider(board, netlist.clock_mhz))
+
+
 def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
     """A circuit with the ports ``rx`` and ``tx`` on the pins of a board's link, with its clock and its reset.
 

@@ -16,6 +16,7 @@ import click
 from onnx_hw import __version__
 from onnx_hw.errors import ExitCode
 from onnx_hw.front.arguments import FILE
+from onnx_hw.front.infer import infer
 from onnx_hw.front.program import program
 from onnx_hw.front.session import CommandLine, Session
 from onnx_hw.front.show_report import report
@@ -339,5 +340,5 @@ def ops(session: Session) -> None:
     session.terminal.data(operator_table())
 
 
-for command in (program, report, verify):
+for command in (infer, program, report, verify):
     main.add_command(command)

@@ -21,6 +21,7 @@ from onnx_hw.progress import Progress
 
 if TYPE_CHECKING:
     from onnx_hw.build import Build
+    from onnx_hw.infer import InferOptions, Inferred
     from onnx_hw.outputs import Outputs
     from onnx_hw.verify_build import Verified
 
@@ -42,6 +43,11 @@ class Workshop:
         from onnx_hw.verify_build import verify
 
         return verify(options, progress)
+
+    def infer(self, options: InferOptions, progress: Progress) -> Inferred:
+        from onnx_hw.infer import infer
+
+        return infer(options, progress)
 
     def open(self, page: Path) -> None:
         """Show a page in the user's browser, if there is one."""

@@ -76,7 +76,7 @@ class PseudoTerminal:
                 if back:
                     del back[: self._write(bytes(back))]
                 quiet = 0 if sent or came else quiet + slice_cycles
-        except Exception as error:  # noqa: BLE001 - a thread tells its end, whatever it was
+        except Exception as error:
             self.error = error
 
     def _read(self) -> bytes:

@@ -15,7 +15,7 @@ import pytest
 
 from link_bench import Sums, sums
 from onnx_hw.assemble import to_rtlil
-from onnx_hw_link.device import Device
+from onnx_hw_link.chip import Chip
 from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, PortFailed, Stalled
 from onnx_hw_link.link import Link, Port
 from onnx_hw_rtl.shell import Shell
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("chip")
 
 
-def chip(folder: Path) -> SerialChip:
+def simulated(folder: Path) -> SerialChip:
     return SerialChip(to_rtlil(Shell(UartShell(Sums(LINK), LINK, DIVISOR))), DIVISOR, folder)
 
 
@@ -41,8 +41,8 @@ def chip(folder: Path) -> SerialChip:
 def test_every_frame_comes_back(folder: Path, share: float) -> None:
     faults = WireFaults(share, seed=4)
     with (
-        PseudoTerminal(chip(folder), faults) as port,
-        Device(port.path, baud=BAUD, digest=LINK.digest, timeout=20) as d,
+        PseudoTerminal(simulated(folder), faults) as port,
+        Chip(port.path, baud=BAUD, digest=LINK.digest, timeout=20) as d,
     ):
         assert d.greeting == LINK.greeting
         results = list(d.stream(FRAMES))
@@ -53,9 +53,9 @@ def test_every_frame_comes_back(folder: Path, share: float) -> None:
 
 
 def test_a_host_that_dies_in_mid_frame_leaves_nothing_behind(folder: Path) -> None:
-    with PseudoTerminal(chip(folder)) as port:
+    with PseudoTerminal(simulated(folder)) as port:
         for part in (FRAMES[:3], FRAMES[3:6]):
-            with Device(port.path, baud=BAUD, timeout=20) as d:
+            with Chip(port.path, baud=BAUD, timeout=20) as d:
                 found = [result.beats for result in d.stream(part)]
                 assert found == [sums(LINK, frame) for frame in part]
                 d.session.offer(FRAMES[9])
@@ -76,7 +76,7 @@ def failure(kind: type[LinkError], *arguments: object, **options: object) -> str
     """The sentence with which opening a device fails, within two seconds."""
     begun = time.monotonic()
     with pytest.raises(kind) as caught:
-        Device(*arguments, **options)
+        Chip(*arguments, **options)
     assert time.monotonic() - begun < 2 + 1  # one for a machine that is busy
     return str(caught.value)
 
@@ -100,16 +100,16 @@ def test_there_is_no_such_port() -> None:
 
 
 def test_another_design_and_a_second_process(folder: Path) -> None:
-    with PseudoTerminal(chip(folder)) as port:
+    with PseudoTerminal(simulated(folder)) as port:
         said = failure(AnotherDesign, port.path, baud=BAUD, digest=bytes(16))
         assert f"the design {'00' * 16}; it holds {LINK.digest.hex()}" in said
-        with Device(port.path, baud=BAUD):
+        with Chip(port.path, baud=BAUD):
             assert "another process uses it" in failure(PortFailed, port.path, baud=BAUD)
 
 
 def test_unplugged_in_mid_run(folder: Path) -> None:
-    port = PseudoTerminal(chip(folder))
-    with Device(port.path, baud=BAUD) as d:
+    port = PseudoTerminal(simulated(folder))
+    with Chip(port.path, baud=BAUD) as d:
         results = d.stream(FRAMES * 100)
         assert [next(results).beats for _ in range(3)] == [sums(LINK, frame) for frame in FRAMES[:3]]
         port.close()

@@ -1,0 +1,204 @@
+"""A chip behind a serial port: bytes of frames in, bytes of results out. No call blocks longer than its timeout.
+
+What the bytes mean is ``onnx_hw_link.device``'s business.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any
+
+from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, PortFailed, Stalled
+from onnx_hw_link.link import PROTOCOL, FromChip, Greeting
+from onnx_hw_link.session import FrameResult, Session, hello, packets_of
+
+__all__ = ["Chip", "ports"]
+
+_GREETINGS = 3  # that are sent before we give up
+_WINDOW = 20  # as many times as long as a greeting and its answer take what may be on its way
+_LOOK = 0.005  # seconds between two looks at the port where nothing comes
+
+
+def ports() -> list[str]:
+    """The serial ports of this machine."""
+    from serial.tools import list_ports
+
+    return sorted(port.device for port in list_ports.comports())
+
+
+class Chip:
+    """A chip that has answered.
+
+    Args:
+        port: of the operating system, or ``auto``: the first one at which the design, or any, answers.
+        baud: bits a second.
+        digest: of the design that must be there; None for whatever is.
+        timeout: seconds without any news, after which a call fails.
+
+    Attributes:
+        greeting: what the chip said of itself.
+
+    Raises:
+        LinkError: nobody answers, or not the right one.
+    """
+
+    def __init__(self, port: str = "auto", *, baud: int, digest: bytes | None = None, timeout: float = 1.5) -> None:
+        self.baud, self.digest, self.timeout = baud, digest, timeout
+        self._wire: Any = None
+        self._wire, self.session = self._found(port)
+        self.port = str(self._wire.port)
+        self.greeting = self.session.greeting
+
+    def __enter__(self) -> Chip:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the port back."""
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
+
+    def stream(self, frames: Iterable[bytes]) -> Iterator[FrameResult]:
+        """The results of frames, in order, while later ones are sent.
+
+        Raises:
+            LinkError: the chip goes forward no more.
+            ValueError: a frame has another size than the chip's.
+        """
+        source, session, ended = iter(frames), self.session, False
+        while True:
+            while not ended and session.unsent < 2:
+                frame = next(source, None)
+                if frame is None:
+                    ended = True
+                    break
+                session.offer(frame)
+            while session.results:
+                yield session.results.popleft()
+            if ended and not session.unanswered:
+                self._write(session.transmit(time.monotonic()))  # the last acknowledgement
+                return
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Send what there is to send, and hear what comes, until something has gone forward."""
+        session, before, since = self.session, self.session.progress, time.monotonic()
+        while session.progress == before:
+            self._write(session.transmit(time.monotonic()))
+            session.receive(self._read(_LOOK))
+            if time.monotonic() - since > self.timeout:
+                frames, rest = divmod(session.acknowledged_bytes, self.greeting.input_bytes)
+                faults = session.faults
+                raise Stalled(
+                    f"the chip at {self.port} must go forward within {self.timeout:g} s; it stalled behind byte "
+                    f"{rest:,} of frame {frames:,}, with {session.unanswered:,} results to come "
+                    f"({faults.broken:,} broken packets, {faults.silent:,} silences so far): is it still connected "
+                    "and powered?"
+                )
+
+    # ---- greeting ---------------------------------------------------------------------------------------------------
+
+    def _found(self, port: str) -> tuple[Any, Session]:
+        if port != "auto":
+            return self._greeted(port)
+        failures: list[str] = []
+        for name in ports():
+            try:
+                return self._greeted(name)
+            except LinkError as error:
+                failures.append(str(error))
+        if not failures:
+            raise PortFailed("there must be a serial port with a board; this machine has none: name it with --port")
+        raise NoAnswer(f"a chip must answer at one of the serial ports: {'; '.join(failures)}")
+
+    def _greeted(self, port: str) -> tuple[Any, Session]:
+        self._wire = wire = _opened(port, self.baud, self.timeout)
+        try:
+            heard, number = 0, random.randrange(256)
+            for _ in range(_GREETINGS):
+                number = (number + 1) % 256
+                begun, came = time.monotonic(), bytearray()
+                self._write(hello(number))
+                while time.monotonic() - begun < self.timeout / _GREETINGS:
+                    data = self._read(_LOOK)
+                    heard += len(data)
+                    came += data
+                    for packet in packets_of(came):
+                        if packet and packet[0] == FromChip.HELLO and len(packet) > 4 and packet[2] == number:
+                            took = time.monotonic() - begun
+                            retry = min(max(0.1, _WINDOW * took), self.timeout / 4)
+                            return wire, Session(self._checked(port, packet[4:]), number, retry)
+            if heard:
+                raise Garbled(
+                    f"{port} must answer in packets; what came ({heard:,} bytes) is none: is {self.baud:,} baud what "
+                    "the chip was built for, and is it the port of the board?"
+                )
+            raise NoAnswer(
+                f"a chip must answer at {port} within {self.timeout:g} s; nothing came: is the board connected and "
+                "powered, and its bitstream loaded (onnx-hw program)?"
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def _checked(self, port: str, payload: bytes) -> Greeting:
+        try:
+            greeting = Greeting.from_bytes(payload)
+        except ValueError as error:
+            raise Garbled(f"the chip at {port} must say what it is; it sent {error}") from error
+        if greeting.protocol != PROTOCOL:
+            raise AnotherDesign(
+                f"the chip at {port} must speak version {PROTOCOL} of the protocol; it speaks version "
+                f"{greeting.protocol}: build its bitstream again, with this version of onnx-hw"
+            )
+        if self.digest is not None and greeting.digest != self.digest:
+            raise AnotherDesign(
+                f"the chip at {port} must hold the design {self.digest.hex()}; it holds {greeting.digest.hex()}: load "
+                "the bitstream of this build (onnx-hw program)"
+            )
+        return greeting
+
+    # ---- the wire ---------------------------------------------------------------------------------------------------
+
+    def _read(self, seconds: float) -> bytes:
+        """What has come; waits so long for the first byte."""
+        wire = self._wire
+        try:
+            wire.timeout = seconds
+            first: bytes = wire.read(max(1, wire.in_waiting))
+            return first + (wire.read(wire.in_waiting) if wire.in_waiting else b"")
+        except (OSError, TypeError, ValueError) as error:
+            raise PortFailed(f"{wire.port} must stay connected; it went away: {error}") from error
+
+    def _write(self, data: bytes) -> None:
+        if not data:
+            return
+        try:
+            self._wire.write(data)
+        except OSError as error:
+            raise PortFailed(f"{self._wire.port} must stay connected and take what is sent: {error}") from error
+
+
+def _opened(port: str, baud: int, timeout: float) -> Any:
+    import serial
+
+    try:
+        wire = serial.Serial(port, baud, timeout=0, write_timeout=timeout, exclusive=True)
+    except (OSError, ValueError) as error:
+        busy = "ould not exclusively lock" in str(error)
+        reason = "another process uses it" if busy else str(error)
+        raise PortFailed(f"the port {port} must be there and free; {reason}") from error
+    try:
+        wire.set_low_latency_mode(True)  # of a USB adapter, which collects bytes for 16 ms otherwise
+    except (AttributeError, NotImplementedError, OSError, ValueError):
+        pass
+    wire.reset_input_buffer()
+    return wire

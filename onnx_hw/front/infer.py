@@ -1,0 +1,32 @@
+"""``onnx-hw infer``: a build's network on its board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from onnx_hw.front.arguments import FILE
+from onnx_hw.front.session import Session
+
+
+@click.command(short_help="Run a build on its board.")
+@click.argument("folder", metavar="DIR", type=FILE)
+@click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array per graph input.")
+@click.option(
+    "--port", default="auto", show_default=True, metavar="PORT",
+    help="A serial port; auto: the first one at which the design answers; sim: the whole chip, simulated.",
+)  # fmt: skip
+@click.option("--out", type=FILE, metavar="Y.npz", help="Write the outputs, one array per graph output.")
+@click.option("--check", is_flag=True, help="Compare the outputs with the integer network's.")
+@click.pass_obj
+def infer(session: Session, folder: Path, inputs: Path, port: str, out: Path | None, check: bool) -> None:
+    """Send samples to the board that holds the build in DIR, and show what comes back."""
+    from onnx_hw.infer import InferOptions
+    from onnx_hw.report.inferred import shown
+    from onnx_hw.samples import write_samples
+
+    made = session.workshop.infer(InferOptions(folder, inputs, port, check), session.terminal)
+    if out is not None:
+        write_samples(out, made.outputs)
+    session.terminal.show(shown(made))

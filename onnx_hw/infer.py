@@ -1,0 +1,178 @@
+"""Outputs for samples, from a build on its board, or from its chip simulated behind a port."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from onnx_hw import golden, samples
+from onnx_hw.assemble import to_serial_chip
+from onnx_hw.build import Work
+from onnx_hw.build_folder import BuildFolder, opened
+from onnx_hw.design import Design
+from onnx_hw.errors import ExitCode, UserError, user_error
+from onnx_hw.onnx.element_types import BY_NAME
+from onnx_hw.onnx.model import Value
+from onnx_hw.options import Stage
+from onnx_hw.outputs import Outputs
+from onnx_hw.progress import Progress, Silent
+from onnx_hw.report.read import options_of, read_report
+from onnx_hw.verify_build import check_files, design_of
+from onnx_hw_link.device import Device
+from onnx_hw_link.errors import AnotherDesign, LinkError
+from onnx_hw_link.host_model import HostModel
+from onnx_hw_link.session import Faults
+
+AUTO, SIMULATED = "auto", "sim"
+
+TIMEOUT, SIMULATED_TIMEOUT = 1.5, 120.0
+"""Seconds without any news; a simulated chip is some hundred times slower than a real one."""
+
+
+@dataclass(frozen=True)
+class InferOptions:
+    """What ``onnx-hw infer`` was asked to do.
+
+    Attributes:
+        folder: of the build.
+        inputs: npz with the samples.
+        port: of the operating system; ``auto`` for the first one at which the design answers, ``sim`` for a simulation
+            of the whole chip.
+        check: compare with golden.
+    """
+
+    folder: Path
+    inputs: Path
+    port: str = AUTO
+    check: bool = False
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """What came back.
+
+    Attributes:
+        outputs: of the model.
+        frames: how many were sent.
+        latencies: cycles from a frame's first beat in to its last beat out, of those frames that the chip followed.
+        intervals: cycles between the ends of neighbouring frames.
+        faults: of the wire.
+        checked: whether all outputs were compared with golden, and found to be equal.
+    """
+
+    outputs: Outputs
+    frames: int
+    latencies: tuple[int, ...]
+    intervals: tuple[int, ...]
+    faults: Faults
+    checked: bool = False
+
+    def __repr__(self) -> str:
+        return f"Inferred {self.frames:,} frames: {self.outputs!r}"
+
+
+def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
+    """A build's network run through its link.
+
+    Raises:
+        UserError: there is no such build, its board does not answer, or holds another design; with exit code 4, the
+            outputs differ from golden.
+        ToolMissing, ToolFailed: what the simulation needs.
+    """
+    progress = progress or Silent()
+    try:
+        model = HostModel.read(options.folder)
+        values = tuple(Value(x.name, _element_type(x.dtype), x.shape) for x in model.inputs)
+        given = samples.read_samples(options.inputs, values)
+        with _remade(options, progress) as design, _port(options, model, design, progress) as (port, timeout):
+            with Device.open(port, build=options.folder, timeout=timeout) as device:
+                outputs = samples.stack_outputs(list(device.stream(given)))
+                results, faults = device.results, device.chip.session.faults
+            if options.check:
+                assert design is not None
+                _compare(outputs, golden.run(design.network, given.arrays))
+    except LinkError as error:
+        code = ExitCode.USAGE if isinstance(error, AnotherDesign) else ExitCode.TOOL_FAILED
+        raise user_error(error.code, str(error), where=options.port, stage="link", exit_code=code) from error
+    ends = [result.ended for result in results]
+    return Inferred(
+        Outputs(outputs, given.labels),
+        given.count,
+        tuple(result.latency_cycles for result in results if result.latency_cycles is not None),
+        tuple((after - before) % (1 << 32) for before, after in pairwise(ends)),
+        faults,
+        options.check,
+    )
+
+
+@contextmanager
+def _remade(options: InferOptions, progress: Progress) -> Iterator[Design | None]:
+    """The design of the build, where something asks for it."""
+    if options.port != SIMULATED and not options.check:
+        yield None
+        return
+    report = read_report(options.folder)
+    asked = options_of(report, options.folder)
+    check_files(report, asked)
+    with opened(options.folder) as folder:
+        work = Work(asked, progress)
+        with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
+            for stage in (Stage.READ, Stage.QUANTIZE):
+                work.take(stage)
+        with progress.stage(Stage.SCHEDULE) as running:
+            design = design_of(report, work, folder)
+            running.fact = f"{len(design.network.nodes)} cores, the design of {options.folder}"
+        yield design
+
+
+@contextmanager
+def _port(
+    options: InferOptions, model: HostModel, design: Design | None, progress: Progress
+) -> Iterator[tuple[str, float]]:
+    """(name of the port, seconds to wait there)."""
+    if options.port != SIMULATED:
+        yield options.port, TIMEOUT
+        return
+    from onnx_hw_sim.pseudo_terminal import PseudoTerminal
+    from onnx_hw_sim.serial_line import SerialChip
+
+    assert design is not None
+    divisor = round(model.link.clock_hz / model.baud)
+    with progress.stage(Stage.SIMULATE) as running:
+        running.fact = "compiling"
+        chip = SerialChip(
+            to_serial_chip(design, model.link, divisor), divisor, BuildFolder(options.folder).path / "simulation"
+        )
+        with PseudoTerminal(chip) as port:
+            running.fact = f"the whole chip, bit by bit, at {port.path}"
+            yield port.path, SIMULATED_TIMEOUT
+            running.fact = f"{chip.cycle:,} cycles of the whole chip, bit by bit"
+            if port.error is not None:
+                raise port.error
+
+
+def _compare(outputs: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> None:
+    """Raise UserError, exit code 4, unless the outputs are golden's."""
+    for name, array in wanted.items():
+        differ = np.flatnonzero((outputs[name] != array).reshape(len(array), -1).any(axis=1))
+        if len(differ):
+            raise UserError(
+                *user_error(
+                    "board-differs",
+                    f"the outputs must be golden's; `{name}` differs in {len(differ):,} of {len(array):,} frames",
+                    where=f"frame {differ[0]:,}",
+                    hint="is the clock's timing met, and the bitstream that of this build? Then please report it",
+                    stage="link",
+                ).problems,
+                exit_code=ExitCode.MISMATCH,
+            )
+
+
+def _element_type(dtype: np.dtype) -> str:
+    return next(kind.name for kind in BY_NAME.values() if kind.native and kind.dtype == dtype)
