@@ -170,10 +170,12 @@ def test_a_bitstream_at_the_board_s_clock_and_again(tmp_path: Path) -> None:
     assert proof.mismatches == proof.firing_mismatches == 0 and proof.interval_cycles == design.bottleneck.cycles
     assert 8 <= design.lanes <= 12 and synthesis.dsp == design.multipliers.dsp
     assert synthesis.timing_met and synthesis.target_mhz == design.clock_mhz == 80
+    netlist = first.links.circuit_netlist
+    assert netlist.state == "proven" and netlist.runs == 64 and netlist.values > 1000
     bitstream = (options.folder / "digits.bit").read_bytes()
     assert len(bitstream) > 100_000
     again = build(options).report
-    assert {"synthesize", "route", "pack"} <= set(again.cached) and again.digest == first.digest
+    assert {"synthesize", "gates", "route", "pack"} <= set(again.cached) and again.digest == first.digest
     assert (options.folder / "digits.bit").read_bytes() == bitstream
     jsonschema.validate(json.loads((options.folder / "report.json").read_text()), SCHEMA)
 
