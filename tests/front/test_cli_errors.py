@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from material_folders import EXAMPLES
 from onnx_hw.chip import synthesize  # noqa: F401  # loaded before somebody else has to be able to read its file
 from onnx_hw.front.cli import main
+from onnx_hw.options import Stage
 
 DIGITS, FLOAT = (EXAMPLES / "digits" / name for name in ("digits.onnx", "digits_float.onnx"))
 IMAGES = EXAMPLES / "digits" / "digits_test.npz"
@@ -214,7 +215,7 @@ def test_a_full_disk(disk: Disk, stages: int) -> None:
     (said,) = re.findall(r"^error\[(output-folder|disk)\]: (.*)$", done.stderr, re.MULTILINE)
     assert "No space left on device" in said[1] or "no room is left" in said[1]
     assert "--out" in done.stderr
-    assert done.stderr.count("/8  ") == stages
+    assert done.stderr.count(f"/{len(Stage)}  ") == stages
     left = [path.name for path in (disk.path / "out").iterdir()]
     assert not any(name.endswith(".new") or name.startswith(".synthesis") for name in left)
     if "report.json" in left:
