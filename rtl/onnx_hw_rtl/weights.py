@@ -117,7 +117,7 @@ class WeightBuffer:
         """Stage 2: a word, with 0 where there is no input: what lies beside it in the vector may be anything."""
         m, lacking = self.m, self.beats * self.in_lanes - self.weights.inputs
         last = delayed(m, self.writer.decode(self.writer.is_last("beat"), 1, "last"), 1, "last")
-        lanes = [delayed(m, Value.cast(payload[k]), 1, f"word{k}") for k in range(self.weights.lanes)]
+        lanes = [delayed(m, Value.cast(payload[k]).as_unsigned(), 1, f"word{k}") for k in range(self.weights.lanes)]
         beyond = range(self.in_lanes - lacking, self.in_lanes)
         clean = [Mux(last, 0, lane) if k % self.in_lanes in beyond else lane for k, lane in enumerate(lanes)]
         return delayed(m, Cat(clean), self.WRITE_STAGE - 1, "clean")

@@ -68,7 +68,7 @@ def test_digits_to_a_bitstream(name: str, tmp_path: Path) -> None:
     told, made, proof = built.report, built.report.synthesis, built.report.simulation
     assert proof is not None and proof.mismatches == proof.firing_mismatches == 0
     assert made is not None and made.timing_met and made.bram > 0
-    assert told.links.circuit_netlist.state == "proven", told.links.circuit_netlist.compared
+    assert told.links.circuit_netlist.state == "left out"  # its streams are behind the link
     assert told.design is not None and told.serial is not None
     assert told.serial.limit == "link" and round(told.serial.frames_per_second) == 1316
     assert made.dsp == (told.design.lanes if board.cells.dsp else 0)

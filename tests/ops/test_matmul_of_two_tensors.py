@@ -93,6 +93,13 @@ def test_golden_is_the_definition(drawn: tuple[MatMul, MatMulFolding], seed: int
     assert low <= found.min() and found.max() <= high
 
 
+@pytest.mark.parametrize("bits", [1, 2, 9])
+def test_words_with_places_for_no_input_keep_their_lanes_apart(bits: int) -> None:
+    """Also those of one signed bit: 0 and -1 together are a type of two."""
+    design = alone(MatMul(Tensor((2, 1, 3), Int(2)), Tensor((1, 3, 3), Int(bits))), (2, 3), 4)
+    assert_proven(prove(design, frames=3, seed=bits, stalls=True))
+
+
 def test_a_result_at_the_far_end_of_64_bits_is_exact() -> None:
     """Beyond 2^53 a float product would round."""
     x, w = np.array([2**39 - 1, 3]).reshape(1, 1, 1, 2), np.array([2**15 - 1, 1]).reshape(1, 1, 1, 2)

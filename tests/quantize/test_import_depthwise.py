@@ -197,7 +197,8 @@ def test_a_float_model_with_a_separable_conv(tmp_path: Path, results: int) -> No
     network = flow.quantize(flow.read(path), {"x": frames})
     depthwise, pointwise = (node.operator for node in network.nodes if node.operator.macs)
     assert isinstance(depthwise, Depthwise) and isinstance(pointwise, MatMul)
-    assert np.abs(depthwise.weights).max(axis=(1, 2)).tolist() == [127] * outputs
+    # Steps are chosen for their requantizers, the coarser where a kernel matters less; a common one would leave it 1.
+    assert (np.abs(depthwise.weights).max(axis=(1, 2)) >= 64).all()
     (found,) = golden.run(network, {"x": frames}).values()
     wanted = output_by_onnxruntime(path, frames)
     assert np.abs(found - wanted).max() <= 0.02 * np.ptp(wanted)

@@ -284,7 +284,7 @@ def test_a_stimulus_that_does_not_fit_is_refused(engines, changes: dict[str, obj
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(("a b", 1, 8), "plain identifier"), (("a", 0, 8), "at least one lane"), (("a", 1, 49), "1 to 48 bits")],
+    [(("a b", 1, 8), "plain identifier"), (("a", 0, 8), "at least one lane"), (("a", 1, 63), "1 to 62 bits")],
 )
 def test_a_stream_that_cannot_be_is_refused(arguments: tuple[str, int, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
