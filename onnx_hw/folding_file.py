@@ -17,7 +17,6 @@ is, and which streams there are.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from onnx_hw.errors import Problem, UserError, user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.spelling import did_you_mean
+from onnx_hw.toml_file import read_toml
 
 LARGEST = 1 << 24
 """Bytes of a file; that of a large network has some hundred thousand."""
@@ -70,18 +70,7 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
     Raises:
         UserError: everything that is wrong with the file, at once.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise _unreadable(path, f"at most {LARGEST:,} bytes long")
-        stored = tomllib.loads(content.decode("utf-8"))
-    except OSError as error:
-        raise _unreadable(path, f"readable: {error.strerror}") from None
-    except RecursionError:
-        raise _unreadable(path, "TOML whose tables and arrays are not nested this deep") from None
-    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
-        raise _unreadable(path, f"TOML: {error}") from None
+    stored = read_toml(path, LARGEST, lambda must_be: _unreadable(path, must_be))
     table = stored.get("folding")
     if not isinstance(table, dict):
         raise user_error("folding-file", "the folding file must have a table [folding]", where=str(path))

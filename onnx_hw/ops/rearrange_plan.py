@@ -18,7 +18,8 @@ from onnx_hw.exact.requantization import LUTS_PER_BLOCK_RAM
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.rearrange_turns import Turns
 from onnx_hw.order import Order
-from onnx_hw_boards.families.ecp5_cost import fewest_blocks
+from onnx_hw_boards.families.ecp5_cost import BLOCK_RAMS
+from onnx_hw_boards.families.yosys_mapping import fewest_blocks
 
 FILL, UNUSED = -1, -2
 """Instead of a stored beat: the lane gets a constant; the lane is behind the last channel of its pixel."""
@@ -312,7 +313,7 @@ def _table(width: int, words: int) -> Resources:
 
 def _blocks(width: int, depth: int) -> int:
     """Block RAMs of a memory; small ones are distributed memory."""
-    return 0 if depth * width <= 16 * 64 or depth <= 32 else fewest_blocks(width, depth)[0]
+    return 0 if depth * width <= 16 * 64 or depth <= 32 else fewest_blocks(BLOCK_RAMS, width, depth)[0]
 
 
 def _irregular(steps: np.ndarray) -> int:

@@ -11,13 +11,13 @@ Weights go by the name of their node, or of its output if it has none; data by t
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 from onnx_hw.errors import Problem, UserError, user_error
 from onnx_hw.options import Quantizing
 from onnx_hw.quantize.scheme import DEFAULT, WIDEST, Precision, Scheme
+from onnx_hw.toml_file import read_toml
 
 LARGEST = 1 << 22
 """Bytes of a file."""
@@ -53,18 +53,7 @@ def read_widths(path: Path) -> dict[str, dict[str, int]]:
     Raises:
         UserError: everything that is wrong with the file.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise _error(path, f"at most {LARGEST:,} bytes long")
-        stored = tomllib.loads(content.decode("utf-8"))
-    except OSError as error:
-        raise _error(path, f"readable: {error.strerror}") from None
-    except RecursionError:
-        raise _error(path, "TOML whose tables and arrays are not nested this deep") from None
-    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
-        raise _error(path, f"TOML: {error}") from None
+    stored = read_toml(path, LARGEST, lambda must_be: _unreadable(path, must_be))
     found = {"weights": dict[str, int](), "data": dict[str, int]()}
     problems = []
     for table, entries in stored.items():
@@ -91,5 +80,5 @@ def _problem(path: Path, message: str) -> Problem:
     return Problem("precision-file", message, str(path), stage="arguments")
 
 
-def _error(path: Path, must: str) -> UserError:
-    return user_error("precision-file", f"the precision file must be {must}", where=str(path), stage="arguments")
+def _unreadable(path: Path, must_be: str) -> UserError:
+    return user_error("precision-file", f"the precision file must be {must_be}", where=str(path), stage="arguments")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx_hw.exact import requantization
 from onnx_hw.ops import matmul_demand, multiply, parts, rearrange_plan
-from onnx_hw_boards.families import ecp5_cost
+from onnx_hw_boards.families import ecp5_cost, yosys_mapping
 from onnx_hw_rtl import copies, matmul, multiplier, selects, table, weights
 from onnx_hw_rtl.primitives.ecp5.block_ram import GEOMETRIES
 from onnx_hw_rtl.rom import Rom
@@ -19,7 +19,7 @@ def test_copies() -> None:
 def test_memories_and_tables() -> None:
     shapes = tuple((geometry.depth, geometry.width) for geometry in GEOMETRIES)
     assert ecp5_cost.BLOCK_RAMS == requantization.BLOCK_RAMS == shapes
-    assert (ecp5_cost.DEEPEST_ROM, ecp5_cost.SMALLEST_ROM) == (Rom.DEEPEST_IN_LOGIC, Rom.SMALLEST_BLOCK)
+    assert (yosys_mapping.DEEPEST_ROM, yosys_mapping.SMALLEST_ROM) == (Rom.DEEPEST_IN_LOGIC, Rom.SMALLEST_BLOCK)
     assert requantization.BITS_IN_LOGIC == Rom.BITS_IN_LOGIC
     assert parts.SMALL_TABLE == table.LARGEST_IN_LOGIC
     assert rearrange_plan.DEEPEST_IN_LOGIC == selects.LoopTable.DEEPEST_IN_LOGIC

@@ -22,6 +22,15 @@ from onnx_hw_boards.demand import (
     Register,
 )
 from onnx_hw_boards.device import Cells
+from onnx_hw_boards.families.yosys_mapping import (
+    Mapped,
+    address_registers,
+    bits_of_address,
+    fewest_blocks,
+    function,
+    in_few_words,
+    total,
+)
 
 __all__ = ["cost"]
 
@@ -37,26 +46,14 @@ WEIGHT_OF_A_BLOCK, WEIGHT_OF_A_CELL, WEIGHT_OF_A_CHOICE = 128, 4, 0.5
 LARGEST_CONSTANT_IN_LOGIC = 2048
 """Bits of a memory of constants that yosys makes of look-up tables where nobody says how."""
 
-DEEPEST_ROM, SMALLEST_ROM = 32, 1024
-"""Words, and bits, up to which a memory with an output register of its own is made of look-up tables."""
-
 
 def cost(demand: Demand) -> Cells:
     """The sum of its parts."""
-    lut, ff, dsp, bram = 0.0, 0, 0, 0
-    for part, count in demand.parts:
-        luts, flip_flops, multipliers, blocks = _cost(part)
-        lut, ff, dsp, bram = (
-            lut + count * luts,
-            ff + count * flip_flops,
-            dsp + count * multipliers,
-            bram + count * blocks,
-        )
-    return Cells(round(lut), ff, dsp, bram)
+    return Cells(*total(demand, _cost))
 
 
 @lru_cache(maxsize=1 << 16)
-def _cost(part: Part) -> tuple[float, int, int, int]:
+def _cost(part: Part) -> Mapped:
     """(look-up tables, flip-flops, multipliers, block RAMs)."""
     match part:
         case Register(bits):
@@ -95,17 +92,12 @@ def cases(ways: int) -> float:
     return known[ways] if ways in known else 1.6 * ways
 
 
-def function(inputs: int) -> float:
-    """A bit: a look-up table takes four inputs; tests of more are a tree."""
-    return 0 if inputs < 1 else 1 if inputs <= 4 else (inputs - 1) / 3
-
-
-def memory(part: Memory) -> tuple[float, int, int, int]:
+def memory(part: Memory) -> Mapped:
     """(look-up tables, flip-flops, multipliers, block RAMs) of one that is written.
 
     Yosys chooses by the whole word, and then leaves out cells and blocks of which nothing is read.
     """
-    banks, (blocks, bits) = -(-part.depth // 16), fewest_blocks(part.width, part.depth)
+    banks, (blocks, bits) = -(-part.depth // 16), fewest_blocks(BLOCK_RAMS, part.width, part.depth)
     cells = banks * -(-part.width // 4)
     weight = WEIGHT_OF_A_CELL * cells + WEIGHT_OF_A_CHOICE * (part.width + 1) * (banks - 1)
     if part.at_once or part.in_logic or weight <= WEIGHT_OF_A_BLOCK * blocks:
@@ -115,21 +107,15 @@ def memory(part: Memory) -> tuple[float, int, int, int]:
     return 0, 0, 0, blocks // -(-part.width // bits) * part.columns(bits)
 
 
-def _constants(part: Memory) -> tuple[float, int, int, int]:
+def _constants(part: Memory) -> Mapped:
     small = part.width * part.depth <= LARGEST_CONSTANT_IN_LOGIC
     if part.latency > 1:
         small = in_few_words(part)
     if small if part.in_logic is None else part.in_logic:
-        address = (part.depth - 1).bit_length() * (part.latency - 1)
-        depends = part.depends or ((part.depth - 1).bit_length(),) * part.width
-        return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address, 0, 0
-    blocks, _ = fewest_blocks(part.width, part.depth)
+        depends = bits_of_address(part)
+        return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address_registers(part), 0, 0
+    blocks, _ = fewest_blocks(BLOCK_RAMS, part.width, part.depth)
     return 0, 0, 0, blocks
-
-
-def in_few_words(part: Memory) -> bool:
-    """Whether the circuit itself asks for look-up tables, for constants with an output register of their own."""
-    return part.depth <= DEEPEST_ROM or part.width * part.depth <= SMALLEST_ROM
 
 
 def table(words: int) -> float:
@@ -137,8 +123,3 @@ def table(words: int) -> float:
     if words <= 128:
         return 1 << max(0, -(-words // 16) - 1).bit_length()
     return words * 0.0855
-
-
-def fewest_blocks(width: int, depth: int) -> tuple[int, int]:
-    """Block RAMs of a memory, and the bits of a word that each of them has."""
-    return min((-(-depth // words) * -(-width // bits), bits) for words, bits in BLOCK_RAMS)

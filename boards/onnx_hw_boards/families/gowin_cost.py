@@ -22,16 +22,8 @@ from onnx_hw_boards.demand import (
     Register,
 )
 from onnx_hw_boards.device import Cells
-from onnx_hw_boards.families.ecp5_cost import (
-    LARGEST_CONSTANT_IN_LOGIC,
-    cases,
-    fewest_blocks,
-    function,
-    in_few_words,
-    memory,
-    multiplexer,
-    table,
-)
+from onnx_hw_boards.families.ecp5_cost import BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, cases, memory, multiplexer, table
+from onnx_hw_boards.families.yosys_mapping import Mapped, constants, function, total
 
 __all__ = ["cost"]
 
@@ -44,15 +36,11 @@ NARROW = 9
 
 def cost(demand: Demand) -> Cells:
     """The sum of its parts."""
-    total = [0.0, 0.0, 0.0, 0.0]
-    for part, count in demand.parts:
-        total = [so_far + count * more for so_far, more in zip(total, _cost(part), strict=True)]
-    lut, ff, dsp, bram = map(round, total)
-    return Cells(lut, ff, dsp, bram)
+    return Cells(*total(demand, _cost))
 
 
 @lru_cache(maxsize=1 << 16)
-def _cost(part: Part) -> tuple[float, int, int, int]:
+def _cost(part: Part) -> Mapped:
     """(look-up tables, flip-flops, multipliers, block RAMs)."""
     match part:
         case Register(bits):
@@ -71,18 +59,6 @@ def _cost(part: Part) -> tuple[float, int, int, int]:
             bits = (count - 1).bit_length()
             return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0
         case Memory():
-            return _constants(part) if part.constant else memory(part)
+            return constants(part, BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, table) if part.constant else memory(part)
         case Copies(part):  # synthesis merges what holds the same
             return _cost(part)
-
-
-def _constants(part: Memory) -> tuple[float, int, int, int]:
-    depends = part.depends or ((part.depth - 1).bit_length(),) * part.width
-    blocks, _ = fewest_blocks(len(depends), part.depth)
-    small = len(depends) * part.depth <= LARGEST_CONSTANT_IN_LOGIC * blocks
-    if part.latency > 1:  # the circuit asks for look-up tables up to a size
-        small |= in_few_words(part)
-    if small if part.in_logic is None else part.in_logic:
-        address = (part.depth - 1).bit_length() * (part.latency - 1)
-        return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address, 0, 0
-    return 0, len(depends) * (part.latency - 1), 0, blocks

@@ -23,15 +23,15 @@ from onnx_hw_boards.demand import (
     Register,
 )
 from onnx_hw_boards.device import Cells
-from onnx_hw_boards.families.ecp5_cost import in_few_words
+from onnx_hw_boards.families.yosys_mapping import Mapped, constants, fewest_blocks, function, total
 
 __all__ = ["cost", "cost_without_multipliers"]
 
 BLOCK_RAMS = ((256, 16), (512, 8), (1024, 4), (2048, 2))
 """(words, bits) of a block RAM."""
 
-WEIGHT_OF_A_BLOCK, WEIGHT_OF_A_CONSTANT_BIT = 64, 1 / 16
-"""How yosys weighs a block RAM against bits in flip-flops, of 1 each, and against constants in look-up tables."""
+WEIGHT_OF_A_BLOCK, CONSTANTS_OF_A_BLOCK = 64, 1024
+"""So many bits in flip-flops, or bits of constants in look-up tables, yosys takes to be as good as a block RAM."""
 
 SHARE_OF_A_CELL = 0.86
 """Of a logic cell that a look-up table or a flip-flop takes, since some of each share one."""
@@ -53,16 +53,13 @@ def cost_without_multipliers(demand: Demand) -> Cells:
     return _sum(demand, lambda part: _product(part) if isinstance(part, Product) else _cost(part))
 
 
-def _sum(demand: Demand, cost: Callable[[Part], tuple[float, int, int, int]]) -> Cells:
-    total = [0.0, 0.0, 0.0, 0.0]
-    for part, count in demand.parts:
-        total = [so_far + count * more for so_far, more in zip(total, cost(part), strict=True)]
-    lut, ff, dsp, bram = map(round, total)
+def _sum(demand: Demand, cost: Callable[[Part], Mapped]) -> Cells:
+    lut, ff, dsp, bram = total(demand, cost)
     return Cells(lut, ff, dsp, bram, logic=round(SHARE_OF_A_CELL * (lut + ff)))
 
 
 @lru_cache(maxsize=1 << 16)
-def _cost(part: Part) -> tuple[float, int, int, int]:
+def _cost(part: Part) -> Mapped:
     """(look-up tables, flip-flops, multipliers, block RAMs)."""
     match part:
         case Register(bits):
@@ -81,12 +78,12 @@ def _cost(part: Part) -> tuple[float, int, int, int]:
             bits = (count - 1).bit_length()
             return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0
         case Memory():
-            return _constants(part) if part.constant else _memory(part)
+            return constants(part, BLOCK_RAMS, CONSTANTS_OF_A_BLOCK, table) if part.constant else _memory(part)
         case Copies(part):
             return _cost(part)
 
 
-def _product(part: Product) -> tuple[float, int, int, int]:
+def _product(part: Product) -> Mapped:
     """Of look-up tables: a row of ands and a sum for each bit of the narrower factor; all registers are left."""
     return LUTS_OF_A_PRODUCT * part.a * part.b, 3 * (part.a + part.b), 0, 0
 
@@ -102,13 +99,8 @@ def cases(ways: int) -> float:
     return known[ways] if ways in known else 1.0 * ways
 
 
-def function(inputs: int) -> float:
-    """A bit: a look-up table takes four inputs; tests of more are a tree."""
-    return 0 if inputs < 1 else 1 if inputs <= 4 else (inputs - 1) / 3
-
-
-def _memory(part: Memory) -> tuple[float, int, int, int]:
-    blocks, bits = fewest_blocks(part.width, part.depth)
+def _memory(part: Memory) -> Mapped:
+    blocks, bits = fewest_blocks(BLOCK_RAMS, part.width, part.depth)
     if part.at_once or part.in_logic or part.width * part.depth <= WEIGHT_OF_A_BLOCK * blocks:
         read = part.columns(1)
         chosen = OF_FEW_WORDS.get(part.depth, 0.92 * (part.depth - 1))
@@ -116,23 +108,6 @@ def _memory(part: Memory) -> tuple[float, int, int, int]:
     return 0, 0, 0, blocks // -(-part.width // bits) * part.columns(bits)
 
 
-def _constants(part: Memory) -> tuple[float, int, int, int]:
-    depends = part.depends or ((part.depth - 1).bit_length(),) * part.width
-    blocks, _ = fewest_blocks(len(depends), part.depth)
-    small = len(depends) * part.depth * WEIGHT_OF_A_CONSTANT_BIT <= WEIGHT_OF_A_BLOCK * blocks
-    if part.latency > 1:  # the circuit asks for look-up tables up to a size
-        small |= in_few_words(part)
-    if small if part.in_logic is None else part.in_logic:
-        address = (part.depth - 1).bit_length() * (part.latency - 1)
-        return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address, 0, 0
-    return 0, len(depends) * (part.latency - 1), 0, blocks
-
-
 def table(words: int) -> float:
     """Look-up tables of a bit of so many words."""
     return 1 if words <= 16 else words * 0.135 - 1.3
-
-
-def fewest_blocks(width: int, depth: int) -> tuple[int, int]:
-    """Block RAMs of a memory, and the bits of a word that each of them has."""
-    return min((-(-depth // words) * -(-width // bits), bits) for words, bits in BLOCK_RAMS)

@@ -1,0 +1,80 @@
+"""What yosys makes of a demand in every family alike, for the prices of each (``*_cost.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from onnx_hw_boards.demand import Demand, Memory, Part
+
+__all__ = [
+    "Mapped",
+    "address_registers",
+    "bits_of_address",
+    "constants",
+    "fewest_blocks",
+    "function",
+    "in_few_words",
+    "total",
+]
+
+Mapped = tuple[float, int, int, int]
+"""(look-up tables, flip-flops, multipliers, block RAMs)."""
+
+DEEPEST_ROM, SMALLEST_ROM = 32, 1024
+"""Words, and bits, up to which a memory with an output register of its own is made of look-up tables."""
+
+
+def total(demand: Demand, cost: Callable[[Part], Mapped]) -> tuple[int, int, int, int]:
+    """The sum of its parts."""
+    found = [0.0, 0.0, 0.0, 0.0]
+    for part, count in demand.parts:
+        found = [so_far + count * more for so_far, more in zip(found, cost(part), strict=True)]
+    lut, ff, dsp, bram = map(round, found)
+    return lut, ff, dsp, bram
+
+
+def function(inputs: int) -> float:
+    """A bit: a look-up table takes four inputs; tests of more are a tree."""
+    return 0 if inputs < 1 else 1 if inputs <= 4 else (inputs - 1) / 3
+
+
+def fewest_blocks(shapes: Sequence[tuple[int, int]], width: int, depth: int) -> tuple[int, int]:
+    """Block RAMs of a memory, and the bits of a word that each of them has.
+
+    Args:
+        shapes: (words, bits) that a block RAM may have.
+    """
+    return min((-(-depth // words) * -(-width // bits), bits) for words, bits in shapes)
+
+
+def in_few_words(part: Memory) -> bool:
+    """Whether the circuit itself asks for look-up tables, for constants with an output register of their own."""
+    return part.depth <= DEEPEST_ROM or part.width * part.depth <= SMALLEST_ROM
+
+
+def bits_of_address(part: Memory) -> tuple[int, ...]:
+    """Of constants, for each bit that is made: of how many bits of the address it is a function."""
+    return part.depends or ((part.depth - 1).bit_length(),) * part.width
+
+
+def address_registers(part: Memory) -> int:
+    """Flip-flops that delay the address of constants in look-up tables, which answer at once."""
+    return (part.depth - 1).bit_length() * (part.latency - 1)
+
+
+def constants(
+    part: Memory, shapes: Sequence[tuple[int, int]], bits_of_a_block: int, table: Callable[[int], float]
+) -> Mapped:
+    """Of a memory whose contents are known, where only the bits that differ are kept, in block RAM too.
+
+    Args:
+        shapes: as for ``fewest_blocks``.
+        bits_of_a_block: so many in look-up tables are as good as a block RAM.
+        table: look-up tables of a bit of so many words.
+    """
+    depends = bits_of_address(part)
+    blocks, _ = fewest_blocks(shapes, len(depends), part.depth)
+    small = len(depends) * part.depth <= bits_of_a_block * blocks or (part.latency > 1 and in_few_words(part))
+    if small if part.in_logic is None else part.in_logic:
+        return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address_registers(part), 0, 0
+    return 0, len(depends) * (part.latency - 1), 0, blocks
