@@ -3,49 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from onnx_hw import flow, golden, samples
-from onnx_hw.board import comfortable, find_board
-from onnx_hw.build_folder import BuildFolder, opened
-from onnx_hw.chip.fit import check_fit, fuller_than_comfortable
-from onnx_hw.chip.host_model import write_host_model
-from onnx_hw.chip.netlist import Netlist
-from onnx_hw.chip.route import BITSTREAM, RouteResult
-from onnx_hw.chip.synthesize import SynthesisResult
-from onnx_hw.design import Design
+from onnx_hw.build_folder import opened
 from onnx_hw.errors import ExitCode, UserError
-from onnx_hw.folding_file import read_foldings, to_text
-from onnx_hw.frames import Given, by_circuit, by_reference, read_given, streamed_in
-from onnx_hw.network import Network
-from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import read as read_onnx
 from onnx_hw.options import BuildOptions, Stage
-from onnx_hw.passes.insert_forks import insert_forks
-from onnx_hw.passes.what_bounds import what_bounds
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.proof.circuit import prove as simulation
-from onnx_hw.proof.circuit.gate_level import NotSimulated
-from onnx_hw.proof.circuit.gate_level import difference_error as netlist_error
-from onnx_hw.proof.circuit.prove import Proof
-from onnx_hw.proof.compare import compare
-from onnx_hw.quantize.batch_as_frames import batch_as_frames
-from onnx_hw.quantize.calibrate import Ranges, seen_in
-from onnx_hw.quantize.scheme import DEFAULT
-from onnx_hw.quantize.scheme_of_options import scheme_of
-from onnx_hw.quantize.synthetic_frames import synthetic_frames
-from onnx_hw.report import chain, fill, report
-from onnx_hw.report.account import Account
+from onnx_hw.report import fill, report
 from onnx_hw.report.page import PAGE, notebook, page
-from onnx_hw.spelling import file_name, printable, short
+from onnx_hw.spelling import printable
 from onnx_hw.toolchain import TOOLCHAIN, Toolchain
+from onnx_hw.work import Work
 from onnx_hw_tools import tools
 
 
@@ -105,242 +78,26 @@ def build(
         except BaseException as error:
             work.account.fail(error)
             with suppress(UserError):  # what went wrong first is worth more than a report of it
-                work.finish()
+                _finish(work, options)
             raise
-        return work.finish()
+        return _finish(work, options)
 
 
-class Work:
-    """A build under way: the values so far, each made by the function of ``flow`` that its stage is called like."""
+def _finish(work: Work, options: BuildOptions) -> Build:
+    """The build as far as it came, its report written."""
+    work.account.note(tools=fill.describe_tools(options.stages, work.board))
+    work.account.note_file("report", "report.json")
+    work.account.note_file("page", PAGE)
+    told = work.account.report
+    work.folder.write("report.json", told.to_json())
+    work.folder.write(PAGE, page(told))
+    return Build(options.folder, told, ExitCode.OK if _keeps_word(work) else ExitCode.DOES_NOT_FIT)
 
-    folder: BuildFolder
-    model: Model  # of one frame
-    batch: int  # frames of a sample
-    given: Given
-    network: Network
-    seen: Mapping[str, np.ndarray] | None  # samples by graph input, for the report
-    sqnr: Mapping[str, float | None]  # of values of the float model, dB
-    design: Design
-    netlist: Netlist
-    proof: Proof
-    synthesized: SynthesisResult
-    routed: RouteResult
 
-    def __init__(self, options: BuildOptions, progress: Progress, toolchain: Toolchain = TOOLCHAIN) -> None:
-        self.options, self.board, self.toolchain = options, find_board(options.board), toolchain
-        begun = report.Report(fill.empty_model(options.model), fill.describe_board(self.board))
-        self.account = Account(progress, begun)
-
-    def take(self, stage: Stage) -> None:
-        """The next stage; all but the first write into ``folder``."""
-        with self.account.stage(stage):
-            getattr(self, stage.value)()
-
-    def read(self) -> None:
-        self.account.note(asked=fill.describe_asked(self.options))
-        model = flow.read(self.options.model, self.options.reading)
-        self.model, self.batch = batch_as_frames(model)
-        self.given = read_given(self.options.inputs, self.options.calibration, model)
-        self.account.say(f"{len(self.model.graph.nodes):,} nodes, {fill.parameters(self.model):,} weights")
-
-    def quantize(self) -> None:
-        account, data, scheme = self.account, self.given.calibration, scheme_of(self.options.quantizing)
-
-        def source(model: Model, brings: bool) -> Ranges | None:
-            """What there is to learn ranges from; for a model that lacks them all, at least something."""
-            nonlocal data
-            if data is None and not brings:
-                found = "random numbers in 0..1" if self.given.frames is None else "the samples of --inputs"
-                account.warn(f"the scales come from {found}", "give real samples with --calibration")
-            if data is None:
-                data = synthetic_frames(model) if self.given.frames is None and not brings else self.given.frames
-            return seen_in(data, (scheme or DEFAULT).ranges)
-
-        made = flow.quantized(self.model, source, scheme)
-        if made.chosen and made.brings:
-            told = ", ".join(f"{short(name)} ({said})" for name, said in made.chosen.items())
-            account.warn(f"hardware needs integers for {told}", "their scales come from the samples")
-        elif self.options.calibration is not None and made.brings:
-            account.warn("the model brings its scales: --calibration has no effect", "leave it out")
-        if unsure := [name for name, span in made.ranges.items() if span.saturation > span.rounding]:
-            told = (
-                f"{len(unsure)} of {len(made.ranges)} values are expected to lose more to saturation than to rounding"
-            )
-            account.warn(f"{told}, `{short(unsure[0])}` first", "give more samples with --calibration, like the data")
-        self.network = made.network
-        widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
-        fact = f"int{widths[0]} data, {len(self.network.nodes)} operators"
-        if not made.brings:
-            fact += f"; calibrated with {samples.frame_count(data or {})} samples"
-        account.say(fact)
-        self.folder.write("network.txt", f"{self.network!r}\n")
-        account.note(model=fill.describe_model(self.model, self.network))
-        compared = compare(made.model, self.network, self.given.frames or data, made.floats)
-        if not compared.agreement.frames:
-            account.warn(
-                "golden was not compared with the model: no frame could be drawn", "give samples with --inputs"
-            )
-        account.note(reference=fill.describe_reference(compared))
-        self.seen = data if self.given.frames is None else self.given.frames
-        tensors = compared.fidelity.tensors if compared.fidelity else {}
-        self.sqnr = {name: likeness.sqnr_db for name, likeness in tensors.items()}
-        account.prove(reference_golden=chain.reference_golden(compared.agreement))
-        account.say(f"{fact}; {compared.agreement}")
-
-    def schedule(self) -> None:
-        asked, forked = self.options, insert_forks(self.network)
-        foldings, depths = (None, None) if asked.folding is None else read_foldings(asked.folding, forked)
-        self.design = flow.schedule(
-            self.network,
-            asked.board,
-            clock_mhz=asked.clock_mhz,
-            multipliers=asked.multipliers,
-            fps=asked.fps,
-            foldings=foldings,
-            depths=depths,
-        )
-        full = fuller_than_comfortable(self.design, self.board, asked.multipliers)
-        if full:
-            hint = "routing may take long, or miss the clock"
-            self.account.warn(f"the chip is fuller than is comfortable: {full}", hint)
-        chosen = {node.name: self.design.foldings[node.name] for node in forked.nodes}
-        self.folder.write("design.txt", f"{self.design!r}\n")
-        self.folder.write("folding.toml", to_text(self.design, chosen))
-        if orders := fill.irregular_orders(self.design):
-            self.folder.write("orders.json", orders)
-            self.account.note_file("orders", "orders.json")
-        planned = fill.describe_plan(self.design, fps=asked.fps)
-        if planned.interval_cycles > self.design.interval:
-            slow = f"{planned.interval_cycles:,} cycles a frame instead of {self.design.interval:,}"
-            hint = "larger depths under [fifo], or none there"
-            self.account.warn(f"FIFOs are too shallow for full rate: {slow}", hint)
-        self.account.note(
-            io=fill.describe_ports(self.design),
-            design=planned,
-            timeline=fill.describe_timeline(self.design),
-            quantization=fill.describe_quantization(self.design.network, self.seen, self.sqnr),
-        )
-        serial = fill.describe_serial(self.design, self.board)
-        self.account.note(serial=serial)
-        busy = serial is not None and serial.limit == "link"
-        free = not (foldings or asked.fps is not None or busy)
-        unused, above = self.note_bound(asked.multipliers) if free else ("", "")
-        self.account.say(
-            f"{len(planned.nodes)} cores, {planned.lanes} lanes{unused}, {planned.interval_cycles:,} cycles a frame "
-            f"({planned.mac_efficiency:.0%} busy{above}); {short(planned.bottleneck.name)} sets the pace"
-        )
-
-    def note_bound(self, multipliers: int | None) -> tuple[str, str]:
-        """What kept the design from being faster, in the report; in words: of lanes left over, of the gap."""
-        bound = what_bounds(self.network, self.design, comfortable(self.board, multipliers))
-        self.account.note(search=report.Search(multipliers, bound.unused, bound.interval))
-        return f" of {multipliers} ({bound.unused})" * bool(bound.unused), bound.above(self.design.interval)
-
-    def assemble(self) -> None:
-        self.netlist = flow.assemble(self.design, self.options.board)
-        self.account.note(digest=self.netlist.digest)
-        write_host_model(self.folder, self.account.note_file, self.design, self.netlist, self.board)
-        self.account.say(f"{self.netlist.lines:,} lines of netlist, {self.netlist.pins} pins")
-
-    def simulate(self) -> None:
-        design, account = self.design, self.account
-        self.proof = self.toolchain.simulate(
-            design, self.given.frames, folder=self.folder.path / "simulation", listener=account
-        )
-        account.note(
-            design=fill.describe_plan(design, self.proof, fps=self.options.fps),
-            simulation=fill.describe_proof(self.proof),
-            accuracy=self._accuracy(),
-        )
-        account.prove(golden_circuit=chain.golden_circuit(self.proof))
-        if not self.proof.agrees:
-            integers = streamed_in(design.network, self.given.frames)
-            seen = {tensor: array[: self.proof.frames] for tensor, array in integers.items()}
-            waves = simulation.write_waves(design, self.proof, golden.trace(design.network, seen), self.folder.path)
-            if waves is not None:
-                account.note_file("waves", waves.name)
-            raise simulation.difference_error(self.proof, waves)
-        account.say(
-            f"{self.proof.frames} frames bit-exact with golden, every firing as predicted; "
-            f"{self.proof.runs[0].interval_cycles:,} cycles a frame"
-        )
-
-    def synthesize(self) -> None:
-        self.synthesized = self.toolchain.synthesize(self.netlist, self.folder, self.account)
-        used = self.synthesized.used
-        self.account.running.cached = self.synthesized.made.cached
-        self.account.say(f"{used.lut:,} LUT4, {used.ff:,} flip-flops, {used.dsp} multipliers, {used.bram} block RAMs")
-        self.account.note(synthesis=fill.describe_synthesis(self.synthesized, design=self.design))
-        check_fit(used, self.board)
-
-    def gates(self) -> None:
-        account = self.account
-        if self.netlist.link is not None:
-            reason = "its streams are behind the serial link"
-            account.say(f"not simulated: {reason}")
-            account.prove(circuit_netlist=chain.open_netlist(reason))
-            return
-        try:
-            found = self.toolchain.gates(
-                self.synthesized, self.design, self.netlist, self.folder, self.given.frames, account
-            )
-        except NotSimulated as error:
-            account.warn(f"link 4 is open, the netlist was not simulated: {error}", "please report it with the model")
-            account.prove(circuit_netlist=chain.open_netlist(str(error)))
-            return
-        account.running.cached = found.cached
-        account.prove(circuit_netlist=chain.circuit_netlist(found))
-        if not found.agrees:
-            raise netlist_error(found)
-        account.say(f"{found.cells:,} cells, {found.runs} runs, {found.frames} frames: as golden and timing say")
-
-    def route(self) -> None:
-        clock_mhz = self.netlist.clock_mhz
-        self.routed = self.toolchain.route(
-            self.synthesized, self.netlist, self.folder, self.options.board, self.account
-        )
-        self.account.running.cached = self.routed.made.cached
-        verdict = "PASS" if self.routed.timing_met else "MISSED"
-        self.account.say(f"{self.routed.fmax_mhz:.1f} MHz ({verdict} at {clock_mhz:g} MHz)")
-        self.account.note(synthesis=fill.describe_synthesis(self.synthesized, self.routed, self.design))
-        if not self.routed.timing_met:
-            reached, rate = f"{self.routed.fmax_mhz:.1f} MHz, not {clock_mhz:g} MHz", ""
-            if self.options.fps is not None:
-                rate = f", hence {self.routed.fmax_mhz * 1e6 / self.design.interval:,.1f} frames a second"
-            self.account.warn(
-                f"the circuit reaches {reached}{rate}",
-                f"run it at {int(self.routed.fmax_mhz)} MHz, or use fewer lanes (--multipliers)",
-            )
-
-    def pack(self) -> None:
-        place = self.folder.path / f"{file_name(self.model.name)}{self.board.family.packing.suffix}"
-        made = self.toolchain.pack(self.routed, self.folder)
-        shutil.copyfile(made.folder / BITSTREAM, place)
-        self.account.running.cached = made.cached
-        self.account.say(f"{place.name}, {place.stat().st_size:,} bytes")
-        self.account.note_file("bitstream", place.name)
-
-    def finish(self) -> Build:
-        """The build as far as it came, its report written."""
-        self.account.note(tools=fill.describe_tools(self.options.stages, self.board))
-        self.account.note_file("report", "report.json")
-        self.account.note_file("page", PAGE)
-        told = self.account.report
-        self.folder.write("report.json", told.to_json())
-        self.folder.write(PAGE, page(told))
-        return Build(self.options.folder, told, ExitCode.OK if self._keeps_word() else ExitCode.DOES_NOT_FIT)
-
-    def _keeps_word(self) -> bool:
-        """Whether the clock and the rate that were asked for are reached, as far as that is known."""
-        made, fps = self.account.report.synthesis, self.options.fps
-        if made is None or made.fmax_mhz is None or made.timing_met:
-            return True
-        return self.options.clock_mhz is None and (fps is None or made.fmax_mhz * 1e6 >= fps * self.design.interval)
-
-    def _accuracy(self) -> report.Accuracy | None:
-        frames, labels = self.given.frames, self.given.labels
-        if labels is None or frames is None:
-            return None
-        circuit = by_circuit(self.design, self.proof, frames)
-        software = by_reference(self.model, frames), golden.run(self.network, frames)
-        return fill.describe_accuracy(labels, *software, circuit)
+def _keeps_word(work: Work) -> bool:
+    """Whether the clock and the rate that were asked for are reached, as far as that is known."""
+    made, asked = work.account.report.synthesis, work.options
+    if made is None or made.fmax_mhz is None or made.timing_met:
+        return True
+    enough = asked.fps is None or made.fmax_mhz * 1e6 >= asked.fps * work.design.interval
+    return asked.clock_mhz is None and enough

@@ -203,8 +203,12 @@ def route(
     folder: BuildFolder,
     board: str = DEFAULT_BOARD,
     listener: Listener = NOBODY,
+    seed: int = 1,
 ) -> RouteResult:
     """The cells at their places on the chip, and the clock they reach; to miss the one wanted is no error here.
+
+    Args:
+        seed: of the placer.
 
     Raises:
         UserError: they do not all find a place.
@@ -216,6 +220,7 @@ def route(
         find_board(board),
         netlist.constraints,
         netlist.clock_mhz,
+        seed=seed,
         on_log=listener.log,
         on_first_run=listener.first_run,
     )

@@ -13,7 +13,6 @@ import numpy as np
 
 from onnx_hw import golden, samples
 from onnx_hw.assemble import to_serial_chip
-from onnx_hw.build import Work
 from onnx_hw.build_folder import BuildFolder, opened
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, UserError, user_error
@@ -24,6 +23,7 @@ from onnx_hw.outputs import Outputs
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.report.read import options_of, read_report
 from onnx_hw.verify_build import check_files, design_of
+from onnx_hw.work import Work
 from onnx_hw_link.device import Device
 from onnx_hw_link.errors import AnotherDesign, LinkError
 from onnx_hw_link.host_model import HostModel

@@ -121,6 +121,7 @@ class BuildOptions:
         stop_after: last stage to run.
         reading: how the ONNX file is read.
         quantizing: how integers are chosen for a float model.
+        seed: of the placer; another one gives another place to every cell, and another clock.
     """
 
     model: Path
@@ -136,11 +137,15 @@ class BuildOptions:
     fps: float | None = None
     quantizing: Quantizing = Quantizing()
     gate_level: bool = True
+    seed: int = 1
 
     def __post_init__(self) -> None:
         """Raises ``UserError`` for numbers that are none, and a stage that there is not."""
         _take_texts(self, ("model", "out", "inputs", "calibration", "folding"), {"stop_after": Stage})
         check_numbers(self.multipliers, self.clock_mhz, self.fps)
+        if not SEEDS[0] <= self.seed <= SEEDS[1]:
+            message = f"the seed must be within {SEEDS[0]} .. {SEEDS[1]:,}, not {self.seed}"
+            raise UserError(Problem("argument", message, "--seed", stage="arguments"))
 
     @property
     def folder(self) -> Path:
@@ -249,6 +254,7 @@ def _take_texts(
         raise UserError(*problems)
 
 
+SEEDS = (1, 2**31 - 1)
 CLOCKS_MHZ = (1e-3, 1e4)
 RATES = (1e-6, 1e10)  # frames a second: from one in eleven days to one in every cycle of the fastest clock
 

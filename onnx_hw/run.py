@@ -7,13 +7,13 @@ from pathlib import Path
 
 from onnx_hw import flow, golden, samples
 from onnx_hw.board import find_board
-from onnx_hw.build import Work
 from onnx_hw.build_folder import opened
 from onnx_hw.frames import by_circuit, by_reference
 from onnx_hw.options import Evaluator, RunOptions, Stage
 from onnx_hw.outputs import Outputs
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, batches_of
+from onnx_hw.work import Work
 
 STAGES = {
     Evaluator.GOLDEN: (Stage.READ, Stage.QUANTIZE),

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw import flow, golden, samples
-from onnx_hw.build import Work
 from onnx_hw.build_folder import BuildFolder, opened
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
@@ -27,6 +26,7 @@ from onnx_hw.report.asked import files_of, sha256
 from onnx_hw.report.read import options_of, read_report
 from onnx_hw.report.report import Report
 from onnx_hw.spelling import printable
+from onnx_hw.work import Work
 
 RANDOM_FRAMES = 1000
 """Where nobody says how many."""

@@ -47,7 +47,7 @@ class Rule:
 
 
 FRONT = ("onnx_hw.front",)
-WHOLE = ("onnx_hw.build", "onnx_hw.run", "onnx_hw.verify_build")
+WHOLE = ("onnx_hw.build", "onnx_hw.work", "onnx_hw.run", "onnx_hw.verify_build")
 STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.chip", "onnx_hw.proof.circuit", "onnx_hw.build_folder")
 REPORT = ("onnx_hw.report",)
 VALUES = ("onnx_hw.tensor", "onnx_hw.network")

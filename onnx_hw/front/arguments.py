@@ -1,4 +1,4 @@
-"""Kinds of arguments that several commands take."""
+"""Arguments and options that several commands take."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+from onnx_hw.options import DEFAULT_BOARD
 
 
 class File(click.Path):
@@ -20,3 +22,21 @@ class File(click.Path):
 
 
 FILE = File(path_type=Path)
+
+MODEL = click.argument("model", type=FILE)
+BOARD = click.option(
+    "--board", default=DEFAULT_BOARD, show_default=True, metavar="NAME", help="See `onnx-hw boards`; or a file."
+)
+CALIBRATION = click.option(
+    "--calibration", type=FILE, metavar="X.npz", help="Samples to learn a float model's ranges from."
+)
+MULTIPLIERS = click.option("--multipliers", type=click.IntRange(min=1), metavar="N", help="At most so many MAC lanes.")
+FPS = click.option(
+    "--fps", type=click.FloatRange(min=0, min_open=True), metavar="N",
+    help="The cheapest design that does so many frames a second, instead of the fastest.",
+)  # fmt: skip
+CLOCK = click.option(
+    "--clock", type=click.FloatRange(min=0, min_open=True), metavar="MHZ", help="Instead of the board's own."
+)
+FOLDING = click.option("--folding", type=FILE, metavar="FILE", help="Lanes of every core; a build writes folding.toml.")
+VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tools print.")

@@ -1,0 +1,84 @@
+"""``onnx-hw build``: from the model to a proven bitstream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from onnx_hw import __version__
+from onnx_hw.front.arguments import BOARD, CALIBRATION, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, VERBOSE
+from onnx_hw.front.how_to_quantize import how_to_quantize
+from onnx_hw.front.how_to_read import how_to_read
+from onnx_hw.front.session import Session
+from onnx_hw.options import SEEDS, BuildOptions, Quantizing, Reading, Stage
+
+
+@click.command(short_help="From the model to a proven bitstream.")
+@MODEL
+@BOARD
+@click.option("--out", type=FILE, metavar="DIR", help="Everything is written here.  [default: MODEL-BOARD]")
+@click.option("--inputs", type=FILE, metavar="X.npz", help="Samples to prove with; `labels` may say their classes.")
+@CALIBRATION
+@MULTIPLIERS
+@FPS
+@FOLDING
+@click.option("--clock", type=click.FloatRange(min=0, min_open=True), metavar="MHZ", help="To miss it is an error.")
+@click.option(
+    "--stop-after", type=click.Choice([s.value for s in Stage]), default=Stage.PACK.value, metavar="STAGE",
+    help=f"Leave out what comes after it; one of {', '.join(Stage)}.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(*SEEDS), default=1, show_default=True, metavar="N", help="Of the placer.")
+@click.option("--no-gate-level", is_flag=True, help="Leave out the simulation of the chip's netlist, link 4.")
+@how_to_quantize
+@how_to_read
+@click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, to standard output.")
+@VERBOSE
+@click.pass_obj
+def build(
+    session: Session,
+    model: Path,
+    board: str,
+    out: Path | None,
+    inputs: Path | None,
+    calibration: Path | None,
+    multipliers: int | None,
+    fps: float | None,
+    folding: Path | None,
+    clock: float | None,
+    stop_after: str,
+    seed: int,
+    no_gate_level: bool,
+    as_json: bool,
+    verbose: bool,
+    reading: Reading,
+    quantizing: Quantizing,
+) -> int:
+    """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
+    from onnx_hw.report.show import summary
+
+    options = BuildOptions(
+        model,
+        board,
+        out,
+        inputs,
+        calibration,
+        multipliers,
+        folding,
+        clock,
+        Stage(stop_after),
+        reading,
+        fps,
+        quantizing,
+        not no_gate_level,
+        seed,
+    )
+    session.folder, terminal = options.folder, session.terminal
+    terminal.verbose = verbose
+    terminal.expect(options.stages)
+    terminal.note(f"onnx-hw {__version__}   {model}", f"→ {options.folder} for {board}")
+    built = session.workshop.build(options, terminal)
+    if as_json:
+        terminal.data(built.report.to_json())
+    terminal.show(summary(built.report, built.folder), aside=as_json)
+    return built.exit_code

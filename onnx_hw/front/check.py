@@ -1,0 +1,58 @@
+"""``onnx-hw check``: what is wrong with a model, and what keeps it from becoming a circuit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import click
+
+from onnx_hw.errors import ExitCode
+from onnx_hw.front.arguments import BOARD, CLOCK, FPS, MODEL, MULTIPLIERS
+from onnx_hw.front.how_to_read import how_to_read
+from onnx_hw.front.session import Session
+from onnx_hw.options import BuildOptions, Reading
+
+
+@click.command(short_help="Say what is wrong with a model.")
+@MODEL
+@BOARD
+@MULTIPLIERS
+@FPS
+@CLOCK
+@how_to_read
+@click.option("--onnx-only", is_flag=True, help="Leave out whether a circuit can be built.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything that was found as JSON.")
+@click.pass_obj
+def check(
+    session: Session,
+    model: Path,
+    board: str,
+    multipliers: int | None,
+    fps: float | None,
+    clock: float | None,
+    onnx_only: bool,
+    as_json: bool,
+    reading: Reading,
+) -> int:
+    """Say everything that is wrong with MODEL, and everything that stands in the way of a circuit."""
+    from onnx_hw.onnx.check import check as check_file
+    from onnx_hw.report.checked import Checked
+
+    found = check_file(model, **asdict(reading))
+    checked, obstacle = Checked(found), None
+    if found.verdict == "accepted" and not onnx_only:
+        options = BuildOptions(model, board, multipliers=multipliers, clock_mhz=clock, reading=reading, fps=fps)
+        obstacle = session.workshop.check_hardware(options)
+        checked = replace(checked, obstacles=obstacle.problems if obstacle else ())
+    terminal = session.terminal
+    if as_json:
+        terminal.data(checked.to_json())
+    else:
+        for warning in found.remarks:
+            terminal.warn(f"{warning.message} ({warning.where})" if warning.where else warning.message, warning.hint)
+        terminal.problems(checked.problems)
+        terminal.show(checked.shown())
+    if obstacle is not None:
+        return obstacle.exit_code
+    return ExitCode.USAGE if checked.problems else ExitCode.OK

@@ -1,0 +1,52 @@
+"""The options of how integers are chosen for a float model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from onnx_hw.front.arguments import FILE
+from onnx_hw.options import Leaving, Quantizing
+
+OUTPUT = click.option(
+    "--output", type=click.Choice([o.value for o in Leaving]), metavar="KIND",
+    help="What leaves the hardware of a float model: accumulators, where nothing is lost (the default), or int8.",
+)  # fmt: skip
+
+
+BITS = click.option(
+    "--bits", callback=lambda context, option, given: _widths(context, option, given), metavar="weights=N,data=N",
+    help="Of the integers of a float model: 1 to 16, 8 by default.",
+)  # fmt: skip
+PRECISION = click.option(
+    "--precision", type=FILE, metavar="FILE", help="Bits of single layers and values of a float model, in TOML."
+)
+
+
+def how_to_quantize(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of how integers are chosen; the command gets them as one ``quantizing``."""
+
+    @wraps(command)
+    def with_quantizing(
+        *arguments: Any, output: str | None, bits: dict[str, int], precision: Path | None, **options: Any
+    ) -> Any:
+        quantizing = Quantizing(Leaving(output) if output else None, **bits, precision=precision)
+        return command(*arguments, quantizing=quantizing, **options)
+
+    return OUTPUT(BITS(PRECISION(with_quantizing)))
+
+
+def _widths(context: click.Context, parameter: click.Parameter, given: str | None) -> dict[str, int]:
+    """``"weights=4,data=8"`` as ``{"weights": 4, "data": 8}``."""
+    widths: dict[str, int] = {}
+    for text in given.split(",") if given is not None else ():
+        name, _, bits = text.strip().partition("=")
+        if name not in ("weights", "data") or name in widths or not (bits.isdecimal() and len(bits) <= 2):
+            message = f"it must be weights=N, data=N or both, with whole numbers, not {given!r}"
+            raise click.BadParameter(message, context, parameter)
+        widths[name] = int(bits)
+    return widths

@@ -1,0 +1,72 @@
+"""``onnx-hw run``: outputs for samples, computed here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from onnx_hw.front.arguments import BOARD, CALIBRATION, CLOCK, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, VERBOSE
+from onnx_hw.front.how_to_quantize import how_to_quantize
+from onnx_hw.front.how_to_read import how_to_read
+from onnx_hw.front.session import Session
+from onnx_hw.options import Evaluator, Quantizing, Reading, RunOptions
+
+
+@click.command(short_help="Compute a model's outputs.")
+@MODEL
+@click.option("--inputs", type=FILE, metavar="X.npz", required=True, help="Samples, one array per graph input.")
+@click.option(
+    "--engine", type=click.Choice([e.value for e in Evaluator]), default=Evaluator.GOLDEN.value, show_default=True,
+    metavar="ENGINE",
+    help="reference: the ONNX operators; golden: the integer network; simulation: the circuit.",
+)  # fmt: skip
+@click.option("--out", type=FILE, metavar="Y.npz", help="Write the outputs, one array per graph output.")
+@BOARD
+@CALIBRATION
+@MULTIPLIERS
+@FPS
+@CLOCK
+@FOLDING
+@how_to_quantize
+@how_to_read
+@VERBOSE
+@click.pass_obj
+def run(
+    session: Session,
+    model: Path,
+    inputs: Path,
+    engine: str,
+    out: Path | None,
+    board: str,
+    calibration: Path | None,
+    multipliers: int | None,
+    fps: float | None,
+    clock: float | None,
+    folding: Path | None,
+    verbose: bool,
+    reading: Reading,
+    quantizing: Quantizing,
+) -> None:
+    """Compute the outputs of MODEL for samples."""
+    from onnx_hw.report.outputs import described
+    from onnx_hw.samples import write_samples
+
+    session.terminal.verbose = verbose
+    options = RunOptions(
+        model,
+        inputs,
+        Evaluator(engine),
+        board,
+        calibration,
+        multipliers,
+        folding,
+        reading,
+        clock,
+        fps,
+        quantizing,
+    )
+    outputs = session.workshop.run(options, session.terminal)
+    if out is not None:
+        write_samples(out, outputs)
+    session.terminal.show(described(outputs))
