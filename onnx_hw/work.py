@@ -34,6 +34,7 @@ from onnx_hw.quantize.calibrate import Ranges, seen_in
 from onnx_hw.quantize.scheme import DEFAULT
 from onnx_hw.quantize.scheme_of_options import scheme_of
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
+from onnx_hw.quantize.take_apart_dynamic_quantization import how_many_choose_scales, require_samples
 from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
 from onnx_hw.spelling import file_name, short
@@ -80,6 +81,7 @@ class Work:
             """What there is to learn ranges from; for a model that lacks them all, at least something."""
             nonlocal data
             if data is None and not brings:
+                require_samples(self.model, given=self.given.frames is not None)
                 found = "random numbers in 0..1" if self.given.frames is None else "the samples of --inputs"
                 account.warn(f"the scales come from {found}", "give real samples with --calibration")
             if data is None:
@@ -90,6 +92,11 @@ class Work:
         if made.chosen and made.brings:
             told = ", ".join(f"{short(name)} ({said})" for name, said in made.chosen.items())
             account.warn(f"hardware needs integers for {told}", "their scales come from the samples")
+        elif frozen := how_many_choose_scales(self.model):
+            told = (
+                f"{frozen} scales, which the model chooses for each sample anew, are those of the samples from now on"
+            )
+            account.warn(told, "give samples like the data with --calibration")
         elif self.options.calibration is not None and made.brings:
             account.warn("the model brings its scales: --calibration has no effect", "leave it out")
         if unsure := [name for name, span in made.ranges.items() if span.saturation > span.rounding]:

@@ -28,6 +28,9 @@ SAME_DB = 60.0
 ROUNDED_DB = 30.0
 """The same where the model rounds to integers, a few of which may fall the other way."""
 
+FROZEN_DB = 12.0
+"""The same where the model rounds data to integers of scales that each sample chooses, and the other does not."""
+
 
 @dataclass
 class Fidelity:
@@ -75,11 +78,12 @@ def check_preparation(model: Model, prepared: Model, frame: Mapping[str, np.ndar
     facts = [facts_of(node) for node in model.graph.nodes]
     rounds = any(row.rounded is not None or row.effect is Effect.SNAPS for row in facts)
     found = run_in_double(prepared, frame)
+    least = FROZEN_DB if any(row.chooses_scale for row in facts) else ROUNDED_DB if rounds else SAME_DB
     for name, wanted in run_in_double(model, frame).items():
         if not isinstance(wanted, np.ndarray) or wanted.dtype != np.float64:
             continue
         likeness = Likeness().with_values(found[name], wanted)
-        if likeness.sqnr_db is not None and likeness.sqnr_db < (ROUNDED_DB if rounds else SAME_DB):
+        if likeness.sqnr_db is not None and likeness.sqnr_db < least:
             raise user_error(
                 "preparation-differs",
                 f"the output `{name}` must be the same before and after the model is prepared for quantization; "

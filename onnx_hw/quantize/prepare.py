@@ -10,6 +10,7 @@ from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.verify_model import faults_of_folded, faults_of_typed
 from onnx_hw.quantize.insert_quantization import is_quantized
 from onnx_hw.quantize.take_apart_channels_last import take_apart_channels_last
+from onnx_hw.quantize.take_apart_dynamic_quantization import take_apart_dynamic_quantization
 from onnx_hw.quantize.take_apart_fused_operators import take_apart_fused_operators
 from onnx_hw.quantize.take_apart_integer_operators import take_apart_integer_operators
 from onnx_hw.quantize.tensor_sizes import check_sizes
@@ -26,7 +27,8 @@ def prepared(model: Model) -> Model:
         UserError: a tensor is too large; the model is not typed.
     """
     refuse("model", faults_of_typed(model))
-    apart = take_apart_integer_operators(take_apart_fused_operators(take_apart_channels_last(model)))
+    plain = take_apart_dynamic_quantization(take_apart_channels_last(model))
+    apart = take_apart_integer_operators(take_apart_fused_operators(plain))
     model = fold(apart, keep=lambda node: facts_of(node).effect in (Effect.DEQUANTIZES, Effect.SNAPS))
     if is_quantized(model):
         model = without_what_nothing_needs(with_whole_weights(model))

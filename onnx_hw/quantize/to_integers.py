@@ -17,6 +17,7 @@ from onnx_hw.quantize.leave_one_out import Chosen
 from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_float_model import quantize_factored, with_factors_in_weights
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
+from onnx_hw.quantize.take_apart_dynamic_quantization import require_samples
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,18 @@ def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Q
             names what is not quantized.
     """
     chosen_by = scheme or DEFAULT
-    brings, floats = is_quantized(model), None
+    ready = prepared(model)
+    brings, floats = is_quantized(model) or is_quantized(ready), None
     weighed: Mapping[str, Chosen] = {}
     ranges = source(model, brings)
     if not brings and ranges is None:
+        require_samples(model, given=False)
         raise user_error(
             "calibration-missing",
             f"the float model `{model.name}` must come with calibration frames",
             hint="quantize(model, calibration={input: array of frames})",
             stage="quantize",
         )
-    ready = prepared(model)
     if not brings and ranges is not None:
         made = quantize_factored(with_factors_in_weights(ready), ranges, chosen_by)
         ready, floats, weighed = made.model, (model, made.floats), made.ranges

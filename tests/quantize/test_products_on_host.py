@@ -92,7 +92,7 @@ class Sketched:
         return path
 
 
-TWO_TENSORS = {("", "MatMul"), (MICROSOFT, "FusedMatMul")}
+TWO_TENSORS = {("", "MatMul"), ("", "MatMulInteger"), (MICROSOFT, "FusedMatMul")}
 """What is built where neither operand is constant."""
 
 

@@ -128,6 +128,7 @@ class Facts:
         along_axis: a batch is treated entry by entry unless its attribute ``axis`` names the axis of the batch.
         shape_at: the input that may state the lengths of the result's axes.
         random: equal inputs give other results each time.
+        chooses_scale: it rounds to integers whose scale each input chooses anew.
     """
 
     effect: Effect | None = None
@@ -140,6 +141,7 @@ class Facts:
     along_axis: bool = False
     shape_at: int | None = None
     random: bool = False
+    chooses_scale: bool = False
 
     @property
     def takes_integers(self) -> bool:

@@ -174,7 +174,7 @@ def dynamic_quantize_type(x: TensorType) -> tuple[TensorType, TensorType, Tensor
     return x.with_dtype(np.uint8), TensorType(x.dtype, ()), TensorType(np.dtype(np.uint8), ())
 
 
-@operator(since=11, types=dynamic_quantize_type)
+@operator(since=11, types=dynamic_quantize_type, facts=Facts(chooses_scale=True))
 def DynamicQuantizeLinear(x: Array) -> tuple[Array, Array, Array]:
     """uint8 over the range of ``x`` widened to hold 0; with the scale and zero point that were chosen."""
     low, high = np.minimum(x.min(initial=0), 0), np.maximum(x.max(initial=0), 0)

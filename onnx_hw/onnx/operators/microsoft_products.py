@@ -195,7 +195,7 @@ def dynamic_matmul_type(
     since=1,
     domain=_DOMAIN,
     types=scaled(dynamic_matmul_type, along={2: (1, -1), 3: (1, -1)}),
-    facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2)),
+    facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2), chooses_scale=True),
 )
 def DynamicQuantizeMatMul(
     a: Array, b: Array, b_scale: Array, b_zero_point: Array | None = None, bias: Array | None = None
