@@ -9,15 +9,19 @@ from onnx_hw import flow
 from onnx_hw.build_folder import Made
 from onnx_hw.chip.route import RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
+from onnx_hw.emit import folders
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.prove import Proof
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The stages that other programs do; ``flow``'s own, unless somebody has others."""
+    """The stages that other programs do; ``flow``'s own, unless somebody has others. ``emit`` is none: the circuit for
+    other people's designs is written where it was simulated.
+    """
 
     simulate: Callable[..., Proof] = flow.simulate
+    emit: Callable[..., None] = folders.write
     synthesize: Callable[..., SynthesisResult] = flow.synthesize
     gates: Callable[..., GateLevel] = flow.gates
     route: Callable[..., RouteResult] = flow.route

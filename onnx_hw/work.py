@@ -201,6 +201,7 @@ class Work:
             f"{self.proof.frames} frames bit-exact with golden, every firing as predicted; "
             f"{self.proof.runs[0].interval_cycles:,} cycles a frame"
         )
+        self.toolchain.emit(self.folder, account.note_file, design, self.given.frames, self.proof.verilog, account)
 
     def synthesize(self) -> None:
         self.synthesized = self.toolchain.synthesize(self.netlist, self.folder, self.account)

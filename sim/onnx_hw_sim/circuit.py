@@ -129,9 +129,12 @@ RESET_CYCLES = 2  # how long every run holds reset
 
 
 class Simulator(Protocol):
-    """A compiled or interpreted circuit. Every run starts from reset."""
+    """A compiled or interpreted circuit. Every run starts from reset. ``verilog``: what yosys wrote of it, or empty."""
 
     name: str
+
+    @property
+    def verilog(self) -> str: ...
 
     def run(self, stimulus: Stimulus) -> Recording: ...
 

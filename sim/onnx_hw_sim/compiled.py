@@ -12,7 +12,7 @@ import numpy as np
 
 from onnx_hw_sim.circuit import RESET_CYCLES, Circuit, Recording, Stimulus, Stream
 from onnx_hw_sim.payload import idle, pack, unpack
-from onnx_hw_sim.shared_library import Toolchain, build_library
+from onnx_hw_sim.shared_library import VERILOG, Toolchain, build_library
 from onnx_hw_tools.tools import Tool
 
 _FOREVER = 2**62  # cycles
@@ -44,6 +44,11 @@ class CompiledSimulator:
         self.traced = traced
         self._streams = (*circuit.sources, *circuit.sinks, *circuit.probes)
         self._c = _declare(ctypes.CDLL(str(library)))
+
+    @property
+    def verilog(self) -> str:
+        """What yosys wrote of the circuit, and Verilator translated."""
+        return (self.library.parent / VERILOG).read_text(encoding="utf-8")
 
     @classmethod
     def build(

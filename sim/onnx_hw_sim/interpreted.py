@@ -23,6 +23,7 @@ class InterpretedSimulator:
     """
 
     name = "interpreted"
+    verilog = ""
 
     def __init__(self, circuit: Circuit, component: Component):
         self.circuit = circuit

@@ -20,6 +20,7 @@ from onnx_hw_tools.user_cache import exclusively, user_cache
 
 HERE = Path(__file__).parent
 LIBRARY = "simulation.so"
+VERILOG = "yosys.v"
 
 # A second of yosys makes a fifth of speed; who looks at waves wants every signal to be there.
 OPTIMISATION = "opt -fast; opt_clean"
@@ -190,9 +191,9 @@ def _digest(circuit: Circuit, bound: Bound, chain: Toolchain, traced: bool) -> s
 
 def _write_verilog(place: Path, yosys: Tool, traced: bool, on_first_run: Callable[[Tool], None] | None) -> None:
     passes = OPTIMISATION_FOR_WAVES if traced else OPTIMISATION
-    script = f"read_rtlil circuit.il; proc; {passes}; write_verilog -noattr yosys.v"
+    script = f"read_rtlil circuit.il; proc; {passes}; write_verilog -noattr {VERILOG}"
     tools.run(yosys, ["-q", "-p", script], cwd=place, log=place / "yosys.log", on_first_run=on_first_run)
-    netlist = as_constants((place / "yosys.v").read_text(encoding="utf-8"))
+    netlist = as_constants((place / VERILOG).read_text(encoding="utf-8"))
     (place / "circuit.v").write_text(netlist, encoding="utf-8")
 
 

@@ -160,6 +160,7 @@ def test_a_build_keeps_its_word_or_says_so(options, fmax, code, rate):
     synthesized = SynthesisResult(Path("netlist"), Cells(1, 1, 1, 1), {}, "abc9", made)
     tools = Toolchain(
         simulate=lambda *_, **__: Proof("none", 2, (Run("none", 1, 1, 1, 0, 1, 0, None, 1, 1),)),
+        emit=lambda *_: None,
         synthesize=lambda *_: synthesized,
         gates=lambda *_: GateLevel(1, 64, 128, 1, 1, 1, 0),
         route=lambda *_: RouteResult(fmax, 80.0, {}, (), find_board("ecp5"), Path("top.config"), made),

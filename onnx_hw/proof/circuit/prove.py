@@ -48,12 +48,14 @@ class Proof:
         engine: name of the simulator.
         frames: streamed back to back at full rate; the stalled runs take fewer.
         runs: the one at full rate first.
+        verilog: the text that was compiled; empty where Amaranth's own simulator ran.
         outputs: of that run: per output tensor, (frames, height, width, channels) integers.
     """
 
     engine: str
     frames: int
     runs: tuple[Run, ...]
+    verilog: str = ""
 
     @property
     def outputs(self) -> Mapping[str, np.ndarray]:
@@ -135,7 +137,8 @@ def prove(
     for part, stall in _plan(design, golden, simulator.name):
         progress(f"{len(next(iter(part.values())))} frames, stalls: {stall.name}")
         runs.append(simulate_and_compare(design, simulator, names, part, stall))
-    return Proof(simulator.name, frames_to_simulate(design, _frames(golden), simulator.name), tuple(runs))
+    frames = frames_to_simulate(design, _frames(golden), simulator.name)
+    return Proof(simulator.name, frames, tuple(runs), simulator.verilog)
 
 
 def _plan(

@@ -1,0 +1,85 @@
+"""The folders ``verilog`` and ``cocotb`` of a build."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from onnx_hw.assemble import to_circuit
+from onnx_hw.build_folder import BuildFolder
+from onnx_hw.design import Design
+from onnx_hw.emit import page, vectors, verilog
+from onnx_hw.frames import streamed_in
+from onnx_hw.listener import NOBODY, Listener
+
+VERILOG, COCOTB = "verilog", "cocotb"
+
+BENCH = ("bench.py", "test_circuit.py", "Makefile", "README.md", "requirements.txt")
+"""Files of every bench; ``@MODULE@`` in them stands for the module's name."""
+
+
+def write(
+    folder: BuildFolder,
+    note_file: Callable[[str, str], None],
+    design: Design,
+    frames: Mapping[str, np.ndarray] | None = None,
+    simulated: str = "",
+    listener: Listener = NOBODY,
+) -> None:
+    """Write both folders; without yosys neither, which is said.
+
+    Args:
+        note_file: told kind and name of what was written.
+        frames: by graph input, (frames, *shape): what the bench streams, the first few; None for random integers.
+        simulated: what yosys wrote of the circuit ``to_circuit(design)``, if that was done already: ``Proof.verilog``.
+
+    Raises:
+        ToolFailed: yosys.
+    """
+    from onnx_hw_tools.tools import ToolMissing
+
+    module = verilog.module_name(design.network.name)
+    try:
+        text = _verilog(design, module, simulated, listener)
+    except ToolMissing as missing:
+        listener.warn("no Verilog and no cocotb bench were written: there is no yosys", str(missing))
+        return
+    streamed = vectors.vectors(design, module, streamed_in(design.network, frames))
+    circuit = {
+        f"{module}.v": text,
+        "README.md": page.page(design, module),
+        "instantiation.v": page.instantiation(module, page.ends(design)),
+    }
+    bench = {name: bench_file(name).replace("@MODULE@", module) for name in BENCH}
+
+    def with_vectors(place: Path) -> None:
+        _write(place, bench)
+        streamed.write(place)
+
+    folder.stage(VERILOG, circuit, lambda place: _write(place, circuit))
+    folder.stage(COCOTB, {"bench": bench, "vectors": streamed.digest}, with_vectors)
+    note_file(VERILOG, f"{VERILOG}/{module}.v")
+    note_file(COCOTB, COCOTB)
+
+
+def _verilog(design: Design, module: str, simulated: str, listener: Listener) -> str:
+    ports = vectors.ports(design)
+    if simulated:
+        return verilog.portable(simulated, module, ports)
+    circuit, _, _ = to_circuit(design)
+    with tempfile.TemporaryDirectory() as place:
+        return verilog.of_rtlil(circuit.rtlil, module, ports, Path(place), on_first_run=listener.first_run)
+
+
+def _write(place: Path, texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
+        (place / name).write_text(text, encoding="utf-8")
+
+
+def bench_file(name: str) -> str:
+    """The text of a file of ``bench/``."""
+    return (files("onnx_hw.emit") / "bench" / name).read_text(encoding="utf-8")

@@ -1,0 +1,130 @@
+"""What a bench knows of a circuit: every stream, what travels on it, and when what leaves must leave."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from onnx_hw import golden
+from onnx_hw.assemble import edge_names
+from onnx_hw.design import Design, Edge
+from onnx_hw.proof.circuit.stalls import full_rate
+from onnx_hw.timing.prediction import predict
+
+FORMAT = 1
+
+FRAMES = 3
+"""As many as are there, at most: enough to see that state is left over."""
+
+RESET_DELAY = 1
+"""Cycles from the end of a reset to cycle 0; ``Assembly.RESET_DELAY``."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One stream of the circuit.
+
+    Attributes:
+        name: its signals are ``{name}_payload``, ``_valid`` and ``_ready``, ports or wires of the topmost module.
+        tensor: what the network calls that which travels on it.
+        direction: ``in``, ``out``, or ``inner``.
+        lanes, bits, signed: of a beat: so many integers, of so many bits each, lane 0 in the lowest ones.
+        beats: of a frame.
+    """
+
+    name: str
+    tensor: str
+    direction: str
+    lanes: int
+    bits: int
+    signed: bool
+    beats: int
+
+
+def streams(design: Design) -> list[Stream]:
+    """Those from outside first, then in the order of the network."""
+    names = edge_names(design)
+
+    def direction(edge: Edge) -> str:
+        return "in" if edge.producer is None else "out" if edge.consumer is None else "inner"
+
+    return [
+        Stream(
+            names[edge.tensor],
+            edge.tensor,
+            direction(edge),
+            edge.width,
+            edge.type.dtype.bits,
+            edge.type.dtype.signed,
+            edge.beats,
+        )
+        for edge in design.edges()
+    ]
+
+
+def ports(design: Design) -> list[str]:
+    """Of the topmost module: the clock, the reset, what enters and what leaves."""
+    ends = [stream.name for stream in streams(design) if stream.direction != "inner"]
+    return ["clk", "rst", *(f"{name}_{signal}" for name in ends for signal in ("payload", "valid", "ready"))]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """``streams.json`` and ``vectors.npz``: per stream golden's beats, the lanes that are used where not all are, and
+    of what leaves the cycle of every beat at full rate.
+    """
+
+    facts: str
+    arrays: Mapping[str, np.ndarray]
+
+    def write(self, folder: Path) -> None:
+        np.savez_compressed(folder / "vectors.npz", **self.arrays)  # type: ignore[arg-type]  # the stub has a keyword
+        (folder / "streams.json").write_text(self.facts, encoding="utf-8")
+
+    @property
+    def digest(self) -> str:
+        state = hashlib.sha256(self.facts.encode())
+        for name, array in self.arrays.items():
+            state.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        return state.hexdigest()
+
+
+def vectors(design: Design, module: str, integers: Mapping[str, np.ndarray]) -> Vectors:
+    """What a bench streams, and what must come out.
+
+    Args:
+        integers: by input tensor, (frames, height, width, channels); the first few are taken.
+    """
+    first = {tensor: array[:FRAMES] for tensor, array in integers.items()}
+    frames = len(next(iter(first.values())))
+    values, names = golden.trace(design.network, first), edge_names(design)
+    prediction = predict(design, frames + 1, offers=full_rate(design, frames).offers)
+    arrays: dict[str, np.ndarray] = {}
+    for edge in design.edges():
+        name, beats = names[edge.tensor], edge.order.to_beats(values[edge.tensor])
+        arrays[name] = _narrowed(beats)
+        used = edge.order.used(edge.beats)
+        if not used.all():
+            arrays[f"{name}_used"] = used
+        if edge.consumer is None:
+            arrays[f"{name}_cycles"] = prediction.sinks[edge.tensor]
+    facts = {
+        "format": FORMAT,
+        "module": module,
+        "frames": frames,
+        "interval_cycles": design.interval,
+        "reset_delay": RESET_DELAY,
+        "streams": [asdict(stream) for stream in streams(design)],
+    }
+    return Vectors(json.dumps(facts, indent=1) + "\n", arrays)
+
+
+def _narrowed(values: np.ndarray) -> np.ndarray:
+    """In the smallest type that holds them."""
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    return values.astype(np.promote_types(np.min_scalar_type(low), np.min_scalar_type(high)))

@@ -1,0 +1,91 @@
+"""Verilog for any tool, without cells of a vendor: what yosys writes, with plain names and only streams for ports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onnx_hw import __version__
+
+if TYPE_CHECKING:
+    from onnx_hw_tools.tools import Tool
+
+LONGEST_MODULE = 40
+
+_MODULE = re.compile(r"^module (\\top\.\S+) ", re.MULTILINE)
+_USED = re.compile(r"\\top\.\S+ ")
+_TOP = re.compile(r"^module top\([^;]*\);\n(?P<body>.*?)^endmodule\n", re.MULTILINE | re.DOTALL)
+_PORT = re.compile(r"^  (?:input|output) (?:(?:signed )?\[\d+:\d+\] |signed )?(?P<name>[^\s;]+) ?;\n", re.MULTILINE)
+
+
+def module_name(name: str) -> str:
+    """What the circuit of a model is called; no word of Verilog's own ends like this.
+
+    >>> module_name("ResNet-8 (int8)")
+    'resnet_8_int8_core'
+    """
+    plain = re.sub(r"[^a-z0-9]+", "_", name.lower())[:LONGEST_MODULE].strip("_")
+    return f"{plain if plain[:1].isalpha() else f'model_{plain}'.rstrip('_')}_core"
+
+
+def of_rtlil(
+    rtlil: str,
+    module: str,
+    ports: Sequence[str],
+    folder: Path,
+    *,
+    on_first_run: Callable[[Tool], None] | None = None,
+) -> str:
+    """Portable Verilog of a circuit in RTLIL, module ``top``.
+
+    Args:
+        ports: as in ``portable``.
+        folder: where yosys works and leaves its log.
+
+    Raises:
+        ToolMissing, ToolFailed: yosys.
+    """
+    from onnx_hw_tools import tools
+
+    yosys = tools.find("yosys")
+    (folder / "circuit.il").write_text(rtlil, encoding="utf-8")
+    script = "read_rtlil circuit.il; proc; opt -fast; opt_clean; write_verilog -noattr yosys.v"
+    tools.run(yosys, ["-q", "-p", script], cwd=folder, log=folder / "yosys.log", on_first_run=on_first_run)
+    return portable((folder / "yosys.v").read_text(encoding="utf-8"), module, ports)
+
+
+def portable(text: str, module: str, ports: Sequence[str]) -> str:
+    """The Verilog that yosys has written of a circuit, fit for somebody else's design.
+
+    Args:
+        module: the name of its topmost module, with which those of all others begin.
+        ports: of ``top``, in the order in which they are declared; what else it has for ports are wires then, under
+            the same names, so that a bench can see them.
+
+    Raises:
+        ValueError: there is no module ``top``, or no such port.
+    """
+    names: dict[str, str] = {}
+    for old in dict.fromkeys(_MODULE.findall(text)):
+        plain = module + re.sub(r"[^A-Za-z0-9_]+", "_", old.removeprefix("\\top").replace(".", "__"))
+        while plain in names.values():
+            plain += "_"
+        names[old] = plain
+    text = _USED.sub(lambda used: f"{names.get(used[0][:-1], used[0][:-1])} ", text)
+    top = _TOP.search(text)
+    if top is None:
+        raise ValueError("there is no module `top`")
+    known = {port["name"] for port in _PORT.finditer(top["body"])}
+    if missing := [port for port in ports if port not in known]:
+        raise ValueError(f"`top` has no port {', '.join(missing)}")
+    body = _PORT.sub(lambda port: port[0] if port["name"] in ports else "", top["body"])
+    listed = ",\n  ".join(ports)
+    others = text[top.end() :].lstrip("\n")
+    return f"{_HEAD}\nmodule {module}(\n  {listed}\n);\n{body}endmodule\n\n{others}"
+
+
+_HEAD = f"""// Written by onnx-hw {__version__}. Verilog-2005, without cells of any vendor: memories and multipliers are
+// described, and synthesis finds them. README.md says what travels on the streams and when.
+"""
