@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal
+from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out, connect
 
 from onnx_hw_link.link import Link
+from onnx_hw_rtl.joined import join, put_inside
 from onnx_hw_rtl.link import LinkEnd
 from onnx_hw_rtl.uart import UartReceiver, UartTransmitter
 
@@ -31,28 +32,19 @@ class UartShell(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.domains.network = domain = ClockDomain(local=True)
-        m.submodules.design = DomainRenamer({"sync": domain.name})(self.network)
-        m.submodules.end = end = LinkEnd(self.link)
+        end = LinkEnd(self.link)
+        put_inside(m, self.network, end.restart)
+        m.submodules.end = end
         m.submodules.receiver, m.submodules.transmitter = receiver, transmitter = (
             UartReceiver(self.divisor),
             UartTransmitter(self.divisor),
         )
         m.d.comb += [
-            domain.clk.eq(ClockSignal()),
-            domain.rst.eq(ResetSignal() | end.restart),
             receiver.rx.eq(self.rx),
             self.tx.eq(transmitter.tx),
             end.byte.eq(receiver.byte),
             end.strobe.eq(receiver.strobe),
         ]
         connect(m, end.o, transmitter.i)
-        for port in self.link.inputs:
-            for part in ("payload", "valid"):
-                m.d.comb += getattr(self.network, f"{port.name}_{part}").eq(getattr(end, f"{port.name}_{part}"))
-            m.d.comb += getattr(end, f"{port.name}_ready").eq(getattr(self.network, f"{port.name}_ready"))
-        for port in self.link.outputs:
-            for part in ("payload", "valid"):
-                m.d.comb += getattr(end, f"{port.name}_{part}").eq(getattr(self.network, f"{port.name}_{part}"))
-            m.d.comb += getattr(self.network, f"{port.name}_ready").eq(getattr(end, f"{port.name}_ready"))
+        join(m, (*self.link.inputs, *self.link.outputs), end, self.network)
         return m
