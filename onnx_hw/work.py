@@ -35,6 +35,7 @@ from onnx_hw.quantize.scheme import DEFAULT
 from onnx_hw.quantize.scheme_of_options import scheme_of
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.quantize.take_apart_dynamic_quantization import how_many_choose_scales, require_samples
+from onnx_hw.quantize.weights_in_blocks import loss_of_one_piece
 from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
 from onnx_hw.spelling import file_name, short
@@ -99,6 +100,12 @@ class Work:
             account.warn(told, "give samples like the data with --calibration")
         elif self.options.calibration is not None and made.brings:
             account.warn("the model brings its scales: --calibration has no effect", "leave it out")
+        if losses := loss_of_one_piece(self.model, (scheme or DEFAULT).weights):
+            told = f"the weights of {len(losses)} nodes are in blocks whose scales have no common step"
+            account.warn(
+                f"{told}: they get new integers, {min(losses.values()):.0f} dB where they lose most",
+                "--bits weights=12 loses less",
+            )
         if unsure := [name for name, span in made.ranges.items() if span.saturation > span.rounding]:
             told = (
                 f"{len(unsure)} of {len(made.ranges)} values are expected to lose more to saturation than to rounding"

@@ -14,6 +14,7 @@ from onnx_hw.quantize.take_apart_dynamic_quantization import take_apart_dynamic_
 from onnx_hw.quantize.take_apart_fused_operators import take_apart_fused_operators
 from onnx_hw.quantize.take_apart_integer_operators import take_apart_integer_operators
 from onnx_hw.quantize.tensor_sizes import check_sizes
+from onnx_hw.quantize.weights_in_blocks import with_weights_in_one_piece
 from onnx_hw.quantize.whole_weights import with_whole_weights
 
 
@@ -27,7 +28,7 @@ def prepared(model: Model) -> Model:
         UserError: a tensor is too large; the model is not typed.
     """
     refuse("model", faults_of_typed(model))
-    plain = take_apart_dynamic_quantization(take_apart_channels_last(model))
+    plain = take_apart_dynamic_quantization(with_weights_in_one_piece(take_apart_channels_last(model)))
     apart = take_apart_integer_operators(take_apart_fused_operators(plain))
     model = fold(apart, keep=lambda node: facts_of(node).effect in (Effect.DEQUANTIZES, Effect.SNAPS))
     if is_quantized(model):

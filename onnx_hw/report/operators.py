@@ -42,6 +42,7 @@ def _in_other_words() -> dict[tuple[str, str], str]:
     """What is taken apart before anything becomes hardware."""
     found = {(DOMAIN, name): form.__doc__ or "" for name, form in FORMS.items()}
     found |= take_apart_dynamic_quantization.MEANINGS
+    found[DOMAIN, "MatMulNBits"] = "as MatMul with constant weights"
     for row in operators():
         if row.domain == CHANNELS_LAST:
             found[row.domain, row.op_type] = f"as {row.op_type} between Transposes"
