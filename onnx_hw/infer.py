@@ -16,6 +16,7 @@ from onnx_hw.assemble import to_serial_chip
 from onnx_hw.build_folder import BuildFolder, opened
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, UserError, user_error
+from onnx_hw.host_by_reference import HostByReference
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Value
 from onnx_hw.options import Stage
@@ -90,8 +91,11 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
         model = HostModel.read(options.folder)
         values = tuple(Value(x.name, _element_type(x.dtype), x.shape) for x in model.inputs)
         given = samples.read_samples(options.inputs, values)
-        with _remade(options, progress) as design, _port(options, model, design, progress) as (port, timeout):
-            with Device.open(port, build=options.folder, timeout=timeout) as device:
+        with _remade(options, model, progress) as design, _port(options, model, design, progress) as (port, timeout):
+            if model.elsewhere:
+                assert design is not None
+                model = HostByReference.with_(model, design.network)
+            with Device.of(model, port, timeout=timeout) as device:
                 outputs = samples.stack_outputs(list(device.stream(given)))
                 results, faults = device.results, device.chip.session.faults
             if options.check:
@@ -112,9 +116,9 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
 
 
 @contextmanager
-def _remade(options: InferOptions, progress: Progress) -> Iterator[Design | None]:
+def _remade(options: InferOptions, model: HostModel, progress: Progress) -> Iterator[Design | None]:
     """The design of the build, where something asks for it."""
-    if options.port != SIMULATED and not options.check:
+    if options.port != SIMULATED and not options.check and not model.elsewhere:
         yield None
         return
     report = read_report(options.folder)

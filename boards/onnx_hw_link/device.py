@@ -45,7 +45,11 @@ class Device:
         Raises:
             LinkError: there is no such build, nobody answers, or another design.
         """
-        model = HostModel.read(build)
+        return cls.of(HostModel.read(build), port, timeout=timeout)
+
+    @classmethod
+    def of(cls, model: HostModel, port: str = "auto", *, timeout: float = 1.5) -> Device:
+        """The same, of a model that has been read."""
         return cls(model, Chip(port, baud=model.baud, digest=model.link.digest, timeout=timeout))
 
     def __enter__(self) -> Device:

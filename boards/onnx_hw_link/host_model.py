@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,15 +84,18 @@ class HostModel:
         inputs = tuple(Argument(i["name"], np.dtype(i["dtype"]), tuple(i["shape"])) for i in data["inputs"])
         return cls(data["name"], link, data["baud"], inputs, tuple(data["outputs"]), data)
 
+    @property
+    def elsewhere(self) -> Sequence[str]:
+        """Operators on the host that only the compiler knows."""
+        found: Sequence[str] = self.data["elsewhere"]
+        return found
+
     def entering(self, arrays: Mapping[str, np.ndarray]) -> tuple[bytes, dict[str, np.ndarray]]:
         """(the bytes of a frame, values that the outputs need) of one sample's arrays.
 
         Raises:
             LinkError: the arrays are not those of the model; an operator needs the compiler.
         """
-        if self.data["elsewhere"]:
-            needed = ", ".join(self.data["elsewhere"])
-            raise NotOurs(f"the host must compute {needed}, for which onnx_hw has to be installed: use onnx-hw run")
         values = {name: _array(entry) for name, entry in self.data["constants"].items()}
         for argument in self.inputs:
             name, dtype, shape = argument.name, argument.dtype, argument.shape
@@ -101,12 +104,23 @@ class HostModel:
                 what = "nothing" if given is None else f"{given.dtype}{list(given.shape)}"
                 raise NotOurs(f"the input `{name}` must be {dtype}{list(shape)}, not {what}")
             values[name] = given.astype(dtype, copy=False)
-        run_steps(self.data["head"], values)
+        self.head(values)
         beats = []
         for stream, port in zip(self.data["streams_in"], self.link.inputs, strict=True):
             flat = np.append(values[stream["value"]].reshape(-1).astype(np.int64), 0)
             beats.append(flat[np.array(stream["places"]).reshape(port.beats, port.width)])
         return in_turns(self.link.inputs, self.link.input_turns, beats), values
+
+    def head(self, values: dict[str, np.ndarray]) -> None:
+        """Add what the host computes before the hardware."""
+        if self.elsewhere:
+            needed = ", ".join(self.elsewhere)
+            raise NotOurs(f"the host must compute {needed}, for which onnx_hw has to be installed: use onnx-hw infer")
+        run_steps(self.data["head"], values)
+
+    def tail(self, values: dict[str, np.ndarray]) -> None:
+        """Add what the host computes behind the hardware."""
+        run_steps(self.data["tail"], values)
 
     def leaving(self, data: bytes, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs by name, of the bytes of results and the values of ``entering``."""
@@ -114,7 +128,7 @@ class HostModel:
         for value in self.data["values_out"]:
             integers = beats[value["stream"]].reshape(-1)[np.array(value["places"])]
             values[value["value"]] = integers.astype(value["dtype"]).reshape(value["shape"])
-        run_steps(self.data["tail"], values)
+        self.tail(values)
         return {name: values[name] for name in self.outputs}
 
 

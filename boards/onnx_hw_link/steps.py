@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KNOWN", "run_steps"]
+__all__ = ["FLOATS", "KNOWN", "run_steps"]
 
 Array = np.ndarray
 
@@ -57,6 +57,18 @@ def _transpose(x: Array, *, perm: Sequence[int] | None = None) -> Array:
     return np.transpose(x, perm)
 
 
+def _concat(*parts: Array, axis: int) -> Array:
+    return np.concatenate(parts, axis=axis)
+
+
+FLOATS: Mapping[int, np.dtype[Any]] = {1: np.dtype(np.float32), 11: np.dtype(np.float64)}
+"""What a Cast here may make, by ONNX's numbers: such casts are of the same meaning in every version."""
+
+
+def _cast(x: Array, *, to: int) -> Array:
+    return x.astype(FLOATS[to])
+
+
 def _identity(x: Array) -> Array:
     return x
 
@@ -70,6 +82,11 @@ KNOWN: Mapping[str, tuple[int, Callable[..., Array]]] = {
     "Flatten": (11, _flatten),
     "Transpose": (1, _transpose),
     "Identity": (1, _identity),
+    "Concat": (4, _concat),
+    "Cast": (6, _cast),
+    "Add": (7, np.add),
+    "Sub": (7, np.subtract),
+    "Mul": (7, np.multiply),
 }
 """By ONNX's name: (the first version that means this, the function). Attributes are keywords."""
 

@@ -18,7 +18,7 @@ from onnx_hw.order import UNUSED
 from onnx_hw_boards.board import Board
 from onnx_hw_link.host_model import FILE, FORMAT
 from onnx_hw_link.link import PROTOCOL, Link
-from onnx_hw_link.steps import KNOWN
+from onnx_hw_link.steps import FLOATS, KNOWN
 
 
 def write_host_model(
@@ -118,6 +118,8 @@ def _is_data(node: Node, arrays: dict[str, np.ndarray], model: Model) -> bool:
     ):
         return False
     if node.op_type == "QuantizeLinear" and len(node.inputs) < 3:
+        return False
+    if node.op_type == "Cast" and node.attributes["to"] not in FLOATS:
         return False
     if node.op_type == "Reshape" and node.inputs[1] not in arrays:
         return False

@@ -8,7 +8,6 @@ import numpy as np
 
 from onnx_hw.assemble import edge_names
 from onnx_hw.design import Design, Edge
-from onnx_hw.errors import user_error
 from onnx_hw.timing.prediction import predict
 from onnx_hw_link.link import Link, Port
 
@@ -19,27 +18,18 @@ def link_of(design: Design, clock_mhz: float, digest: bytes = bytes(16)) -> Link
     Args:
         clock_mhz: of the chip.
         digest: 16 bytes that tell the circuit from others.
-
-    Raises:
-        UserError: there are several streams into the circuit.
     """
     edges, names = {edge.tensor: edge for edge in design.edges()}, edge_names(design)
     into = [edges[tensor] for tensor in dict.fromkeys(boundary.tensor for boundary in design.network.inputs)]
     out = [edges[tensor] for tensor in dict.fromkeys(boundary.tensor for boundary in design.network.outputs)]
-    if len(into) > 1:
-        raise user_error(
-            "several-inputs",
-            f"over a link, a circuit must have one input; this one has {len(into)}",
-            where=", ".join(f"`{edge.tensor}`" for edge in into),
-            hint="choose a bare chip, or join the inputs in the model",
-            stage="capability",
-        )
+    taken, left = _cycles(design, into, out) if max(len(into), len(out)) > 1 else ([], [])
     return Link(
         digest,
         tuple(_port(edge, names[edge.tensor]) for edge in into),
         tuple(_port(edge, names[edge.tensor]) for edge in out),
         round(clock_mhz * 1e6),
-        output_turns=_turns(design, into, out) if len(out) > 1 else (),
+        input_turns=_turns(taken),
+        output_turns=_turns(left),
     )
 
 
@@ -48,11 +38,25 @@ def _port(edge: Edge, name: str) -> Port:
     return Port(name, edge.beats, edge.width, kind.bits, kind.signed)
 
 
-def _turns(design: Design, into: list[Edge], out: list[Edge]) -> tuple[tuple[int, int], ...]:
-    """The order in which the beats of a frame leave where nobody hesitates.
+def _cycles(design: Design, into: list[Edge], out: list[Edge]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """When the beats of a frame are taken and leave where nobody hesitates, by stream.
 
-    Taken in this order and no sooner, none of them waits for a later one: what a beat needs was there before it.
+    In these orders they travel. Nothing can come to a standstill then: whatever a beat has to wait for, in the network
+    or because its turn has not come, happens earlier here, or is a beat that is taken at the same time; and of each
+    input the circuit holds a beat (``BeatsFromBytes``). Of later frames this holds as of the first one, since within a
+    frame they wait for the same.
     """
-    times = predict(design, 1, offers={edge.tensor: np.zeros(edge.beats, dtype=np.int64) for edge in into}).sinks
-    leaving = sorted((int(cycle), k) for k, edge in enumerate(out) for cycle in times[edge.tensor][: edge.beats])
-    return tuple((k, sum(1 for _ in beats)) for k, beats in groupby(k for _, k in leaving))
+    found = predict(design, 1, offers={edge.tensor: np.zeros(edge.beats, dtype=np.int64) for edge in into})
+    schedules, taken = design.schedules(), []
+    for edge in into:
+        assert edge.consumer is not None
+        node, port = edge.consumer
+        engine = next(engine for engine in schedules[node].engines if port in engine.pops)
+        taken.append(found.fires[node, engine.name][engine.once + np.asarray(engine.pops[port])])
+    return taken, [found.sinks[edge.tensor][: edge.beats] for edge in out]
+
+
+def _turns(cycles: list[np.ndarray]) -> tuple[tuple[int, int], ...]:
+    """(stream, beats) one after the other, by the cycles of their beats."""
+    order = sorted((int(cycle), k) for k, of_stream in enumerate(cycles) for cycle in of_stream)
+    return tuple((k, sum(1 for _ in beats)) for k, beats in groupby(k for _, k in order))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
-from amaranth.lib import stream
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import memory, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.link import Port
@@ -16,38 +16,63 @@ __all__ = ["BeatsFromBytes", "BytesFromBeats", "Turns"]
 class Turns(Component):
     """Whose beat is next.
 
+    What repeats itself is kept once; many turns are in a memory, which needs the two cycles that beats are apart.
+
     Args:
         turns: (stream, beats) one after the other: a frame.
 
     Ports:
-        step: a beat has passed.
+        step: a beat has passed; two cycles or more apart.
         stream: whose turn it is.
         first, last: this beat is that of a frame.
     """
 
+    MOST_IN_LOGIC = 16
+
     def __init__(self, turns: Sequence[tuple[int, int]]) -> None:
-        self.turns = tuple(turns)
+        count = len(turns)
+        period = next(k for k in range(1, count + 1) if count % k == 0 and [*turns[:k]] * (count // k) == [*turns])
+        self.turns, self.rounds = tuple(turns[:period]), count // period
         self.streams = 1 + max(stream for stream, _ in turns)
         super().__init__({"step": In(1), "stream": Out(_numbers(self.streams)), "first": Out(1), "last": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        beats = [beats for _, beats in self.turns]
-        turn, left = Signal(_numbers(len(beats))), Signal(range(max(beats)), init=beats[0] - 1)
+        turns, (stream, beats) = self.turns, self.turns[0]
+        turn = Signal(_numbers(len(turns)))
+        whose = Signal(_numbers(self.streams), init=stream)
+        left = Signal(range(max(beats for _, beats in turns)), init=beats - 1)
+        rounds = Signal(range(self.rounds), init=self.rounds - 1)
         first = Signal(init=1)
-        with m.Switch(turn):
-            for k, (stream_, _) in enumerate(self.turns):
-                with m.Case(k):
-                    m.d.comb += self.stream.eq(stream_)
-        m.d.comb += [self.first.eq(first), self.last.eq((left == 0) & (turn == len(beats) - 1))]
+        at_end, following = turn == len(turns) - 1, self._following(m, turn, len(left))
+        m.d.comb += [
+            self.stream.eq(whose),
+            self.first.eq(first),
+            self.last.eq((left == 0) & at_end & (rounds == 0)),
+        ]
         with m.If(self.step):
             m.d.sync += [left.eq(left - 1), first.eq(self.last)]
-            with m.If(left == 0), m.Switch(turn):
-                for k in range(len(beats)):
-                    after = (k + 1) % len(beats)
-                    with m.Case(k):
-                        m.d.sync += [turn.eq(after), left.eq(beats[after] - 1)]
+            with m.If(left == 0):
+                m.d.sync += [Cat(left, whose).eq(following), turn.eq(turn + 1)]
+                with m.If(at_end):
+                    m.d.sync += [turn.eq(0), rounds.eq(Mux(rounds == 0, self.rounds - 1, rounds - 1))]
         return m
+
+    def _following(self, m: Module, turn: Signal, width: int) -> Value:
+        """The turn after this one: beats less one in so many bits, and the stream above them."""
+        words = [stream << width | beats - 1 for stream, beats in (*self.turns[1:], self.turns[0])]
+        shape = width + (self.streams - 1 or 1).bit_length()
+        if len(words) > self.MOST_IN_LOGIC:
+            m.submodules.memory = rom = memory.Memory(shape=shape, depth=len(words), init=words)
+            port = rom.read_port()
+            m.d.comb += port.addr.eq(turn)
+            return port.data
+        word = Signal(shape)
+        with m.Switch(turn):
+            for k, value in enumerate(words):
+                with m.Case(k):
+                    m.d.comb += word.eq(value)
+        return word
 
 
 def _numbers(count: int) -> range:
@@ -56,7 +81,7 @@ def _numbers(count: int) -> range:
 
 
 class BeatsFromBytes(Component):
-    """Bytes gathered to beats.
+    """Bytes gathered to beats, of which each stream holds one: what needs several of them at once has them.
 
     Args:
         ports: the streams.
@@ -85,30 +110,35 @@ class BeatsFromBytes(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.turns = turns = Turns(self.turns)
-        most = max(port.beat_bytes for port in self.ports)
-        word = Signal(8 * most, reset_less=True)  # what came last is at the top
-        count, full, last_byte = Signal(range(most)), Signal(), Signal()
+        count = Signal(range(max(port.beat_bytes for port in self.ports)))  # bytes of the beat so far
+        full = Array(Signal(name=f"full_{port.name}") for port in self.ports)
+        last_byte = Array(count == port.beat_bytes - 1 for port in self.ports)
+        waits = Signal()  # the first beat of a frame, for the network to take it
+        come, (stream_, _) = Signal(), self.turns[0]
         m.d.comb += [
-            self.i.ready.eq(~full),
-            self.at_start.eq(turns.first & ~full & (count == 0)),
-            self.begins.eq(turns.step & turns.first),
+            self.i.ready.eq(~full[turns.stream]),
+            come.eq(self.i.valid & self.i.ready),
+            turns.step.eq(come & last_byte[turns.stream]),
+            self.at_start.eq(turns.first & (count == 0)),
+            self.begins.eq(waits & full[stream_] & getattr(self, f"{self.ports[stream_].name}_ready")),
         ]
-        with m.Switch(turns.stream):
-            for k, port in enumerate(self.ports):
-                ready = getattr(self, f"{port.name}_ready")
-                with m.Case(k):
-                    m.d.comb += getattr(self, f"{port.name}_valid").eq(full)
-                    m.d.comb += [turns.step.eq(full & ready), last_byte.eq(count == port.beat_bytes - 1)]
-        for port in self.ports:
-            of_beat = word[8 * (most - port.beat_bytes) :]
-            places = [of_beat[k * port.place_bits :][: port.bits] for k in range(port.width)]
+        with m.If(come):
+            m.d.sync += count.eq(Mux(turns.step, 0, count + 1))
+        with m.If(self.begins):
+            m.d.sync += waits.eq(0)
+        for k, port in enumerate(self.ports):
+            word = Signal(8 * port.beat_bytes, name=f"word_{port.name}", reset_less=True)
+            places = [word[j * port.place_bits :][: port.bits] for j in range(port.width)]
+            m.d.comb += getattr(self, f"{port.name}_valid").eq(full[k])
             m.d.comb += getattr(self, f"{port.name}_payload").eq(Cat(*places))
-        with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [word.eq(Cat(word, self.i.payload)[8:]), count.eq(count + 1)]
-            with m.If(last_byte):
-                m.d.sync += [full.eq(1), count.eq(0)]
-        with m.If(turns.step):
-            m.d.sync += full.eq(0)
+            with m.If(full[k] & getattr(self, f"{port.name}_ready")):
+                m.d.sync += full[k].eq(0)
+            with m.If(come & (turns.stream == k)):
+                m.d.sync += word.eq(Cat(word, self.i.payload)[8:])
+                with m.If(last_byte[k]):
+                    m.d.sync += full[k].eq(1)
+        with m.If(turns.step & turns.first):
+            m.d.sync += waits.eq(1)
         return m
 
 

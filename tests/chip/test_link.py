@@ -23,15 +23,41 @@ from onnx_hw.design import Design, Edge
 from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
 from onnx_hw.link_rate import frames_a_second, most_frames_a_second
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.concat import Concat
+from onnx_hw.ops.folding import EvenFolding, SlidingFolding
 from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
+from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
 from onnx_hw_boards.linked_board import LinkedBoard, Uart
 from onnx_hw_link.link import Link
+from onnx_hw_rtl.beats import Turns
 from onnx_hw_rtl.link import LinkEnd
-from sketched_designs import alone
+from sketched_designs import Sketch, alone
 
 FORK = alone(Fork(Tensor((2, 2, 3), Int(11))), (2, 2), 1)
 """One stream in, two out, whose FIFOs hold a beat: their beats have to leave in turns."""
+
+
+def paths() -> Design:
+    """A window of one input, joined with another one: of the first, some rows are needed before any of the other."""
+    sketch, x, y = Sketch(), Tensor((12, 4, 1), Int(3)), Tensor((12, 4, 9), Int(3))
+    window = Window(x, (3, 3), (1, 1), (1, 1, 1, 1))
+    (columns,) = sketch.add("window", window, [sketch.input("x", x)], SlidingFolding(1, 9), 2)
+    sketch.add("sum", Add(y, y), [columns, sketch.input("y", y)], (9,), 2)
+    return sketch.design()
+
+
+A, B = Tensor((2, 3, 2), Int(5)), Tensor((2, 3, 5), Int(11))
+SEVERAL = {
+    "at once": (alone(Add(A, A), (1,), 1), 2),
+    "by channels": (alone(Concat((A, B), 2), EvenFolding(1), 1), 2),
+    "one behind the other": (alone(Concat((A, A, A), 0), EvenFolding(2), 1), 3),
+    "weights first": (alone(MatMul(A, Tensor((1, 3, 2), Int(3))), MatMulFolding(1, 1), 1), 2),
+    "no rhythm": (paths(), Turns.MOST_IN_LOGIC + 1),
+}
+"""Several streams in, and how many turns of theirs have to be kept at least."""
 
 
 def board(name: str) -> LinkedBoard:
@@ -63,19 +89,37 @@ def through(design: Design, link: Link, frames: list[bytes]) -> list[bytes]:
     return [result.beats for result in talk.run(end, Simulator(m)).results]
 
 
+def in_turns(beats: list[list[list[bytes]]], turns: tuple[tuple[int, int], ...]) -> list[bytes]:
+    """Frames on the wire, of the beats by stream and frame."""
+    frames = []
+    for frame in range(len(beats[0])):
+        left = [iter(of_stream[frame]) for of_stream in beats]
+        frames.append(b"".join(next(left[k]) for k, count in turns for _ in range(count)))
+    return frames
+
+
+def check_through(design: Design, link: Link) -> None:
+    """Three frames of all inputs come back as golden's outputs, each in the turns that the link states."""
+    values = golden.trace(design.network, random_frames(design, 3, 1))
+    edges = {edge.tensor: edge for edge in design.edges()}
+    into, out = (
+        [as_bytes(edges[boundary.tensor], values[boundary.tensor]) for boundary in side]
+        for side in (design.network.inputs, design.network.outputs)
+    )
+    assert through(design, link, in_turns(into, link.input_turns)) == in_turns(out, link.output_turns)
+
+
 def test_all_outputs_come_back_in_the_turns_that_the_link_states() -> None:
     link = link_of(FORK, 24)
-    values = golden.trace(FORK.network, random_frames(FORK, 3, 1))
-    edges = {edge.tensor: edge for edge in FORK.edges()}
-    (into,), out = FORK.network.inputs, FORK.network.outputs
-    sent = [b"".join(frame) for frame in as_bytes(edges[into.tensor], values[into.tensor])]
-    beats = [as_bytes(edges[boundary.tensor], values[boundary.tensor]) for boundary in out]
-    expected = []
-    for frame in range(len(sent)):
-        left = [iter(of_stream[frame]) for of_stream in beats]
-        expected.append(b"".join(next(left[k]) for k, count in link.output_turns for _ in range(count)))
     assert len(link.output_turns) > 4
-    assert through(FORK, link, sent) == expected
+    check_through(FORK, link)
+
+
+@pytest.mark.parametrize(("design", "kept"), SEVERAL.values(), ids=SEVERAL)
+def test_all_inputs_enter_in_the_order_in_which_they_are_needed(design: Design, kept: int) -> None:
+    link = link_of(design, 24)
+    assert len(Turns(link.input_turns).turns) >= kept
+    check_through(design, link)
 
 
 def test_the_circuit_s_digest_is_that_of_all_else() -> None:
