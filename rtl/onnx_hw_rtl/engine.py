@@ -72,8 +72,8 @@ class Engine:
             self._prepare()
         self._count()
         go_next: Value = Const(1, 1)
-        for outbox, pushes_at in pushes:
-            push, push_next = self._decode(pushes_at, 1, "push")
+        for k, (outbox, pushes_at) in enumerate(pushes):
+            push, push_next = self._decode(pushes_at, 1, f"push{k or ''}")
             m.d.comb += outbox.reserve.eq(self.fire & push)
             go_next = go_next & (self.has_credit_next(outbox) | ~push_next)
         if not conditions and (exclusive or len(pops) == 1):

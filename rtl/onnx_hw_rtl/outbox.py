@@ -127,7 +127,8 @@ class Outbox(Component):
         """
         out = self.o
         words = _power_of_two(self.depth - 1)
-        stored, some, one = Signal(range(words + 1)), Signal(), Signal()  # words in memory; flags: not 0, exactly 1
+        stored = Signal(range(words + 1))  # words in memory; flags: not 0, exactly 1
+        some, one = Signal(name="some_stored"), Signal(name="one_stored")
         load, take, put, some_next = Signal(), Signal(), Signal(), Signal(name="some_next")
         m.d.comb += [
             load.eq(~out.valid | out.ready),
@@ -146,23 +147,25 @@ class Outbox(Component):
         strobes = self._strobes(m, len(word), write)
         loads = [~its_valid | out.ready for _, (its_valid, _) in flags]
         if whole:
-            first = self._words(m, words, write, word, load & (some | write))
+            first = self._words(m, "", words, write, word, load & (some | write))
             firsts = [first[bits] for bits, _ in flags]
         else:
             firsts = [
-                self._words(m, words, its_write, word[bits], its_load & (its_some | its_write))
-                for (bits, (_, its_some)), its_load, (_, its_write) in zip(flags, loads, strobes, strict=True)
+                self._words(m, str(k or ""), words, its_write, word[bits], its_load & (its_some | its_write))
+                for k, ((bits, (_, its_some)), its_load, (_, its_write)) in enumerate(
+                    zip(flags, loads, strobes, strict=True)
+                )
             ]
         for (bits, (_, its_some)), its_load, first in zip(flags, loads, firsts, strict=True):
             with m.If(its_load):
                 m.d.sync += payload[bits].eq(Mux(its_some, first, word[bits]))
 
-    def _words(self, m: Module, depth: int, write: Value, word: Value, passes: Value) -> Value:
+    def _words(self, m: Module, part: str, depth: int, write: Value, word: Value, passes: Value) -> Value:
         """The first word of a ring of distributed memory, with pointers that nothing else follows."""
         ram = memory.Memory(shape=len(word), depth=depth, init=[])
-        m.submodules += ram
+        m.submodules[f"words{part}"] = ram
         write_port, read_port = ram.write_port(), ram.read_port(domain="comb")
-        write_at, read_at = Signal(range(depth)), Signal(range(depth))
+        write_at, read_at = (Signal(range(depth), name=f"{name}{part}") for name in ("write_at", "read_at"))
         with m.If(write):
             m.d.sync += write_at.eq(write_at + 1)
         with m.If(passes):
@@ -203,9 +206,10 @@ class Outbox(Component):
         words = _power_of_two(self.depth)
         m.submodules.memory = ram = memory.Memory(shape=len(word), depth=words, init=[])
         write_port, read_port = ram.write_port(), ram.read_port()
-        write_at, read_at = Signal(range(words)), Signal(range(words))
-        stored, room = Signal(range(self.depth + 1)), Signal(range(4), init=3)
-        read, arrived = Signal(), Signal()
+        write_at, read_at = Signal(range(words), name="write_at"), Signal(range(words), name="read_at")
+        stored = Signal(range(self.depth + 1))
+        room = Signal(range(4), init=3)
+        read, arrived = Signal(), Signal(name="arrived")
         m.d.comb += [
             read.eq((stored != 0) & (room != 0)),
             write_port.addr.eq(write_at),
@@ -222,7 +226,7 @@ class Outbox(Component):
             arrived.eq(read),
         ]
         spare = [Signal(Shape(len(word)), name=f"spare{k}", reset_less=True) for k in range(2)]
-        spares, spares_next = Signal(range(3)), Signal(range(3), name="spares_next")
+        spares, spares_next = Signal(range(3), name="spares"), Signal(range(3), name="spares_next")
         valid_next = Mux(~out.valid | out.ready, (spares != 0) | arrived, out.valid)
         with m.If(~out.valid | out.ready):
             m.d.comb += spares_next.eq(Mux(spares != 0, spares - 1 + arrived, 0))
