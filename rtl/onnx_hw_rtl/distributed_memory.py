@@ -21,9 +21,9 @@ class DistributedMemory(Memory):
         return elaborated
 
 
-def stored(m: Module, data: Value, depth: int, control: Value) -> Value:
+def stored(m: Module, data: Value, depth: int, control: Value, name: str) -> Value:
     """What lies at the address to read, one cycle later. ``control``: strobe, address to write, address to read."""
-    m.submodules += (ring := DistributedMemory(shape=len(data), depth=depth, init=[]))
+    m.submodules[f"{name}_words"] = ring = DistributedMemory(shape=len(data), depth=depth, init=[])
     write_port, read_port = ring.write_port(), ring.read_port(domain="comb")
     middle = 1 + len(control) // 2
     m.d.comb += [
@@ -32,5 +32,5 @@ def stored(m: Module, data: Value, depth: int, control: Value) -> Value:
         write_port.en.eq(control[0]),
         read_port.addr.eq(control[middle:]),
     ]
-    found: Value = delayed(m, read_port.data, 1, "stored")
+    found: Value = delayed(m, read_port.data, 1, name)
     return found

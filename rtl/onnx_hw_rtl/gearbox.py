@@ -93,7 +93,8 @@ class Gearbox(Core):
             fires = Mux(ResetSignal(allow_reset_less=True), 0, writer.fire & (write_place == place))
             controls = Cat(fires, *([write_block, read_block] if self.blocks > 1 else []))
             for bits, its_own in spread(m, controls, len(data), f"place{place}"):
-                rings.append(stored(m, data[bits], max(2, self.blocks), its_own))
+                name = f"place{place}_from{bits.start}"
+                rings.append(stored(m, data[bits], max(2, self.blocks), its_own, name))
         block = Cat(*rings)
         groups = [block[k * size : (k + 1) * size] for k in range(self.in_places * in_groups)]
         groups += [Const(0, size)] * (self.out_places * out_groups - len(groups))

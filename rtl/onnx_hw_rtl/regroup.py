@@ -126,7 +126,10 @@ class Regroup(Core):
             writes = writer.fire & (write_slot == k) if self.gathers else writer.fire
             controls = Cat(Mux(ResetSignal(allow_reset_less=True), 0, writes), write_address, read_address)
             parts = spread(m, controls, self.size, f"pixel{k}")
-            pixels.append(Cat(stored(m, word[bits], 1 << len(write_address), its_own) for bits, its_own in parts))
+            depth = 1 << len(write_address)
+            pixels.append(
+                Cat(stored(m, word[bits], depth, its_own, f"pixel{k}_from{bits.start}") for bits, its_own in parts)
+            )
         m.d.comb += bits_of(self.outboxes["o"].data).eq(self._made(m, pixels, read_slot))
 
     def _made(self, m: Module, stored: list[Value], slot: Value) -> Value:
