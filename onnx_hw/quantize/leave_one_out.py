@@ -1,21 +1,23 @@
 """The range for integers of a tensor that loses least: rounding and *expected* saturation.
 
 A wider range rounds more coarsely, a narrower one saturates. What a new sample would saturate is estimated by leaving
-out one after the other of those there are: how far does it lie outside of what the others say? With few samples that
-widens the range, with many it also clips what is rare.
+out one after the other of those there are: how far does it lie outside of what the others say? And beyond all of them:
+how far do the greatest lie apart? With few samples that widens the range, and with many bits, since then it costs
+little; with many samples it also clips what is rare.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil, sqrt
 
 import numpy as np
 
 FACTORS = (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0)
 """Of the ends of what was seen, by which they are tried."""
 
-WIDEST = 1.3
+WIDEST = 1.75
 """A tensor inside the network is not widened by more: what lies beyond is rare, and others make up for it."""
 
 WIDEST_AT_OUTPUT = FACTORS[-1]
@@ -48,25 +50,33 @@ def least_loss(samples: Sequence[np.ndarray], bits: int, widest: float = WIDEST,
         widest: at most so many times what was seen.
         symmetric: as far below 0 as above.
     """
+    return least_losses(samples, (bits,), widest, symmetric=symmetric)[bits]
+
+
+def least_losses(
+    samples: Sequence[np.ndarray], widths: Iterable[int], widest: float = WIDEST, *, symmetric: bool = False
+) -> dict[int, Chosen]:
+    """The ranges for integers of several widths, by bits; as ``least_loss``."""
     flat = _thinned([sample.reshape(-1).astype(np.float64) for sample in samples])
     if symmetric:
         flat = [np.abs(values) for values in flat]
     above, below = (np.array([max(float((s * values).max(initial=0.0)), 0.0) for values in flat]) for s in (1, -1))
     high, low = float(above.max(initial=0.0)), float(below.max(initial=0.0))
     if high + low == 0.0:
-        return Chosen(0.0, 0.0, 0.0, 0.0)
+        return dict.fromkeys(widths, Chosen(0.0, 0.0, 0.0, 0.0))
     factors = np.array([f for f in FACTORS if f <= widest and (len(flat) > 1 or f == 1)])
     saturated = [_saturation(flat, ends, factors, sign) for ends, sign in ((above, 1), (below, -1))]
-    halves = 2 if symmetric else 1
-    step = halves * (factors[:, None] * high + factors[None, :] * low) / ((1 << bits) - 1)
-    count = sum(values.size for values in flat)
-    share = sum(np.count_nonzero(values) for values in flat) / count  # 0 has an integer
-    rounding = share * step**2 / 12
-    cost = rounding + saturated[0][:, None] + saturated[1][None, :]
-    i, j = np.unravel_index(int(cost.argmin()), cost.shape)
-    top = float(factors[i]) * high
-    bottom = top if symmetric else float(factors[j]) * low
-    return Chosen(-bottom, top, float(rounding[i, j]), float(saturated[0][i] + saturated[1][j]))
+    size = (1 + symmetric) * (factors[:, None] * high + factors[None, :] * low)
+    share = sum(np.count_nonzero(values) for values in flat) / sum(values.size for values in flat)  # 0 has an integer
+    found = {}
+    for bits in widths:
+        rounding = share * (size / ((1 << bits) - 1)) ** 2 / 12
+        cost = rounding + saturated[0][:, None] + saturated[1][None, :]
+        i, j = np.unravel_index(int(cost.argmin()), cost.shape)
+        top = float(factors[i]) * high
+        bottom = top if symmetric else float(factors[j]) * low
+        found[bits] = Chosen(-bottom, top, float(rounding[i, j]), float(saturated[0][i] + saturated[1][j]))
+    return found
 
 
 def _thinned(samples: list[np.ndarray]) -> list[np.ndarray]:
@@ -84,6 +94,7 @@ def _saturation(samples: Sequence[np.ndarray], ends: np.ndarray, factors: np.nda
         ends: (samples,) the greatest of each, times the sign.
     """
     estimated, seen = np.zeros(len(factors)), np.zeros(len(factors))
+    rare = _beyond_all(ends, factors) * len(samples)
     largest = int(ends.argmax())
     high, second = float(ends[largest]), float(np.delete(ends, largest).max(initial=0.0))
     for number, values in enumerate(samples):
@@ -92,7 +103,22 @@ def _saturation(samples: Sequence[np.ndarray], ends: np.ndarray, factors: np.nda
         for k, factor in enumerate(factors):
             estimated[k] += _beyond(tail, others * factor)
             seen[k] += _beyond(tail, high * factor)
-    return (estimated + seen) / sum(values.size for values in samples)
+    return (np.maximum(estimated, rare) + seen) / sum(values.size for values in samples)
+
+
+def _beyond_all(ends: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """(factors,) the square by which a number of a new sample is expected to lie beyond ``factor`` times the greatest
+    end of all; for factors below 1 as for 1, since of the rest the samples tell.
+
+    Of so many samples a new one is the greatest with the chance 1 / (samples + 1), by as much as the greatest ones
+    differ: their tail is taken to be exponential.
+    """
+    ordered = np.sort(ends)[::-1]
+    count = min(ceil(sqrt(len(ordered))), len(ordered) - 1)
+    apart = float(ordered[:count].mean() - ordered[count]) if count else 0.0
+    if apart <= 0:
+        return np.zeros(len(factors))
+    return 2 * apart**2 * np.exp(-np.maximum(factors - 1, 0) * ordered[0] / apart) / (len(ordered) + 1)
 
 
 def _beyond(values: np.ndarray, bound: float) -> float:
