@@ -10,7 +10,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.link import Port
 
-__all__ = ["BeatsFromBytes", "BytesFromBeats", "Turns"]
+__all__ = ["BeatsFromBytes", "BytesFromBeats", "Turns", "beat_of_bytes", "bytes_of_beat"]
 
 
 class Turns(Component):
@@ -128,9 +128,8 @@ class BeatsFromBytes(Component):
             m.d.sync += waits.eq(0)
         for k, port in enumerate(self.ports):
             word = Signal(8 * port.beat_bytes, name=f"word_{port.name}", reset_less=True)
-            places = [word[j * port.place_bits :][: port.bits] for j in range(port.width)]
             m.d.comb += getattr(self, f"{port.name}_valid").eq(full[k])
-            m.d.comb += getattr(self, f"{port.name}_payload").eq(Cat(*places))
+            m.d.comb += getattr(self, f"{port.name}_payload").eq(beat_of_bytes(port, word))
             with m.If(full[k] & getattr(self, f"{port.name}_ready")):
                 m.d.sync += full[k].eq(0)
             with m.If(come & (turns.stream == k)):
@@ -202,14 +201,19 @@ class BytesFromBeats(Component):
                 with m.Case(k):
                     m.d.comb += [ready.eq((left == 0) & ~behind), turns.step.eq(valid & ready)]
                     with m.If(turns.step):
-                        m.d.sync += [word.eq(_bytes_of(port, getattr(self, f"{port.name}_payload")))]
+                        m.d.sync += [word.eq(bytes_of_beat(port, getattr(self, f"{port.name}_payload")))]
                         m.d.sync += left.eq(port.beat_bytes)
         with m.If(self.ends):
             m.d.sync += behind.eq(1)
         return m
 
 
-def _bytes_of(port: Port, payload: Value) -> Value:
+def beat_of_bytes(port: Port, word: Value) -> Value:
+    """The payload, of a beat as it travels."""
+    return Cat(*(word[k * port.place_bits :][: port.bits] for k in range(port.width)))
+
+
+def bytes_of_beat(port: Port, payload: Value) -> Value:
     """A beat as it travels."""
     places = [payload[k * port.bits :][: port.bits] for k in range(port.width)]
     above = port.place_bits - port.bits
