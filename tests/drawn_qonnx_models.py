@@ -76,9 +76,9 @@ class Qonnx(Sketch):
             rows = np.rint(rows * 8) / 8 if self.dyadic else rows
             scale = self.scale(2.0 ** (1 - min(bits, 4)))
             layout = "NHWC" if axis == rank - 1 else "NCHW"
-            return self.thresholds(
-                x, rows, data_layout=layout, out_scale=float(scale), out_bias=float(np.rint(-rows.shape[1] / 2) * scale)
-            )
+            down = float(scale) * (-1 if len(self.nodes) % 2 else 1)  # steps that lead up, or down
+            bias = float(np.rint(-rows.shape[1] / 2)) * down
+            return self.thresholds(x, rows, data_layout=layout, out_scale=down, out_bias=bias)
         shape = along if kind == "channels" else ()
         scale = self.scale(3.0 / (1 << (bits - 1)), shape)
         if shape:  # of which the common one is not too small

@@ -7,7 +7,7 @@ in constants. All numbers are exact; arrays of them are broadcast to the data, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
 
@@ -72,10 +72,23 @@ class Counted(Snapping):
     Attributes:
         thresholds: (1 or channels, high) object array of ``Fraction``, ascending along a row.
         axis: of the data, along which the channels lie.
+        taken: whether a number that equals a threshold reaches it.
+        falls: the integer is the number of those that are not reached.
     """
 
     thresholds: np.ndarray
     axis: int
+    taken: bool = True
+    falls: bool = False
+
+    def integer(self, row: np.ndarray, number: Fraction) -> int:
+        """What a number becomes, by one row of the thresholds."""
+        reached = sum(edge < number or (self.taken and edge == number) for edge in row)
+        return len(row) - reached if self.falls else reached
+
+    def turned(self) -> Counted:
+        """The same integers, but for those that fall, of the data with the other sign."""
+        return replace(self, thresholds=-self.thresholds[:, ::-1], taken=not self.taken, falls=not self.falls)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,18 +244,20 @@ def _multi_threshold(given: _Parameters) -> Snapping:
         Fraction(float(np.float32(given.node.attributes.get(name, default))))
         for name, default in (("out_scale", 1.0), ("out_bias", 0.0))
     )
-    if scale <= 0:
-        raise Obstacle("scale", f"the out_scale of a MultiThreshold must be positive, not {float(scale)}")
+    if not scale:
+        raise Obstacle("scale", "the out_scale of a MultiThreshold must not be 0")
     layout = given.node.attributes.get("data_layout", "NCHW")
     layout = layout.decode() if isinstance(layout, bytes) else layout
     last = layout == "NHWC" or given.rank not in (2, 4)
+    least = bias + (scale * thresholds.shape[1] if scale < 0 else 0)
     return Counted(
-        step=_array(scale),
-        zero_point=_array(-bias / scale),
+        step=_array(abs(scale)),
+        zero_point=_array(-least / abs(scale)),
         low=0,
         high=thresholds.shape[1],
         thresholds=thresholds,
         axis=given.rank - 1 if last else 1,
+        falls=scale < 0,
     )
 
 

@@ -85,6 +85,23 @@ def test_zero_is_positive(tmp_path: Path, op_type: str, signed: int) -> None:
     assert Int(1, signed=False) in {tensor.dtype for tensor in network.tensors.values()}
 
 
+@pytest.mark.parametrize("place", ["host", "sums", "function", "maximum"])
+def test_steps_that_lead_down(tmp_path: Path, place: str) -> None:
+    """A negative out_scale, with thresholds that are met exactly, behind whatever the integers are of."""
+    s = Qonnx(4)
+    y = "x" if place == "host" else sums(s, 1.0)
+    if place == "function":
+        y = s.node("Relu", y)
+    if place == "maximum":
+        y = s.node("Reshape", y, s.constant(np.array([1, 1, 1, 1])))
+        y = s.node("MaxPool", y, kernel_shape=[1, 1])
+        y = s.node("Reshape", y, s.constant(np.array([1, 1])))
+    y = s.thresholds(y, np.array([[-3, 0, 0, 5]]), out_scale=-0.5, out_bias=1.25)
+    network = built(s, tmp_path, [1, 1], s.node("MatMul", y, s.floats([[3.0]])))
+    reached = np.maximum(numbers(), 0 if place == "function" else -WIDE) >= np.array([-3, 0, 0, 5])
+    np.testing.assert_array_equal(outputs(network, numbers()), 3 * (1.25 - reached.sum(-1, keepdims=True) / 2))
+
+
 @pytest.mark.parametrize("bits", [2, 3, 8, 16])
 @pytest.mark.parametrize("signed", [0, 1])
 @pytest.mark.parametrize("narrow", [0, 1])
@@ -199,7 +216,7 @@ def _unsorted(s: Qonnx, y: str) -> str:
 
 REFUSED: dict[str, tuple[str, Callable[[Qonnx, str], str]]] = {
     "thresholds that fall": ("thresholds-not-sorted", _unsorted),
-    "a falling staircase": ("scale", lambda s, y: s.thresholds(y, np.array([[0.0, 1.0]]), out_scale=-1.0)),
+    "a flat staircase": ("scale", lambda s, y: s.thresholds(y, np.array([[0.0, 1.0]]), out_scale=0.0)),
     "a negative scale": ("scale", lambda s, y: s.quant(y, -0.5, 4)),
     "many bits": ("bit-width", lambda s, y: s.quant(y, 1e-6, 24)),
     "half a bit": ("bit-width", lambda s, y: s.quant(y, 0.1, 3.5)),

@@ -85,9 +85,9 @@ def batch_normalization(builder: Builder, node: Node) -> None:
     numbers = factor_and_term(node, [array for array in known if array is not None], len(data.shape))
     exact = (np.array(fractions(array), dtype=object).reshape(array.shape) for array in numbers)
     factors, terms = (per_channel(builder, data, array) for array in exact)
-    scaled = _scaled(builder, node, data, factors, terms) if isinstance(data, Real) else None
-    if scaled is not None:
-        builder.values[node.outputs[0]] = scaled
+    line = scaled(builder, node, data, factors, terms) if isinstance(data, Real) else None
+    if line is not None:
+        builder.values[node.outputs[0]] = line
         return
     columns = [np.array([[float(v)] for v in channels]) for channels in (factors, terms)]
     before = data.numbers
@@ -119,14 +119,14 @@ def _affine(
     builder: Builder, node: Node, real: Real, factors: tuple[Fraction, ...], terms: tuple[Fraction, ...]
 ) -> None:
     """The result of a node: ``factors · real + terms``, or where that is no such value, a function."""
-    scaled = _scaled(builder, node, real, factors, terms)
-    if scaled is None:
+    line = scaled(builder, node, real, factors, terms)
+    if line is None:
         builder.values[node.outputs[0]] = function_of(builder, node)
     else:
-        builder.values[node.outputs[0]] = replace(scaled, shape=builder.shape(node.outputs[0]))
+        builder.values[node.outputs[0]] = replace(line, shape=builder.shape(node.outputs[0]))
 
 
-def _scaled(
+def scaled(
     builder: Builder, node: Node, real: Real, factors: tuple[Fraction, ...], terms: tuple[Fraction, ...]
 ) -> Real | None:
     """``factors · real + terms``; None where factors are not positive and cannot become so, or bounds would differ."""

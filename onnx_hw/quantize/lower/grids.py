@@ -13,12 +13,14 @@ from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.qonnx import DOMAINS
 from onnx_hw.quantize.builder import Builder, Obstacle
+from onnx_hw.quantize.lower.arithmetic import scaled
 from onnx_hw.quantize.lower.constants import is_constant, per_channel
+from onnx_hw.quantize.lower.functions import integers_of_function
 from onnx_hw.quantize.lower.per_channel_grids import fill_of, of_tensor
 from onnx_hw.quantize.lower.quantization import integers_on
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import in_one_tensor
-from onnx_hw.quantize.snapping import WIDEST, Rounded, Snapping, Truncated, snapping_of
+from onnx_hw.quantize.snapping import WIDEST, Counted, Rounded, Snapping, Truncated, snapping_of
 from onnx_hw.quantize.values import (
     Function,
     Integers,
@@ -71,7 +73,7 @@ def trunc(builder: Builder, node: Node) -> None:
 
 @lowers("MultiThreshold", domains=DOMAINS)
 def multi_threshold(builder: Builder, node: Node) -> None:
-    """ascending thresholds, a positive out_scale"""
+    """ascending thresholds, an out_scale other than 0"""
     _lower(builder, node)
 
 
@@ -190,6 +192,8 @@ def _as_it_is(builder: Builder, node: Node, value: Operand, snapping: Snapping) 
 
 def _integers(builder: Builder, node: Node, value: Operand, snapping: Snapping) -> Integers:
     """What stands for a value on a grid."""
+    if isinstance(snapping, Counted) and snapping.falls and not isinstance(value, Surrounded):
+        return _falling(builder, node, value, snapping)
     if _has_one_grid(snapping):
         assert snapping.low is not None and snapping.high is not None  # only those of a Trunc are not known
         (step,), (zero,) = snapping.step.reshape(-1), snapping.zero_point.reshape(-1)
@@ -208,3 +212,15 @@ def _integers(builder: Builder, node: Node, value: Operand, snapping: Snapping) 
                 inside = _integers(builder, node, value.value, snapping)
                 return builder.moved(inside, value.origin.reshape(-1), value.shape, node, fill=fill)
     raise builder.unfit(node)
+
+
+def _falling(builder: Builder, node: Node, value: Operand, snapping: Counted) -> Integers:
+    """Of thresholds whose steps lead down: of sums with the other sign, or by a table behind steps that lead up."""
+    sums = isinstance(value, Real) and not value.error
+    turned = scaled(builder, node, value, (Fraction(-1),), (Fraction(0),)) if sums and isinstance(value, Real) else None
+    if turned is not None:
+        return of_tensor(builder, node, turned, snapping.turned())
+    counts = _integers(builder, node, value, replace(snapping, falls=False))
+    down = Function(counts.tensor, counts.shape, counts.where, lambda x: len(snapping.thresholds[0]) - x)
+    names = {"name": f"{node.label}/falling", "output": f"{node.outputs[0]}/falling"}
+    return integers_of_function(builder, node, down, lambda x: x.astype(np.int64), snapping.dtype, **names)

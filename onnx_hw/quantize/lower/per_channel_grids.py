@@ -59,13 +59,14 @@ def fill_of(snapping: Snapping, number: Fraction | float) -> int | None:
     """What stands for a number, which may be infinite; None where that depends on the channel."""
     assert snapping.low is not None and snapping.high is not None
     if isinstance(number, float):
-        return snapping.high if number > 0 else snapping.low
+        falls = isinstance(snapping, Counted) and snapping.falls
+        return snapping.high if (number > 0) != falls else snapping.low
     match snapping:
         case Rounded():
             grids = np.broadcast(snapping.step, snapping.zero_point)
             found = {_of_one(snapping, step, zero).integer(number) for step, zero in grids}
         case Counted():
-            found = {sum(edge <= number for edge in row) for row in snapping.thresholds}
+            found = {snapping.integer(row, number) for row in snapping.thresholds}
         case Truncated():
             found = {min(max(snapping.integer(number), snapping.low), snapping.high)}
     return found.pop() if len(found) == 1 else None
@@ -103,11 +104,11 @@ def _edges(builder: Builder, value: Real | Function, snapping: Snapping) -> Sequ
     assert snapping.low is not None and snapping.high is not None
     if isinstance(snapping, Truncated):
         return [[snapping.edge(k) for k in range(snapping.low + 1, snapping.high + 1)]]
-    assert isinstance(snapping, Counted)
+    assert isinstance(snapping, Counted) and not snapping.falls
     along = [1] * len(value.shape)
     along[snapping.axis] = -1
     rows = per_channel(builder, value, np.arange(len(snapping.thresholds)).astype(object).reshape(along))
-    return [[(Fraction(number), True) for number in snapping.thresholds[int(row)]] for row in rows]
+    return [[(Fraction(number), snapping.taken) for number in snapping.thresholds[int(row)]] for row in rows]
 
 
 def _staircase(operand: Tensor, real: Real, rows: Sequence[Sequence[Edge]], low: int, snapping: Snapping) -> Staircase:
