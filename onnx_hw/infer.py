@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +23,14 @@ from onnx_hw.options import Stage
 from onnx_hw.outputs import Outputs
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.report.read import options_of, read_report
+from onnx_hw.timing.link_times import BehindALink, Seen
 from onnx_hw.verify_build import check_files, design_of
 from onnx_hw.work import Work
 from onnx_hw_link.device import Device
 from onnx_hw_link.errors import AnotherDesign, LinkError
 from onnx_hw_link.host_model import HostModel
-from onnx_hw_link.session import Faults
+from onnx_hw_link.link import Link
+from onnx_hw_link.session import Faults, FrameResult
 
 AUTO, SIMULATED = "auto", "sim"
 
@@ -65,6 +67,8 @@ class Inferred:
         intervals: cycles between the ends of neighbouring frames.
         faults: of the wire.
         checked: whether all outputs were compared with golden, and found to be equal.
+        timing: the cycles of the first frames against those that the firing law gives; None where it was not asked,
+            there are several inputs, or the wire was at fault.
     """
 
     outputs: Outputs
@@ -73,6 +77,7 @@ class Inferred:
     intervals: tuple[int, ...]
     faults: Faults
     checked: bool = False
+    timing: Seen | None = None
 
     def __repr__(self) -> str:
         return f"Inferred {self.frames:,} frames: {self.outputs!r}"
@@ -101,6 +106,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
             if options.check:
                 assert design is not None
                 _compare(outputs, golden.run(design.network, given.arrays))
+            timing = None if design is None else _timing(design, model.link, results, faults)
     except LinkError as error:
         code = ExitCode.USAGE if isinstance(error, AnotherDesign) else ExitCode.TOOL_FAILED
         raise user_error(error.code, str(error), where=options.port, stage="link", exit_code=code) from error
@@ -112,6 +118,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
         tuple((after - before) % (1 << 32) for before, after in pairwise(ends)),
         faults,
         options.check,
+        timing,
     )
 
 
@@ -176,6 +183,18 @@ def _compare(outputs: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]
                 ).problems,
                 exit_code=ExitCode.MISMATCH,
             )
+
+
+COMPARED = 32
+"""Frames whose cycles are compared with the law's."""
+
+
+def _timing(design: Design, link: Link, results: Sequence[FrameResult], faults: Faults) -> Seen | None:
+    """Of the frames before the first one that had to wait for room in the chip's buffer of results."""
+    free = list(takewhile(lambda result: not result.waited, results[:COMPARED]))
+    if len(link.inputs) > 1 or not free or faults != Faults():
+        return None
+    return BehindALink(design, link).compare([result.began for result in free], [result.ended for result in free])
 
 
 def _element_type(dtype: np.dtype) -> str:

@@ -26,11 +26,13 @@ class FrameResult:
         beats: its bytes.
         began, ended: the cycles in which its first beat entered and its last one left, modulo 2³²; ``began`` is None
             where the chip followed another frame.
+        waited: whether results had to wait for room since the frame before had left.
     """
 
     beats: bytes
     began: int | None
     ended: int
+    waited: bool = False
 
     @property
     def latency_cycles(self) -> int | None:
@@ -232,7 +234,7 @@ class Session:
             size = self.greeting.output_bytes
             beats, trailer = bytes(self._beats[:size]), self._beats[size : size + TRAILER]
             began, ended = (int.from_bytes(trailer[at : at + 4], "little") for at in (1, 5))
-            self.results.append(FrameResult(beats, began if trailer[0] else None, ended))
+            self.results.append(FrameResult(beats, began if trailer[0] & 1 else None, ended, bool(trailer[0] & 2)))
             self._beats.clear()
             self._come = 0
             self._unanswered -= 1

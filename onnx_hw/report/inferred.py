@@ -12,6 +12,7 @@ from onnx_hw.report.outputs import described
 
 if TYPE_CHECKING:
     from onnx_hw.infer import Inferred
+    from onnx_hw.timing.link_times import Seen
 
 
 def shown(made: Inferred) -> Text:
@@ -22,6 +23,8 @@ def shown(made: Inferred) -> Text:
         f"cycles from the first beat in to the last beat out: {_range(made.latencies)}",
         f"cycles from frame to frame: {_range(made.intervals)}",
     ]
+    if made.timing is not None:
+        lines.append(_timing(made.timing))
     if faults.broken or faults.missed or faults.silent:
         lines.append(
             f"on the wire: {faults.broken:,} broken packets, {faults.missed:,} missed, {faults.silent:,} silences, "
@@ -29,6 +32,21 @@ def shown(made: Inferred) -> Text:
         )
     text = described(made.outputs)
     return text.append("\n" if text.plain else "").append("\n".join(lines))
+
+
+def _timing(seen: Seen) -> str:
+    if seen.wrong:
+        frame, cycles = seen.wrong[0]
+        how = f"{abs(cycles):,} cycles {'later' if cycles > 0 else 'sooner'}"
+        return (
+            f"by the firing law: {len(seen.wrong):,} of the first {seen.frames:,} frames are NOT as predicted; frame "
+            f"{frame:,} ended {how} than it can: is the clock's timing met? Then please report it"
+        )
+    bounds = f", {seen.frames - seen.exact:,} within bounds" if seen.exact < seen.frames else ""
+    return (
+        f"by the firing law: {seen.latency:,} cycles where a frame is alone; of the first {seen.frames:,} frames "
+        f"{seen.exact:,} as predicted to the cycle{bounds}"
+    )
 
 
 def _range(cycles: Sequence[int]) -> str:

@@ -138,10 +138,16 @@ class Fires(Mapping[tuple[str, str], np.ndarray]):
 
 
 class Events:
-    """The tracks of a design, which may be solved for several depths and stalls."""
+    """The tracks of a design, which may be solved for several depths and stalls.
 
-    def __init__(self, design: Design, schedules: Mapping[str, Schedule] | None = None) -> None:
-        self._links = links = Links(design, schedules)
+    Args:
+        links: who waits for whom, where that is more than the design says.
+    """
+
+    def __init__(
+        self, design: Design, schedules: Mapping[str, Schedule] | None = None, links: Links | None = None
+    ) -> None:
+        self._links = links = links or Links(design, schedules)
         self.edges = links.edges
         named = {
             name: Track(name, operations, links.once.get(name, 0))

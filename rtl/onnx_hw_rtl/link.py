@@ -65,6 +65,7 @@ class LinkEnd(Component):
             encoder.last.eq(sender.o_last),
             times.begins.eq(beats.begins),
             times.ends.eq(taken_apart.ends),
+            times.waits.eq(taken_apart.o.valid & ~taken_apart.o.ready),
             times.index.eq(taken_apart.index),
             times.told.eq(taken_apart.last & taken_apart.o.valid & taken_apart.o.ready),
             taken_apart.trailer.eq(times.byte),

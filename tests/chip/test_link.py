@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import takewhile
 
 import numpy as np
 import pytest
@@ -30,11 +31,13 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
+from onnx_hw.timing.link_times import BehindALink
 from onnx_hw_boards.linked_board import LinkedBoard, Uart
 from onnx_hw_link.link import Link
+from onnx_hw_link.session import FrameResult
 from onnx_hw_rtl.beats import Turns
 from onnx_hw_rtl.link import LinkEnd
-from sketched_designs import Sketch, alone
+from sketched_designs import Sketch, alone, unequal_branches
 
 FORK = alone(Fork(Tensor((2, 2, 3), Int(11))), (2, 2), 1)
 """One stream in, two out, whose FIFOs hold a beat: their beats have to leave in turns."""
@@ -74,7 +77,7 @@ def as_bytes(edge: Edge, values: np.ndarray) -> list[list[bytes]]:
     return [text[k : k + edge.beats] for k in range(0, len(text), edge.beats)]
 
 
-def through(design: Design, link: Link, frames: list[bytes]) -> list[bytes]:
+def through(design: Design, link: Link, frames: list[bytes]) -> list[FrameResult]:
     """What comes back from the design's circuit behind its end of the link."""
     m = Module()
     m.submodules.end = end = LinkEnd(link)
@@ -86,7 +89,7 @@ def through(design: Design, link: Link, frames: list[bytes]) -> list[bytes]:
                 m.d.comb += getattr(sink, f"{port.name}_{part}").eq(getattr(source, f"{port.name}_{part}"))
             m.d.comb += getattr(source, f"{port.name}_ready").eq(getattr(sink, f"{port.name}_ready"))
     talk = Conversation(link, frames, Wire(0.0, random.Random(1)), most=20_000)
-    return [result.beats for result in talk.run(end, Simulator(m)).results]
+    return talk.run(end, Simulator(m)).results
 
 
 def in_turns(beats: list[list[list[bytes]]], turns: tuple[tuple[int, int], ...]) -> list[bytes]:
@@ -106,7 +109,8 @@ def check_through(design: Design, link: Link) -> None:
         [as_bytes(edges[boundary.tensor], values[boundary.tensor]) for boundary in side]
         for side in (design.network.inputs, design.network.outputs)
     )
-    assert through(design, link, in_turns(into, link.input_turns)) == in_turns(out, link.output_turns)
+    came = through(design, link, in_turns(into, link.input_turns))
+    assert [result.beats for result in came] == in_turns(out, link.output_turns)
 
 
 def test_all_outputs_come_back_in_the_turns_that_the_link_states() -> None:
@@ -120,6 +124,20 @@ def test_all_inputs_enter_in_the_order_in_which_they_are_needed(design: Design, 
     link = link_of(design, 24)
     assert len(Turns(link.input_turns).turns) >= kept
     check_through(design, link)
+
+
+@pytest.mark.parametrize("design", [FORK, unequal_branches(4)], ids=["fork", "branches"])
+def test_frames_take_as_long_as_the_law_says(design: Design) -> None:
+    link = link_of(design, 24)
+    frames = [random.Random(k).randbytes(link.input_bytes) for k in range(8)]
+    came = list(takewhile(lambda result: not result.waited, through(design, link, frames)))
+    began, ended = [result.began for result in came], [result.ended for result in came]
+    seen = BehindALink(design, link).compare(began, ended)
+    assert seen.frames >= 4
+    assert seen.exact == seen.frames
+    assert not seen.wrong
+    late = [*ended[:2], ended[2] + 1, *ended[3:]]
+    assert BehindALink(design, link).compare(began, late).wrong == ((2, 1),)
 
 
 def test_the_circuit_s_digest_is_that_of_all_else() -> None:

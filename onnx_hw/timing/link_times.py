@@ -1,0 +1,125 @@
+"""When frames leave a design behind a link: its shell as two more tracks of the firing law.
+
+The shell (``rtl/onnx_hw_rtl/beats.py``) takes a byte every other cycle, holds a beat until the network takes it, and
+takes one of the network's when all bytes of the one before have gone, one a cycle, those of a frame's times included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_hw.design import Design
+from onnx_hw.ops.numbers import Numbers
+from onnx_hw.timing.law_by_rows import Link as Wait
+from onnx_hw.timing.links import Links
+from onnx_hw.timing.prediction import Events
+from onnx_hw_link.link import TRAILER, Link, Port
+
+INTO, OUT = ("shell", "in"), ("shell", "out")
+CYCLES_OF_A_BYTE = 2
+CLOCK = 1 << 32
+"""The chip counts cycles modulo this."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the chip told of frames, against what was predicted.
+
+    Attributes:
+        frames: that were compared.
+        exact: of those, the frames of which one cycle alone is possible; for the others there are bounds.
+        latency: cycles from a frame's first beat in to its last beat out, of one that comes to an idle chip.
+        wrong: (frame, cycles too many; negative where too few).
+    """
+
+    frames: int
+    exact: int
+    latency: int
+    wrong: tuple[tuple[int, int], ...]
+
+
+class BehindALink:
+    """A design of one input, behind its end of the link."""
+
+    def __init__(self, design: Design, link: Link) -> None:
+        self.link = link
+        links = Links(design)
+        into, out = ([e for e in design.edges() if getattr(e, end) is None] for end in ("producer", "consumer"))
+        (self._input,) = (edge.tensor for edge in into)
+        ((consumer, pops),) = (links._pops(edge) for edge in into)
+        self._consumer, self._first = consumer, int(np.asarray(pops)[0])
+        self._beats, self._once = into[0].beats, links.once.get(consumer, 0)
+        self._sinks = [edge.tensor for edge in out]
+        size = CYCLES_OF_A_BYTE * link.inputs[0].beat_bytes
+        last = size - CYCLES_OF_A_BYTE  # operations of a beat until its last byte
+        links.engines[INTO] = size * self._beats
+        starts = np.arange(self._beats) * size
+        links.all += [
+            Wait(consumer, pops, INTO, _numbers(starts + last), "a beat", 1),
+            Wait(INTO, _numbers(starts), consumer, pops, "the beat before to be taken", 1, lag=1),
+        ]
+        self._leave(links, out_ports := link.outputs, link.output_turns)
+        assert len(out_ports) == len(self._sinks)
+        self._events = Events(design, links=links)
+        self.latency = int(self._ends([0])[0])
+
+    def _leave(self, links: Links, ports: tuple[Port, ...], turns: Sequence[tuple[int, int]]) -> None:
+        taken: list[list[int]] = [[] for _ in ports]
+        at = 0
+        for k, count in turns:
+            for _ in range(count):
+                taken[k].append(at)
+                at += 1 + ports[k].beat_bytes
+        links.engines[OUT] = total = at + TRAILER
+        for tensor, of_stream in zip(self._sinks, taken, strict=True):
+            sink, every, takes = ("sink", tensor), np.arange(len(of_stream)), np.array(of_stream)
+            links.all.append(Wait(OUT, _numbers(takes), sink, _numbers(every), "a beat"))
+            inner = takes > 0
+            before = _numbers(takes[inner] - 1)
+            links.all.append(Wait(sink, _numbers(every[inner]), OUT, before, "the bytes before to be gone", 1))
+            if not inner.all():
+                links.all.append(Wait(sink, _numbers(every[:1]), OUT, _numbers([total - 1]), "the frame before", 1, 1))
+
+    def _ends(self, begins: Sequence[int]) -> np.ndarray:
+        """(frames,) the cycles in which frames end whose first beats are taken in certain cycles, or as soon as may be.
+
+        Cycles count from the first one that is taken in a chip that has done what it does once.
+        """
+        frames, settled = len(begins), self._once + CYCLES_OF_A_BYTE * self.link.inputs[0].beat_bytes
+        offers = np.zeros((frames, self._beats), dtype=np.int64)
+        offers[:, 0] = np.asarray(begins) + settled
+        found = self._events.solve(frames, offers={self._input: offers.reshape(-1)})
+        assert not found.waits
+        last = [found.sinks[tensor].reshape(frames, -1)[:, -1] for tensor in self._sinks]
+        began = int(found.fires[self._consumer][self._once + self._first])
+        ends: np.ndarray = np.max(last, axis=0) - began
+        return ends
+
+    def compare(self, began: Sequence[int | None], ended: Sequence[int]) -> Seen:
+        """Frames from the first of a session on, with what the chip told of them: modulo ``CLOCK``, None if unknown.
+
+        A frame whose beginning is not known began no later than allows it to end when it did. All conditions of the
+        law are lower bounds, so ends computed from earliest and latest beginnings enclose the true one.
+        """
+        assert began and began[0] is not None
+        known = [None if cycle is None else (cycle - began[0]) % CLOCK for cycle in began]
+        seen = np.array([(cycle - began[0]) % CLOCK for cycle in ended])
+        latest, frame_cycles = [*map(int, seen - self.latency)], CYCLES_OF_A_BYTE * self.link.input_bytes
+        for k in reversed(range(len(known))):
+            exact = known[k]
+            if exact is not None:
+                latest[k] = exact
+            elif k + 1 < len(known):
+                latest[k] = min(latest[k], latest[k + 1] - frame_cycles)
+        low = self._ends([0 if cycle is None else cycle for cycle in known])
+        high = self._ends(latest) if self.link.frame_at_once else None
+        wrong = np.minimum(seen - low, 0) + (0 if high is None else np.maximum(seen - high, 0))
+        exact_ones = 0 if high is None else int((low == high).sum())
+        return Seen(len(seen), exact_ones, self.latency, tuple((int(k), int(wrong[k])) for k in np.flatnonzero(wrong)))
+
+
+def _numbers(positions: Sequence[int] | np.ndarray) -> Numbers:
+    return Numbers.rows([0], positions)
