@@ -169,6 +169,7 @@ void gates_rows(void* handle, int32_t kind, const int32_t* data, int64_t count) 
 void gates_functions(void* handle, const uint16_t* entries, int64_t count) {
     Machine& machine = bench(handle).machine;
     for (int64_t f = 0; f < count; f++) {
+        machine.codes.push_back(entries[f]);
         for (int k = 0; k < 16; k += 2) {
             const Word low = entries[f] >> k & 1 ? ~Word(0) : 0, high = entries[f] >> (k + 1) & 1 ? ~Word(0) : 0;
             machine.functions.push_back(low);
@@ -189,7 +190,7 @@ void gates_contents(void* handle, const uint64_t* words) {
 // After the last row: registers and memories as they are at power-up.
 void gates_power_up(void* handle) {
     Machine& machine = bench(handle).machine;
-    machine.next.resize(machine.flip_flops.size());
+    machine.gather();
     machine.read.resize(machine.ports.size() * RUNS);
     machine.taken.resize(machine.ports.size());
     for (const FlipFlop& f : machine.flip_flops) {

@@ -9,15 +9,28 @@ Word Machine::random() {  // xorshift64*
     return random_state * 0x2545f4914f6cdd1d;
 }
 
-void transpose(Word* words) {
-    Word mask = 0x00000000ffffffff;
-    for (int step = 32; step; step >>= 1, mask ^= mask << step) {
-        for (int k = 0; k < RUNS; k = (k + step + 1) & ~step) {
-            const Word swapped = (words[k] >> step ^ words[k + step]) & mask;
-            words[k] ^= swapped << step;
-            words[k + step] ^= swapped;
+namespace {
+
+template <int STEP>
+inline void swap_blocks(Word* words, Word mask) {
+    for (int first = 0; first < RUNS; first += 2 * STEP) {
+        for (int k = first; k < first + STEP; k++) {
+            const Word swapped = (words[k] >> STEP ^ words[k + STEP]) & mask;
+            words[k] ^= swapped << STEP;
+            words[k + STEP] ^= swapped;
         }
     }
+}
+
+}  // namespace
+
+void transpose(Word* words) {
+    swap_blocks<32>(words, 0x00000000ffffffff);
+    swap_blocks<16>(words, 0x0000ffff0000ffff);
+    swap_blocks<8>(words, 0x00ff00ff00ff00ff);
+    swap_blocks<4>(words, 0x0f0f0f0f0f0f0f0f);
+    swap_blocks<2>(words, 0x3333333333333333);
+    swap_blocks<1>(words, 0x5555555555555555);
 }
 
 namespace {
@@ -36,21 +49,46 @@ inline Word entry(const Word* function, const Word* nets, const int32_t* in) {
     return level[0];
 }
 
+// Tables of one function, side by side.
 template <int INPUTS>
-void look_up_all(const Table* table, const Table* last, const Word* functions, Word* nets) {
-    for (; table != last; table++) nets[table->out] = entry<INPUTS>(functions + 16 * table->function, nets, table->in);
+void look_up_equal(const Table* table, const Table* last, const Word* function, Word* nets) {
+    Word own[1 << INPUTS];
+    std::memcpy(own, function, sizeof own);
+    for (; table != last; table++) nets[table->out] = entry<INPUTS>(own, nets, table->in);
+}
+
+template <class Formula>
+void compute(const Table* table, const Table* last, Word* nets, Formula formula) {
+    for (; table != last; table++) {
+        const int32_t* in = table->in;
+        nets[table->out] = formula(nets[in[0]], nets[in[1]], nets[in[2]]);
+    }
 }
 
 }  // namespace
 
 void Machine::look_up(const Segment& segment) {
-    const Table* first = tables.data() + segment.first;
-    const Table* last = first + segment.count;
-    switch (segment.kind) {
-        case 1: return look_up_all<1>(first, last, functions.data(), nets.data());
-        case 2: return look_up_all<2>(first, last, functions.data(), nets.data());
-        case 3: return look_up_all<3>(first, last, functions.data(), nets.data());
-        default: return look_up_all<4>(first, last, functions.data(), nets.data());
+    const Table* const last = tables.data() + segment.first + segment.count;
+    for (const Table *table = tables.data() + segment.first, *end; table != last; table = end) {
+        for (end = table; end != last && end->function == table->function;) end++;
+        const Word* function = functions.data() + 16 * table->function;
+        Word* const n = nets.data();
+        switch (segment.kind << 16 | codes[table->function]) {  // the most frequent ones by their formulas
+            case 0x20002: compute(table, end, n, [](Word a, Word b, Word) { return a & ~b; }); continue;
+            case 0x20004: compute(table, end, n, [](Word a, Word b, Word) { return ~a & b; }); continue;
+            case 0x20006: compute(table, end, n, [](Word a, Word b, Word) { return a ^ b; }); continue;
+            case 0x20008: compute(table, end, n, [](Word a, Word b, Word) { return a & b; }); continue;
+            case 0x30096: compute(table, end, n, [](Word a, Word b, Word c) { return a ^ b ^ c; }); continue;
+            case 0x300ac: compute(table, end, n, [](Word a, Word b, Word c) { return choose(c, a, b); }); continue;
+            case 0x300ca: compute(table, end, n, [](Word a, Word b, Word c) { return choose(c, b, a); }); continue;
+            default: break;
+        }
+        switch (segment.kind) {
+            case 1: look_up_equal<1>(table, end, function, n); break;
+            case 2: look_up_equal<2>(table, end, function, n); break;
+            case 3: look_up_equal<3>(table, end, function, n); break;
+            default: look_up_equal<4>(table, end, function, n);
+        }
     }
 }
 
@@ -76,14 +114,14 @@ void Machine::multiply(const Product& product) {
 
 void Machine::read_small(const SmallRead& read) {
     const Word* memory = small.data() + static_cast<size_t>(read.memory) * SMALL * 4;
-    Word select[4];
-    for (int k = 0; k < 4; k++) select[k] = nets[read.address[k]];
-    for (int bit = 0; bit < 4; bit++) {
+    for (int bit = 0; bit < 4; bit++, memory += SMALL) {
         if (read.out[bit] < 0) continue;
         Word level[8];
-        for (int k = 0; k < 8; k++) level[k] = choose(select[0], memory[4 * (2 * k + 1) + bit], memory[8 * k + bit]);
-        for (int j = 1; j < 4; j++) {
-            for (int k = 0; k < 8 >> j; k++) level[k] = choose(select[j], level[2 * k + 1], level[2 * k]);
+        const Word top = nets[read.address[3]];
+        for (int k = 0; k < 8; k++) level[k] = choose(top, memory[k + 8], memory[k]);
+        for (int j = 2; j >= 0; j--) {
+            const Word select = nets[read.address[j]];
+            for (int k = 0; k < 1 << j; k++) level[k] = choose(select, level[k + (1 << j)], level[k]);
         }
         nets[read.out[bit]] = level[0];
     }
@@ -91,15 +129,19 @@ void Machine::read_small(const SmallRead& read) {
 
 void Machine::write_small(size_t number) {
     const SmallWrite& write = small_writes[number];
-    const Word enable = nets[write.enable];
-    if (!enable) return;
+    Word here[SMALL] = {nets[write.enable]};  // the runs that write this word
+    if (!here[0]) return;
+    for (int j = 0; j < 4; j++) {
+        const Word select = nets[write.address[j]];
+        for (int k = 0; k < 1 << j; k++) {
+            here[k + (1 << j)] = here[k] & select;
+            here[k] &= ~select;
+        }
+    }
     Word* memory = small.data() + number * SMALL * 4;
-    Word in[4];
-    for (int bit = 0; bit < 4; bit++) in[bit] = nets[write.in[bit]];
-    for (int word = 0; word < SMALL; word++) {
-        Word here = enable;
-        for (int k = 0; k < 4; k++) here &= word >> k & 1 ? nets[write.address[k]] : ~nets[write.address[k]];
-        for (int bit = 0; bit < 4; bit++) memory[4 * word + bit] = choose(here, in[bit], memory[4 * word + bit]);
+    for (int bit = 0; bit < 4; bit++, memory += SMALL) {
+        const Word in = nets[write.in[bit]];
+        for (int word = 0; word < SMALL; word++) memory[word] = choose(here[word], in, memory[word]);
     }
 }
 
@@ -186,19 +228,36 @@ void Machine::settle() {
     }
 }
 
-void Machine::clock() {
+void Machine::gather() {
     for (size_t k = 0; k < flip_flops.size(); k++) {
-        const FlipFlop& f = flip_flops[k];
-        const Word enable = nets[f.enable], reset = f.gated ? nets[f.reset] & enable : nets[f.reset];
-        const Word held = choose(enable, nets[f.in], nets[f.out]);
-        next[k] = f.set ? held | reset : held & ~reset;
+        const FlipFlop &f = flip_flops[k], &before = flip_flops[k ? k - 1 : 0];
+        const bool alike = k && f.enable == before.enable && f.reset == before.reset && f.set == before.set &&
+                           f.gated == before.gated;
+        if (!alike) controlled.push_back(Controlled{k, k, f.enable, f.reset, f.set != 0, f.gated != 0});
+        controlled.back().last = k + 1;
+        flip_flop_in.push_back(f.in);
+        flip_flop_out.push_back(f.out);
+    }
+    next.resize(flip_flops.size());
+}
+
+void Machine::clock() {
+    Word* const n = nets.data();
+    const int32_t *in = flip_flop_in.data(), *out = flip_flop_out.data();
+    for (const Controlled& c : controlled) {
+        const Word enable = n[c.enable], reset = c.gated ? n[c.reset] & enable : n[c.reset], set = c.set ? reset : 0;
+        if (!~enable && !reset) {
+            for (size_t k = c.first; k < c.last; k++) next[k] = n[in[k]];
+        } else {
+            for (size_t k = c.first; k < c.last; k++) next[k] = (choose(enable, n[in[k]], n[out[k]]) & ~reset) | set;
+        }
     }
     for (size_t first = 0, last; first < ports.size(); first = last) {
         for (last = first; last < ports.size() && ports[last].block == ports[first].block;) last++;
         access(first, last);
     }
     for (size_t k = 0; k < small_writes.size(); k++) write_small(k);
-    for (size_t k = 0; k < flip_flops.size(); k++) nets[flip_flops[k].out] = next[k];
+    for (size_t k = 0; k < next.size(); k++) n[out[k]] = next[k];
     for (size_t p = 0; p < ports.size(); p++) {
         if (!taken[p]) continue;
         Word rows[RUNS];

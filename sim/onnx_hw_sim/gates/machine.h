@@ -34,17 +34,22 @@ struct Port {
 };
 struct Block { int32_t words, shared, rubbish; };  // shared: never written, the same in all runs
 
+struct Controlled { size_t first, last; int32_t enable, reset; bool set, gated; };  // flip-flops of the same controls
+
 struct Machine {
     std::vector<Word> nets;
     std::vector<Segment> segments;
     std::vector<Table> tables;
     std::vector<Word> functions;  // per function 16 words: for every pair of entries the lower one, and their difference
-    std::vector<FlipFlop> flip_flops;
+    std::vector<int32_t> codes;   // per function its entries, entry k in bit k
+    std::vector<FlipFlop> flip_flops;  // those with the same controls side by side
+    std::vector<Controlled> controlled;
+    std::vector<int32_t> flip_flop_in, flip_flop_out;
     std::vector<Word> next;
     std::vector<Product> products;
     std::vector<SmallRead> small_reads;
     std::vector<SmallWrite> small_writes;
-    std::vector<Word> small;  // per memory SMALL * 4 words of runs
+    std::vector<Word> small;  // per memory, per bit, SMALL words of runs
     std::vector<Port> ports;  // of one block side by side
     std::vector<Block> blocks;
     std::vector<std::vector<uint64_t>> contents;  // per block: words, or RUNS * words
@@ -53,6 +58,7 @@ struct Machine {
     Word random_state = 0x9e3779b97f4a7c15;
 
     Word random();
+    void gather();  // after the last flip-flop
     void settle();
     void clock();
 

@@ -198,6 +198,7 @@ def _rows(
     flip_flops = [
         [f.out, at[f.d], at[f.enable], at[f.reset], f.value, int(f.gated), f.begins] for f in parts.flip_flops
     ]
+    flip_flops.sort(key=lambda row: row[2:6])
     writes = [[*levels.of(m.into), *levels.of(m.data), at[m.enable]] for m in parts.small]
     ports = [_port_row(number, port, at) for number, block in enumerate(parts.blocks) for port in block.ports]
     blocks = [[len(b.words), int(b.shared), int(b.rubbish)] for b in parts.blocks]

@@ -24,7 +24,7 @@ __all__ = ["RUNS", "GateSimulator", "Pattern", "Plan", "Start", "Tokens", "finge
 
 RUNS = 64
 HERE = Path(__file__).parent
-FLAGS = ["-std=c++17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-w", "-fno-sanitize=undefined"]
+FLAGS = ["-std=c++17", "-O3", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w", "-fno-sanitize=undefined"]
 SLICE = 256  # cycles between two looks at Ctrl-C
 
 
