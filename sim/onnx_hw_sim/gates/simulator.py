@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +25,8 @@ __all__ = ["RUNS", "GateSimulator", "Pattern", "Plan", "Start", "Tokens", "finge
 
 RUNS = 64
 HERE = Path(__file__).parent
-FLAGS = ["-std=c++17", "-O3", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w", "-fno-sanitize=undefined"]
+FLAGS = ["-std=c++17", "-O3", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w"]
+FLAGS += ["-fno-sanitize=undefined"]  # which ziglang switches on
 SLICE = 256  # cycles between two looks at Ctrl-C
 
 
@@ -229,7 +231,7 @@ def _library() -> ctypes.CDLL:
     """The machine, compiled once per machine and kept in the user's cache."""
     compiler = tools.find("c++")
     sources = [HERE / "machine.cpp", HERE / "bench.cpp"]
-    state = hashlib.sha256(f"{compiler.version} {FLAGS}".encode())
+    state = hashlib.sha256(f"{compiler.version} {FLAGS} {_processor()}".encode())
     for file in (*sources, HERE / "machine.h"):
         state.update(file.read_bytes())
     folder = user_cache() / "gates" / state.hexdigest()[:20]
@@ -240,6 +242,16 @@ def _library() -> ctypes.CDLL:
             tools.run(compiler, [*FLAGS, *map(str, sources), "-o", str(fresh)], cwd=folder, log=folder / "compiler.log")
             os.replace(fresh, library)
     return _declared(ctypes.CDLL(str(library)))
+
+
+def _processor() -> str:
+    """What the compiler makes use of on this machine; a cache may be seen by several."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    told = [line for line in lines if line.startswith(("flags", "Features", "isa"))]
+    return platform.machine() + (told[0] if told else platform.processor())
 
 
 def _declared(c: ctypes.CDLL) -> ctypes.CDLL:
