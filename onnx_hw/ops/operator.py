@@ -77,7 +77,7 @@ OWN_RESET = Demand.of(Register(1))
 """What a design adds to every core."""
 
 
-@lru_cache(maxsize=1 << 13)
+@lru_cache(maxsize=1 << 16)
 def _estimated(operator: Operator[Any], folding: Any, price: Price) -> Resources:
     """What the search asks again and again."""
     return priced(operator.demand(folding) + OWN_RESET, operator.lanes(folding), price)

@@ -36,7 +36,7 @@ def changing(values: Iterable[int]) -> int:
     different = 0
     for number in distinct:
         different |= number ^ distinct[0]
-    bits = [k for k in range(WIDEST) if different >> k & 1]
+    bits = [k for k in range(min(different.bit_length(), WIDEST)) if different >> k & 1]
     if len(distinct) > MANY:
         return len(bits)
     return len({sum((number >> k & 1) << place for place, number in enumerate(distinct)) for k in bits})

@@ -141,7 +141,9 @@ class Offers:
     def between(self, given: Order, wanted: Order) -> Between:
         """What lies between neighbours."""
         rows, columns, channels = given.tensor.shape
-        alike = rows if given.tile == given.pixels and wanted.tile == wanted.pixels else 1
+        alike = 1
+        if given.tile == given.pixels and wanted.tile == wanted.pixels:
+            alike, columns = rows, columns if given.pixels != wanted.pixels else given.pixels
         part = Tensor((rows // alike, columns, channels), given.tensor.dtype)
         found = _between(self._cost, part, key_of(given), key_of(wanted))
         return replace(found, cycles=found.cycles * alike) if found.cycles else found
@@ -237,7 +239,9 @@ def allowed_by(budget: Budget) -> np.ndarray:
 
 @lru_cache(maxsize=1 << 16)
 def _between(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
-    """Rows are alike; so are many tensors of a network, and what is asked of a network again and again."""
+    """Rows are alike, and groups of pixels where their number stays; so are many tensors of a network, and what is
+    asked of a network again and again.
+    """
     before, after = Order(tensor, *given), Order(tensor, *wanted)
     cores = list(conversion(before, after))
     used = sum((_core(cost, operator, folding) for operator, folding in cores), Resources())

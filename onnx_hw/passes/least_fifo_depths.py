@@ -77,10 +77,11 @@ def _between(design: Design, edge: Edge) -> Design:
         if any(c.name in before for tensor in node.outputs for c, _ in network.consumers(tensor)):
             before.add(node.name)
     kept = tuple(node for node in network.nodes if node.name in ({first} | before if last else {first}) & after)
-    return replace(design, network=_part(network, kept))
+    return replace(design, network=part_of(network, kept))
 
 
-def _part(network: Network, nodes: tuple[Node, ...]) -> Network:
+def part_of(network: Network, nodes: tuple[Node, ...]) -> Network:
+    """Some nodes with the streams between them; all others come from outside, or leave."""
     made = {tensor for node in nodes for tensor in node.outputs}
     read = {tensor for node in nodes for tensor in node.inputs}
 

@@ -12,9 +12,11 @@ from dataclasses import replace
 
 from onnx_hw.design import Design, Edge, FifoSize
 from onnx_hw.errors import UserError
+from onnx_hw.ops.schedule import Schedule
 from onnx_hw.passes.check_fifo_depths import check_fifo_depths, too_shallow
 from onnx_hw.passes.find_least import least
 from onnx_hw.passes.least_fifo_depths import horizon, least_fifo_depths
+from onnx_hw.passes.rate_by_parts import RateByParts
 from onnx_hw.timing.frame_times import Frames, FrameTimes
 from onnx_hw.timing.prediction import DEEPEST_IN_LUTRAM
 
@@ -35,7 +37,7 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
     edges = {edge.tensor: edge for edge in design.edges() if edge.producer}
     check_fifo_depths(given, edges)
     alone = {tensor: least_fifo_depths(design, edge, interval, schedules) for tensor, edge in edges.items()}
-    whole = _Whole(design, Frames(design, schedules), interval)
+    whole = _Whole(design, schedules, interval)
     beside = given
     if not whole.is_live(given):
         if not force:
@@ -49,7 +51,7 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
 
 def kept_interval(design: Design) -> int:
     """Cycles from one frame to the next with the FIFOs of a design, which may be too shallow for the busiest core."""
-    whole = _Whole(design, Frames(design), design.interval)
+    whole = _Whole(design, design.schedules(), design.interval)
     whole.slow_down({tensor: size.depth for tensor, size in design.fifos.items()})
     return whole.interval
 
@@ -57,17 +59,18 @@ def kept_interval(design: Design) -> int:
 class _Whole:
     """The whole design with some depths, all others ample, its input paced at the interval."""
 
-    def __init__(self, design: Design, frames: Frames, interval: int) -> None:
+    def __init__(self, design: Design, schedules: Mapping[str, Schedule], interval: int) -> None:
         self.interval = interval
-        self._frames = frames
+        self._frames = Frames(design, schedules)
         self._settled, self._most = horizon(design, interval)
         self.ample = {e.tensor: self._most * e.beats + DEEPEST_IN_LUTRAM for e in design.edges() if e.producer}
+        self._rate = RateByParts(design, schedules, self._settled, self._most, self.ample)
 
     def is_live(self, depths: Mapping[str, int]) -> bool:
         return not depths or self._times(depths).live
 
-    def keeps_rate(self, depths: Mapping[str, int]) -> bool:
-        return self._frames.sustains(self.interval, self._settled, self._most, {**self.ample, **depths})
+    def keeps_rate(self, depths: Mapping[str, int], changed: Sequence[str] | None = None) -> bool:
+        return self._rate.keeps(self.interval, depths, changed)
 
     def slow_down(self, depths: Mapping[str, int]) -> None:
         """To the interval that these depths allow."""
@@ -96,14 +99,15 @@ def _joint_depths(
         """
         wanted = {tensor: affordable(rates[tensor], edges[tensor].deepest_at_once) for tensor in tensors}
         if enough is None:
-            enough = whole.keeps_rate(depths | wanted)
+            enough = whole.keeps_rate(depths | wanted, tensors)
         if enough:
             depths.update(wanted)
         elif len(tensors) == 1:
             (tensor,) = tensors
             steps = _steps(wanted[tensor], whole.ample[tensor], edges[tensor].deepest_at_once)
             nonlocal likely
-            likely = least(lambda step: whole.keeps_rate(depths | {tensor: steps[step]}), 0, len(steps) - 1, likely)
+            keeps = lambda step: whole.keeps_rate(depths | {tensor: steps[step]}, tensors)  # noqa: E731
+            likely = least(keeps, 0, len(steps) - 1, likely)
             depths[tensor] = steps[likely]
         else:
             half = len(tensors) // 2

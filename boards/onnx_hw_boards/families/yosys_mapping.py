@@ -26,11 +26,14 @@ DEEPEST_ROM, SMALLEST_ROM = 32, 1024
 
 def total(demand: Demand, cost: Callable[[Part], Mapped]) -> tuple[int, int, int, int]:
     """The sum of its parts."""
-    found = [0.0, 0.0, 0.0, 0.0]
+    luts, ff, dsp, bram = 0.0, 0, 0, 0
     for part, count in demand.parts:
-        found = [so_far + count * more for so_far, more in zip(found, cost(part), strict=True)]
-    lut, ff, dsp, bram = map(round, found)
-    return lut, ff, dsp, bram
+        its_luts, its_ff, its_dsp, its_bram = cost(part)
+        luts += count * its_luts
+        ff += count * its_ff
+        dsp += count * its_dsp
+        bram += count * its_bram
+    return round(luts), ff, dsp, bram
 
 
 def function(inputs: int) -> float:
