@@ -81,13 +81,17 @@ def schedule_network(
             hint="foldings=..., as in the design that the depths are from",
             stage="schedule",
         )
+    found = _fitting(network, budget, most, clock_mhz, interval, search, cost)
+    if found is not None:
+        return found
     cheapest = _cheapest(network, interval or longest_interval(network), most.pins, cost)
     if cheapest is None:
         if fps is not None and fold_for(network, longest_interval(network)) is not None:
             raise too_many_frames(network, fps, clock_mhz)
         raise _scheduled_before(network)
     rooms = [budget, budget.stretched(resources_of(network, cheapest, cost), most), most]
-    for room in dict.fromkeys(rooms + [replace(room, in_logic=True) for room in rooms]):
+    _, *more = dict.fromkeys(rooms + [replace(room, in_logic=True) for room in rooms])
+    for room in more:
         found = _fitting(network, room, most, clock_mhz, interval, search, cost)
         if found is not None:
             return found
