@@ -16,7 +16,6 @@ is, and which streams there are.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from onnx_hw.errors import Problem, UserError, user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.spelling import did_you_mean
-from onnx_hw.toml_file import read_toml
+from onnx_hw.toml_file import quoted, read_toml
 
 LARGEST = 1 << 24
 """Bytes of a file; that of a large network has some hundred thousand."""
@@ -50,7 +49,7 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
             cycles = node.operator.cycles(fold)
             told = f"{node.operator!r}, {cycles} cycles"
             said = ", ".join(f"{name} = {_written(value)}" for name, value in fold.said().items())
-            lines.append(f"{_quoted(node.name)} = {{ {said} }}  # {told}")
+            lines.append(f"{quoted(node.name)} = {{ {said} }}  # {told}")
     lines += [
         "",
         "# Tokens each FIFO holds. They are computed; take away a # to keep one. With fewer than `live` the circuit",
@@ -58,7 +57,7 @@ def to_text(design: Design, chosen: Mapping[str, Folding]) -> str:
         "[fifo]",
     ]
     for tensor, size in design.fifos.items():
-        lines.append(f"# {_quoted(tensor)} = {size.depth}  # live {size.live_depth}, rate {size.rate_depth}")
+        lines.append(f"# {quoted(tensor)} = {size.depth}  # live {size.live_depth}, rate {size.rate_depth}")
     return "\n".join(lines) + "\n"
 
 
@@ -83,7 +82,7 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
                 _problem("folding-node", f"there is no core `{name}`", str(path), did_you_mean(name, names))
             )
     for node in network.nodes:
-        where = f"{path} [folding] {_quoted(node.name)}"
+        where = f"{path} [folding] {quoted(node.name)}"
         entry = table.get(node.name)
         if entry is None:
             problems.append(_problem("folding-missing", f"the core `{node.name}` must have a folding", where))
@@ -107,7 +106,7 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
         depths = {}
     for tensor, depth in depths.items():
         if not _is_count(depth) or depth < 1:
-            where = f"{path} [fifo] {_quoted(tensor)}"
+            where = f"{path} [fifo] {quoted(tensor)}"
             problems.append(_problem("fifo-depth", f"a FIFO must hold 1 token or more, not {_shown(depth)}", where))
     problems += [
         _problem("folding-table", f"there is no table [{table}]", str(path), did_you_mean(table, ("folding", "fifo")))
@@ -128,7 +127,7 @@ def _is_kind(value: object) -> bool:
 
 
 def _written(value: int | Multiplier) -> str:
-    return str(value) if isinstance(value, int) else _quoted(value.value)
+    return str(value) if isinstance(value, int) else quoted(value.value)
 
 
 def _shown(value: object) -> str:
@@ -145,12 +144,6 @@ def _form(kind: type[Folding]) -> str:
     wished = [f"{name} = {kinds if name == 'multiplier' else 'N'}" for name in optional]
     needed = ", ".join(f"{name} = N" for name in kind.required())
     return f"{{ {needed} }}" + (f", with {', '.join(wished)} if wished" if wished else "")
-
-
-def _quoted(name: str) -> str:
-    """As a string of TOML: one of JSON, and what has no shape is escaped."""
-    text = json.dumps(name, ensure_ascii=False)
-    return text if text.isprintable() else "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in text)
 
 
 def _problem(code: str, message: str, where: str, hint: str = "") -> Problem:

@@ -33,11 +33,13 @@ class Given:
         frames: to prove and to compute with; None where none were given.
         labels: (frames,) their right classes, or None.
         calibration: to learn ranges from; None where none were given.
+        learned_labels: (frames,) their right classes, or None.
     """
 
     frames: Mapping[str, np.ndarray] | None = None
     labels: np.ndarray | None = None
     calibration: Mapping[str, np.ndarray] | None = None
+    learned_labels: np.ndarray | None = None
 
 
 def read_given(inputs: Path | None, calibration: Path | None, model: Model) -> Given:
@@ -64,11 +66,12 @@ def read_given(inputs: Path | None, calibration: Path | None, model: Model) -> G
             return None, None
         return frames_of(found.arrays, batch), found.labels
 
-    frames, labels = read(inputs, classes_of(frame.graph.outputs))
-    learned, _ = read(calibration)
+    classes = classes_of(frame.graph.outputs)
+    frames, labels = read(inputs, classes)
+    learned, learned_labels = read(calibration, classes)
     if problems:
         raise UserError(*problems)
-    return Given(frames, labels, learned)
+    return Given(frames, labels, learned, learned_labels)
 
 
 def classes_of(outputs: Sequence[Value]) -> int | None:

@@ -82,6 +82,10 @@ class Leaving(StrEnum):
     INT8 = "int8"  # as many as other data
 
 
+MOST_DB = 90.0
+"""That integers of 16 bits may reach; float32 itself has some 140."""
+
+
 @dataclass(frozen=True)
 class Quantizing:
     """How integers are chosen where a model has floats; what is not said is as usual.
@@ -90,15 +94,25 @@ class Quantizing:
         output: what leaves the hardware.
         weights, data: bits of all weights, and of all other values.
         precision: TOML file with bits of single ones.
+        sqnr: signal to noise of the outputs, dB, which the cheapest bits are to reach.
+        accuracy_loss: points of accuracy that they may lose, instead.
     """
 
     output: Leaving | None = None
     weights: int | None = None
     data: int | None = None
     precision: Path | None = None
+    sqnr: float | None = None
+    accuracy_loss: float | None = None
 
     def __post_init__(self) -> None:
-        """Raises ``UserError`` for an output that there is not, and what is no path."""
+        """Raises ``UserError`` for an output that there is not, what is no path, and two ways of saying one thing."""
+        given = {"--bits": self.weights or self.data, "--sqnr": self.sqnr, "--accuracy-loss": self.accuracy_loss}
+        named = [option for option, value in given.items() if value is not None]
+        if len(named) > 1:
+            message = f"each of {' and '.join(named)} says what bits there are: there must be one of them"
+            hint = "--precision says it of single layers and values"
+            raise UserError(Problem("argument", message, named[1], hint, stage="arguments"))
         if self.output is not None or self.precision is not None:
             _take_texts(self, ("precision",), {} if self.output is None else {"output": Leaving})
 

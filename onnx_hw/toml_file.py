@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -32,3 +33,9 @@ def read_toml(path: Path, largest: int, refused: Callable[[str], UserError]) -> 
         raise refused("TOML whose tables and arrays are not nested this deep") from None
     except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise refused(f"TOML: {error}") from None
+
+
+def quoted(name: str) -> str:
+    """As a string of TOML: one of JSON, and what has no shape is escaped."""
+    text = json.dumps(name, ensure_ascii=False)
+    return text if text.isprintable() else "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in text)

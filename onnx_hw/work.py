@@ -32,7 +32,7 @@ from onnx_hw.proof.compare import compare
 from onnx_hw.quantize.batch_as_frames import batch_as_frames
 from onnx_hw.quantize.calibrate import Ranges, seen_in
 from onnx_hw.quantize.scheme import DEFAULT
-from onnx_hw.quantize.scheme_of_options import scheme_of
+from onnx_hw.quantize.scheme_of_options import precision_text, scheme_of
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.quantize.take_apart_dynamic_quantization import how_many_choose_scales, require_samples
 from onnx_hw.quantize.weights_in_blocks import loss_of_one_piece
@@ -87,7 +87,8 @@ class Work:
                 account.warn(f"the scales come from {found}", "give real samples with --calibration")
             if data is None:
                 data = synthetic_frames(model) if self.given.frames is None and not brings else self.given.frames
-            return seen_in(data, (scheme or DEFAULT).ranges)
+            labels = self.given.labels if data is self.given.frames else self.given.learned_labels
+            return seen_in(data, (scheme or DEFAULT).ranges, labels)
 
         made = flow.quantized(self.model, source, scheme)
         if made.chosen and made.brings:
@@ -111,11 +112,16 @@ class Work:
                 f"{len(unsure)} of {len(made.ranges)} values are expected to lose more to saturation than to rounding"
             )
             account.warn(f"{told}, `{short(unsure[0])}` first", "give more samples with --calibration, like the data")
+        if made.widths is not None:
+            self.folder.write("precision.toml", precision_text(made.widths.scheme))
+            account.note_file("precision", "precision.toml")
         self.network = made.network
         widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
         fact = f"int{widths[0]} data, {len(self.network.nodes)} operators"
         if not made.brings:
             fact += f"; calibrated with {samples.frame_count(data or {})} samples"
+        if made.widths is not None:
+            fact += f", {made.widths}"
         account.say(fact)
         self.folder.write("network.txt", f"{self.network!r}\n")
         account.note(model=fill.describe_model(self.model, self.network))

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from onnx_hw.front.arguments import FILE
-from onnx_hw.options import Leaving, Quantizing
+from onnx_hw.options import MOST_DB, Leaving, Quantizing
 
 OUTPUT = click.option(
     "--output", type=click.Choice([o.value for o in Leaving]), metavar="KIND",
@@ -27,17 +27,34 @@ PRECISION = click.option(
 )
 
 
+SQNR = click.option(
+    "--sqnr", type=click.FloatRange(1, MOST_DB), metavar="DB",
+    help="The cheapest bits that reach this signal to noise on the samples, instead of --bits.",
+)  # fmt: skip
+ACCURACY_LOSS = click.option(
+    "--accuracy-loss", type=click.FloatRange(0, 100), metavar="POINTS",
+    help="The cheapest bits that lose no more of the right classes, 1/100 of the samples; `labels` may say them.",
+)  # fmt: skip
+
+
 def how_to_quantize(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of how integers are chosen; the command gets them as one ``quantizing``."""
 
     @wraps(command)
     def with_quantizing(
-        *arguments: Any, output: str | None, bits: dict[str, int], precision: Path | None, **options: Any
+        *arguments: Any,
+        output: str | None,
+        bits: dict[str, int],
+        precision: Path | None,
+        sqnr: float | None,
+        accuracy_loss: float | None,
+        **options: Any,
     ) -> Any:
-        quantizing = Quantizing(Leaving(output) if output else None, **bits, precision=precision)
+        leaving = Leaving(output) if output else None
+        quantizing = Quantizing(leaving, **bits, precision=precision, sqnr=sqnr, accuracy_loss=accuracy_loss)
         return command(*arguments, quantizing=quantizing, **options)
 
-    return OUTPUT(BITS(PRECISION(with_quantizing)))
+    return OUTPUT(BITS(PRECISION(SQNR(ACCURACY_LOSS(with_quantizing)))))
 
 
 def _widths(context: click.Context, parameter: click.Parameter, given: str | None) -> dict[str, int]:

@@ -110,21 +110,29 @@ class Seen:
     Attributes:
         frames: by graph input, (frames, *shape).
         method: what is taken from them.
+        labels: (frames,) their right classes, where they are known.
     """
 
     frames: Mapping[str, np.ndarray]
     method: RangeMethod = RangeMethod.LEAST_LOSS
+    labels: np.ndarray | None = None
 
     def __call__(self, model: Model, names: Collection[str]) -> Mapping[str, Range]:
         return calibrate(model, self.frames, names, self.method)
 
 
 @overload
-def seen_in(frames: Mapping[str, np.ndarray], method: RangeMethod = ...) -> Seen: ...
+def seen_in(frames: Mapping[str, np.ndarray], method: RangeMethod = ..., labels: np.ndarray | None = ...) -> Seen: ...
 @overload
-def seen_in(frames: None, method: RangeMethod = ...) -> None: ...
+def seen_in(frames: None, method: RangeMethod = ..., labels: np.ndarray | None = ...) -> None: ...
 @overload
-def seen_in(frames: Mapping[str, np.ndarray] | None, method: RangeMethod = ...) -> Seen | None: ...
-def seen_in(frames: Mapping[str, np.ndarray] | None, method: RangeMethod = RangeMethod.LEAST_LOSS) -> Seen | None:
+def seen_in(
+    frames: Mapping[str, np.ndarray] | None, method: RangeMethod = ..., labels: np.ndarray | None = ...
+) -> Seen | None: ...
+def seen_in(
+    frames: Mapping[str, np.ndarray] | None,
+    method: RangeMethod = RangeMethod.LEAST_LOSS,
+    labels: np.ndarray | None = None,
+) -> Seen | None:
     """The ranges in samples, by graph input, (frames, *shape); None where there are none."""
-    return None if frames is None else Seen(frames, method)
+    return None if frames is None else Seen(frames, method, labels)

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
+from onnx_hw.proof.likeness import Likeness
 from onnx_hw.quantize.leave_one_out import Chosen
 
 
@@ -33,6 +34,21 @@ class StoredTerm:
     step: Fraction
 
 
+@dataclass(frozen=True)
+class Held:
+    """A value on samples, as the integers so far make it, beside the value in floats.
+
+    Attributes:
+        arrived: before it got integers of its own.
+        held: what those stand for.
+        saturated: share of the numbers that lie beyond its integers, 0..1.
+    """
+
+    arrived: Likeness
+    held: Likeness
+    saturated: float = 0.0
+
+
 @dataclass
 class Integers:
     """What was chosen.
@@ -42,9 +58,13 @@ class Integers:
         weights: by the product's result.
         terms: by the term's name: as integers, or as floats.
         ranges: of data, where they were weighed.
+        held: of data, and of the ends (``ends.py``), in the order of the graph.
+        classes: (samples,) the places of the greatest number of the first end, in floats and in integers.
     """
 
     data: dict[str, Grid] = field(default_factory=dict)
     weights: dict[str, StoredWeights] = field(default_factory=dict)
     terms: dict[str, StoredTerm | np.ndarray] = field(default_factory=dict)
     ranges: dict[str, Chosen] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
+    classes: tuple[np.ndarray, np.ndarray] | None = None

@@ -17,12 +17,15 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.proof.likeness import Likeness
 from onnx_hw.quantize.builder import Obstacle
 from onnx_hw.quantize.calibrate import Range
 from onnx_hw.quantize.choose_quantized_values import readers_of
-from onnx_hw.quantize.chosen_integers import Integers, StoredTerm, StoredWeights
+from onnx_hw.quantize.chosen_integers import Held, Integers, StoredTerm, StoredWeights
 from onnx_hw.quantize.columns_of_products import columns_of, is_matrix_product, matrix_of, weights_of
+from onnx_hw.quantize.ends import ends_of
 from onnx_hw.quantize.leave_one_out import WIDEST, WIDEST_AT_OUTPUT, Chosen, least_loss
+from onnx_hw.quantize.numbers_of_integers import dequantized, reach_of, rounded_to
 from onnx_hw.quantize.requantizers_by_design import Design, designed, with_short_step
 from onnx_hw.quantize.rounding_by_effect import Columns, rounded, scales_for, towards_floats
 from onnx_hw.quantize.samples_side_by_side import Frame, SideBySide
@@ -35,6 +38,9 @@ MOST_ROWS = 20_000
 MOST_COLUMNS = 4096
 """Of a product with more, weights are rounded one by one."""
 
+MOST_TOLD = 16
+"""Samples that say what is lost where none are given for that alone."""
+
 FEW_ROWS = 16
 """A term is believed to be off by the mean of so many rows but for the share rows / (rows + FEW_ROWS)."""
 
@@ -46,6 +52,7 @@ def integers_by_effect(
     spans: Mapping[str, Range],
     terms: Mapping[str, Term],
     scheme: Scheme,
+    watched: Sequence[Frame] = (),
 ) -> Integers:
     """The integers of a float model.
 
@@ -56,9 +63,10 @@ def integers_by_effect(
         spans: what was seen of the points; finite.
         terms: by the product's result.
         scheme: how many bits.
+        watched: samples that say what is lost, and of which nothing is learned; empty for the first of ``frames``.
     """
     ranges = _Ranges(model.graph, points, spans, scheme)
-    found = _Weights(model.graph, ranges.of(frames), terms, scheme).of(frames)
+    found = _Weights(model.graph, ranges.of(frames), terms, scheme).of(frames, watched)
     found.ranges |= ranges.chosen
     return found
 
@@ -108,14 +116,18 @@ class _Weights:
 
     def __init__(self, graph: Graph, grids: dict[str, Grid], terms: Mapping[str, Term], scheme: Scheme) -> None:
         self.graph, self.grids, self.terms, self.scheme = graph, grids, terms, scheme
-        self.readers = readers_of(graph.nodes)
+        self.readers, self.ends = readers_of(graph.nodes), ends_of(graph)
         self.carried = dict(grids)  # and what has the same integers
         self.found = Integers(grids)
         self.exact: SideBySide
         self.given: SideBySide
+        self.learned = 0  # samples; behind them are those that are watched
+        self.told = slice(0)
 
-    def of(self, frames: Sequence[Frame]) -> Integers:
-        self.exact, self.given = (SideBySide(self.graph, frames) for _ in range(2))
+    def of(self, frames: Sequence[Frame], watched: Sequence[Frame]) -> Integers:
+        self.learned = len(frames)
+        self.told = slice(len(frames), None) if watched else slice(MOST_TOLD)
+        self.exact, self.given = (SideBySide(self.graph, [*frames, *watched]) for _ in range(2))
         for value in self.graph.inputs:
             self._snap(value.name)
         for node in self.graph.nodes:
@@ -130,9 +142,26 @@ class _Weights:
         return self.found
 
     def _snap(self, name: str) -> None:
+        if name not in self.grids and name not in self.ends:
+            return
+        arrived, beyond = self._likeness(name), 0
+        held = arrived
         if name in self.grids:
             for values in self.given.values:
-                values[name] = _real(self.grids[name], values[name])
+                values[name] = rounded_to(self.grids[name], values[name])
+            low, high = reach_of(self.grids[name])
+            beyond = sum(int(((x < low) | (x > high)).sum()) for x in self.exact.of(name)[self.told])
+            held = self._likeness(name)
+        self.found.held[name] = Held(arrived, held, beyond / max(1, arrived.values))
+        if self.ends and name == self.ends[0]:
+            of_floats, of_integers = (samples.of(name)[self.told] for samples in (self.exact, self.given))
+            self.found.classes = _classes(of_floats), _classes(of_integers)
+
+    def _likeness(self, name: str) -> Likeness:
+        likeness = Likeness()
+        for given, exact in zip(self.given.of(name)[self.told], self.exact.of(name)[self.told], strict=True):
+            likeness = likeness.with_values(given, exact)
+        return likeness
 
     def _weigh(self, node: Node) -> None:
         """Compute a node with integers; choose them, if it has weights or is a term."""
@@ -165,7 +194,7 @@ class _Weights:
             grid = precision.of_weights(weights, axis)
             integers = grid.integers(weights, axis)
         self.found.weights[result] = StoredWeights(integers, grid)
-        self.given.step(node, {node.inputs[place.at]: _dequantized(integers, grid, axis)})
+        self.given.step(node, {node.inputs[place.at]: dequantized(integers, grid, axis)})
         if node.outputs[0] in self.terms:
             self._make_up(self.terms[node.outputs[0]], result, design)
 
@@ -175,7 +204,9 @@ class _Weights:
         """
         if not is_matrix_product(node):
             return None
-        exact, data = self.exact.of(node.outputs[0]), self.given.of(node.inputs[0])
+        exact, data = (
+            s.of(n)[: self.learned] for s, n in ((self.exact, node.outputs[0]), (self.given, node.inputs[0]))
+        )
         if not all(np.isfinite(array).all() for array in (*exact, *data)):
             return None
         parts = []
@@ -193,7 +224,7 @@ class _Weights:
         """(groups, rows, outputs) the sums in floats, of the same rows."""
         place = facts_of(node).weights
         assert place is not None
-        exact = self.exact.of(node.outputs[0])
+        exact = self.exact.of(node.outputs[0])[: self.learned]
         parts = []
         for result in exact:
             rows = np.moveaxis(result.astype(np.float64), place.channel, -1)
@@ -221,11 +252,11 @@ class _Weights:
         """The term that makes the mean of the sums what it is in floats."""
         stored = self.graph.constants[term.name]
         others = tuple(k for k in range(stored.ndim) if k != term.axis)
-        pairs = list(zip(self.exact.of(result), self.given.of(result), strict=True))
+        pairs = list(zip(self.exact.of(result), self.given.of(result), strict=True))[: self.learned]
         finite = all(np.isfinite(array).all() for pair in pairs for array in pair)
         each = [(exact.astype(np.float64) - given).mean(axis=others) for exact, given in pairs if finite]
         off = np.mean(each or [np.zeros(stored.size)], axis=0)
-        rows = sum(array.size for array in self.exact.of(result)) / off.size
+        rows = sum(array.size for array in self.exact.of(result)[: self.learned]) / off.size
         wished = stored.reshape(-1).astype(np.float64) + off * rows / (rows + FEW_ROWS)
         units = design.terms(wished) if design else None
         if design is not None and units is not None:
@@ -246,15 +277,6 @@ def _stride(rows: int, samples: int) -> int:
     return -(-rows // max(1, MOST_ROWS // samples))
 
 
-def _real(grid: Grid, numbers: np.ndarray) -> np.ndarray:
-    """What the integers of numbers stand for, float32."""
-    (step,), (zero,) = grid.step, grid.zero_point
-    with np.errstate(over="ignore"):  # the last integer may lie beyond float32
-        return ((grid.integers(numbers) - float(zero)) * float(step)).astype(np.float32)
-
-
-def _dequantized(integers: np.ndarray, grid: Grid, axis: int) -> np.ndarray:
-    along = [-1 if k == axis else 1 for k in range(integers.ndim)] if grid.channels > 1 else ()
-    step, zero = (np.array([float(n) for n in numbers]) for numbers in (grid.step, grid.zero_point))
-    wide = [np.broadcast_to(array, grid.channels).reshape(along) for array in (step, zero)]
-    return ((integers - wide[1]) * wide[0]).astype(np.float32)
+def _classes(samples: Sequence[np.ndarray]) -> np.ndarray:
+    """The place of the greatest number of each sample."""
+    return np.array([int(array.argmax()) for array in samples])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,18 +15,23 @@ from onnx_hw.options import Leaving
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import Range, RangeMethod, Ranges, Seen, seen_in
 from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
-from onnx_hw.quantize.chosen_integers import Integers
+from onnx_hw.quantize.choose_widths import WIDTHS, Widths, choose_widths
+from onnx_hw.quantize.chosen_integers import Held, Integers
+from onnx_hw.quantize.cost_of_widths import costs_of
+from onnx_hw.quantize.ends import ends_of
 from onnx_hw.quantize.equal_channels import with_equal_channels
 from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
+from onnx_hw.quantize.goal import Goal
 from onnx_hw.quantize.host_head import is_obstacle, values_of_head
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
 from onnx_hw.quantize.leave_one_out import Chosen
+from onnx_hw.quantize.noise_of_widths import noises_of
 from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_by_effect import integers_by_effect
-from onnx_hw.quantize.samples_side_by_side import samples_of
+from onnx_hw.quantize.samples_side_by_side import Frame, samples_of, stride_of
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
-from onnx_hw.quantize.terms_of_products import with_terms
+from onnx_hw.quantize.terms_of_products import Term, with_terms
 
 
 def with_factors_in_weights(model: Model) -> Model:
@@ -60,11 +65,15 @@ class QuantizedFloats:
     model: the QDQ model, which is ``prepared``.
     floats: that it is close to.
     ranges: of the values whose ranges were weighed, by name.
+    held: values on samples, in integers beside floats, by the names that they have in ``floats``.
+    widths: that were searched for.
     """
 
     model: Model
     floats: Model
     ranges: Mapping[str, Chosen] = field(default_factory=dict)
+    held: Mapping[str, Held] = field(default_factory=dict)
+    widths: Widths | None = None
 
 
 def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) -> QuantizedFloats:
@@ -79,26 +88,61 @@ def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) ->
     equal, renamed = with_equal_channels(plain, samples, terms)
     asked = {renamed.get(name, name): precision for name, precision in scheme.data_overrides.items()}
     scheme = replace(scheme, data_overrides=asked)
-    weighed: dict[str, Chosen] = {}
+    head, points = _points(equal, scheme)
+    spans, widths = ranges(equal, points), None
+    names = {new: name for name, new in renamed.items()}
+    if scheme.goal is not None:
+        widths = _widths(scheme.goal, equal, points, samples, ranges, spans, terms, scheme)
+        scheme = widths.scheme
+        found = {names.get(name, name): precision for name, precision in scheme.data_overrides.items()}
+        widths = replace(widths, scheme=replace(scheme, data_overrides=found))
+    chosen = integers_by_effect(equal, points, samples, spans, terms, scheme)
+    held = {names.get(name, name): of for name, of in chosen.held.items()}
+    quantized = _inserted(equal, points, spans, head, scheme, chosen)
+    return QuantizedFloats(quantized, plain, chosen.ranges, held, widths)
 
-    def integers(points: Collection[str], spans: Mapping[str, Range]) -> Integers:
-        found = integers_by_effect(equal, points, samples, spans, terms, scheme)
-        weighed.update(found.ranges)
-        return found
 
-    return QuantizedFloats(_quantized(equal, ranges, scheme, integers), plain, weighed)
-
-
-def _quantized(
+def _widths(
+    goal: Goal,
     model: Model,
-    ranges: Ranges,
+    points: Collection[str],
+    samples: Sequence[Frame],
+    seen: Seen,
+    spans: Mapping[str, Range],
+    terms: Mapping[str, Term],
     scheme: Scheme,
-    integers: Callable[[Collection[str], Mapping[str, Range]], Integers] | None = None,
-) -> Model:
+) -> Widths:
+    """Those that reach a goal; see ``choose_widths.py``."""
+    graph = model.graph
+    labels = None if seen.labels is None else seen.labels[:: stride_of(seen.frames)]
+
+    def quantize(tried: Scheme, learned: Sequence[Frame], judges: Sequence[Frame]) -> Integers:
+        return integers_by_effect(model, points, learned, spans, terms, tried, judges)
+
+    noises = noises_of(graph, points, samples, spans, scheme, WIDTHS)
+    costs = costs_of(graph, points, WIDTHS)
+    return choose_widths(goal, scheme, samples, labels, ends_of(graph), noises, costs, quantize)
+
+
+def _quantized(model: Model, ranges: Ranges, scheme: Scheme) -> Model:
+    head, points = _points(model, scheme)
+    return _inserted(model, points, ranges(model, points), head, scheme)
+
+
+def _points(model: Model, scheme: Scheme) -> tuple[Collection[str], Collection[str]]:
+    """What the host computes before, and the values that get integers."""
     head = values_of_head(model.graph, lambda node: is_obstacle(node, model.graph))
-    points = choose_quantized_values(model, head, outputs=scheme.leaving is Leaving.INT8)
-    spans = ranges(model, points)
-    known = integers(points, spans) if integers else None
+    return head, sorted(choose_quantized_values(model, head, outputs=scheme.leaving is Leaving.INT8))
+
+
+def _inserted(
+    model: Model,
+    points: Collection[str],
+    spans: Mapping[str, Range],
+    head: Collection[str],
+    scheme: Scheme,
+    known: Integers | None = None,
+) -> Model:
     quantized = insert_quantization(model, points, spans, head, scheme, known)
     refuse("model", faults_of_folded(quantized), "insert_quantization")
     return quantized

@@ -71,7 +71,11 @@ def samples_of(frames: Mapping[str, np.ndarray]) -> list[Frame]:
     Args:
         frames: by graph input, (frames, *shape).
     """
+    return [one_frame(frames, k) for k in range(0, frame_count(frames), stride_of(frames))]
+
+
+def stride_of(frames: Mapping[str, np.ndarray]) -> int:
+    """Every how many-th of the samples is among those."""
     count = frame_count(frames)
     size = sum(array.size // max(count, 1) for array in frames.values())
-    most = max(1, min(MOST, MOST_ELEMENTS // max(size, 1)))
-    return [one_frame(frames, k) for k in range(0, count, -(-count // most))]
+    return -(-count // max(1, min(MOST, MOST_ELEMENTS // max(size, 1))))

@@ -14,6 +14,7 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.options import Leaving
 from onnx_hw.quantize.calibrate import Range, RangeMethod
+from onnx_hw.quantize.goal import Goal
 
 WIDEST = 16
 """Bits."""
@@ -82,6 +83,7 @@ class Scheme:
         leaving: what leaves the hardware.
         data_overrides: of single values, by name.
         weight_overrides: of the weights of single nodes, by the node's name, or that of its output if it has none.
+        goal: the bits of everything that has none of its own are searched for.
     """
 
     data: Precision = Precision()
@@ -90,10 +92,13 @@ class Scheme:
     leaving: Leaving = Leaving.ACCUMULATORS
     data_overrides: Mapping[str, Precision] = field(default_factory=dict)
     weight_overrides: Mapping[str, Precision] = field(default_factory=dict)
+    goal: Goal | None = None
 
     def __post_init__(self) -> None:
         if self.data.per_channel or any(precision.per_channel for precision in self.data_overrides.values()):
             raise _error("data must have one scale, not one per channel")
+        if self.goal is not None and self.ranges is not RangeMethod.LEAST_LOSS:
+            raise _error("to reach a goal ranges must be those of the least loss")
 
     def of_value(self, name: str) -> Precision:
         return self.data_overrides.get(name, self.data)

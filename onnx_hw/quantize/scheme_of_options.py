@@ -16,8 +16,9 @@ from pathlib import Path
 
 from onnx_hw.errors import Problem, UserError, user_error
 from onnx_hw.options import Quantizing
+from onnx_hw.quantize.goal import Goal
 from onnx_hw.quantize.scheme import DEFAULT, WIDEST, Precision, Scheme
-from onnx_hw.toml_file import read_toml
+from onnx_hw.toml_file import quoted, read_toml
 
 LARGEST = 1 << 22
 """Bytes of a file."""
@@ -35,6 +36,9 @@ def scheme_of(asked: Quantizing) -> Scheme | None:
         usual if bits is None else replace(usual, bits=bits)
         for usual, bits in ((DEFAULT.weights, asked.weights), (DEFAULT.data, asked.data))
     )
+    goal = None
+    if asked.sqnr is not None or asked.accuracy_loss is not None:
+        goal = Goal(asked.sqnr, asked.accuracy_loss)
     single = {"weights": dict[str, int](), "data": dict[str, int]()}
     if asked.precision is not None:
         single = read_widths(asked.precision)
@@ -44,7 +48,16 @@ def scheme_of(asked: Quantizing) -> Scheme | None:
         leaving=asked.output or DEFAULT.leaving,
         data_overrides={name: replace(data, bits=bits) for name, bits in single["data"].items()},
         weight_overrides={name: replace(weights, bits=bits) for name, bits in single["weights"].items()},
+        goal=goal,
     )
+
+
+def precision_text(scheme: Scheme) -> str:
+    """The file with which a scheme is repeated."""
+    lines = []
+    for table, overrides in (("weights", scheme.weight_overrides), ("data", scheme.data_overrides)):
+        lines += [f"[{table}]", *(f"{quoted(name)} = {one.bits}" for name, one in overrides.items()), ""]
+    return "\n".join(lines)
 
 
 def read_widths(path: Path) -> dict[str, dict[str, int]]:

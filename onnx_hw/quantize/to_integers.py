@@ -10,12 +10,14 @@ from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import Ranges
+from onnx_hw.quantize.choose_widths import Widths
+from onnx_hw.quantize.chosen_integers import Held
 from onnx_hw.quantize.complete_quantization import import_completed
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import is_quantized
 from onnx_hw.quantize.leave_one_out import Chosen
 from onnx_hw.quantize.prepare import prepared
-from onnx_hw.quantize.quantize_float_model import quantize_factored, with_factors_in_weights
+from onnx_hw.quantize.quantize_float_model import QuantizedFloats, quantize_factored, with_factors_in_weights
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
 from onnx_hw.quantize.take_apart_dynamic_quantization import require_samples
 
@@ -31,6 +33,8 @@ class Quantized:
         floats: where integers were chosen: the model as given, and as prepared for that.
         chosen: values and weights that got integers although the model brings some of its own, and which.
         ranges: of values whose ranges were weighed: what they are expected to cost.
+        held: values on samples, in integers beside floats, by the names that they have in the prepared model.
+        widths: that were searched for, to reach a goal.
     """
 
     network: Network
@@ -39,6 +43,8 @@ class Quantized:
     floats: tuple[Model, Model] | None = None
     chosen: Mapping[str, str] = field(default_factory=dict)
     ranges: Mapping[str, Chosen] = field(default_factory=dict)
+    held: Mapping[str, Held] = field(default_factory=dict)
+    widths: Widths | None = None
 
 
 Source = Callable[[Model, bool], Ranges | None]
@@ -65,7 +71,7 @@ def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Q
     chosen_by = scheme or DEFAULT
     ready = prepared(model)
     brings, floats = is_quantized(model) or is_quantized(ready), None
-    weighed: Mapping[str, Chosen] = {}
+    made: QuantizedFloats | None = None
     ranges = source(model, brings)
     if not brings and ranges is None:
         require_samples(model, given=False)
@@ -77,8 +83,8 @@ def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Q
         )
     if not brings and ranges is not None:
         made = quantize_factored(with_factors_in_weights(ready), ranges, chosen_by)
-        ready, floats, weighed = made.model, (model, made.floats), made.ranges
-        chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={})  # they have been obeyed
+        ready, floats = made.model, (model, made.floats)
+        chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={}, goal=None)  # they have been obeyed
     network, completed, chosen = import_completed(ready, ranges, chosen_by)
     if scheme is not None and floats is None and not chosen:
         raise user_error(
@@ -89,4 +95,7 @@ def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Q
         )
     if chosen and floats is None:
         floats = model, in_float32(ready)
-    return Quantized(network, completed if floats else model, brings, floats, chosen, weighed)
+    quantized = Quantized(network, completed if floats else model, brings, floats, chosen)
+    if made is None:
+        return quantized
+    return replace(quantized, ranges=made.ranges, held=made.held, widths=made.widths)

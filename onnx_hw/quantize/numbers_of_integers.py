@@ -1,0 +1,34 @@
+"""The numbers that integers of a grid stand for, array by array, as float32."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.exact.grid import Grid
+
+
+def rounded_to(grid: Grid, numbers: np.ndarray) -> np.ndarray:
+    """What the integers of numbers stand for; the grid has one step."""
+    (step,), (zero,) = grid.step, grid.zero_point
+    with np.errstate(over="ignore"):  # the last integer may lie beyond float32
+        return ((grid.integers(numbers) - float(zero)) * float(step)).astype(np.float32)
+
+
+def reach_of(grid: Grid) -> tuple[float, float]:
+    """The numbers between which nothing saturates; the grid has one step."""
+    (step,), (zero,) = grid.step, grid.zero_point
+    return float((grid.low - zero - Fraction(1, 2)) * step), float((grid.high - zero + Fraction(1, 2)) * step)
+
+
+def dequantized(integers: np.ndarray, grid: Grid, axis: int) -> np.ndarray:
+    """What integers stand for.
+
+    Args:
+        axis: of the steps.
+    """
+    along = [-1 if k == axis else 1 for k in range(integers.ndim)] if grid.channels > 1 else ()
+    step, zero = (np.array([float(n) for n in numbers]) for numbers in (grid.step, grid.zero_point))
+    wide = [np.broadcast_to(array, grid.channels).reshape(along) for array in (step, zero)]
+    return ((integers - wide[1]) * wide[0]).astype(np.float32)
