@@ -20,6 +20,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component
 
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.operator import priced
 from onnx_hw.ops.products_in_logic import known_products_demand, product_demand
 from onnx_hw_rtl.constant_multiplier import ConstantMultiplier
@@ -50,7 +51,7 @@ def main() -> None:
 
 
 def estimated(a: int, b: int) -> int:
-    return priced(product_demand(a, b, in_logic=True), 1).lut
+    return priced(product_demand(Int(a), Int(b), in_logic=True), 1).lut
 
 
 def count(blocks: Sequence[Component], family: str) -> list[int]:

@@ -58,10 +58,18 @@ class Memory:
 
 @dataclass(frozen=True)
 class Product:
-    """A hardware multiplier with all its registers, for factors of so many bits."""
+    """A hardware multiplier with all its registers, for factors of so many bits.
+
+    Attributes:
+        a, b: bits of the factors.
+        signed: whether each of them is in two's complement.
+        delayed: whether a register that is no part of this takes the product, and nothing else does.
+    """
 
     a: int
     b: int
+    signed: tuple[bool, bool] = (True, True)
+    delayed: bool = False
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ class Depthwise(Operator[DepthwiseFolding]):
         if folding.in_logic and chunks * taps == 1:
             found += folding.out_pixels * known_products_demand(bits, self.weights)
         else:
-            found += lanes * product_demand(bits, weight, in_logic=folding.in_logic)
+            found += lanes * product_demand(self.operand.dtype, self.weight_type, in_logic=folding.in_logic)
         return found + lanes * (delayed(bits + weight, 1) + accumulator(made))
 
     def core(self, folding: DepthwiseFolding, depths: Mapping[str, int]) -> Component:

@@ -42,11 +42,11 @@ def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
         found += _buffer(operator, folding)
     else:
         found += weights(operator.weight_type.bits, lanes, groups * beats, waits=1)
-    bits, weight = operator.operand.dtype.bits, operator.weight_type.bits
+    operand, weight = operator.operand.dtype, operator.weight_type
     if folding.in_logic and not operator.comes and groups * beats == 1:
-        found += folding.pixels * known_products_demand(bits, operator.constants)
+        found += folding.pixels * known_products_demand(operand.bits, operator.constants)
     else:
-        found += lanes * folding.pixels * product_demand(bits, weight, in_logic=folding.in_logic)
+        found += lanes * folding.pixels * product_demand(operand, weight, in_logic=folding.in_logic)
     return found + results * _dot(operator, folding)
 
 

@@ -115,15 +115,16 @@ class Multiply(Operator[MultiplyFolding]):
 
     def _lane(self, *, in_logic: bool) -> Demand:
         """Offsets, the products of limbs, their sums."""
-        a, b = (factor.bits for factor in self.factors())
+        factors = self.factors()
+        a, b = (factor.bits for factor in factors)
         made, found = self.results()[0].dtype.bits, Demand()
         for bits, offset in zip((a, b), self.offsets, strict=True):
             if any(self.offsets):
                 found += added(bits) if offset else delayed(bits, 1)
         if in_logic:
-            return found + product_demand(a, b, in_logic=True)
-        limbs = [[min(bits, LIMB), *[bits - LIMB] * (bits > LIMB)] for bits in (a, b)]
-        found += Demand.of(*(Product(x, y) for x, y in product(*limbs)))
+            return found + product_demand(*factors, in_logic=True)
+        limbs = [[one] if one.bits <= LIMB else [Int(LIMB, False), Int(one.bits - LIMB, one.signed)] for one in factors]
+        found += Demand.of(*(Product(x.bits, y.bits, (x.signed, y.signed)) for x, y in product(*limbs)))
         if self.multipliers == 4:  # those of one low and one high limb are added while the others wait
             found += delayed(made, 1) + added(max(a, b) + 1)
         if self.multipliers > 1:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from onnx_hw.exact.integers import Int
 from onnx_hw.exact.signed_digits import signed_digits
 from onnx_hw_boards.demand import Adder, Demand, Product, Register
 
 
-def product_demand(a_bits: int, b_bits: int, *, in_logic: bool) -> Demand:
-    """Of a product of two integers that are not known.
+def product_demand(a: Int, b: Int, *, in_logic: bool) -> Demand:
+    """Of a product of two integers that are not known, without the register behind it.
 
     In logic, rows of two bits of the narrower one, then a tree that adds them, with a register behind each; an odd bit
     is no row, the chain that adds it does its ands.
     """
     if not in_logic:
-        return Demand.of(Product(a_bits, b_bits))
-    wide, narrow = max(a_bits, b_bits), min(a_bits, b_bits)
+        return Demand.of(Product(a.bits, b.bits, (a.signed, b.signed), delayed=True))
+    wide, narrow = max(a.bits, b.bits), min(a.bits, b.bits)
     parts = [min(2, narrow - low) for low in range(0, narrow, 2)]
     chains = [wide + bits for place, bits in enumerate(parts) if bits == 2 or not place]
     found = Demand.of(*(Adder(bits, gated=True) for bits in chains), Register(sum(wide + bits for bits in parts)))

@@ -23,6 +23,7 @@ from onnx_hw_boards.demand import (
     Register,
 )
 from onnx_hw_boards.device import Cells
+from onnx_hw_boards.families.ice40_products import in_logic, product
 from onnx_hw_boards.families.yosys_mapping import Mapped, constants, fewest_blocks, function, total
 
 __all__ = ["cost", "cost_without_multipliers"]
@@ -36,9 +37,6 @@ WEIGHT_OF_A_BLOCK, CONSTANTS_OF_A_BLOCK = 64, 1024
 SHARE_OF_A_CELL = 0.86
 """Of a logic cell that a look-up table or a flip-flop takes, since some of each share one."""
 
-LUTS_OF_A_PRODUCT = 1.7
-"""For each bit of one factor with each of the other."""
-
 OF_FEW_WORDS = {1: 0.0, 2: 0.6, 3: 2.0, 4: 1.4}
 """Look-up tables that choose a bit of so many words, with those behind them in the same ones."""
 
@@ -50,7 +48,7 @@ def cost(demand: Demand) -> Cells:
 
 def cost_without_multipliers(demand: Demand) -> Cells:
     """The same on chips without any: synthesis makes them of look-up tables."""
-    return _sum(demand, lambda part: _product(part) if isinstance(part, Product) else _cost(part))
+    return _sum(demand, lambda part: in_logic(part) if isinstance(part, Product) else _cost(part))
 
 
 def _sum(demand: Demand, cost: Callable[[Part], Mapped]) -> Cells:
@@ -64,8 +62,8 @@ def _cost(part: Part) -> Mapped:
     match part:
         case Register(bits):
             return 0, bits, 0, 0
-        case Product(a, b):  # takes in the registers before it, too
-            return 0, -(a + b), 1, 0
+        case Product():
+            return product(part)
         case Adder(bits, gated):
             return max(bits, 0) * (2 if gated else 1), 0, 0, 0
         case Comparison(bits):
@@ -81,11 +79,6 @@ def _cost(part: Part) -> Mapped:
             return constants(part, BLOCK_RAMS, CONSTANTS_OF_A_BLOCK, table) if part.constant else _memory(part)
         case Copies(part):
             return _cost(part)
-
-
-def _product(part: Product) -> Mapped:
-    """Of look-up tables: a row of ands and a sum for each bit of the narrower factor; all registers are left."""
-    return LUTS_OF_A_PRODUCT * part.a * part.b, 3 * (part.a + part.b), 0, 0
 
 
 def multiplexer(ways: int) -> float:

@@ -1,0 +1,82 @@
+"""What a product costs on iCE40, as yosys maps it: a multiplier of 16 × 16 bits, several of them, or look-up tables.
+
+A wider factor is cut behind its lowest 16 bits, into products that are added again. Of the three registers of a product
+and the one behind it, a multiplier that does it alone takes in all four; where there is none behind it, the last one
+stays outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx_hw_boards.demand import Product
+from onnx_hw_boards.families.yosys_mapping import Mapped
+
+__all__ = ["in_logic", "product"]
+
+WIDEST = 16
+"""Bits of the widest factor of a multiplier."""
+
+NARROWEST, NARROWEST_PRODUCT = 2, 11
+"""Bits of a factor, and of a product, below which yosys takes look-up tables."""
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A product of parts of the factors.
+
+    Attributes:
+        lut, dsp: cells.
+        kept: bits of the factors, (which, bit), whose registers no multiplier takes in.
+        summed: bits of the sum that makes it, where that is one of look-up tables.
+        alone: whether it is one multiplier.
+    """
+
+    lut: int
+    dsp: int
+    kept: frozenset[tuple[int, int]]
+    summed: int = 0
+    alone: bool = False
+
+
+def product(part: Product) -> Mapped:
+    """With its registers, on a chip that has multipliers."""
+    bits = part.a + part.b
+    made = _made(range(part.a), range(part.b), part.signed)
+    if not made.dsp:
+        return in_logic(part)
+    if made.alone:
+        return 0, len(made.kept) + (-bits if part.delayed else bits), 1, 0
+    return made.lut, len(made.kept) + bits + made.summed, made.dsp, 0
+
+
+def in_logic(part: Product) -> Mapped:
+    """Of look-up tables, all of its registers left."""
+    return _rows(part.a, part.b, part.signed), 3 * (part.a + part.b), 0, 0
+
+
+def _made(a: range, b: range, signed: tuple[bool, bool]) -> _Made:
+    """Of some bits of each factor."""
+    factors, x, y = (a, b), len(a), len(b)
+    bits = [frozenset((which, bit) for bit in factor) for which, factor in enumerate(factors)]
+    if min(x, y) < NARROWEST or x + y < NARROWEST_PRODUCT:
+        return _Made(_rows(x, y, signed), 0, bits[0] | bits[1])
+    if max(x, y) <= WIDEST:  # what is filled up with zeros is not taken in
+        kept = [bits[k] for k in range(2) if not signed[k] and len(factors[k]) < WIDEST]
+        return _Made(0, 1, frozenset().union(*kept), alone=True)
+    if x >= y:
+        low, high = _made(a[:WIDEST], b, (False, signed[1])), _made(a[WIDEST:], b, signed)
+    else:
+        low, high = _made(a, b[:WIDEST], (signed[0], False)), _made(a, b[WIDEST:], signed)
+    summed = 0 if high.alone else x + y - WIDEST  # a multiplier adds to its own product; the lowest bits pass by
+    return _Made(low.lut + high.lut + summed, low.dsp + high.dsp, low.kept | high.kept, summed)
+
+
+def _rows(x: int, y: int, signed: tuple[bool, bool]) -> int:
+    """Look-up tables: an and for each pair of bits, two for each bit of a row that a carry-save adder takes in, which
+    are all but two, and a chain for those. A row that is signed extends over one that is not.
+    """
+    wide, rows = max(x, y), min(x, y)
+    if rows == 1:
+        return wide
+    return x * y + 2 * (wide - (signed != (True, True))) * (rows - 2) + wide + rows - 3
