@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import replace
 
 import onnx_hw_boards
 from onnx_hw.board_file import read_board
+from onnx_hw.chip.shell_cells import shell_cells
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError, user_error
 from onnx_hw.link_rate import most_frames_a_second
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding
 from onnx_hw.options import check_numbers
-from onnx_hw.passes.budget import Budget
+from onnx_hw.passes.budget import RESOURCES, Budget, amount
 from onnx_hw.passes.cost import Cost
 from onnx_hw.passes.say_what_fits import Place
 from onnx_hw.passes.schedule_network import schedule_network
@@ -23,7 +24,9 @@ from onnx_hw_boards.board import Board
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 
-__all__ = ["comfortable", "find_board", "schedule_on", "whole"]
+__all__ = ["comfortable", "find_board", "fuller_than_comfortable", "schedule_on", "whole"]
+
+NOTHING = Cells()
 
 
 def find_board(name: str) -> Board:
@@ -46,32 +49,30 @@ def find_board(name: str) -> Board:
     return onnx_hw_boards.board(name)
 
 
-def comfortable(board: Board, multipliers: int | None) -> Budget:
-    """What a design may use where that is enough.
+def comfortable(board: Board, multipliers: int | None, shell: Cells = NOTHING) -> Budget:
+    """What a design may use where that is enough, beside its shell.
 
     Where a number of lanes is asked for, all multipliers, and look-up tables for those that the chip has not.
     """
-    asked, planned = multipliers is not None, board.family.fill.plan(free_cells(board), comfortable=True)
+    asked, planned = multipliers is not None, board.family.fill.plan(board.cells, shell, comfortable=True)
     if asked:
         planned["dsp"] = board.cells.dsp
     return Budget(multipliers, **planned, pins=pins_of(board), in_logic=asked)
 
 
-def whole(board: Board, multipliers: int | None) -> Budget:
+def whole(board: Board, multipliers: int | None, shell: Cells = NOTHING) -> Budget:
     """What a design may use that does not fit comfortably."""
-    planned = board.family.fill.plan(free_cells(board), comfortable=False)
+    planned = board.family.fill.plan(board.cells, shell, comfortable=False)
     return Budget(multipliers, **planned, pins=pins_of(board), in_logic=multipliers is not None)
 
 
-SHELL = Cells(lut=720, ff=390, bram=2, logic=900)
-"""What a serial link takes of a chip, clock and reset included; measured on an iCE40UP5K, where it is most."""
-
-
-def free_cells(board: Board) -> Cells:
-    """What there is for a network."""
-    if not isinstance(board, LinkedBoard):
-        return board.cells
-    return Cells(**{kind: max(0, number - getattr(SHELL, kind)) for kind, number in asdict(board.cells).items()})
+def fuller_than_comfortable(design: Design, board: Board, multipliers: int | None) -> str:
+    """Of what a design takes more than a comfortable share: ``205 of 208 block RAMs``; empty if of nothing."""
+    used = design.resources()
+    shell = shell_cells(design.network, board, design.clock_mhz)
+    names = replace(comfortable(board, multipliers, shell), pins=None).excess(used)
+    there = {field: name for field, name in RESOURCES.items() if name in names and field != "mac_lanes"}
+    return ", ".join(f"{amount(used, f):,} of {getattr(board.cells, f):,} {name}" for f, name in there.items())
 
 
 def pins_of(board: Board) -> int | None:
@@ -102,13 +103,15 @@ def schedule_on(
         UserError: as ``schedule_network`` and ``check_numbers``.
     """
     check_numbers(multipliers, clock_mhz, fps)
+    clock = clock_of(board, clock_mhz)
+    shell = shell_cells(network, board, clock)
 
     def scheduled(fps: float | None, elsewhere: Mapping[str, Place]) -> tuple[Design, dict[str, Folding]]:
         return schedule_network(
             network,
-            comfortable(board, multipliers),
-            most=whole(board, multipliers),
-            clock_mhz=clock_of(board, clock_mhz),
+            comfortable(board, multipliers, shell),
+            most=whole(board, multipliers, shell),
+            clock_mhz=clock,
             fps=fps,
             foldings=foldings,
             depths=depths,
@@ -121,7 +124,7 @@ def schedule_on(
             return scheduled(most_frames_a_second(network, board.link), {})
         except UserError:
             pass  # the chip does not keep the link busy: as fast as it can, then
-    return scheduled(fps, Elsewhere(board, multipliers, clock_mhz))
+    return scheduled(fps, Elsewhere(board, multipliers, clock_mhz, shell))
 
 
 def clock_of(board: Board, mhz: float | None) -> float:
@@ -144,12 +147,13 @@ def clock_of(board: Board, mhz: float | None) -> float:
 class Elsewhere(Mapping[str, Place]):
     """Where else a network might be built: on boards of the same kind, one for each other chip; read when asked for."""
 
-    def __init__(self, board: Board, multipliers: int | None, clock_mhz: float | None) -> None:
-        self.board, self.multipliers, self.clock_mhz = board, multipliers, clock_mhz
+    def __init__(self, board: Board, multipliers: int | None, clock_mhz: float | None, shell: Cells) -> None:
+        self.board, self.multipliers, self.clock_mhz, self.shell = board, multipliers, clock_mhz, shell
 
     def __getitem__(self, name: str) -> Place:
         board = onnx_hw_boards.board(name)
-        return Place(whole(board, self.multipliers), self.clock_mhz or board.default_clock_mhz, Cost.of(board.family))
+        room = whole(board, self.multipliers, self.shell)  # of the board at hand: it is much the same everywhere
+        return Place(room, self.clock_mhz or board.default_clock_mhz, Cost.of(board.family))
 
     def __iter__(self) -> Iterator[str]:
         seen = {self.board.device.name}

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from onnx_hw import flow, golden, samples
-from onnx_hw.board import comfortable, find_board
+from onnx_hw.board import comfortable, find_board, fuller_than_comfortable
 from onnx_hw.build_folder import BuildFolder
-from onnx_hw.chip.fit import check_fit, fuller_than_comfortable
+from onnx_hw.chip.fit import check_fit
 from onnx_hw.chip.host_model import write_host_model
 from onnx_hw.chip.netlist import Netlist
 from onnx_hw.chip.route import BITSTREAM, RouteResult
+from onnx_hw.chip.shell_cells import shell_cells
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
 from onnx_hw.folding_file import read_foldings, to_text
@@ -182,7 +183,8 @@ class Work:
 
     def note_bound(self, multipliers: int | None) -> tuple[str, str]:
         """What kept the design from being faster, in the report; in words: of lanes left over, of the gap."""
-        bound = what_bounds(self.network, self.design, comfortable(self.board, multipliers))
+        shell = shell_cells(self.design.network, self.board, self.design.clock_mhz)
+        bound = what_bounds(self.network, self.design, comfortable(self.board, multipliers, shell))
         self.account.note(search=report.Search(multipliers, bound.unused, bound.interval))
         return f" of {multipliers} ({bound.unused})" * bool(bound.unused), bound.above(self.design.interval)
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
-from onnx_hw.board import comfortable
-from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
-from onnx_hw.passes.budget import RESOURCES, amount
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.device import Cells
@@ -23,14 +19,6 @@ CELLS = {
     "logic": "logic cells",
 }
 """The fields of ``Cells``, as people call them."""
-
-
-def fuller_than_comfortable(design: Design, board: Board, multipliers: int | None) -> str:
-    """Of what a design takes more than a comfortable share: ``205 of 208 block RAMs``; empty if of nothing."""
-    used = design.resources()
-    names = replace(comfortable(board, multipliers), pins=None).excess(used)
-    there = {field: name for field, name in RESOURCES.items() if name in names and field != "mac_lanes"}
-    return ", ".join(f"{amount(used, f):,} of {getattr(board.cells, f):,} {name}" for f, name in there.items())
 
 
 def pin_constraints(board: BareChip, streams: Sequence[PadStream], clock_mhz: float) -> str:

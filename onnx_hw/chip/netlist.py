@@ -98,6 +98,18 @@ def _behind_its_link(design: Design, board: LinkedBoard) -> Netlist:
     return built(bytes.fromhex(built(bytes(16)).digest)[:16])
 
 
+def shell_of(link: Link, board: LinkedBoard, clock_mhz: float) -> Netlist:
+    """What stands around a network on a board with a link, alone.
+
+    Raises:
+        UserError: as ``netlist_of``.
+    """
+    from onnx_hw_rtl.black_box import BlackBox
+    from onnx_hw_rtl.uart_shell import UartShell
+
+    return linked(UartShell(BlackBox(link), link, _divider(board, clock_mhz)), board, clock_mhz)
+
+
 def _divider(board: LinkedBoard, clock_mhz: float) -> int:
     """Cycles of a bit.
 

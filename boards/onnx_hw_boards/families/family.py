@@ -70,17 +70,22 @@ class Fill:
     comfortable: Mapping[str, float]
     most: Mapping[str, float]
 
-    def plan(self, cells: Cells, *, comfortable: bool) -> dict[str, int | None]:
-        """What may be used, by kind; None of a kind that the family does not have, but for multipliers."""
+    def plan(self, cells: Cells, taken: Cells, *, comfortable: bool) -> dict[str, int | None]:
+        """What may be used, by kind; None of a kind that the family does not have, but for multipliers.
+
+        Args:
+            taken: by what stands around the network.
+        """
         shares = self.comfortable if comfortable else self.most
         kinds = {kind.name: getattr(cells, kind.name) for kind in fields(cells)}
-        planned = {kind: int(shares.get(kind, 1) * number) for kind, number in kinds.items()}
+        left = {kind: max(0, number - getattr(taken, kind)) for kind, number in kinds.items()}
+        planned = {kind: int(shares.get(kind, 1) * number) for kind, number in left.items()}
         return {kind: number if kinds[kind] or kind == "dsp" else None for kind, number in planned.items()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Family:
-    """Chips that are built for in one way.
+    """Chips that are built for in one way; each is itself and like no other.
 
     Attributes:
         name: for people.

@@ -1,0 +1,41 @@
+"""What stands around a network on a board with a link, clock and reset included: what that takes of the chip."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from onnx_hw.chip.demand_of_netlist import demand_of_netlist
+from onnx_hw.chip.netlist import shell_of
+from onnx_hw.network import Boundary, Network
+from onnx_hw_boards.board import Board
+from onnx_hw_boards.device import Cells
+from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_link.link import Link, Port
+
+__all__ = ["cells_of_shell", "shell_cells"]
+
+
+def shell_cells(network: Network, board: Board, clock_mhz: float) -> Cells:
+    """Estimated without a design, the streams as narrow as they can be; nothing on a bare chip.
+
+    Raises:
+        UserError: the clock is too slow for the link, or no whole number of its cycles is near a bit.
+    """
+    if not isinstance(board, LinkedBoard):
+        return Cells()
+    inputs, outputs = _ports("i", network, network.inputs), _ports("o", network, network.outputs)
+    return cells_of_shell(Link(bytes(16), inputs, outputs, round(clock_mhz * 1e6)), board, clock_mhz)
+
+
+@lru_cache(maxsize=64)
+def cells_of_shell(link: Link, board: LinkedBoard, clock_mhz: float) -> Cells:
+    """Estimated from the circuit itself, elaborated around nothing."""
+    return board.family.cost(demand_of_netlist(shell_of(link, board, clock_mhz).rtlil))
+
+
+def _ports(name: str, network: Network, side: tuple[Boundary, ...]) -> tuple[Port, ...]:
+    """One for each stream."""
+    types = {tensor: network.tensors[tensor] for tensor in dict.fromkeys(boundary.tensor for boundary in side)}
+    return tuple(
+        Port(f"{name}{k}", kind.size, 1, kind.dtype.bits, kind.dtype.signed) for k, kind in enumerate(types.values())
+    )
