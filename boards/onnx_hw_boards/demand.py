@@ -86,9 +86,14 @@ class Adder:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which of two numbers of so many bits is the greater."""
+    """Which of two numbers of so many bits is the greater.
+
+    Attributes:
+        known: whether one of them is a constant.
+    """
 
     bits: int
+    known: bool = False
 
 
 @dataclass(frozen=True)

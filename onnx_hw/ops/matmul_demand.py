@@ -11,6 +11,7 @@ from onnx_hw.ops.parts import (
     decoded,
     delayed,
     engine,
+    memories,
     memory_parts,
     memory_reach,
     position,
@@ -57,7 +58,7 @@ def _vectors(operator: MatMul, folding: MatMulFolding, index: int) -> Demand:
     copies = delayed(width, 1).copied(-(-folding.out_lanes // RESULTS_PER_VECTOR_COPY))
     if groups == 1:
         return delayed(width, 4) + copies
-    found = delayed(counted(beats), 1) + Demand.of(Memory(width, max(2, beats)), Function(2))
+    found = delayed(counted(beats), 1) + memories(width, max(2, beats)) + Demand.of(Function(2))
     found += delayed((1 + counted(beats)) * memory_parts(width, beats), 1)
     found += decoded((0, 1), index) + delayed(1, 2) + copied(1, width)
     return found + delayed(width, 5) + Demand.of(Multiplexer(2, width)) + copies

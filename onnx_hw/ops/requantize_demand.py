@@ -157,7 +157,8 @@ def _search(circuit: Thresholds, rows: int) -> Demand:
     bits, found = circuit.clamp.bits, Demand()
     for step in range(circuit.depth):
         waits = 3 * (bits + counted(rows)) if step else 2 * bits  # the last one passes nothing on
-        found += delayed(waits + 3 * (circuit.depth - 1 - step), 1) + Demand.of(Comparison(bits), Register(1))
-        found += _rom(bits, rows << circuit.depth - 1 - step)
+        words = rows << circuit.depth - 1 - step
+        compared = Demand.of(Comparison(bits, known=words == 1), Register(1))
+        found += delayed(waits + 3 * (circuit.depth - 1 - step), 1) + compared + _rom(bits, words)
     made = Int.holding(circuit.low, circuit.high).bits
     return found + Demand.of(Function(circuit.depth, made), Register(made))

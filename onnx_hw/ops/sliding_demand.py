@@ -17,6 +17,7 @@ from onnx_hw.ops.parts import (
     decoded,
     delayed,
     engine,
+    memories,
     memory_parts,
     memory_reach,
     position,
@@ -155,7 +156,10 @@ def _groups(fetch: Fetch, tables: list[Table], padded: int) -> Demand:
             found += Demand.of(Register(2), Function(4, 2 * padded))
         columns = [table.slices >> k & 1 for k in range(most.bit_length())]
         chosen = sum(bool(column.any() and not column.all()) and new("slices", column) for column in columns)
-        found += Demand.of(Memory(fetch.word, fetch.ring), Register(fetch.word + size), Multiplexer(most, size))
+        reached = sorted({0, *table.slices.tolist()})  # what chooses is 0 at first, whatever it is later
+        read = tuple((k * size, (k + 1) * size) for k in reached)
+        found += memories(fetch.word, fetch.ring, read if len(reached) < most else ())
+        found += Demand.of(Register((len(reached) + 1) * size), Multiplexer(len(reached), size))
         found += delayed(chosen, 2) + copied(1 + counted(most), size)
     return found
 

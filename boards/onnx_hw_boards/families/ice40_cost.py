@@ -66,8 +66,8 @@ def _cost(part: Part) -> Mapped:
             return product(part)
         case Adder(bits, gated):
             return max(bits, 0) * (2 if gated else 1), 0, 0, 0
-        case Comparison(bits):
-            return max(bits, 0), 0, 0, 0
+        case Comparison(bits, known):  # of carries alone, but for what inverts one of the numbers
+            return min(bits, 2) if known else max(bits, 0), 0, 0, 0
         case Multiplexer(ways, bits, tree):
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
         case Function(inputs, bits):
