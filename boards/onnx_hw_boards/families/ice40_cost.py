@@ -67,7 +67,7 @@ def _cost(part: Part) -> Mapped:
         case Adder(bits, gated):
             return max(bits, 0) * (2 if gated else 1), 0, 0, 0
         case Comparison(bits, known):  # of carries alone, but for what inverts one of the numbers
-            return min(bits, 2) if known else max(bits, 0), 0, 0, 0
+            return (1 if known else max(bits, 0)), 0, 0, 0
         case Multiplexer(ways, bits, tree):
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
         case Function(inputs, bits):
