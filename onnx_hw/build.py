@@ -17,6 +17,7 @@ from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.report import fill, report
 from onnx_hw.report.page import PAGE, notebook, page
 from onnx_hw.spelling import printable
+from onnx_hw.store import user_store
 from onnx_hw.toolchain import TOOLCHAIN, Toolchain
 from onnx_hw.work import Work
 from onnx_hw_tools import tools
@@ -71,7 +72,8 @@ def build(
         if name not in simulation.REPLACEABLE:
             tools.find(name)  # what is missing is missed at once, not after all the stages before
     work.take(Stage.READ)  # what is refused leaves no folder
-    with opened(options.folder) as work.folder:
+    store = user_store(options.store)
+    with opened(options.folder, store=store) as work.folder:
         try:
             for stage in options.stages[1:]:
                 work.take(stage)
@@ -80,6 +82,7 @@ def build(
             with suppress(UserError):  # what went wrong first is worth more than a report of it
                 _finish(work, options)
             raise
+        store.prune()
         return _finish(work, options)
 
 

@@ -1,9 +1,9 @@
 """The folder of a build: every stage's files, made once for the same inputs.
 
-A stage is a function of its inputs, so their digest names its result: where the digest in the folder is the same, the
-stage is *cached*. Files are made in a temporary folder and moved into place when all of them are complete; an
-interrupted build leaves nothing half done. Two builds in one folder wait for each other, in different folders they have
-nothing in common.
+A stage is a function of its inputs, so their digest names its result: where the digest in the folder is the same, or
+the user's store has a result of that name, the stage is *cached*. Files are made in a temporary folder and moved into
+place when all of them are complete; an interrupted build leaves nothing half done. Two builds in one folder wait for
+each other, in different folders they share the store alone.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from onnx_hw.errors import UserError, user_error
+from onnx_hw.store import Entry, Store, read_entry, share, write_record
 from onnx_hw_tools.process import ToolFailed
 
-_RECORD = "stage.json"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 
 
@@ -51,10 +51,15 @@ class Made:
 
 
 class BuildFolder:
-    """The folder ``path``, created if need be; use it inside ``with opened(path)``."""
+    """The folder ``path``, created if need be; use it inside ``with opened(path)``.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    Attributes:
+        path: its place.
+        store: where results are looked for and kept, for other folders too; None for this one's alone.
+    """
+
+    def __init__(self, path: Path, store: Store | None = None) -> None:
+        self.path, self.store = path, store
 
     def stage(self, name: str, inputs: Any, make: Callable[[Path], None]) -> Made:
         """The files of the stage ``name`` in the folder of that name.
@@ -68,19 +73,16 @@ class BuildFolder:
             UserError: the folder cannot be written.
         """
         wanted, place = digest(inputs), self.path / name
-        found = self._found(place)
-        if found is not None and found["digest"] == wanted:
-            return Made(place, wanted, True, found["files"])
+        found = read_entry(place, wanted) or self._taken(name, wanted)
+        if found is not None:
+            return Made(place, wanted, True, found.files)
         with _writing(self.path):
             fresh = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.path))
         try:
             with _writing(self.path, only=_NO_ROOM):
                 make(fresh)
             with _writing(self.path):
-                files = _digests(fresh)
-                (fresh / _RECORD).write_bytes(
-                    (json.dumps({"digest": wanted, "files": files}, indent=1) + "\n").encode()
-                )
+                files = write_record(fresh, wanted)
                 _replace(fresh, place)
         except ToolFailed as failure:
             kept = self.path / f"{name}-failed"
@@ -92,7 +94,37 @@ class BuildFolder:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(self.path / f"{name}-failed", ignore_errors=True)
+        if self.store is not None:
+            with suppress(OSError):  # a full disk is no reason to stop: the result is here
+                self.store.keep(name, wanted, place)
         return Made(place, wanted, False, files)
+
+    def take(self, name: str, digest: str) -> Made:
+        """The result of a stage that the store has, in the folder of that name.
+
+        Raises:
+            KeyError: it does not have it.
+        """
+        found = self._taken(name, digest)
+        if found is None:
+            raise KeyError(f"{name}/{digest}")
+        return Made(found.folder, digest, True, found.files)
+
+    def _taken(self, name: str, digest: str) -> Entry | None:
+        """The store's entry, its files here too."""
+        entry = None if self.store is None else self.store.find(name, digest)
+        if entry is None:
+            return None
+        with _writing(self.path):
+            fresh, place = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.path)), self.path / name
+            try:
+                share(entry.folder, fresh)
+                _replace(fresh, place)
+            except FileNotFoundError:  # somebody has pruned the store this very moment
+                return None
+            finally:
+                shutil.rmtree(fresh, ignore_errors=True)
+        return replace(entry, folder=place)
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the folder, whole or not at all: an earlier one stays what it was.
@@ -110,21 +142,13 @@ class BuildFolder:
             with suppress(OSError):
                 fresh.unlink()
 
-    @staticmethod
-    def _found(place: Path) -> dict[str, Any] | None:
-        """The record of an earlier build, if all its files are still what they were."""
-        try:
-            record: dict[str, Any] = json.loads((place / _RECORD).read_text(encoding="utf-8"))
-            return record if _digests(place) == record["files"] else None
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
 
 @contextmanager
-def opened(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[BuildFolder]:
+def opened(path: Path, on_wait: Callable[[], None] = lambda: None, store: Store | None = None) -> Iterator[BuildFolder]:
     """The build folder ``path``, for this process alone.
 
     Args:
+        store: see ``BuildFolder``.
         on_wait: called when another build works in this folder, before waiting for it.
 
     Raises:
@@ -140,12 +164,7 @@ def opened(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[B
         except BlockingIOError:
             on_wait()
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield BuildFolder(place)
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    files = sorted(file for file in folder.iterdir() if file.name != _RECORD and file.suffix != ".log")
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+        yield BuildFolder(place, store)
 
 
 def _replace(fresh: Path, place: Path) -> None:

@@ -136,6 +136,7 @@ class BuildOptions:
         reading: how the ONNX file is read.
         quantizing: how integers are chosen for a float model.
         seed: of the placer; another one gives another place to every cell, and another clock.
+        store: folder for results that other builds may use, too; None for the user's (``onnx_hw.store``).
     """
 
     model: Path
@@ -152,10 +153,11 @@ class BuildOptions:
     quantizing: Quantizing = Quantizing()
     gate_level: bool = True
     seed: int = 1
+    store: Path | None = None
 
     def __post_init__(self) -> None:
         """Raises ``UserError`` for numbers that are none, and a stage that there is not."""
-        _take_texts(self, ("model", "out", "inputs", "calibration", "folding"), {"stop_after": Stage})
+        _take_texts(self, ("model", "out", "inputs", "calibration", "folding", "store"), {"stop_after": Stage})
         check_numbers(self.multipliers, self.clock_mhz, self.fps)
         if not SEEDS[0] <= self.seed <= SEEDS[1]:
             message = f"the seed must be within {SEEDS[0]} .. {SEEDS[1]:,}, not {self.seed}"

@@ -17,6 +17,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def store_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the user's builds have made proves nothing here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ONNX_HW_STORE", str(tmp_path_factory.mktemp("store")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def ctrl_c_is_heard() -> Iterator[None]:
     """Also where the suite was started with SIGINT ignored (nohup, a script's background), which children inherit."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -20,6 +20,7 @@ __all__ = ["BITSTREAM", "RouteResult", "Utilisation", "pack", "route"]
 STAGE = "route"
 _REPORT = "report.json"
 BITSTREAM = "top.bit"
+BITSTREAM_STAGE = "bitstream"
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,11 @@ def route(
         "options": options,
         "nextpnr": nextpnr.version,
     }
-    made = build.stage(STAGE, inputs, make)
+    return read_result(build.stage(STAGE, inputs, make), board, clock_mhz)
+
+
+def read_result(made: Made, board: Board, clock_mhz: float) -> RouteResult:
+    """What lies in the folder of a routed design."""
     report = json.loads((made.folder / _REPORT).read_text(encoding="utf-8"))
     slowest = min(report["fmax"], key=lambda clock: report["fmax"][clock]["achieved"])
     return RouteResult(
@@ -120,7 +125,7 @@ def route(
         },
         critical_path=_ends_of_critical_path(report, slowest),
         board=board,
-        configuration=made.folder / placement.placed,
+        configuration=made.folder / board.family.placement.placed,
         made=made,
     )
 
@@ -148,7 +153,7 @@ def pack(build: BuildFolder, routed: RouteResult, *, packer: Tool | None = None)
         "arguments": packing.arguments,
         packer.name: packer.version,
     }
-    return build.stage("bitstream", inputs, make)
+    return build.stage(BITSTREAM_STAGE, inputs, make)
 
 
 def _ends_of_critical_path(report: Mapping[str, Any], clock: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -83,6 +83,15 @@ def synthesize(
                 return
 
     made = build.stage(STAGE, {"rtlil": rtlil, "scripts": mappers, "yosys": yosys.version}, make)
+    return read_result(made, family, cores)
+
+
+def read_result(made: Made, family: Family, cores: Collection[str] = ()) -> SynthesisResult:
+    """What lies in the folder of a synthesis.
+
+    Args:
+        cores: modules to tell the cells of.
+    """
     modules = json.loads((made.folder / _STATISTICS).read_text(encoding="utf-8"))["modules"]
     counts = {name.removeprefix("\\"): family.count(entry["num_cells_by_type"]) for name, entry in modules.items()}
     netlist, used = made.folder / NETLIST, sum(counts.values(), Cells())

@@ -40,3 +40,6 @@ CLOCK = click.option(
 )
 FOLDING = click.option("--folding", type=FILE, metavar="FILE", help="Lanes of every core; a build writes folding.toml.")
 VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tools print.")
+STORE = click.option(
+    "--store", type=FILE, metavar="DIR", help="Results that builds share.  [default: in the user's cache]"
+)

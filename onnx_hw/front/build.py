@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from onnx_hw import __version__
-from onnx_hw.front.arguments import BOARD, CALIBRATION, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, VERBOSE
+from onnx_hw.front.arguments import BOARD, CALIBRATION, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, STORE, VERBOSE
 from onnx_hw.front.how_to_quantize import how_to_quantize
 from onnx_hw.front.how_to_read import how_to_read
 from onnx_hw.front.session import Session
@@ -29,6 +29,7 @@ from onnx_hw.options import SEEDS, BuildOptions, Quantizing, Reading, Stage
     help=f"Leave out what comes after it; one of {', '.join(Stage)}.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(*SEEDS), default=1, show_default=True, metavar="N", help="Of the placer.")
+@STORE
 @click.option("--no-gate-level", is_flag=True, help="Leave out the simulation of the chip's netlist, link 4.")
 @how_to_quantize
 @how_to_read
@@ -48,6 +49,7 @@ def build(
     clock: float | None,
     stop_after: str,
     seed: int,
+    store: Path | None,
     no_gate_level: bool,
     as_json: bool,
     verbose: bool,
@@ -72,6 +74,7 @@ def build(
         quantizing,
         not no_gate_level,
         seed,
+        store,
     )
     session.folder, terminal = options.folder, session.terminal
     terminal.verbose = verbose

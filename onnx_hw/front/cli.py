@@ -10,7 +10,9 @@ import click
 from onnx_hw import __version__
 from onnx_hw.errors import ExitCode
 from onnx_hw.front.build import build
+from onnx_hw.front.cache import cache
 from onnx_hw.front.check import check
+from onnx_hw.front.explore import explore
 from onnx_hw.front.infer import infer
 from onnx_hw.front.program import program
 from onnx_hw.front.run import run
@@ -65,5 +67,5 @@ def ops(session: Session) -> None:
     session.terminal.data(operator_table())
 
 
-for command in (build, check, infer, program, report, run, verify):
+for command in (build, cache, check, explore, infer, program, report, run, verify):
     main.add_command(command)

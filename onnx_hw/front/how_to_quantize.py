@@ -19,7 +19,7 @@ OUTPUT = click.option(
 
 
 BITS = click.option(
-    "--bits", callback=lambda context, option, given: _widths(context, option, given), metavar="weights=N,data=N",
+    "--bits", callback=lambda context, option, given: widths(context, option, given), metavar="weights=N,data=N",
     help="Of the integers of a float model: 1 to 16, 8 by default.",
 )  # fmt: skip
 PRECISION = click.option(
@@ -57,7 +57,7 @@ def how_to_quantize(command: Callable[..., Any]) -> Callable[..., Any]:
     return OUTPUT(BITS(PRECISION(SQNR(ACCURACY_LOSS(with_quantizing)))))
 
 
-def _widths(context: click.Context, parameter: click.Parameter, given: str | None) -> dict[str, int]:
+def widths(context: click.Context, parameter: click.Parameter, given: str | None) -> dict[str, int]:
     """``"weights=4,data=8"`` as ``{"weights": 4, "data": 8}``."""
     widths: dict[str, int] = {}
     for text in given.split(",") if given is not None else ():

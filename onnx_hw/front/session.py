@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,8 @@ from onnx_hw.progress import Progress
 
 if TYPE_CHECKING:
     from onnx_hw.build import Build
+    from onnx_hw.explore.row import Row
+    from onnx_hw.explore_model import Explored, ExploreOptions
     from onnx_hw.infer import InferOptions, Inferred
     from onnx_hw.outputs import Outputs
     from onnx_hw.verify_build import Verified
@@ -43,6 +45,13 @@ class Workshop:
         from onnx_hw.verify_build import verify
 
         return verify(options, progress)
+
+    def explore(
+        self, options: ExploreOptions, progress: Progress, changed: Callable[[tuple[Row, ...]], None]
+    ) -> Explored:
+        from onnx_hw.explore_model import explore_model
+
+        return explore_model(options, progress, changed)
 
     def infer(self, options: InferOptions, progress: Progress) -> Inferred:
         from onnx_hw.infer import infer

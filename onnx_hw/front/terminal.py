@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -117,6 +117,20 @@ class Terminal:
         except UnicodeEncodeError:
             text = "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text)
         self.out.out(text, end="", highlight=False)
+
+    @property
+    def height(self) -> int:
+        """Lines that are seen at once."""
+        return self.err.height
+
+    @contextmanager
+    def watching(self) -> Iterator[Callable[[RenderableType], None]]:
+        """Something that changes, shown while it does where there is a terminal; what it is called with is shown."""
+        if not self.err.is_terminal:
+            yield lambda shown: None
+            return
+        with Live(console=self.err, refresh_per_second=4, transient=True) as live:
+            yield live.update
 
     def _live(self, running: Running) -> AbstractContextManager[object]:
         if not self.err.is_terminal:

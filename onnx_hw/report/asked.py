@@ -29,7 +29,7 @@ def describe_asked(options: BuildOptions) -> Asked:
 def files_of(options: BuildOptions) -> tuple[str, ...]:
     """The options that name a file to be read."""
     paths = (field.name for field in fields(options) if isinstance(getattr(options, field.name), Path))
-    return tuple(name for name in paths if name != "out")
+    return tuple(name for name in paths if name not in ("out", "store"))
 
 
 def sha256(path: Path) -> str | None:

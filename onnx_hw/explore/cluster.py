@@ -1,0 +1,35 @@
+"""The workers of a dask cluster: the one place that knows of dask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from onnx_hw.errors import ExitCode, user_error
+from onnx_hw.explore.workers import Workers
+
+
+@contextmanager
+def cluster(address: str, jobs: int | None) -> Iterator[Workers]:
+    """The workers that a scheduler has, ``jobs`` tasks at once; None for as many as they have threads.
+
+    Raises:
+        UserError: dask is not installed, or nobody answers there.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        hint = 'pip install "onnx-hw[cluster]", the same on every machine'
+        raise user_error("cluster", "a scheduler needs dask.distributed", where="--scheduler", hint=hint) from None
+    try:
+        client = Client(address, timeout=10, set_as_default=False)
+    except (OSError, ValueError) as error:
+        hint = "start it with `dask scheduler`, workers with `dask worker`"
+        message = f"a dask scheduler must answer: {str(error) or type(error).__name__}"
+        raise user_error("cluster", message, where=address, hint=hint, exit_code=ExitCode.TOOL_FAILED) from None
+    with client:
+        executor = client.get_executor(pure=False)
+        try:
+            yield Workers(executor, jobs or max(1, sum(client.nthreads().values())), None)
+        finally:
+            executor.shutdown(wait=False)

@@ -1,0 +1,90 @@
+"""What became of one choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from onnx_hw.explore.grid import Choice
+from onnx_hw.explore.pareto import front, knee
+from onnx_hw_boards.device import Cells
+
+
+class State(StrEnum):
+    """How far a choice has come, or where it ended."""
+
+    WAITING = "waiting"
+    PLANNED = "planned"
+    SYNTHESIZED = "synthesized"
+    ROUTED = "routed"
+    PACKED = "packed"
+    REFUSED = "refused"  # there is no such design
+    SAME = "same"  # as another row
+    DOMINATED = "dominated"  # another design is better in every respect, by estimate
+    TOO_BIG = "too big"
+    FAILED = "failed"
+    LEFT_OUT = "left out"  # nobody waits for it any more
+
+
+ENDED = frozenset({State.REFUSED, State.SAME, State.DOMINATED, State.TOO_BIG, State.FAILED, State.LEFT_OUT})
+
+
+@dataclass(frozen=True)
+class Row:
+    """A choice, and what is known of it.
+
+    Attributes:
+        number: of the row, from 1.
+        command: that builds it, bit for bit.
+        why: it is not further, in words.
+        lanes: products a cycle.
+        interval: cycles from one frame to the next.
+        estimate: cells, before synthesis.
+        used: cells, as yosys counts them.
+        target_mhz: the clock it was routed for; ``fmax_mhz`` the one it reaches.
+        frames_per_second: at the clock it can run at; None where it misses one that it needs.
+        bitstream: SHA-256.
+        best: nothing else has fewer cells of each kind and more frames a second.
+        knee: of those the one nearest to the best of everything.
+    """
+
+    number: int
+    choice: Choice
+    command: str
+    state: State = State.WAITING
+    why: str = ""
+    lanes: int | None = None
+    interval: int | None = None
+    estimate: Cells | None = None
+    used: Cells | None = None
+    target_mhz: float | None = None
+    fmax_mhz: float | None = None
+    frames_per_second: float | None = None
+    bitstream: str = ""
+    best: bool = False
+    knee: bool = False
+
+    @property
+    def cells(self) -> Cells | None:
+        """As good as they are known."""
+        return self.used or self.estimate
+
+
+def with_front(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows, those in front marked: of rows that were routed or, where none was, of those that were planned."""
+    rows = tuple(rows)
+    done = [row for row in rows if row.frames_per_second is not None and row.state not in ENDED and row.cells]
+    routed = [row for row in done if row.fmax_mhz is not None]
+    done = routed or done
+    costs = [costs_of(row.cells, 1 / row.frames_per_second) for row in done if row.cells and row.frames_per_second]
+    best = [row.number for row, first in zip(done, front(costs), strict=True) if first]
+    of_best = [cost for row, cost in zip(done, costs, strict=True) if row.number in best]
+    middle = knee(of_best)
+    chosen = None if middle is None else best[middle]
+    return tuple(replace(row, best=row.number in best, knee=row.number == chosen) for row in rows)
+
+
+def costs_of(cells: Cells, seconds: float) -> tuple[float, ...]:
+    """What should be small."""
+    return seconds, cells.lut, cells.dsp, cells.bram

@@ -1,0 +1,148 @@
+"""What workers do: functions of values, called in this process, in another, or on another machine."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx_hw.as_user_error import as_user_error
+from onnx_hw.board import find_board, schedule_on
+from onnx_hw.chip.netlist import netlist_of
+from onnx_hw.design import Design
+from onnx_hw.errors import UserError
+from onnx_hw.explore.grid import Choice
+from onnx_hw.explore.parcel import Parcel, pack, unpack
+from onnx_hw.explore.task import RESULTS, Task, run
+from onnx_hw.folding_file import read_foldings
+from onnx_hw.link_rate import most_frames_a_second
+from onnx_hw.network import Network
+from onnx_hw.passes.insert_forks import insert_forks
+from onnx_hw.store import user_store
+from onnx_hw_boards.device import Cells
+from onnx_hw_boards.linked_board import LinkedBoard
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Work that cannot be done, in one sentence."""
+
+    why: str
+    kind: str = ""  # code of the problem
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A design, by arithmetic alone.
+
+    Attributes:
+        estimate: cells.
+        most_fps: frames a second that its link carries; None without one.
+    """
+
+    design: Design
+    lanes: int
+    interval: int
+    estimate: Cells
+    clock_mhz: float
+    most_fps: float | None
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """What synthesis and routing begin with.
+
+    Attributes:
+        rtlil: compressed.
+    """
+
+    rtlil: bytes
+    constraints: str
+    clock_mhz: float
+
+    @property
+    def text(self) -> str:
+        return zlib.decompress(self.rtlil).decode()
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The worker's store lacks what the task reads."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A task's result is in the worker's store.
+
+    Attributes:
+        digest: of the entry.
+        cached: it was there.
+        parcel: the entry, where the worker has a store of its own.
+    """
+
+    digest: str
+    cached: bool
+    parcel: Parcel | None
+
+
+def plan(network: Network, choice: Choice) -> Planned | Failed:
+    """The design of a choice."""
+    try:
+        board = find_board(choice.board)
+        foldings, depths = None, None
+        if choice.folding is not None:
+            foldings, depths = read_foldings(choice.folding, insert_forks(network))
+        design, _ = schedule_on(
+            board,
+            network.verify(),
+            clock_mhz=choice.clock_mhz,
+            multipliers=choice.multipliers,
+            fps=choice.fps,
+            foldings=foldings,
+            depths=depths,
+        )
+    except UserError as error:
+        return _failed(error)
+    whole = design.with_fifos()
+    cells = Cells(whole.lut, whole.ff, whole.dsp, whole.bram, whole.logic)
+    most = most_frames_a_second(network, board.link) if isinstance(board, LinkedBoard) else None
+    return Planned(design, whole.mac_lanes, design.interval, cells, design.clock_mhz, most)
+
+
+def circuit(design: Design, board: str) -> Circuit | Failed:
+    """The circuit of a design."""
+    try:
+        netlist = netlist_of(design, find_board(board))
+    except UserError as error:
+        return _failed(error)
+    return Circuit(zlib.compress(netlist.rtlil.encode(), 6), netlist.constraints, netlist.clock_mhz)
+
+
+def work(task: Task, store: Path | None, owner: str, parcel: Parcel | None = None) -> Done | Missing | Failed:
+    """Run a task on this machine.
+
+    Args:
+        store: of this machine; None for its user's.
+        owner: identity of the store that wants the result.
+        parcel: what the task reads, where it was missing before.
+    """
+    place = user_store(store)
+    try:
+        if parcel is not None:
+            unpack(parcel, place)
+        try:
+            made = run(task, place)
+        except KeyError:
+            return Missing()
+    except Exception as error:
+        known = as_user_error(error)
+        if known is None:
+            raise
+        return _failed(known)
+    shared = place.identity == owner
+    return Done(made.digest, made.cached, None if shared else pack(place, RESULTS[task.stage], made.digest))
+
+
+def _failed(error: UserError) -> Failed:
+    first = error.problems[0]
+    return Failed(first.message, first.code)

@@ -1,0 +1,151 @@
+"""Many builds of a model at once: what comes of every combination of a few settings."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from onnx_hw.build_folder import cannot_write, opened
+from onnx_hw.errors import Problem, UserError
+from onnx_hw.explore.explore import Limits, Tally, explore
+from onnx_hw.explore.grid import Choice, Grid, command
+from onnx_hw.explore.row import Row
+from onnx_hw.explore.workers import processes
+from onnx_hw.network import Network
+from onnx_hw.options import BuildOptions, Stage
+from onnx_hw.progress import Progress, Silent
+from onnx_hw.spelling import file_name
+from onnx_hw.store import Store, user_store
+from onnx_hw.work import Work
+
+UNTIL = (Stage.SCHEDULE, Stage.SYNTHESIZE, Stage.ROUTE, Stage.PACK)
+
+
+@dataclass(frozen=True)
+class ExploreOptions:
+    """What ``onnx-hw explore`` was asked to do.
+
+    Attributes:
+        like: a build; the grid's settings take the place of its own.
+        grid: what is tried.
+        limits: where to stop.
+        jobs: at once; None for one a processor.
+        scheduler: address of a dask scheduler, whose workers do it; None for this machine.
+    """
+
+    like: BuildOptions
+    grid: Grid = field(default_factory=Grid)
+    limits: Limits = field(default_factory=Limits)
+    jobs: int | None = None
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ``UserError`` for numbers that are none, and what cannot be together."""
+        problems = []
+        if self.jobs is not None and self.jobs < 1:
+            problems.append(Problem("argument", f"there must be at least one job, not {self.jobs}", "--jobs"))
+        if self.limits.until not in UNTIL:
+            told = f"it must stop after one of {', '.join(UNTIL)}, not {self.limits.until}"
+            problems.append(Problem("argument", told, "--until"))
+        if self.scheduler is not None and any(board.endswith(".py") for board in self.grid.boards):
+            told = "workers elsewhere must know the boards: a board of your own is a file of this machine"
+            problems.append(Problem("argument", told, "--board", "leave out --scheduler"))
+        if problems:
+            raise UserError(*problems)
+
+    @property
+    def folder(self) -> Path:
+        return self.like.out or Path(f"{file_name(self.like.model.stem)}-explored")
+
+
+@dataclass(frozen=True)
+class Explored:
+    """What came of it.
+
+    Attributes:
+        folder: with ``explore.json`` and ``explore.html``.
+        rows: of every choice.
+        tally: what it took.
+        seconds: of everything.
+    """
+
+    folder: Path
+    rows: tuple[Row, ...]
+    tally: Tally
+    seconds: float
+
+    def __repr__(self) -> str:
+        return f"Explored {len(self.rows)} choices, {sum(row.best for row in self.rows)} in front"
+
+
+def explore_model(
+    options: ExploreOptions,
+    progress: Progress | None = None,
+    changed: Callable[[tuple[Row, ...]], None] = lambda rows: None,
+) -> Explored:
+    """Try every choice of the grid; ``explore.json`` and ``explore.html`` are written, also when it is interrupted.
+
+    Args:
+        changed: told of all rows whenever one has changed.
+
+    Raises:
+        UserError: anything the user can mend; a choice that cannot be built is none, its row says why.
+        ToolMissing: a program is not there.
+    """
+    import time
+
+    from onnx_hw.report.explored import write_explored
+
+    started = time.monotonic()
+    network = Networks(options.like, progress or Silent())
+    for choice in options.grid.choices():
+        network(choice)  # what is wrong with the model is said before anything begins
+    choices = {choice: command(options.like.model, options.like, choice) for choice in options.grid.choices()}
+    store, tally, last = user_store(options.like.store), Tally(), ()  # type: tuple[Store, Tally, tuple[Row, ...]]
+    try:
+        options.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(options.folder, error) from error
+
+    def heard(rows: tuple[Row, ...]) -> None:
+        nonlocal last
+        last = rows
+        changed(rows)
+
+    with opened(options.folder) as folder:
+        try:
+            with _workers(options, store) as workers:
+                last = explore(network, choices, store, workers, options.limits, heard, tally)
+        finally:
+            made = Explored(options.folder, last, tally, time.monotonic() - started)
+            write_explored(made, network.name, folder)
+            store.prune()
+    return made
+
+
+def _workers(options: ExploreOptions, store: Store):  # type: ignore[no-untyped-def]
+    if options.scheduler is None:
+        return processes(options.jobs, store.path)
+    from onnx_hw.explore.cluster import cluster
+
+    return cluster(options.scheduler, options.jobs)
+
+
+class Networks:
+    """The network of a choice: one for each setting of how floats become integers."""
+
+    def __init__(self, like: BuildOptions, progress: Progress) -> None:
+        self.like, self.progress, self.name = like, progress, like.model.stem
+        self._made: dict[tuple[int | None, int | None], Network] = {}
+
+    def __call__(self, choice: Choice) -> Network:
+        bits = choice.weights, choice.data
+        if bits not in self._made:
+            work = Work(choice.options(self.like), self.progress)
+            with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
+                for stage in (Stage.READ, Stage.QUANTIZE):
+                    work.take(stage)
+            self._made[bits] = work.network
+        return self._made[bits]

@@ -1,0 +1,149 @@
+"""``onnx-hw explore``: many builds of a model at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from onnx_hw import __version__
+from onnx_hw.front.arguments import CALIBRATION, FILE, MODEL, STORE
+from onnx_hw.front.how_to_quantize import OUTPUT, PRECISION
+from onnx_hw.front.how_to_read import how_to_read
+from onnx_hw.front.session import Session
+from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Leaving, Quantizing, Reading, Stage
+
+_UNTIL = ("schedule", "synthesize", "route", "pack")
+
+
+def _several(kind: Callable[[str], Any]) -> Callable[..., tuple[Any, ...]]:
+    """``30,60`` as (30, 60); nothing as one None."""
+
+    def several(context: click.Context, parameter: click.Parameter, given: str | None) -> tuple[Any, ...]:
+        if given is None:
+            return (None,)
+        try:
+            return tuple(kind(word.strip()) for word in given.split(","))
+        except ValueError:
+            message = f"it must be values with commas between them, not {given!r}"
+            raise click.BadParameter(message, context, parameter) from None
+
+    return several
+
+
+def _bits(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[Any, ...]:
+    """``("weights=4,data=8", "data=9")`` as ((4, 8), (None, 9))."""
+    from onnx_hw.front.how_to_quantize import widths
+
+    found = [widths(context, parameter, text) for text in given]
+    return tuple((each.get("weights"), each.get("data")) for each in found) or ((None, None),)
+
+
+def _megahertz(context: click.Context, parameter: click.Parameter, given: str | None) -> float | None:
+    """``100MHz`` as 100.0."""
+    return _measured(context, parameter, given, {"mhz": 1.0, "": 1.0}, "100MHz")
+
+
+def _seconds(context: click.Context, parameter: click.Parameter, given: str | None) -> float | None:
+    """``2h`` as 7200.0."""
+    return _measured(context, parameter, given, {"h": 3600.0, "min": 60.0, "m": 60.0, "s": 1.0, "": 1.0}, "2h")
+
+
+def _measured(
+    context: click.Context, parameter: click.Parameter, given: str | None, units: dict[str, float], like: str
+) -> float | None:
+    if given is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", given.strip())
+    if found is None or found[2].lower() not in units or float(found[1]) <= 0:
+        raise click.BadParameter(f"it must be like {like}, not {given!r}", context, parameter)
+    return float(found[1]) * units[found[2].lower()]
+
+
+@click.command(short_help="Many builds at once: what costs what, and which is best.")
+@MODEL
+@click.option(
+    "--board", "boards", default=DEFAULT_BOARD, show_default=True, metavar="NAME,...",
+    callback=_several(str), help="See `onnx-hw boards`.",
+)  # fmt: skip
+@click.option("--multipliers", callback=_several(int), metavar="N,...", help="At most so many MAC lanes.")
+@click.option("--fps", callback=_several(float), metavar="N,...", help="Frames a second.")
+@click.option("--clock", "clocks", callback=_several(float), metavar="MHZ,...", help="Instead of the board's own.")
+@click.option(
+    "--folding", "foldings", type=FILE, multiple=True, metavar="FILE", help="Lanes of every core; repeatable."
+)
+@click.option("--bits", callback=_bits, multiple=True, metavar="weights=N,data=N", help="Of a float model; repeatable.")
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Of the placer: 1 to N."
+)
+@click.option("--until", type=click.Choice(_UNTIL), default="pack", show_default=True, metavar="STAGE",
+    help=f"The last stage: {', '.join(_UNTIL)}. The first is arithmetic alone.")  # fmt: skip
+@click.option(
+    "--stop-at", callback=_megahertz, metavar="MHZ", help="Further seeds only for designs that do not reach it."
+)
+@click.option("--budget", callback=_seconds, metavar="TIME", help="After this time nothing goes on: 90s, 20min, 2h.")
+@click.option("--everything", is_flag=True, help="Also what another design beats in every respect, by estimate.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="At once.  [default: one a processor]")
+@click.option("--scheduler", metavar="ADDRESS", help="Of a dask scheduler, whose workers do the work: tcp://host:8786.")
+@click.option("--out", type=FILE, metavar="DIR", help="For explore.json and explore.html.  [default: MODEL-explored]")
+@STORE
+@click.option("--inputs", type=FILE, metavar="X.npz", help="Samples, as for a build.")
+@CALIBRATION
+@OUTPUT
+@PRECISION
+@how_to_read
+@click.option("--json", "as_json", is_flag=True, help="Print explore.json, and nothing else, to standard output.")
+@click.pass_obj
+def explore(
+    session: Session,
+    model: Path,
+    boards: tuple[str, ...],
+    multipliers: tuple[int | None, ...],
+    fps: tuple[float | None, ...],
+    clocks: tuple[float | None, ...],
+    foldings: tuple[Path, ...],
+    bits: tuple[tuple[int | None, int | None], ...],
+    seeds: int,
+    until: str,
+    stop_at: float | None,
+    budget: float | None,
+    everything: bool,
+    jobs: int | None,
+    scheduler: str | None,
+    out: Path | None,
+    store: Path | None,
+    inputs: Path | None,
+    calibration: Path | None,
+    output: str | None,
+    precision: Path | None,
+    reading: Reading,
+    as_json: bool,
+) -> None:
+    """Try every combination of settings for MODEL, and say which are worth their cells.
+
+    What arithmetic shows to be worse in every respect is not synthesized. What was made before is not made again:
+    an exploration that was interrupted goes on where it was. `onnx-hw build` with a row's own command proves it, too.
+    """
+    from onnx_hw.explore.explore import Limits
+    from onnx_hw.explore.grid import Grid
+    from onnx_hw.explore_model import ExploreOptions
+    from onnx_hw.report.explored import DATA, commands, counted, shown
+
+    quantizing = Quantizing(Leaving(output) if output else None, precision=precision)
+    like = BuildOptions(
+        model, out=out, inputs=inputs, calibration=calibration, reading=reading, quantizing=quantizing, store=store
+    )
+    grid = Grid(boards, multipliers, fps, clocks, foldings or (None,), bits, tuple(range(1, seeds + 1)))
+    options = ExploreOptions(like, grid, Limits(Stage(until), stop_at, budget, everything), jobs, scheduler)
+    session.folder, terminal = options.folder, session.terminal
+    terminal.note(f"onnx-hw {__version__}   {model}", f"→ {len(grid):,} choices in {options.folder}")
+    with terminal.watching() as watch:
+        made = session.workshop.explore(options, terminal, lambda rows: watch(shown(rows, terminal.height - 4)))
+    if as_json:
+        terminal.data((made.folder / DATA).read_text(encoding="utf-8"))
+    terminal.show(shown(made.rows), aside=as_json)
+    terminal.show(commands(made.rows), aside=as_json)
+    terminal.show(counted(made), aside=as_json)

@@ -1,0 +1,187 @@
+"""What stages have made, by the digest of what it was made of: one store for all builds of a user.
+
+A stage is a function of its inputs, so whatever has their digest is its result, whoever made it. An entry is a folder
+``stage/digest``: written beside and moved into place when it is complete, and never changed after that. Build folders
+hold links to the same files. A file that somebody has changed all the same is noticed: its own digest stands beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx_hw_tools.user_cache import user_cache
+
+RECORD = "stage.json"
+"""In every folder of a stage: its digest, and the SHA-256 of its files but logs."""
+
+VARIABLE = "ONNX_HW_STORE"
+MOST_BYTES = 10 * 10**9
+"""What a store holds after a build; what has not been used for longest goes first."""
+
+_IDENTITY = "identity"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_STAGE = re.compile(r"[a-z]+")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The result of a stage, as it lies in a folder.
+
+    Attributes:
+        folder: where its files are.
+        digest: of its inputs.
+        files: SHA-256 of every file but logs, by name.
+    """
+
+    folder: Path
+    digest: str
+    files: dict[str, str]
+
+
+class Store:
+    """The folder ``path``, made when something is kept in it. Any number of processes may use it at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"Store {self.path}"
+
+    @property
+    def identity(self) -> str:
+        """A word that two processes see alike if, and only if, they share the store."""
+        place = self.path / _IDENTITY
+        while True:
+            try:
+                return place.read_text(encoding="ascii")
+            except FileNotFoundError:
+                self.path.mkdir(parents=True, exist_ok=True)
+                fresh = self.path / f".{uuid.uuid4().hex}"
+                fresh.write_text(uuid.uuid4().hex, encoding="ascii")
+                with suppress(FileExistsError):
+                    os.link(fresh, place)  # of several processes one succeeds, and all of them read its word
+                fresh.unlink()
+
+    def find(self, stage: str, digest: str) -> Entry | None:
+        """What that stage made of inputs of that digest, if it is here and unchanged."""
+        entry = read_entry(self._place(stage, digest), digest)
+        if entry is not None:
+            with suppress(OSError):
+                os.utime(entry.folder / RECORD)
+        return entry
+
+    def has(self, stage: str, digest: str) -> bool:
+        """Whether there is an entry, its files not looked at."""
+        return (self._place(stage, digest) / RECORD).is_file()
+
+    def keep(self, stage: str, digest: str, made: Path) -> None:
+        """Keep the files of a folder, which has its record; an entry that is there, and unchanged, stays."""
+        place = self._place(stage, digest)
+        if read_entry(place, digest) is not None:
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=".", dir=place.parent))
+        try:
+            share(made, fresh)
+            fresh.chmod(0o755)  # mkdtemp makes folders private
+            if place.exists():  # changed: make room
+                os.replace(place, Path(tempfile.mkdtemp(prefix=".", dir=place.parent)))
+            with suppress(OSError):  # somebody else was faster, with the same
+                os.replace(fresh, place)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+    def entries(self) -> Iterator[tuple[str, Entry]]:
+        """Every stage and entry, the one that was used last at the end; files are not looked at."""
+        found = []
+        for record in self.path.glob(f"*/*/{RECORD}"):
+            with suppress(OSError, ValueError, KeyError):
+                files = json.loads(record.read_text(encoding="utf-8"))["files"]
+                found.append((record.stat().st_mtime_ns, record.parent.parent.name, record.parent, files))
+        for _, stage, folder, files in sorted(found, key=lambda entry: entry[:2]):
+            yield stage, Entry(folder, folder.name, files)
+
+    def size(self) -> int:
+        """Bytes of all entries; what a build folder shares counts, too."""
+        return sum(_bytes(entry.folder) for _, entry in self.entries())
+
+    def prune(self, most: int = MOST_BYTES) -> int:
+        """Remove what was not used for longest until at most ``most`` bytes are left; the bytes removed."""
+        entries = [(entry.folder, _bytes(entry.folder)) for _, entry in self.entries()]
+        left = total = sum(size for _, size in entries)
+        for folder, size in entries:
+            if left <= most:
+                break
+            with suppress(OSError):
+                gone = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
+                os.replace(folder, gone)  # whole or not at all, for whoever looks at the same time
+                shutil.rmtree(gone, ignore_errors=True)
+                left -= size
+        return total - left
+
+    def _place(self, stage: str, digest: str) -> Path:
+        if not (_STAGE.fullmatch(stage) and _DIGEST.fullmatch(digest)):
+            raise ValueError(f"{stage!r} of {digest!r} has no place in a store")
+        return self.path / stage / digest
+
+
+def user_store(given: Path | None = None) -> Store:
+    """The store at ``given``, or ``$ONNX_HW_STORE``, or in the user's cache."""
+    named = os.environ.get(VARIABLE, "")
+    return Store(given or (Path(named) if named else user_cache() / "store"))
+
+
+def read_entry(folder: Path, digest: str | None = None) -> Entry | None:
+    """What lies in a folder, if it has a record (of that digest) and all files are still what they were."""
+    try:
+        record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        found, files = record["digest"], record["files"]
+        if (digest is None or digest == found) and digests(folder) == files:
+            return Entry(folder, found, files)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def write_record(folder: Path, digest: str) -> dict[str, str]:
+    """Write down what a folder holds; SHA-256 by name."""
+    files = digests(folder)
+    (folder / RECORD).write_bytes((json.dumps({"digest": digest, "files": files}, indent=1) + "\n").encode())
+    return files
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file of a folder but logs and its record, by name."""
+    files = sorted(file for file in folder.iterdir() if file.name != RECORD and file.suffix != ".log")
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def share(source: Path, target: Path) -> None:
+    """The files of one folder in another as well: the same ones, not to be written any more; copies elsewhere."""
+    for file in source.iterdir():
+        if file.name == RECORD:  # its time says when it was used here
+            shutil.copyfile(file, target / file.name)
+            continue
+        try:
+            os.link(file, target / file.name)
+        except OSError:  # another disk, or one without links
+            shutil.copyfile(file, target / file.name)
+        (target / file.name).chmod(0o444)
+
+
+def _bytes(folder: Path) -> int:
+    try:
+        return sum(file.stat().st_size for file in folder.iterdir())
+    except OSError:
+        return 0
