@@ -12,10 +12,8 @@ knowing on the way it tells a ``Listener``. ``onnx_hw.build`` runs all of them i
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Mapping
-from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -32,11 +30,7 @@ from onnx_hw.chip.route import RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
-from onnx_hw.explore.explore import Limits
-from onnx_hw.explore.explore import explore as explore_choices
-from onnx_hw.explore.grid import Grid
-from onnx_hw.explore.row import Row
-from onnx_hw.explore.workers import Workers
+from onnx_hw.explore.with_executor import explore as explore
 from onnx_hw.frames import streamed_in
 from onnx_hw.listener import NOBODY, Listener
 from onnx_hw.network import Network
@@ -54,7 +48,6 @@ from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
 from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.scheme import Scheme
 from onnx_hw.quantize.to_integers import Quantized, Source, to_integers, without_data
-from onnx_hw.store import Store, user_store
 
 
 def read(path: str | Path, reading: Reading | None = None) -> Model:
@@ -241,24 +234,6 @@ def pack(routed: RouteResult, folder: BuildFolder) -> Made:
         ToolMissing, ToolFailed: the packer.
     """
     return place_and_route.pack(folder, routed)
-
-
-def explore(
-    network: Network, grid: Grid, executor: Executor, *, store: Store | None = None, limits: Limits | None = None
-) -> tuple[Row, ...]:
-    """What becomes of every choice of a grid: see ``onnx_hw.explore``.
-
-    Args:
-        executor: who does the work; its workers share the store.
-        store: of results, None for the user's.
-
-    Raises:
-        UserError: nobody of the executor is left.
-        ToolMissing: a program is not there.
-    """
-    place, width = store or user_store(), getattr(executor, "_max_workers", None) or os.cpu_count() or 1
-    choices = {choice: str(choice) for choice in grid.choices()}
-    return explore_choices(lambda choice: network, choices, place, Workers(executor, width, place.path), limits)
 
 
 def check_hardware(options: BuildOptions) -> UserError | None:

@@ -1,0 +1,32 @@
+"""An exploration for callers from Python."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Executor
+
+from onnx_hw.explore.explore import Limits
+from onnx_hw.explore.explore import explore as explore_choices
+from onnx_hw.explore.grid import Grid
+from onnx_hw.explore.row import Row
+from onnx_hw.explore.workers import Workers
+from onnx_hw.network import Network
+from onnx_hw.store import Store, user_store
+
+
+def explore(
+    network: Network, grid: Grid, executor: Executor, *, store: Store | None = None, limits: Limits | None = None
+) -> tuple[Row, ...]:
+    """What becomes of every choice of a grid: see ``onnx_hw.explore.explore``.
+
+    Args:
+        executor: who does the work; its workers share the store.
+        store: of results, None for the user's.
+
+    Raises:
+        UserError: nobody of the executor is left.
+        ToolMissing: a program is not there.
+    """
+    place, width = store or user_store(), getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+    choices = {choice: str(choice) for choice in grid.choices()}
+    return explore_choices(lambda choice: network, choices, place, Workers(executor, width, place.path), limits)
