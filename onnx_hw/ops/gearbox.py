@@ -98,6 +98,16 @@ class Gearbox(Ring[GearboxFolding]):
         found += Demand.of(Function(1 + counted(stores), stores if stores > 1 else 0))
         return found + Demand.of(Multiplexer(reads, chosen), Register(chosen)) + copied(counted(reads), chosen)
 
+    def demand_at_least(self, folding: GearboxFolding) -> Demand:
+        """The ring, as shallow as can be, and what chooses from it."""
+        (given,), (made,) = self.takes(folding), self.gives(folding)
+        block = lcm(folding.in_lanes, folding.out_lanes)
+        stores, reads = (min(order.groups, block // order.lanes) for order in (given, made))
+        bits = self.operand.dtype.bits * folding.pixels
+        stored, chosen = folding.in_lanes * bits, folding.out_lanes * bits
+        ring = stores * Demand.of(Memory(stored, 2, at_once=True, in_logic=True))
+        return ring + Demand.of(Multiplexer(reads, chosen))
+
     def core(self, folding: GearboxFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.gearbox import Gearbox as Circuit
 

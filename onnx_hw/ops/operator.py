@@ -136,6 +136,10 @@ class Operator(ABC, Generic[F]):
     def demand(self, folding: F) -> Demand:
         """What the circuit is made of, without the FIFOs behind it; what that costs, the chip's family says."""
 
+    def demand_at_least(self, folding: F) -> Demand:
+        """Some of the demand, that is quickly told: a bound for what need not be known exactly."""
+        return Demand()
+
     def lanes(self, folding: F) -> int:
         """Products per cycle that count as MAC lanes."""
         return 0

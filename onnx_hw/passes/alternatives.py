@@ -140,13 +140,13 @@ class Offers:
 
     def between(self, given: Order, wanted: Order) -> Between:
         """What lies between neighbours."""
-        rows, columns, channels = given.tensor.shape
-        alike = 1
-        if given.tile == given.pixels and wanted.tile == wanted.pixels:
-            alike, columns = rows, columns if given.pixels != wanted.pixels else given.pixels
-        part = Tensor((rows // alike, columns, channels), given.tensor.dtype)
+        part, alike = _part_of(given, wanted)
         found = _between(self._cost, part, key_of(given), key_of(wanted))
         return replace(found, cycles=found.cycles * alike) if found.cycles else found
+
+    def between_at_least(self, given: Order, wanted: Order) -> Between:
+        """No more than what lies between neighbours, found sooner."""
+        return _at_least(self._cost, _part_of(given, wanted)[0], key_of(given), key_of(wanted))
 
     def in_hardware(self, name: str, one: Alternative) -> Alternative:
         """The same node with as wide streams, whose products are the chip's multipliers'."""
@@ -237,11 +237,28 @@ def allowed_by(budget: Budget) -> np.ndarray:
     return np.array([np.inf if bound is None else bound for bound in bounds])
 
 
+def _part_of(given: Order, wanted: Order) -> tuple[Tensor, int]:
+    """The smallest tensor between whose orders the same lies, and how often it passes in a frame: rows are alike, and
+    groups of pixels where their number stays.
+    """
+    rows, columns, channels = given.tensor.shape
+    alike = 1
+    if given.tile == given.pixels and wanted.tile == wanted.pixels:
+        alike, columns = rows, columns if given.pixels != wanted.pixels else given.pixels
+    return Tensor((rows // alike, columns, channels), given.tensor.dtype), alike
+
+
+@lru_cache(maxsize=1 << 16)
+def _at_least(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
+    """See ``_between``."""
+    cores = list(conversion(Order(tensor, *given), Order(tensor, *wanted)))
+    used = sum((cost.at_least(operator, folding) for operator, folding in cores), Resources())
+    return Between(as_array(used), _fifos(cost, [o for core, folding in cores for o in core.gives(folding)]), 0)
+
+
 @lru_cache(maxsize=1 << 16)
 def _between(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
-    """Rows are alike, and groups of pixels where their number stays; so are many tensors of a network, and what is
-    asked of a network again and again.
-    """
+    """Many tensors of a network are alike, and what is asked of it again and again."""
     before, after = Order(tensor, *given), Order(tensor, *wanted)
     cores = list(conversion(before, after))
     used = sum((_core(cost, operator, folding) for operator, folding in cores), Resources())

@@ -16,6 +16,7 @@ import numpy as np
 from onnx_hw.network import Node
 from onnx_hw.order import Order
 from onnx_hw.passes.alternatives import Alternative, Alternatives, Offers, key_of
+from onnx_hw.passes.neighbours import Neighbours
 from onnx_hw.passes.table_of_prices import Axis, Table
 
 
@@ -62,20 +63,11 @@ class CheapestOfEach:
             for k in range(len(node.inputs))
         }
         self._edges = {
-            (node.name, k): self._edge(offers, tensor, self._taken[node.name, k], interval)
+            (node.name, k): Neighbours(offers, self._given[tensor].orders, self._taken[node.name, k].orders, interval)
             for node in offers.network.nodes
             for k, tensor in enumerate(node.inputs)
             if tensor in self._given
         }
-
-    def _edge(self, offers: Offers, tensor: str, taken: _Classes, interval: int) -> _Edge:
-        given = self._given[tensor].orders
-        found = [[offers.between(before, after) for after in taken.orders] for before in given]
-        return _Edge(
-            np.array([[one.used for one in row] for row in found]),
-            np.array([[one.fifos for one in row] for row in found]),
-            np.array([[one.cycles <= interval for one in row] for row in found]),
-        )
 
     def at(self, prices: np.ndarray, fifos: float) -> Choice | None:
         """The cheapest choice; None if neighbours do not come together.
@@ -138,22 +130,3 @@ class _Classes:
         numbers = {key: number for number, key in enumerate(different)}
         self.orders = tuple(different.values())
         self.of = np.array([numbers[key_of(order)] for order in orders])
-
-
-@dataclass(frozen=True)
-class _Edge:
-    """An edge.
-
-    Attributes:
-        used: (given, taken, resources) int64: what lies between.
-        fifos: (given, taken) int64: its FIFOs, in LUTs.
-        legal: (given, taken) bool: whether it is fast enough.
-    """
-
-    used: np.ndarray
-    fifos: np.ndarray
-    legal: np.ndarray
-
-    def at(self, prices: np.ndarray, fifos: float) -> np.ndarray:
-        """(given, taken) float64."""
-        return np.where(self.legal, self.used @ prices + self.fifos * fifos, np.inf)

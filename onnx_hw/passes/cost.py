@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_hw.ops.operator import Operator, Resources, usual_price
+from onnx_hw.ops.operator import Operator, Resources, priced, usual_price
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, outbox_resources
 from onnx_hw_boards.families.family import Family, Price
 
@@ -30,6 +30,10 @@ class Cost:
     def __call__(self, operator: Operator[Any], folding: Any) -> Resources:
         """Of a core, under a folding of the operator's own type."""
         return operator.resources(folding, self.price)
+
+    def at_least(self, operator: Operator[Any], folding: Any) -> Resources:
+        """No more than of that core."""
+        return priced(operator.demand_at_least(folding), price=self.price)
 
     def of_fifo(self, bits: int, depth: int) -> Resources:
         """Of so many tokens of so many bits."""

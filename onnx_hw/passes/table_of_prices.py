@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnx_hw.passes.neighbours import Costs
+
 LARGEST_TABLE = 1_000_000
 """Entries."""
 
@@ -34,22 +36,22 @@ class Table:
         self._back: list[_Join | _Chosen | _Narrowed] = []
         self._kept: dict[Axis, np.ndarray] = {}
 
-    def join(self, tensor: str, taken: Axis, costs: np.ndarray, last: bool) -> None:
-        """From how a tensor is given to how it is taken; ``costs`` (given, taken)."""
+    def join(self, tensor: str, taken: Axis, costs: Costs, last: bool) -> None:
+        """From how a tensor is given to how it is taken."""
         table = self._to_front([tensor])
-        costs = costs[self._kept.get(tensor, slice(None))]
+        given = self._kept.get(tensor, np.arange(len(table)))
         if last:
-            fresh = np.empty((costs.shape[1], *table.shape[1:]))
+            fresh = np.empty((costs.taken, *table.shape[1:]))
             came = np.empty(fresh.shape, dtype=np.int32)
-            for w in range(costs.shape[1]):
-                both = table + costs[:, w].reshape(-1, *[1] * (table.ndim - 1))
+            for w in range(costs.taken):
+                both = table + costs.to(w, given, table).reshape(-1, *[1] * (table.ndim - 1))
                 came[w] = both.argmin(axis=0)
                 fresh[w] = both.min(axis=0)
             self.axes[0] = taken
             self._back.append(_Join(tensor, tuple(self.axes), came))
             self.prices = fresh
         else:
-            self.prices = table[:, None] + costs.reshape(*costs.shape, *[1] * (table.ndim - 1))
+            self.prices = table[:, None] + costs.all(given).reshape(len(given), -1, *[1] * (table.ndim - 1))
             self.axes.insert(1, taken)
 
     def choose(

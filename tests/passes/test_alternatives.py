@@ -5,14 +5,20 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pytest
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.conversion import conversion
+from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.order import Order
 from onnx_hw.passes.alternatives import Offers, as_array
-from onnx_hw.passes.cost import cost
-from onnx_hw.passes.fold_for_interval import between
+from onnx_hw.passes.cost import Cost, cost
+from onnx_hw.passes.fold_for_interval import LUT, between
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.families.ecp5 import ECP5
+from onnx_hw_boards.families.family import Family
+from onnx_hw_boards.families.gowin import GOWIN
+from onnx_hw_boards.families.ice40 import ICE40_UP
 from passes.test_choose_folding import convolutions
 
 
@@ -22,7 +28,7 @@ def test_what_is_remembered_is_what_stands_there() -> None:
     """
     rng = np.random.default_rng(0)
     offers = Offers(convolutions(2, (3, 4, 4)), cost)
-    slower = 0
+    slower = tight = 0
     for rows, bits in product((1, 3, 8), (5, 8)):
         tensor = Tensor((rows, 12, 7), Int(bits), 0, 3)
         for _ in range(12):
@@ -31,6 +37,9 @@ def test_what_is_remembered_is_what_stands_there() -> None:
                 after = Order(tensor, after.lanes, tile=12)
             found, cores = offers.between(before, after), list(conversion(before, after))
             assert found.used.tolist() == as_array(between(before, after)).tolist()
+            least = offers.between_at_least(before, after)
+            assert (least.used <= found.used).all() and least.fifos == found.fifos
+            tight += least.used[LUT] > found.used[LUT] / 3
             cycles = max((operator.cycles(folding) for operator, folding in cores), default=0)
             if found.cycles:
                 slower += 1
@@ -38,3 +47,14 @@ def test_what_is_remembered_is_what_stands_there() -> None:
             else:
                 assert cycles <= max(before.beats, after.beats)
     assert slower > 10
+    assert tight > 10
+
+
+@pytest.mark.parametrize("family", [ECP5, ICE40_UP, GOWIN], ids=lambda family: family.name)
+def test_a_bound_is_no_more_than_the_cost(family: Family) -> None:
+    rng, its = np.random.default_rng(1), Cost.of(family)
+    for _ in range(60):
+        channels, pixels = int(rng.integers(2, 40)), int(rng.integers(1, 4))
+        gearbox = Gearbox(Tensor((1, pixels, channels), Int(int(rng.integers(1, 17)))))
+        folding = GearboxFolding(*map(int, rng.integers(1, channels + 1, 2)), pixels)
+        assert (as_array(its.at_least(gearbox, folding)) <= as_array(its(gearbox, folding))).all()

@@ -1,0 +1,99 @@
+"""What lies between neighbours, for every order that one may give and the other one take; priced where it matters.
+
+There are hundreds of such pairs on an edge, most of them far from cheap. So a pair is first taken for what it costs at
+least: FIFOs, and the memory and the multiplexers of a gearbox. It is priced when that alone does not rule it out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.order import Order
+from onnx_hw.passes.alternatives import Offers
+
+ROUNDING = 1 - 1e-9
+"""A bound this much lower is one, however its terms are added up."""
+
+
+LARGEST = sys.float_info.max
+"""What infinite costs are above."""
+
+
+class Neighbours:
+    """The two ends of an edge.
+
+    Attributes:
+        used: (given, taken, resources) int64: what lies between; where it is not ``known`` yet, no more than that.
+        fifos: (given, taken) int64: its FIFOs, in LUTs.
+        legal: (given, taken) bool: whether it is fast enough, where it is known.
+        known: (given, taken) bool.
+    """
+
+    def __init__(self, offers: Offers, given: Sequence[Order], taken: Sequence[Order], interval: int) -> None:
+        self._offers, self._given, self._taken, self._interval = offers, given, taken, interval
+        bounds = [[offers.between_at_least(before, after) for after in taken] for before in given]
+        self.used = np.array([[one.used for one in row] for row in bounds])
+        self.fifos = np.array([[one.fifos for one in row] for row in bounds])
+        self.legal = np.ones(self.fifos.shape, dtype=bool)
+        self.known = np.array([[before.alike(after) for after in taken] for before in given])
+
+    def learn(self, given: int, taken: int) -> None:
+        """Price a pair."""
+        found = self._offers.between(self._given[given], self._taken[taken])
+        self.known[given, taken] = True
+        self.used[given, taken], self.fifos[given, taken] = found.used, found.fifos
+        self.legal[given, taken] = found.cycles <= self._interval
+
+    def at(self, prices: np.ndarray, fifos: float) -> Costs:
+        """See ``CheapestOfEach.at``."""
+        return Costs(self, prices, fifos)
+
+
+class Costs:
+    """Those of an edge at given prices."""
+
+    def __init__(self, between: Neighbours, prices: np.ndarray, fifos: float) -> None:
+        self._between, self._prices, self._fifos = between, prices, fifos
+        self._costs = self._at(slice(None), slice(None))
+
+    @property
+    def taken(self) -> int:
+        """Orders that the edge's consumer may take."""
+        return self._costs.shape[1]
+
+    def to(self, taken: int, given: np.ndarray, so_far: np.ndarray) -> np.ndarray:
+        """(given,) float64: from each of some orders to one; infinite where another one is cheaper, whatever is open.
+
+        Args:
+            given: (given,) int64.
+            so_far: (given, ...) float64: what it costs to come to each of them.
+        """
+        so_far = so_far.reshape(len(given), -1)
+        known = self._between.known[given, taken]
+        found = np.where(known, self._costs[given, taken], np.inf)
+        best = np.minimum((so_far + found[:, None]).min(axis=0), LARGEST)
+        bounds = np.where(known, np.inf, self._costs[given, taken] * ROUNDING)
+        likely = np.flatnonzero((so_far + bounds[:, None] <= best).any(axis=1))
+        for k in likely[np.argsort((so_far.min(axis=1) + bounds)[likely], kind="stable")]:
+            if (so_far[k] + bounds[k] <= best).any():
+                found[k] = self._learned(int(given[k]), taken)
+                best = np.minimum(best, so_far[k] + found[k])
+        return found
+
+    def all(self, given: np.ndarray) -> np.ndarray:
+        """(given, taken) float64: from some orders to each."""
+        return np.array([[self._learned(int(k), taken) for taken in range(self.taken)] for k in given])
+
+    def _learned(self, given: int, taken: int) -> float:
+        if not self._between.known[given, taken]:
+            self._between.learn(given, taken)
+            self._costs[given, taken] = self._at(given, taken)
+        return float(self._costs[given, taken])
+
+    def _at(self, given: Any, taken: Any) -> np.ndarray:
+        costs = self._between.used[given, taken] @ self._prices + self._between.fifos[given, taken] * self._fifos
+        return np.where(self._between.legal[given, taken], costs, np.inf)
