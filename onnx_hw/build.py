@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from onnx_hw.board import as_far_as_it_goes
 from onnx_hw.build_folder import opened
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw.onnx.read import read as read_onnx
@@ -65,6 +66,7 @@ def build(
         options = replace(options, **choices)
     else:
         options = BuildOptions(options, **choices)  # type: ignore[arg-type]  # may be a text
+    options = as_far_as_it_goes(options)
     work = Work(options, progress or Silent(), toolchain)
     if not os.path.isfile(options.model):  # false also where the path is too long, or a loop of links
         read_onnx(options.model)  # says what is wrong

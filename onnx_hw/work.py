@@ -17,6 +17,7 @@ from onnx_hw.chip.route import BITSTREAM, RouteResult
 from onnx_hw.chip.shell_cells import shell_cells
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
+from onnx_hw.emit.shells import write_shell
 from onnx_hw.folding_file import read_foldings, to_text
 from onnx_hw.frames import Given, by_circuit, by_reference, read_given, streamed_in
 from onnx_hw.network import Network
@@ -41,6 +42,7 @@ from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
 from onnx_hw.spelling import file_name, short
 from onnx_hw.toolchain import TOOLCHAIN, Toolchain
+from onnx_hw_boards.verilog_board import VerilogBoard
 
 
 class Work:
@@ -217,6 +219,8 @@ class Work:
             f"{self.proof.runs[0].interval_cycles:,} cycles a frame"
         )
         self.toolchain.emit(self.folder, account.note_file, design, self.given.frames, self.proof.verilog, account)
+        if isinstance(self.board, VerilogBoard):
+            write_shell(self.folder, account.note_file, design, self.netlist, self.board, self.given.frames, account)
 
     def synthesize(self) -> None:
         self.synthesized = self.toolchain.synthesize(self.netlist, self.folder, self.account)

@@ -12,7 +12,7 @@ __all__ = ["Board"]
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """A board to build for: a ``BareChip`` or a ``LinkedBoard``.
+    """A board to build for: a ``BareChip``, a ``LinkedBoard``, or none, a ``VerilogBoard``.
 
     Attributes:
         name: what the user types; the name of the board's file.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import PurePath
 from typing import Any
@@ -12,6 +13,7 @@ from onnx_hw.assemble import Names, assemble, tidy, to_rtlil
 from onnx_hw.build_folder import digest
 from onnx_hw.chip.fit import pin_constraints
 from onnx_hw.chip.link import link_of
+from onnx_hw.chip.verilog_shell import shell_of
 from onnx_hw.design import Design
 from onnx_hw.errors import user_error
 from onnx_hw_boards.bare_chip import BareChip
@@ -19,6 +21,7 @@ from onnx_hw_boards.board import Board
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.pins import PadStream
+from onnx_hw_boards.verilog_board import Shell, VerilogBoard
 from onnx_hw_link.link import Link
 
 
@@ -34,7 +37,8 @@ class Netlist:
         pins: that the streams take, or the link.
         reset_delay: cycles from power-up, or from the end of a reset at its pad, to cycle 0 of the circuit; None where
             its streams are not on pins.
-        link: what a host has to know; None on a bare chip.
+        link: what a host has to know; None where no packets travel.
+        ports: of a circuit that is on no pins, beside clock and reset: "in" or "out", and bits.
     """
 
     rtlil: str
@@ -44,6 +48,7 @@ class Netlist:
     pins: int
     reset_delay: int | None = None
     link: Link | None = None
+    ports: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Netlist for {self.family.name}: {self.pins} pins, {self.clock_mhz:g} MHz"
@@ -69,6 +74,8 @@ def netlist_of(design: Design, board: Board) -> Netlist:
 
     if isinstance(board, LinkedBoard):
         return _behind_its_link(design, board)
+    if isinstance(board, VerilogBoard):
+        return _verilog(design, board)
     assert isinstance(board, BareChip)
     assembly, names = assemble(design)
     streams = pad_streams(design, names)
@@ -83,6 +90,22 @@ def pad_streams(design: Design, names: Names) -> list[PadStream]:
     """The streams that leave the chip."""
     open_edges = [edge for edge in design.edges() if edge.producer is None or edge.consumer is None]
     return [PadStream(names.edges[edge.tensor], edge.width, edge.type.dtype.bits) for edge in open_edges]
+
+
+def _verilog(design: Design, board: VerilogBoard) -> Netlist:
+    """Of no chip, and on no pins; the digest as behind a link."""
+
+    def built(digest: bytes) -> Netlist:
+        shell, link = shell_of(design, board.shell, digest)
+        ports = {
+            name: (member.flow.value.lower(), len(getattr(shell, name)))
+            for name, member in shell.signature.members.items()
+        }
+        spoken_to = link if board.shell is Shell.SPI else None
+        pins = sum(width for _, width in ports.values())
+        return Netlist(to_rtlil(shell), "", board.family, design.clock_mhz, pins, link=spoken_to, ports=ports)
+
+    return built(bytes.fromhex(built(bytes(16)).digest)[:16])
 
 
 def _behind_its_link(design: Design, board: LinkedBoard) -> Netlist:
@@ -129,8 +152,9 @@ def _divider(board: LinkedBoard, clock_mhz: float) -> int:
 
 
 def baud_of(netlist: Netlist, board: Board) -> int:
-    """Bits a second on the link, as the circuit divides its clock."""
-    assert isinstance(board, LinkedBoard)
+    """Bits a second on the link, as the circuit divides its clock; 0 where another one's clock drives it."""
+    if not isinstance(board, LinkedBoard):
+        return 0
     return round(netlist.clock_mhz * 1e6 / _divider(board, netlist.clock_mhz))
 
 

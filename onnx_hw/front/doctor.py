@@ -12,6 +12,7 @@ import onnx_hw_boards
 from onnx_hw.board import find_board
 from onnx_hw.options import DEFAULT_BOARD
 from onnx_hw.report.fact import Fact
+from onnx_hw_boards.verilog_board import VerilogBoard
 from onnx_hw_tools import tools
 
 PURPOSES = {
@@ -51,7 +52,9 @@ def examine() -> tuple[Finding, ...]:
     findings = [_examined(name, purpose, OPTIONAL.get(name, "")) for name, purpose in PURPOSES.items()]
     boards_of: dict[tuple[str, str], list[str]] = {find_board(DEFAULT_BOARD).family.tools: []}
     for name in onnx_hw_boards.names():
-        boards_of.setdefault(onnx_hw_boards.board(name).family.tools, []).append(name)
+        board = onnx_hw_boards.board(name)
+        if not isinstance(board, VerilogBoard):
+            boards_of.setdefault(board.family.tools, []).append(name)
     for (nextpnr, packer), boards in boards_of.items():
         served = ", ".join(f"`{name}`" for name in boards)
         optional = "" if DEFAULT_BOARD in boards else "no other board needs it"

@@ -9,6 +9,7 @@ import onnx_hw_boards
 from onnx_hw.report.fact import Fact
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_boards.verilog_board import VerilogBoard
 
 
 def listed() -> Group:
@@ -19,6 +20,8 @@ def listed() -> Group:
 
 def _said(name: str) -> Text:
     board = onnx_hw_boards.board(name)
+    if isinstance(board, VerilogBoard):
+        return Text(f"{board.title}\nas much as fits an {board.device.name}; {board.default_clock_mhz:g} MHz")
     cells = board.cells
     amounts = {"LUT4": cells.lut, "FF": cells.ff, "DSP": cells.dsp, "BRAM": cells.bram}
     if isinstance(board, BareChip):

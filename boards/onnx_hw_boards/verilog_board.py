@@ -1,0 +1,44 @@
+"""No board: Verilog of a network in a shell, for somebody else's design and tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from onnx_hw_boards.board import Board
+from onnx_hw_boards.families.ecp5 import LFE5U_85F
+
+__all__ = ["Shell", "VerilogBoard", "verilog"]
+
+
+class Shell(StrEnum):
+    """What is around the network."""
+
+    STREAMS = "streams"  # nothing: payload, valid and ready of every stream
+    AXI_STREAM = "axi_stream"
+    WISHBONE = "wishbone"
+    SPI = "spi"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerilogBoard(Board):
+    """A build that ends with Verilog; the chip only says how much a design may take.
+
+    Attributes:
+        shell: around the network.
+    """
+
+    shell: Shell
+
+
+def verilog(name: str, shell: Shell, title: str) -> VerilogBoard:
+    """As much as fits an LFE5U-85F, for 80 MHz."""
+    return VerilogBoard(
+        name=name,
+        title=title,
+        device=LFE5U_85F,
+        package="CABGA381",
+        speed="6",
+        default_clock_mhz=80.0,
+        shell=shell,
+    )

@@ -1,0 +1,143 @@
+"""The folder ``shell`` of a build for Verilog: the network in its shell, and a bench that needs nothing of ours."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from onnx_hw import golden
+from onnx_hw.build_folder import BuildFolder
+from onnx_hw.chip.link import link_of
+from onnx_hw.chip.netlist import Netlist
+from onnx_hw.design import Design
+from onnx_hw.emit import verilog
+from onnx_hw.emit.vectors import FRAMES
+from onnx_hw.frames import streamed_in
+from onnx_hw.listener import NOBODY, Listener
+from onnx_hw_boards.verilog_board import Shell, VerilogBoard
+from onnx_hw_link.frames import frame_of
+from onnx_hw_link.host_model import in_turns
+from onnx_hw_link.link import Port
+
+SHELL = "shell"
+
+
+def write_shell(
+    folder: BuildFolder,
+    note_file: Callable[[str, str], None],
+    design: Design,
+    netlist: Netlist,
+    board: VerilogBoard,
+    frames: Mapping[str, np.ndarray] | None = None,
+    listener: Listener = NOBODY,
+) -> None:
+    """Write the folder, where there is more than the streams; without yosys nothing.
+
+    Args:
+        note_file: told kind and name of what was written.
+        netlist: of the design on the board.
+        frames: by graph input, (frames, *shape): what the bench streams, the first few; None for random integers.
+
+    Raises:
+        ToolFailed: yosys.
+    """
+    from onnx_hw_rtl.wishbone_shell import window_of
+    from onnx_hw_tools.tools import ToolMissing
+
+    if board.shell is Shell.STREAMS:
+        return
+    module = f"{verilog.module_name(design.network.name)}_{board.shell}"
+    link = link_of(design, design.clock_mhz)
+    try:
+        with tempfile.TemporaryDirectory() as place:
+            text = verilog.of_rtlil(
+                netlist.rtlil, module, ["clk", "rst", *netlist.ports], Path(place), on_first_run=listener.first_run
+            )
+    except ToolMissing:
+        return  # which was said of the other folders
+    facts = {
+        "module": module,
+        "digest": netlist.link.digest.hex() if netlist.link else "",
+        "inputs": [_told(port) for port in link.inputs],
+        "outputs": [_told(port) for port in link.outputs],
+        "input_bytes": link.input_bytes,
+        "output_bytes": link.output_bytes,
+        "result_bytes": link.result_bytes,
+        "window": window_of(link),
+    }
+    arrays = _frames(design, (link.inputs, link.outputs), (link.input_turns, link.output_turns), frames)
+    texts = {
+        f"{module}.v": text,
+        "instantiation.v": _instantiation(module, netlist.ports),
+        "shell.json": json.dumps(facts, indent=1) + "\n",
+        **{name: _bench(name).replace("@MODULE@", module) for name in ("test_shell.py", "requirements.txt")},
+        "bench.py": _bench(f"{board.shell}_bench.py"),
+    }
+
+    def write(place: Path) -> None:
+        for name, content in texts.items():
+            (place / name).write_text(content, encoding="utf-8")
+        np.savez_compressed(place / "frames.npz", **arrays)  # type: ignore[arg-type]  # the stub has a keyword
+
+    digest = {name: array.tobytes().hex() for name, array in arrays.items()}
+    folder.stage(SHELL, {"texts": texts, "frames": digest}, write)
+    note_file(SHELL, f"{SHELL}/{module}.v")
+
+
+def _told(port: Port) -> dict[str, object]:
+    return {"name": port.name, "beats": port.beats, "beat_bytes": port.beat_bytes}
+
+
+def _frames(
+    design: Design,
+    ports: tuple[tuple[Port, ...], tuple[Port, ...]],
+    turns: tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]],
+    frames: Mapping[str, np.ndarray] | None,
+) -> dict[str, np.ndarray]:
+    """(frames, bytes) uint8: ``in`` and ``out`` in the order of a link, ``in_{stream}`` and ``out_{stream}`` of each;
+    ``used_...``, (bytes,): 255 in those bytes of results that are not left over.
+    """
+    first = {tensor: array[:FRAMES] for tensor, array in streamed_in(design.network, frames).items()}
+    values, edges = golden.trace(design.network, first), {edge.tensor: edge for edge in design.edges()}
+    arrays: dict[str, np.ndarray] = {}
+    network, count = design.network, len(next(iter(first.values())))
+    for side, boundaries, those, order in zip(
+        ("in", "out"), (network.inputs, network.outputs), ports, turns, strict=True
+    ):
+        streams = [edges[tensor] for tensor in dict.fromkeys(boundary.tensor for boundary in boundaries)]
+        beats = [
+            edge.order.to_beats(values[edge.tensor]).reshape(count, port.beats, port.width)
+            for edge, port in zip(streams, those, strict=True)
+        ]
+        used = [-edge.order.used(edge.beats).astype(np.int64) for edge in streams]
+        arrays[side] = _bytes(in_turns(those, order, [of[k] for of in beats]) for k in range(count))
+        arrays[f"used_{side}"] = _bytes([in_turns(those, order, used)])[0]
+        for port, of, mask in zip(those, beats, used, strict=True):
+            arrays[f"{side}_{port.name}"] = _bytes(frame_of(port, frame) for frame in of)
+            arrays[f"used_{side}_{port.name}"] = _bytes([frame_of(port, mask)])[0]
+    return arrays
+
+
+def _bytes(rows: object) -> np.ndarray:
+    return np.array([np.frombuffer(row, dtype=np.uint8) for row in rows])  # type: ignore[attr-defined]
+
+
+def _instantiation(module: str, ports: Mapping[str, tuple[str, int]]) -> str:
+    """Text to copy: a wire for every port, and the instance."""
+    wires = "\n".join(
+        f"wire {f'[{width - 1}:0] ' if width > 1 else ''}{name};  // {'to' if flow == 'in' else 'from'} the network"
+        for name, (flow, width) in ports.items()
+    )
+    listed = ",\n  ".join(f".{name}({name})" for name in ("clk", "rst", *ports))
+    head = "// clk and rst are yours: rst is active high, and belongs to clk."
+    return f"{head}\n{wires}\n\n{module} network (\n  {listed}\n);\n"
+
+
+def _bench(name: str) -> str:
+    folder = "bench" if name == "requirements.txt" else "shell_bench"
+    return (files("onnx_hw.emit") / folder / name).read_text(encoding="utf-8")
