@@ -17,6 +17,7 @@ from onnx_hw.errors import ExitCode, UserError, user_error
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.loader import Loader
+from onnx_hw_boards.verilog_board import VerilogBoard
 from onnx_hw_tools.process import Command, ToolFailed, execute
 
 LOG = "program.log"
@@ -137,9 +138,11 @@ def _explained(failure: ToolFailed, name: str) -> UserError | None:
 
 def _loader_of(board: Board) -> Loader:
     if not isinstance(board, LinkedBoard):
+        nowhere = isinstance(board, VerilogBoard)
+        what = "Verilog, without a bitstream" if nowhere else "a bare chip, which anything may program"
         raise user_error(
             "bare-chip",
-            f"the build must be for a board; `{board.name}` is a bare chip, which anything may program",
+            f"the build must be for a board; `{board.name}` is {what}",
             hint="`onnx-hw boards` lists boards: those with a link",
             stage="arguments",
         )

@@ -57,6 +57,7 @@ def build(
     quantizing: Quantizing,
 ) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
+    from onnx_hw.board import as_far_as_it_goes
     from onnx_hw.report.show import summary
 
     options = BuildOptions(
@@ -76,6 +77,7 @@ def build(
         seed,
         store,
     )
+    options = as_far_as_it_goes(options)
     session.folder, terminal = options.folder, session.terminal
     terminal.verbose = verbose
     terminal.expect(options.stages)

@@ -165,6 +165,7 @@ def test_a_loader_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("ulx3s", False, "the build must have a bitstream"),
         ("ecp5", True, "`ecp5` is a bare chip"),
+        ("verilog_spi", True, "`verilog_spi` is Verilog, without a bitstream"),
         ("mine", True, "the build is for `mine`, which is none of the boards"),
     ],
 )
