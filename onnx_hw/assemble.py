@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from onnx_hw.design import Design, Edge
+from onnx_hw_boards.verilog_board import Shell
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -127,6 +128,20 @@ def to_serial_chip(design: Design, link: Link, divisor: int) -> str:
     from onnx_hw_rtl.uart_shell import UartShell
 
     return to_rtlil(Shell(UartShell(assemble(design)[0], link, divisor)))
+
+
+def in_shell(design: Design, shell: Shell, link: Link) -> Component:
+    """The circuit of a design in one of the shells that are written as Verilog; its ports are plain signals."""
+    from onnx_hw_rtl.axi_stream_shell import AxiStreamShell
+    from onnx_hw_rtl.spi_shell import SpiShell
+    from onnx_hw_rtl.wishbone_shell import WishboneShell
+
+    network = assemble(design)[0]
+    if shell is Shell.AXI_STREAM:
+        return AxiStreamShell(network, link.inputs, link.outputs)
+    if shell is Shell.WISHBONE:
+        return WishboneShell(network, link)
+    return SpiShell(network, link) if shell is Shell.SPI else network
 
 
 def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Names, Assembly]:

@@ -9,11 +9,10 @@ from fractions import Fraction
 from pathlib import PurePath
 from typing import Any
 
-from onnx_hw.assemble import Names, assemble, tidy, to_rtlil
+from onnx_hw.assemble import Names, assemble, in_shell, tidy, to_rtlil
 from onnx_hw.build_folder import digest
 from onnx_hw.chip.fit import pin_constraints
 from onnx_hw.chip.link import link_of
-from onnx_hw.chip.verilog_shell import shell_of
 from onnx_hw.design import Design
 from onnx_hw.errors import user_error
 from onnx_hw_boards.bare_chip import BareChip
@@ -96,7 +95,8 @@ def _verilog(design: Design, board: VerilogBoard) -> Netlist:
     """Of no chip, and on no pins; the digest as behind a link."""
 
     def built(digest: bytes) -> Netlist:
-        shell, link = shell_of(design, board.shell, digest)
+        link = link_of(design, design.clock_mhz, digest)
+        shell = in_shell(design, board.shell, link)
         ports = {
             name: (member.flow.value.lower(), len(getattr(shell, name)))
             for name, member in shell.signature.members.items()

@@ -46,7 +46,6 @@ def write_shell(
     Raises:
         ToolFailed: yosys.
     """
-    from onnx_hw_rtl.wishbone_shell import window_of
     from onnx_hw_tools.tools import ToolMissing
 
     if board.shell is Shell.STREAMS:
@@ -68,7 +67,7 @@ def write_shell(
         "input_bytes": link.input_bytes,
         "output_bytes": link.output_bytes,
         "result_bytes": link.result_bytes,
-        "window": window_of(link),
+        "window": 1 << netlist.ports["wb_adr_i"][1] if board.shell is Shell.WISHBONE else 0,
     }
     arrays = _frames(design, (link.inputs, link.outputs), (link.input_turns, link.output_turns), frames)
     texts = {

@@ -13,7 +13,7 @@ from onnx_hw_rtl.frame_times import FrameTimes
 from onnx_hw_rtl.frame_windows import InputWindow, OutputWindow
 from onnx_hw_rtl.joined import join, put_inside
 
-__all__ = ["Control", "Register", "Status", "WishboneShell", "window_of"]
+__all__ = ["Control", "Register", "Status", "WishboneShell"]
 
 RESTART_CYCLES = 4
 """How long the network is reset."""
@@ -47,12 +47,6 @@ class Control(IntEnum):
     RESTART = 2  # whatever is under way is forgotten
 
 
-def window_of(link: Link) -> int:
-    """Bytes of each of the three parts of the map: registers, window of the input, window of the output."""
-    most = max(link.input_bytes, link.output_bytes + TRAILER, _WORD * (Register.DIGEST + 4))
-    return 1 << (most - 1).bit_length()
-
-
 class WishboneShell(Component):
     """A network with its frames in two windows of memory, the results with their times as over a link.
 
@@ -68,12 +62,13 @@ class WishboneShell(Component):
         irq: the window of the output holds results.
 
     Attributes:
-        window: see ``window_of``.
+        window: bytes of each of the three parts: registers, window of the input, window of the output.
     """
 
     def __init__(self, network: Component, link: Link) -> None:
         self.network, self.link = network, link
-        self.window = window_of(link)
+        most = max(link.input_bytes, link.output_bytes + TRAILER, _WORD * (Register.DIGEST + 4))
+        self.window = 1 << (most - 1).bit_length()
         super().__init__(
             {
                 **{f"wb_{name}_i": In(1) for name in ("cyc", "stb", "we")},
