@@ -137,6 +137,7 @@ class BuildOptions:
         quantizing: how integers are chosen for a float model.
         seed: of the placer; another one gives another place to every cell, and another clock.
         store: folder for results that other builds may use, too; None for the user's (``onnx_hw.store``).
+        waves: whether the circuit's first cycles are written as a waveform.
     """
 
     model: Path
@@ -154,6 +155,7 @@ class BuildOptions:
     gate_level: bool = True
     seed: int = 1
     store: Path | None = None
+    waves: bool = False
 
     def __post_init__(self) -> None:
         """Raises ``UserError`` for numbers that are none, and a stage that there is not."""
@@ -162,6 +164,10 @@ class BuildOptions:
         if not SEEDS[0] <= self.seed <= SEEDS[1]:
             message = f"the seed must be within {SEEDS[0]} .. {SEEDS[1]:,}, not {self.seed}"
             raise UserError(Problem("argument", message, "--seed", stage="arguments"))
+        if self.waves and Stage.SIMULATE not in self.stages:
+            message = f"there are no waveforms before the circuit is simulated, and {self.stop_after} is the last stage"
+            hint = "leave out --waves, or stop after simulate or later"
+            raise UserError(Problem("argument", message, "--waves", hint, stage="arguments"))
 
     @property
     def folder(self) -> Path:

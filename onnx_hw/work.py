@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -208,19 +209,27 @@ class Work:
         )
         account.prove(golden_circuit=chain.golden_circuit(self.proof))
         if not self.proof.agrees:
-            integers = streamed_in(design.network, self.given.frames)
-            seen = {tensor: array[: self.proof.frames] for tensor, array in integers.items()}
-            waves = simulation.write_waves(design, self.proof, golden.trace(design.network, seen), self.folder.path)
-            if waves is not None:
-                account.note_file("waves", waves.name)
-            raise simulation.difference_error(self.proof, waves)
+            raise simulation.difference_error(self.proof, self._waves())
+        shown = self._waves() if self.options.waves else None
+        if self.options.waves and shown is None:
+            account.warn("no waveform was written", "it takes a C++ compiler and Verilator: `onnx-hw doctor`")
         account.say(
             f"{self.proof.frames} frames bit-exact with golden, every firing as predicted; "
-            f"{self.proof.runs[0].interval_cycles:,} cycles a frame"
+            f"{self.proof.runs[0].interval_cycles:,} cycles a frame{f'; `{shown[1]}`' if shown else ''}"
         )
         self.toolchain.emit(self.folder, account.note_file, design, self.given.frames, self.proof.verilog, account)
         if isinstance(self.board, VerilogBoard):
             write_shell(self.folder, account.note_file, design, self.netlist, self.board, self.given.frames, account)
+
+    def _waves(self) -> tuple[Path, str] | None:
+        """The circuit's waveforms around a difference, or else from the beginning: file, and the command to see it."""
+        integers = streamed_in(self.design.network, self.given.frames)
+        seen = {tensor: array[: self.proof.frames] for tensor, array in integers.items()}
+        values = golden.trace(self.design.network, seen)
+        shown = simulation.write_waves(self.design, self.proof, values, self.folder.path)
+        if shown is not None:
+            self.account.note_file("waves", shown[0].name)
+        return shown
 
     def synthesize(self) -> None:
         self.synthesized = self.toolchain.synthesize(self.netlist, self.folder, self.account)

@@ -31,6 +31,7 @@ from onnx_hw.options import SEEDS, BuildOptions, Quantizing, Reading, Stage
 @click.option("--seed", type=click.IntRange(*SEEDS), default=1, show_default=True, metavar="N", help="Of the placer.")
 @STORE
 @click.option("--no-gate-level", is_flag=True, help="Leave out the simulation of the chip's netlist, link 4.")
+@click.option("--waves", is_flag=True, help="Write the circuit's first cycles as a waveform, waves.vcd.")
 @how_to_quantize
 @how_to_read
 @click.option("--json", "as_json", is_flag=True, help="Print report.json, and nothing else, to standard output.")
@@ -51,6 +52,7 @@ def build(
     seed: int,
     store: Path | None,
     no_gate_level: bool,
+    waves: bool,
     as_json: bool,
     verbose: bool,
     reading: Reading,
@@ -76,6 +78,7 @@ def build(
         not no_gate_level,
         seed,
         store,
+        waves,
     )
     options = as_far_as_it_goes(options)
     session.folder, terminal = options.folder, session.terminal

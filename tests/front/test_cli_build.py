@@ -75,15 +75,21 @@ def test_build_every_option(fake):
         "--stop-after",
         "route",
         "--no-gate-level",
+        "--waves",
         "-v",
         by=fake,
     )
     assert done.exit_code == 0
     assert fake.options == BuildOptions(
         Path("m.onnx"), "b", Path("o"), Path("i.npz"), Path("c.npz"), 7, Path("f.toml"), 62.5, Stage.ROUTE,
-        fps=30.5, gate_level=False,
+        fps=30.5, gate_level=False, waves=True,
     )  # fmt: skip
     assert Stage.GATES in BuildOptions(Path("m.onnx")).stages and Stage.GATES not in fake.options.stages
+
+
+def test_waveforms_need_a_simulation(fake):
+    done = call("build", "m.onnx", "--waves", "--stop-after", "assemble", by=fake)
+    assert done.exit_code == 1 and "no waveforms before the circuit is simulated" in done.stderr
 
 
 def test_build_speaks_on_standard_error_and_answers_on_standard_output(fake):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from onnx_hw_sim import stalls
 from onnx_hw_sim.circuit import Stimulus
 from onnx_hw_sim.compiled import CompiledSimulator
+from onnx_hw_sim.decoded_waves import Scope, decode
 from onnx_hw_sim.waves import CYCLE_NS, write_vcd
 from tests.sim.circuits import Adder
 
@@ -25,7 +27,7 @@ STIMULUS = Stimulus(
 
 
 def values_in(vcd: str, signal: str) -> dict[int, int]:
-    """time -> value of a signal of the top, at every time in the file."""
+    """time -> value of a signal, at every time in the file; 0 where it has none."""
     key = re.search(rf"\$var wire +\d+ (\S+) {signal}(?: \[\d+:0\])? \$end", vcd)
     assert key is not None, f"{signal} is not in the file"
     value, values = 0, {}
@@ -33,7 +35,7 @@ def values_in(vcd: str, signal: str) -> dict[int, int]:
         time, *changes = moment.splitlines()
         for change in changes:
             if change.startswith("b") and change.split()[1] == key[1]:
-                value = int(change.split()[0][1:], 2)
+                value = int(change.split()[0][1:].replace("x", "0"), 2)
             elif change[:1] in ("0", "1") and change[1:] == key[1]:
                 value = int(change[0])
         values[int(time)] = value
@@ -55,6 +57,29 @@ def test_the_window_and_nothing_else_is_written(compiled_in: Path, tmp_path: Pat
     sums = zip(seen.cycles_of["sum"].tolist(), seen.tokens["sum"][:, 0].tolist(), strict=True)
     assert transfers == {cycle: value for cycle, value in sums if cycle >= 20}
     assert "word0" in vcd  # inner signals are there under their own names
+
+
+def test_what_was_decoded_is_what_was_recorded(compiled_in: Path, tmp_path: Path) -> None:
+    """Negative integers too; a token that nobody wanted has no golden beside it."""
+    circuit, file = Adder(lanes=1, bits=8, is_signed=True, depth=2).circuit(), tmp_path / "waves.vcd"
+    stimulus = replace(STIMULUS, tokens={"a": np.arange(-30, 30)[:, None], "b": np.full((60, 1), -7)})
+    seen = write_vcd(circuit, stimulus, file, compiled_in, first=0, last=59)
+    scopes = [Scope("an adder.1", [("add", "add")], [("o", "sum")])]
+    sums = seen.tokens["sum"]
+    decode(file, seen, scopes, {"sum": sums[:-1] + 1}, cycle_ns=CYCLE_NS, first=10, last=59)
+    vcd = file.read_text()
+    assert "$scope module an_adder_1 $end" in vcd
+    lane, wanted, token = (values_in(vcd, f"o_{kind}") for kind in ("lane0", "golden0", "token"))
+    for number, (cycle, value) in enumerate(zip(seen.cycles_of["sum"], sums[:, 0], strict=True)):
+        if cycle >= 10:
+            at = int(cycle) * CYCLE_NS
+            assert (lane[at] - (1 << 64) if lane[at] >> 63 else lane[at]) == value and token[at] == number
+            if number + 1 < len(sums):
+                assert (wanted[at] - (1 << 64) if wanted[at] >> 63 else wanted[at]) == value + 1
+    fires = values_in(vcd, "add_fires")
+    assert [t // CYCLE_NS for t in fires if fires[t] and not t % CYCLE_NS] == [c for c in seen.fires["add"] if c >= 10]
+    # The circuit's own signals are as they were.
+    assert values_in(vcd, "sum_valid")[int(seen.cycles_of["sum"][0]) * CYCLE_NS] == 1
 
 
 def test_a_library_without_waveforms_says_so(compiled_in: Path, tmp_path: Path) -> None:

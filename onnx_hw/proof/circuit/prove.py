@@ -14,7 +14,8 @@ from onnx_hw.assemble import to_circuit
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError
 from onnx_hw.options import Engine
-from onnx_hw.proof.circuit.compare import Run, simulate_and_compare, stimulus_of
+from onnx_hw.proof.circuit import waves
+from onnx_hw.proof.circuit.compare import Run, simulate_and_compare
 from onnx_hw.proof.circuit.stalls import Stall, full_rate, random_stall
 from onnx_hw.templates import render_value
 
@@ -33,11 +34,6 @@ REPLACEABLE = {"c++": "no C++ compiler", "verilator": "no Verilator"}
 
 INTERPRETED_FRAMES = 2
 """Amaranth's own simulator does a few thousand cycles a second."""
-
-CYCLES_SHOWN_BEFORE, CYCLES_SHOWN_AFTER = 400, 100
-"""Of the first difference, in its waveform."""
-
-WAVES_FILE = "difference.vcd"
 
 
 @dataclass(frozen=True)
@@ -160,46 +156,36 @@ def _first(golden: Mapping[str, np.ndarray], frames: int) -> Mapping[str, np.nda
     return {tensor: values[:frames] for tensor, values in golden.items()}
 
 
-def write_waves(design: Design, proof: Proof, golden: Mapping[str, np.ndarray], folder: Path) -> Path | None:
-    """Every signal of the circuit in the cycles around the first difference, as a VCD file in ``folder``.
-
-    None where there is nothing to show, or no tools to show it: the difference itself is worth more than its picture.
-    """
-    from onnx_hw_sim.waves import write_vcd
-    from onnx_hw_tools.tools import ToolFailed, ToolMissing
-
-    for run, (part, stall) in zip(proof.runs, _plan(design, golden, proof.engine), strict=True):
-        if run.difference is not None:
-            first = max(0, run.difference.cycle - CYCLES_SHOWN_BEFORE)
-            last = run.difference.cycle + CYCLES_SHOWN_AFTER
-            circuit, names, _ = to_circuit(design)
-            stimulus = stimulus_of(design, names, part, stall, last + 1)
-            try:
-                write_vcd(circuit, stimulus, folder / WAVES_FILE, folder / "simulation", first=first, last=last)
-            except (ToolMissing, ToolFailed, OSError):
-                return None
-            return folder / WAVES_FILE
-    return None
+def write_waves(
+    design: Design, proof: Proof, golden: Mapping[str, np.ndarray], folder: Path
+) -> tuple[Path, str] | None:
+    """The first run with a difference, or else the first one, as a waveform: see ``waves.write_waves``."""
+    plan = list(zip(proof.runs, _plan(design, golden, proof.engine), strict=True))
+    run, (part, stall) = next((entry for entry in plan if entry[0].difference is not None), plan[0])
+    if run.deadlock:
+        return None  # nobody moves, and who waits for whom is said
+    return waves.write_waves(design, run, part, stall, folder)
 
 
-def difference_error(proof: Proof, waves: Path | None = None) -> UserError:
+def difference_error(proof: Proof, shown: tuple[Path, str] | None = None) -> UserError:
     """The circuit is not what was promised: the first difference, in the model's own words.
 
     Args:
-        waves: file that shows the first of them.
+        shown: file that shows the first of them, and the command that opens it.
     """
     from onnx_hw_sim.waves import CYCLE_NS
 
     problems = []
     for run in proof.runs:
         if run.difference is not None:
-            shown, waves = waves, None
+            where = f"{shown[0]}, at {run.difference.cycle * CYCLE_NS} ns: `{shown[1]}`" if shown else ""
+            shown = None
             problems.append(
                 Problem(
                     "circuit-differs",
                     f"{run.difference} ({run.mismatches} values and {run.firing_mismatches} firings differ, "
                     f"stalls: {run.stall})",
-                    f"{shown}, at {run.difference.cycle * CYCLE_NS} ns: `gtkwave {shown}`" if shown else "",
+                    where,
                     hint="this is a bug of onnx-hw, or of a tool: please report it with the model",
                     stage="simulate",
                 )

@@ -16,6 +16,7 @@ from onnx_hw.front.cli import main
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.proof.circuit import prove as simulation
+from onnx_hw.proof.circuit.waves import CYCLES_SHOWN_AFTER, CYCLES_SHOWN_BEFORE
 from onnx_hw.tensor import Tensor
 from onnx_hw_sim.waves import CYCLE_NS
 from onnx_hw_tools import tools
@@ -47,12 +48,23 @@ def test_a_difference_comes_with_its_waveform(one_wrong_weight: None, tmp_path: 
     assert place is not None, told
     waves = out / "difference.vcd"
     at = int(place[2]) * CYCLE_NS
-    assert f"  where  {waves}, at {at} ns: `gtkwave {waves}`\n" in told
+    save = waves.with_suffix(".gtkw")
+    assert f"  where  {waves}, at {at} ns: `gtkwave {waves} {save}`\n" in told
+    assert f"*-6.0 {at} -1" in save.read_text()
+    _names_in(save.read_text(), waves.read_text())
     assert len(others) == 2 and not any("where" in other for other in others)  # with stalls: the same fault
     times = [int(time) for time in re.findall(r"^#(\d+)$", waves.read_text(), re.MULTILINE)]
     assert min(times) <= at <= max(times)
-    assert len(times) <= 2 * (simulation.CYCLES_SHOWN_BEFORE + simulation.CYCLES_SHOWN_AFTER + 1)
+    assert len(times) <= 2 * (CYCLES_SHOWN_BEFORE + CYCLES_SHOWN_AFTER + 1)
     assert '"waves": "difference.vcd"' in (out / "report.json").read_text()
+
+
+def _names_in(save: str, vcd: str) -> None:
+    """Everything listed is in the file, in the scope of its node."""
+    listed = [row.split("[")[0] for row in save.splitlines() if row[0] not in "[*@-"]
+    scopes = re.findall(r"^\$scope module (\S+) \$end\n((?:\$var wire \d+ =.*\n)+)", vcd, re.MULTILINE)
+    declared = {f"{scope}.{name}" for scope, body in scopes for name in re.findall(r"=\S+ (\S+)", body)}
+    assert len(listed) > 50 and set(listed) <= declared
 
 
 def test_without_tools_the_difference_is_told_all_the_same(
