@@ -95,7 +95,7 @@ class Reduce(Operator[EvenFolding]):
         controls = delayed(2 + 2 * counted(chunks) + early * (1 + counted(chunks)), 1).copied(lanes)
         found += decoded((0, 1), index) + controls + delayed(counted(chunks) + 2, 1)
         found += delayed(lanes * bits, 1) + lanes * delayed(made, int(early))
-        found += lanes * Demand.of(Memory(made, max(2, chunks), at_once=True, in_logic=True))
+        found += lanes * Demand.of(Memory(made, chunks, at_once=True, in_logic=True))
         if self.kind == "max":
             return found + lanes * maximum(bits)
         return found + lanes * (added(made) + Demand.of(Function(2, made)))

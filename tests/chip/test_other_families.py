@@ -9,10 +9,14 @@ import pytest
 
 import onnx_hw_boards
 from material_folders import EXAMPLES
+from onnx_hw import flow
 from onnx_hw.board import find_board
 from onnx_hw.build import build
+from onnx_hw.chip.link import link_of
+from onnx_hw.chip.shell_cells import cells_of_shell
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
+from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.pins import PadStream, constraints, place
 from onnx_hw_tools import tools
 
@@ -72,6 +76,11 @@ def test_digits_to_a_bitstream(name: str, tmp_path: Path) -> None:
     assert told.design is not None and told.serial is not None
     assert told.serial.limit == "link" and round(told.serial.frames_per_second) == 1316
     assert made.dsp == (told.design.lanes if board.cells.dsp else 0)
+    design = flow.schedule(flow.quantize(flow.read(EXAMPLES / "digits" / "digits.onnx")), name)
+    assert isinstance(board, LinkedBoard)
+    cores, around = design.with_fifos(), cells_of_shell(link_of(design, design.clock_mhz), board, design.clock_mhz)
+    assert abs((cores.lut + around.lut) / made.lut4 - 1) < 0.15 and abs((cores.ff + around.ff) / made.ff - 1) < 0.15
+    assert (cores.dsp, cores.bram + around.bram) == (made.dsp, made.bram)
     placed = json.loads((tmp_path / "out" / "route" / "report.json").read_text())["utilization"]
     assert all(site["used"] <= site["available"] for kind, site in placed.items() if kind != "DUMMY_CELL")
     assert placed["SB_IO"]["used"] == 3 and placed["ICESTORM_PLL"]["used"] == 1

@@ -23,15 +23,15 @@ from onnx_hw_boards.demand import (
 )
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ecp5_cost import BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, cases, memory, multiplexer, table
-from onnx_hw_boards.families.yosys_mapping import Mapped, constants, function, total
+from onnx_hw_boards.families.yosys_mapping import Mapped, constants, function, rows_of_product, total
 
 __all__ = ["cost"]
 
 SHORTEST_CHAIN = 3
 """Bits of the shortest sum that is a chain of carries."""
 
-NARROW = 9
-"""Bits of the factors of which two products take the place of a wider one."""
+NARROW, NARROWEST = 9, 4
+"""Bits of the factors of which two products take the place of a wider one; bits below which yosys takes tables."""
 
 
 def cost(demand: Demand) -> Cells:
@@ -45,8 +45,8 @@ def _cost(part: Part) -> Mapped:
     match part:
         case Register(bits):
             return 0, bits, 0, 0
-        case Product(a, b):
-            return 0, 3 * (a + b), 1 if max(a, b) <= NARROW else 2, 0
+        case Product():
+            return _product(part)
         case Adder(bits, gated):
             return (bits + (bits if gated else 0)) * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
         case Comparison(bits):
@@ -62,3 +62,12 @@ def _cost(part: Part) -> Mapped:
             return constants(part, BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, table) if part.constant else memory(part)
         case Copies(part):  # synthesis merges what holds the same
             return _cost(part)
+
+
+def _product(part: Product) -> Mapped:
+    """All three registers are left. A factor without a sign has one more bit beside one that has a sign."""
+    registers, mixed = 3 * (part.a + part.b), any(part.signed)
+    a, b = (bits + (mixed and not signed) for bits, signed in zip((part.a, part.b), part.signed, strict=True))
+    if min(a, b) < NARROWEST:
+        return rows_of_product(part.a, part.b, part.signed), registers, 0, 0
+    return 0, registers, 1 if max(a, b) <= NARROW else 2, 0

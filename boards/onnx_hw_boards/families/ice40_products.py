@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnx_hw_boards.demand import Product
-from onnx_hw_boards.families.yosys_mapping import Mapped
+from onnx_hw_boards.families.yosys_mapping import Mapped, rows_of_product
 
 __all__ = ["in_logic", "product"]
 
@@ -52,7 +52,7 @@ def product(part: Product) -> Mapped:
 
 def in_logic(part: Product) -> Mapped:
     """Of look-up tables, all of its registers left."""
-    return _rows(part.a, part.b, part.signed), 3 * (part.a + part.b), 0, 0
+    return rows_of_product(part.a, part.b, part.signed), 3 * (part.a + part.b), 0, 0
 
 
 def _made(a: range, b: range, signed: tuple[bool, bool]) -> _Made:
@@ -60,7 +60,7 @@ def _made(a: range, b: range, signed: tuple[bool, bool]) -> _Made:
     factors, x, y = (a, b), len(a), len(b)
     bits = [frozenset((which, bit) for bit in factor) for which, factor in enumerate(factors)]
     if min(x, y) < NARROWEST or x + y < NARROWEST_PRODUCT:
-        return _Made(_rows(x, y, signed), 0, bits[0] | bits[1])
+        return _Made(rows_of_product(x, y, signed), 0, bits[0] | bits[1])
     if max(x, y) <= WIDEST:  # what is filled up with zeros is not taken in
         kept = [bits[k] for k in range(2) if not signed[k] and len(factors[k]) < WIDEST]
         return _Made(0, 1, frozenset().union(*kept), alone=True)
@@ -70,13 +70,3 @@ def _made(a: range, b: range, signed: tuple[bool, bool]) -> _Made:
         low, high = _made(a, b[:WIDEST], (signed[0], False)), _made(a, b[WIDEST:], signed)
     summed = 0 if high.alone else x + y - WIDEST  # a multiplier adds to its own product; the lowest bits pass by
     return _Made(low.lut + high.lut + summed, low.dsp + high.dsp, low.kept | high.kept, summed)
-
-
-def _rows(x: int, y: int, signed: tuple[bool, bool]) -> int:
-    """Look-up tables: an and for each pair of bits, two for each bit of a row that a carry-save adder takes in, which
-    are all but two, and a chain for those. A row that is signed extends over one that is not.
-    """
-    wide, rows = max(x, y), min(x, y)
-    if rows == 1:
-        return wide
-    return x * y + 2 * (wide - (signed != (True, True))) * (rows - 2) + wide + rows - 3

@@ -14,6 +14,7 @@ __all__ = [
     "fewest_blocks",
     "function",
     "in_few_words",
+    "rows_of_product",
     "total",
 ]
 
@@ -81,3 +82,15 @@ def constants(
     if small if part.in_logic is None else part.in_logic:
         return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address_registers(part), 0, 0
     return 0, len(depends) * (part.latency - 1), 0, blocks
+
+
+def rows_of_product(x: int, y: int, signed: tuple[bool, bool]) -> int:
+    """Look-up tables of a product that no multiplier does.
+
+    An and for each pair of bits, two for each bit of a row that a carry-save adder takes in, which are all but two, and
+    a chain for those. A row that is signed extends over one that is not.
+    """
+    wide, rows = max(x, y), min(x, y)
+    if rows == 1:
+        return wide
+    return x * y + 2 * (wide - (signed != (True, True))) * (rows - 2) + wide + rows - 3

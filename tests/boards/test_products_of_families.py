@@ -1,10 +1,11 @@
-"""What a product is said to take on iCE40, against what yosys 0.70 makes of it alone."""
+"""What a product is said to take on iCE40 and Gowin, against what yosys 0.70 makes of it alone."""
 
 from __future__ import annotations
 
 import pytest
 
 from onnx_hw_boards.demand import Demand, Product
+from onnx_hw_boards.families.gowin import GOWIN
 from onnx_hw_boards.families.ice40 import ICE40_HX, ICE40_UP
 
 SIGNED, OF_WHOLE = (True, True), (False, True)
@@ -43,11 +44,25 @@ WITHOUT_MULTIPLIERS = {
     (16, 16, SIGNED): (776, 96, 0),
     (18, 2, SIGNED): (54, 60, 0),
 }
+ON_GOWIN = {
+    (2, 8, SIGNED): (26, 30, 0),
+    (8, 8, SIGNED): (0, 48, 1),
+    (8, 8, OF_WHOLE): (0, 48, 1),
+    (9, 4, OF_WHOLE): (0, 39, 2),
+    (12, 4, SIGNED): (0, 48, 2),
+    (18, 18, SIGNED): (0, 108, 2),
+    (18, 12, OF_WHOLE): (0, 90, 2),
+}
 
 
 @pytest.mark.parametrize(
     ("family", "measured", "delayed"),
-    [(ICE40_UP, ON_ULTRAPLUS, False), (ICE40_UP, DELAYED, True), (ICE40_HX, WITHOUT_MULTIPLIERS, False)],
+    [
+        (ICE40_UP, ON_ULTRAPLUS, False),
+        (ICE40_UP, DELAYED, True),
+        (ICE40_HX, WITHOUT_MULTIPLIERS, False),
+        (GOWIN, ON_GOWIN, False),
+    ],
 )
 def test_products(family, measured, delayed):
     """A register behind a product is one more of its width, which is no part of it."""
