@@ -160,7 +160,14 @@ class Conversation:
                 self.session = Session(Greeting.from_bytes(found[4:]), 77, self.retry)
 
 
-def converse(link: Link, frames: list[bytes], share: float = 0.0, seed: int = 0, before: bytes = b"") -> Conversation:
+def converse(
+    link: Link,
+    frames: list[bytes],
+    share: float = 0.0,
+    seed: int = 0,
+    before: bytes = b"",
+    host: type[Conversation] = Conversation,
+) -> Conversation:
     """``Sums`` behind a ``LinkEnd``, in Amaranth's simulator."""
     m = Module()
     m.submodules.end = end = LinkEnd(link)
@@ -170,5 +177,5 @@ def converse(link: Link, frames: list[bytes], share: float = 0.0, seed: int = 0,
         for part in ("payload", "valid"):
             m.d.comb += getattr(there, f"{port.name}_{part}").eq(getattr(here, f"{port.name}_{part}"))
         m.d.comb += getattr(here, f"{port.name}_ready").eq(getattr(there, f"{port.name}_ready"))
-    conversation = Conversation(link, frames, Wire(share, random.Random(seed)), before)
+    conversation = host(link, frames, Wire(share, random.Random(seed)), before)
     return conversation.run(end, Simulator(m))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import threading
@@ -21,7 +22,8 @@ from onnx_hw_link.link import Link, Port
 from onnx_hw_rtl.shell import Shell
 from onnx_hw_rtl.uart_shell import UartShell
 from onnx_hw_sim.pseudo_terminal import PseudoTerminal
-from onnx_hw_sim.serial_line import SerialChip, WireFaults
+from onnx_hw_sim.serial_line import BREAK, SerialChip, WireFaults
+from session_in_c import Io, SessionInC
 
 LINK = Link(bytes(range(16)), (Port("a", 16, 2, 8),), (Port("b", 5, 1, 12),), 10**6)
 DIVISOR, BAUD = 4, 250_000
@@ -60,6 +62,28 @@ def test_a_host_that_dies_in_mid_frame_leaves_nothing_behind(folder: Path) -> No
                 assert found == [sums(LINK, frame) for frame in part]
                 d.session.offer(FRAMES[9])
                 d._write(d.session.transmit(0.0)[:20])  # and no more
+
+
+@pytest.mark.parametrize("share", [0.0, 0.002])
+def test_the_c_header_at_the_same_pins(folder: Path, share: float) -> None:
+    """Frame after frame by its own loop; milliseconds are thousands of cycles."""
+    chip, faults, session = simulated(folder), WireFaults(share, seed=7), SessionInC(LINK)
+    waiting: list[int] = []
+
+    def move(to: bytes) -> bytes:
+        waiting.extend(faults.on(to, (BREAK,)))
+        begun, came = chip.run(100 * DIVISOR, waiting)
+        del waiting[:begun]
+        return bytes(faults.on(came))
+
+    io = Io.of(move, lambda: chip.cycle / 1000)
+    assert session.c.open_wire(session.handle, ctypes.byref(io), 3, 1500) == 0
+    for frame in FRAMES:
+        out = ctypes.create_string_buffer(LINK.output_bytes)
+        assert session.c.run_frame(session.handle, ctypes.byref(io), frame, out, 1500) == 0
+        assert out.raw == sums(LINK, frame)
+    assert bool(share) == bool(session.c.faults(session.handle))
+    chip.close()
 
 
 @pytest.fixture

@@ -1,0 +1,111 @@
+# amaranth: UnusedElaboratable=no
+"""The C header, compiled here: it speaks to the circuit as the driver does, and quantizes as the operators do."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from link_bench import converse, sums
+from onnx_hw_link.link import Link, Port
+from onnx_hw_link.packets import mirrored_cobs, to_wire, with_crc
+from onnx_hw_link.session import hello
+from onnx_hw_link.steps import KNOWN
+from onnx_hw_tools import tools
+from session_in_c import LONGEST, ConversationInC, Io, SessionInC, compile_c, library
+
+try:
+    tools.find("c++")
+except tools.ToolMissing as missing:
+    pytest.skip(str(missing), allow_module_level=True)
+
+SMALL = Link(bytes(range(16)), (Port("a", 5, 2, 8),), (Port("b", 3, 1, 12),), 10**6, 128, 128)
+WIDE = Link(bytes(16), (Port("in", 70, 1, 11),), (Port("out", 25, 2, 20),), 10**6, 128, 256)  # several packets each
+
+
+@pytest.mark.parametrize(
+    ("link", "count", "share"),
+    [(SMALL, 4, 0.0), (SMALL, 10, 0.02), pytest.param(WIDE, 2, 0.003, marks=pytest.mark.slow)],
+)
+def test_every_frame_comes_back_once_and_in_order(link: Link, count: int, share: float) -> None:
+    frames = [random.Random(k).randbytes(link.input_bytes) for k in range(count)]
+    made = converse(link, frames, share, seed=5, host=ConversationInC)
+    assert [result.beats for result in made.results] == [sums(link, frame) for frame in frames]
+    session = made.session
+    assert isinstance(session, SessionInC)
+    faults = session.c.faults(session.handle)
+    assert faults if share else not faults
+
+
+def test_packets_are_those_of_the_driver() -> None:
+    """With zeros and runs of 254 at the ends and in the middle; what is broken is none."""
+    source, c, out = random.Random(1), library(), ctypes.create_string_buffer(LONGEST)
+    assert SessionInC(SMALL).hello(77) == hello(77)
+    for size in (0, 1, 2, 200, 249, 250, 251, 252, 255, 256):
+        for zeros in (0.0, 0.01, 0.3):
+            body = bytes(0 if source.random() < zeros else source.randrange(1, 256) for _ in range(size))
+            header = bytes((2, source.randrange(256), source.randrange(256)))
+            sent = c.to_wire(out, header, body, size)
+            assert out.raw[:sent] == to_wire(header + body)
+            wire = mirrored_cobs(with_crc(header + body))
+            came = ctypes.create_string_buffer(wire, LONGEST)
+            taken = c.from_wire(came, len(wire))
+            assert came.raw[:taken] == header + body
+            at = source.randrange(len(wire))
+            hit = wire[:at] + bytes((wire[at] % 255 + 1,)) + wire[at + 1 :]
+            assert c.from_wire(ctypes.create_string_buffer(hit, LONGEST), len(hit)) == 0
+
+
+def test_integers_are_those_of_the_operators() -> None:
+    c, source = library(), np.random.default_rng(0)
+    scale, zero = np.float32(0.0371), np.array(-3, dtype=np.int8)
+    values = np.concatenate([(np.arange(-300, 300) / 2 * scale), source.normal(0, 3, 400), [1e30, -1e30, np.inf]])
+    values = values.astype(np.float32)
+    wanted = KNOWN["QuantizeLinear"][1](values, scale.reshape(()), zero)
+    assert [c.quantize(x, scale, -3, -128, 127) for x in values] == wanted.tolist()
+    back = KNOWN["DequantizeLinear"][1](wanted, scale.reshape(()), zero)
+    assert [np.float32(c.dequantize(int(n), scale, -3)) for n in wanted] == back.tolist()
+    assert c.quantize(float("nan"), scale, 0, -128, 127) == -128
+    for n, size, signed in ((-1, 1, 1), (255, 1, 0), (-128, 1, 1), (-2048, 2, 1), (70_000, 3, 1), (-(1 << 31), 4, 1)):
+        assert c.there_and_back(n, size, signed) == n
+
+
+def opened(answers: bytes | None, link: Link = SMALL) -> str:
+    """What is told when a wire says this, whatever it is asked."""
+    session, now = SessionInC(link), [0.0]
+
+    def clock() -> float:
+        now[0] += 1
+        return now[0]
+
+    io = Io.of(lambda to: answers, clock)
+    status = session.c.open_wire(session.handle, ctypes.byref(io), 5, 300)
+    assert now[0] < 400  # milliseconds
+    told: bytes = session.c.told(status)
+    return told.decode()
+
+
+def greeting(link: Link, protocol: int = 1) -> bytes:
+    payload = bytes((protocol,)) + link.greeting.to_bytes()[1:]
+    return b"".join(mirrored_cobs(with_crc(bytes((0x81, 0, 5 + k, 0)) + payload)) + b"\0" for k in range(3))
+
+
+def test_each_failure_is_a_sentence() -> None:
+    other = Link(bytes(16), SMALL.inputs, SMALL.outputs, 10**6, 128, 128)
+    assert opened(greeting(SMALL)) == ""
+    assert "nothing answers" in opened(b"")
+    assert "what answers is no packet" in opened(b"login: ")
+    assert "another design" in opened(greeting(other))
+    assert "another version" in opened(greeting(SMALL, protocol=2))
+    assert "the wire is gone" in opened(None)
+
+
+def test_it_is_also_cpp(tmp_path: Path) -> None:
+    """Which sketches for microcontrollers are."""
+    (tmp_path / "sketch.cpp").write_text('#include "onnx_hw_link.h"\nint main() { return 0; }\n')
+    arguments = ("-x", "c++", "-std=c++11", "-fsyntax-only", "-Wno-unused-function", "sketch.cpp")
+    compile_c(*arguments, folder=tmp_path)
