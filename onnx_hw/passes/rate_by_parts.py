@@ -9,13 +9,16 @@ a FIFO that is changed concerns the part it lies in, which is small as long as f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from onnx_hw.design import Design
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.passes.least_fifo_depths import part_of
 from onnx_hw.timing.frame_times import Frames
+
+NEAR = 4
+"""Cores on either side of one: a circle that is too slow is short more often than not."""
 
 
 class RateByParts:
@@ -36,10 +39,11 @@ class RateByParts:
             for edge in design.edges()
             if edge.producer
         }
+        self._places = {node.name: k for k, node in enumerate(design.network.nodes)}
         self._frames: dict[frozenset[str], Frames] = {}
         self._known: dict[tuple[frozenset[str], int, tuple[tuple[str, int], ...]], bool] = {}
 
-    def keeps(self, interval: int, depths: Mapping[str, int], changed: Iterable[str] | None = None) -> bool:
+    def keeps(self, interval: int, depths: Mapping[str, int], changed: Collection[str] | None = None) -> bool:
         """Whether frames leave every ``interval`` cycles in the long run; FIFOs without a depth are ample.
 
         Args:
@@ -47,9 +51,21 @@ class RateByParts:
         """
         bounded = {tensor: depth for tensor, depth in depths.items() if depth < self._ample[tensor]}
         if changed is None:
-            cores = [node.name for node in self._design.network.nodes]
-        else:
-            cores = [self._ends[tensor][0] for tensor in changed]
+            return self._keeps(interval, bounded, list(self._places))
+        return self._keeps(interval, bounded, [self._ends[tensor][0] for tensor in changed])
+
+    def may_keep(self, interval: int, depths: Mapping[str, int], changed: str) -> bool:
+        """Whether the cores near one stream keep the interval; if they do not, the whole does not, either."""
+        core = self._ends[changed][0]
+        near = {tensor: depth for tensor, depth in depths.items() if self._near(tensor, core)}
+        bounded = {tensor: depth for tensor, depth in near.items() if depth < self._ample[tensor]}
+        return self._keeps(interval, bounded, [core])
+
+    def _near(self, tensor: str, core: str) -> bool:
+        return all(abs(self._places[end] - self._places[core]) <= NEAR for end in self._ends[tensor])
+
+    def _keeps(self, interval: int, bounded: Mapping[str, int], cores: Iterable[str]) -> bool:
+        """Whether the parts do that some cores lie in; all FIFOs but these are ample."""
         causes, effects = self._neighbours(bounded)
         seen: set[str] = set()
         for core in cores:

@@ -72,6 +72,9 @@ class _Whole:
     def keeps_rate(self, depths: Mapping[str, int], changed: Sequence[str] | None = None) -> bool:
         return self._rate.keeps(self.interval, depths, changed)
 
+    def may_keep_rate(self, depths: Mapping[str, int], changed: str) -> bool:
+        return self._rate.may_keep(self.interval, depths, changed)
+
     def slow_down(self, depths: Mapping[str, int]) -> None:
         """To the interval that these depths allow."""
         if not self.keeps_rate(depths):
@@ -115,8 +118,30 @@ def _joint_depths(
             choose(tensors[half:], enough=False if first else None)
         return enough
 
-    free = [tensor for tensor in edges if tensor not in given]
-    choose(sorted(free, key=lambda tensor: -edges[tensor].bits))
+    free = sorted((tensor for tensor in edges if tensor not in given), key=lambda tensor: -edges[tensor].bits)
+    guessed = _guessed(whole, edges, rates, given, free)
+    if whole.keeps_rate(guessed, free):
+        return guessed
+    choose(free)
+    return depths
+
+
+def _guessed(
+    whole: _Whole, edges: Mapping[str, Edge], rates: Mapping[str, int], given: Mapping[str, int], free: Sequence[str]
+) -> dict[str, int]:
+    """Depths chosen one after the other that keep the interval as far as near cores tell.
+
+    None can be less. So if all together keep it, they are what would be chosen by asking the whole design each time.
+    """
+    depths = dict(given)
+    for tensor in free:
+        least_at_all = affordable(rates[tensor], edges[tensor].deepest_at_once)
+        steps = [least_at_all, *_steps(least_at_all, whole.ample[tensor], edges[tensor].deepest_at_once)]
+
+        def may_keep(step: int, tensor: str = tensor, steps: Sequence[int] = steps) -> bool:
+            return whole.may_keep_rate(depths | {tensor: steps[step]}, tensor)
+
+        depths[tensor] = steps[least(may_keep, 0, len(steps) - 1)]
     return depths
 
 
