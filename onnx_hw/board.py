@@ -69,6 +69,11 @@ def as_far_as_it_goes(options: BuildOptions) -> BuildOptions:
     return replace(options, stop_after=Stage.SIMULATE)
 
 
+LUTS_PER_LANE = 64
+"""Of a chip, for each lane that nobody has asked for. Narrow products take a few look-up tables each: without a bound
+a binary network is thousands of lanes wide, which fill the chip and take the tools long."""
+
+
 def comfortable(board: Board, multipliers: int | None, shell: Cells = NOTHING) -> Budget:
     """What a design may use where that is enough, beside its shell.
 
@@ -77,7 +82,8 @@ def comfortable(board: Board, multipliers: int | None, shell: Cells = NOTHING) -
     asked, planned = multipliers is not None, board.family.fill.plan(board.cells, shell, comfortable=True)
     if asked:
         planned["dsp"] = board.cells.dsp
-    return Budget(multipliers, **planned, pins=pins_of(board), in_logic=asked)
+    lanes = multipliers if asked else max(1, board.cells.lut // LUTS_PER_LANE)
+    return Budget(lanes, **planned, pins=pins_of(board), in_logic=asked)
 
 
 def whole(board: Board, multipliers: int | None, shell: Cells = NOTHING) -> Budget:

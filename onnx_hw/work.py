@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -187,7 +188,8 @@ class Work:
     def note_bound(self, multipliers: int | None) -> tuple[str, str]:
         """What kept the design from being faster, in the report; in words: of lanes left over, of the gap."""
         shell = shell_cells(self.design.network, self.board, self.design.clock_mhz)
-        bound = what_bounds(self.network, self.design, comfortable(self.board, multipliers, shell))
+        budget = replace(comfortable(self.board, multipliers, shell), mac_lanes=multipliers)
+        bound = what_bounds(self.network, self.design, budget)
         self.account.note(search=report.Search(multipliers, bound.unused, bound.interval))
         return f" of {multipliers} ({bound.unused})" * bool(bound.unused), bound.above(self.design.interval)
 

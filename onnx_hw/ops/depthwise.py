@@ -14,7 +14,7 @@ from onnx_hw.ops.folding import Multiplier, SlidingFolding
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
 from onnx_hw.ops.parts import accumulator, counted, decoded, delayed, weights
-from onnx_hw.ops.products_in_logic import known_products_demand, product_demand
+from onnx_hw.ops.products_in_logic import known_products_demand, multiplier_for, product_demand
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.sliding_demand import Fetch, sliding_demand
@@ -171,6 +171,7 @@ class Depthwise(Operator[DepthwiseFolding]):
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[DepthwiseFolding]:
         time = interval // self.sliding.taps
+        kind = multiplier_for(self.operand.dtype.bits, self.weight_type.bits)
         image = pixels_beside(self.operand, interval, given)
         for beside in self.sliding.side_by_side(image, pixels_beside(self._result, time, wanted)):
             least_in, least_out = map(fewest_lanes, (self.operand, self._result), (interval, time), beside)
@@ -180,7 +181,7 @@ class Depthwise(Operator[DepthwiseFolding]):
                 narrowest = next(filter(self.aligned, keep_up), least_out)
                 for lanes in sorted({narrowest, entry, wanted.lanes if wanted else entry}):
                     if lanes in keep_up and self.aligned(lanes):
-                        yield DepthwiseFolding(entry, lanes, *beside)
+                        yield DepthwiseFolding(entry, lanes, *beside, multiplier=kind)
 
     def schedule(self, folding: DepthwiseFolding) -> Schedule:
         rows, columns = self.grouped(folding).output

@@ -20,6 +20,7 @@ from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.matmul_demand import matmul_demand
 from onnx_hw.ops.numbers import Numbers, Turns
 from onnx_hw.ops.operator import Operator, pixels_beside
+from onnx_hw.ops.products_in_logic import multiplier_for
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.reordering import Reordering, of_pixels
@@ -221,6 +222,7 @@ class MatMul(Operator[MatMulFolding]):
         self, interval: int, given: Order | None = None, wanted: Order | None = None
     ) -> Iterator[MatMulFolding]:
         """For every number of result lanes, the fewest input lanes that keep up; wider ones of equal use left out."""
+        kind = multiplier_for(self.operand.dtype.bits, self.weight_type.bits)
         for pixels in pixels_beside(self.operand, interval, given, wanted):
             groups, channels = self._result.channels + 1, self._result.channels
             while groups > 1:
@@ -228,7 +230,7 @@ class MatMul(Operator[MatMulFolding]):
                 groups = -(-channels // lanes)
                 least = fewest_lanes(self.operand, interval // groups, pixels)
                 if least is not None:
-                    yield MatMulFolding(least, lanes, pixels)
+                    yield MatMulFolding(least, lanes, pixels, multiplier=kind)
 
     def latency(self, folding: MatMulFolding) -> int:
         """Ten stages around the multipliers, and one for each level of the adder tree."""

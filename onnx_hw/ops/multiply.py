@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product, starmap
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from onnx_hw.ops.folding import ElementFolding, Multiplier
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts
 from onnx_hw.ops.parts import added, delayed, engine
-from onnx_hw.ops.products_in_logic import product_demand
+from onnx_hw.ops.products_in_logic import multiplier_for, product_demand
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
@@ -93,7 +93,8 @@ class Multiply(Operator[MultiplyFolding]):
     ) -> Iterator[MultiplyFolding]:
         """The narrowest that keeps up, since a lane costs multipliers, and those the neighbours ask for."""
         cuts = narrow_cuts(self.a, interval, given, wanted) + even_cuts(self.a, interval, given, wanted)
-        yield from starmap(MultiplyFolding, dict.fromkeys(cuts))
+        kind = multiplier_for(*(factor.bits for factor in self.factors()))
+        yield from (MultiplyFolding(*cut, multiplier=kind) for cut in dict.fromkeys(cuts))
 
     @property
     def multipliers(self) -> int:

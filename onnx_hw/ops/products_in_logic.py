@@ -6,18 +6,32 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.signed_digits import signed_digits
-from onnx_hw_boards.demand import Adder, Demand, Product, Register
+from onnx_hw.ops.folding import Multiplier
+from onnx_hw_boards.demand import Adder, Demand, Function, Product, Register
+
+TABLE_BITS = 4
+"""Of both operands together, where each bit of a product is one look-up table."""
+
+NARROW = 2
+"""Bits of an operand with which a product is one row of look-up tables at most: nobody wants a multiplier for it."""
+
+
+def multiplier_for(a_bits: int, b_bits: int) -> Multiplier:
+    """What products of two integers are made of, unless somebody asks for the other."""
+    return Multiplier.LOGIC if min(a_bits, b_bits) <= NARROW else Multiplier.HARDWARE
 
 
 def product_demand(a: Int, b: Int, *, in_logic: bool) -> Demand:
     """Of a product of two integers that are not known, without the register behind it.
 
     In logic, rows of two bits of the narrower one, then a tree that adds them, with a register behind each; an odd bit
-    is no row, the chain that adds it does its ands.
+    is no row, the chain that adds it does its ands. A table where both together are few bits.
     """
     if not in_logic:
         return Demand.of(Product(a.bits, b.bits, (a.signed, b.signed), delayed=True))
     wide, narrow = max(a.bits, b.bits), min(a.bits, b.bits)
+    if wide + narrow <= TABLE_BITS:
+        return Demand.of(Function(wide + narrow, wide + narrow), Register(wide + narrow))
     parts = [min(2, narrow - low) for low in range(0, narrow, 2)]
     chains = [wide + bits for place, bits in enumerate(parts) if bits == 2 or not place]
     found = Demand.of(*(Adder(bits, gated=True) for bits in chains), Register(sum(wide + bits for bits in parts)))

@@ -84,6 +84,7 @@ class Offers:
         self._cost = cost
         self._leaving = [boundary.tensor for boundary in network.outputs]
         self._known: dict[tuple[str, Folding], Alternative] = {}
+        self._either: set[tuple[str, Folding]] = set()  # offered with either kind of multiplier: those with hardware's
         self._least: dict[tuple[str, bool], list[tuple[int, int, np.ndarray | None]]] = {}
 
     @cached_property
@@ -148,10 +149,10 @@ class Offers:
         """No more than what lies between neighbours, found sooner."""
         return _at_least(self._cost, _part_of(given, wanted)[0], key_of(given), key_of(wanted))
 
-    def in_hardware(self, name: str, one: Alternative) -> Alternative:
-        """The same node with as wide streams, whose products are the chip's multipliers'."""
-        (node,) = (node for node in self.network.nodes if node.name == name)
-        return self._alternative(node, replace(one.folding, multiplier=Multiplier.HARDWARE))  # type: ignore[call-arg]
+    def in_hardware(self, name: str, one: Alternative) -> Alternative | None:
+        """The same node with as wide streams, whose products are the chip's multipliers'; None if none is offered."""
+        key = name, replace(one.folding, multiplier=Multiplier.HARDWARE)  # type: ignore[call-arg]
+        return self._known[key] if key in self._either else None
 
     def _meet(self, found: Alternatives, node: Node, interval: int, given: list[Order], wanted: list[Order]) -> None:
         """Add the foldings that meet neighbours; both at once only where each alone changes something."""
@@ -184,6 +185,7 @@ class Offers:
         asked = (node.operator.foldings(interval, before, after) for before in given for after in wanted)
         offered = dict.fromkeys(folding for offer in asked for folding in offer)
         if self.in_logic and "multiplier" in node.operator.folding_type.names():
+            self._either.update((node.name, folding) for folding in offered)
             offered |= dict.fromkeys(replace(folding, multiplier=Multiplier.LOGIC) for folding in list(offered))
         return [self._alternative(node, folding) for folding in offered]
 

@@ -102,9 +102,10 @@ def _with_multipliers(offers: Offers, choice: Choice, allowed: np.ndarray) -> di
     """Its foldings; what multipliers are left do the work of look-up tables, most of them first."""
     found, left = _foldings(choice), float(allowed[DSP] - choice.used[DSP])
     soft = {name: one for name, one in choice.chosen.items() if one.folding.in_logic}
-    hard = {name: offers.in_hardware(name, one) for name, one in soft.items()}
-    spared = {name: int(soft[name].used[LUT] - hard[name].used[LUT]) for name in soft}
-    for name in sorted(soft, key=lambda name: -spared[name]):
+    offered = {name: offers.in_hardware(name, one) for name, one in soft.items()}
+    hard = {name: one for name, one in offered.items() if one is not None}
+    spared = {name: int(soft[name].used[LUT] - hard[name].used[LUT]) for name in hard}
+    for name in sorted(hard, key=lambda name: -spared[name]):
         if spared[name] > 0 and hard[name].used[DSP] <= left:
             found[name] = hard[name].folding
             left -= hard[name].used[DSP]

@@ -5,14 +5,15 @@ tree adds neighbours; the lower bits of the lower one pass by the adder. Where t
 one is no row of its own: the chain that adds it does its ands, too. The top row of a signed y is subtracted where y is
 negative.
 
-8 × 8 bits are four rows and three adders, 40 + 32 look-up tables, in three levels.
+8 × 8 bits are four rows and three adders, 40 + 32 look-up tables, in three levels. Where both operands together have no
+more bits than a look-up table has inputs, each bit of the product is one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_rtl.copies import copies
@@ -21,6 +22,17 @@ from onnx_hw_rtl.multiplier import product_shape
 from onnx_hw_rtl.target import Gated, primitives_of
 
 __all__ = ["SoftMultiplier"]
+
+
+TABLE_BITS = 4
+"""Inputs of a look-up table."""
+
+
+def _number(code: int, operand: Value) -> int:
+    """What the lowest bits of a code mean as an operand."""
+    bits, signed = len(operand), operand.shape().signed
+    code &= (1 << bits) - 1
+    return code - (1 << bits) if signed and code >> bits - 1 else code
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,9 @@ class SoftMultiplier(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self.gated_sum = primitives_of(platform).gated_sum
+        if len(self.a) + len(self.b) <= TABLE_BITS:
+            m.d.comb += self.p.eq(self._table(m))
+            return m
         x, y = (self.a, self.b) if len(self.a) >= len(self.b) else (self.b, self.a)
         rows = -(-len(y) // 2)
         levels = 1 + (rows - 1).bit_length()
@@ -84,6 +99,17 @@ class SoftMultiplier(Component):
                 parts = [self._kept(m, part, level) for part in parts]
         m.d.comb += self.p.eq(parts[0].value)
         return m
+
+    def _table(self, m: Module) -> Value:
+        """The product as a function of the bits of both operands, and a register behind it."""
+        bits = delayed(m, Cat(self.a, self.b), self.LATENCY - 1, "operands")
+        made = Signal(self.p.shape(), reset_less=True)
+        with m.Switch(bits):
+            for code in range(1 << len(bits)):
+                a, b = (_number(code >> low, value) for low, value in ((0, self.a), (len(self.a), self.b)))
+                with m.Case(code):
+                    m.d.sync += made.eq(a * b)
+        return made
 
     def _row(self, m: Module, x: Value, y: Value, low: int) -> Part:
         """x times one or two bits of y; a single bit waits for the chain that adds it, if there is another."""
