@@ -8,7 +8,10 @@ from enum import StrEnum
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.families.ecp5 import LFE5U_85F
 
-__all__ = ["Shell", "VerilogBoard", "verilog"]
+__all__ = ["NO_CHIP", "Shell", "VerilogBoard", "verilog"]
+
+NO_CHIP = "Verilog for any chip"
+"""What a report says instead of a chip."""
 
 
 class Shell(StrEnum):

@@ -32,6 +32,7 @@ from onnx_hw.spelling import short
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_boards.verilog_board import NO_CHIP, VerilogBoard
 from onnx_hw_tools import tools
 
 __all__ = [
@@ -79,7 +80,7 @@ def describe_model(model: Model, network: Network) -> report.Model:
 def describe_board(board: Board) -> report.Board:
     cells = board.cells
     graded = "-".join(filter(None, (board.device.name, board.speed)))
-    device = f"{graded} {board.package}"
+    device = NO_CHIP if isinstance(board, VerilogBoard) else f"{graded} {board.package}"
     return report.Board(board.name, device, cells.lut, cells.ff, cells.dsp, cells.bram)
 
 

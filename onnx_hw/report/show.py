@@ -21,6 +21,7 @@ from onnx_hw.report.fact import Fact
 from onnx_hw.report.report import Accuracy, Design, FloatModel, Report, Serial, Synthesis
 from onnx_hw.report.usage import usage
 from onnx_hw.spelling import abridged, printable, short
+from onnx_hw_boards.verilog_board import NO_CHIP
 
 BAR = 10  # characters
 LONGEST_CORE = 120  # characters of its name
@@ -138,6 +139,9 @@ def bar(name: str, used: int, available: int, remark: str = "") -> Text:
 
 def next_step(report: Report) -> str:
     """What somebody with such a build does now."""
+    if report.board.device == NO_CHIP:
+        folder = "shell" if "shell" in report.files else "verilog"
+        return f"put {folder}/ in a design of your own"
     if "bitstream" not in report.files:
         return "leave out --stop-after for a bitstream"
     if report.synthesis is not None and not report.synthesis.timing_met:

@@ -12,6 +12,7 @@ from onnx_hw.front.doctor import Finding
 from onnx_hw.front.doctor import shown as doctor
 from onnx_hw.report import report
 from onnx_hw.report.boards import listed
+from onnx_hw.report.fill import describe_board
 from onnx_hw.report.show import bar, summary, verdict
 from sample_report import FULL
 
@@ -133,7 +134,7 @@ def test_boards_and_doctor_fit(width):
         assert all(line.startswith(" ") for line in lines if line)
 
 
-@pytest.mark.parametrize("outcome", ["early", "missed", "met"])
+@pytest.mark.parametrize("outcome", ["early", "missed", "met", "verilog"])
 def test_the_last_line_says_what_to_do_next(outcome):
     early = replace(FULL, files={"report": "report.json"}, synthesis=None)
     missed = replace(FULL, synthesis=replace(FULL.synthesis, fmax_mhz=71.2, timing_met=False))
@@ -141,6 +142,7 @@ def test_the_last_line_says_what_to_do_next(outcome):
         "early": (early, "leave out --stop-after"),
         "missed": (missed, "slower clock"),
         "met": (FULL, "load the bitstream"),
+        "verilog": (replace(early, board=describe_board(onnx_hw_boards.board("verilog_spi"))), "put verilog/ in a design of your own"),
     }  # fmt: skip
     report_, said = told[outcome]
     last = shown(summary(report_, Path("out"))).splitlines()[-1]
