@@ -138,11 +138,12 @@ def test_boards_and_doctor_fit(width):
 def test_the_last_line_says_what_to_do_next(outcome):
     early = replace(FULL, files={"report": "report.json"}, synthesis=None)
     missed = replace(FULL, synthesis=replace(FULL.synthesis, fmax_mhz=71.2, timing_met=False))
+    verilog = replace(early, board=describe_board(onnx_hw_boards.board("verilog_spi")))
     told = {
         "early": (early, "leave out --stop-after"),
         "missed": (missed, "slower clock"),
         "met": (FULL, "load the bitstream"),
-        "verilog": (replace(early, board=describe_board(onnx_hw_boards.board("verilog_spi"))), "put verilog/ in a design of your own"),
+        "verilog": (verilog, "put verilog/ in a design of your own"),
     }  # fmt: skip
     report_, said = told[outcome]
     last = shown(summary(report_, Path("out"))).splitlines()[-1]

@@ -10,7 +10,7 @@
  *     if (s) puts(onnx_hw_link_told(s));
  *
  * A frame is never lost, doubled, reordered or mixed, whatever happens on the wire, and no call takes longer than its
- * timeout and what `move` takes. The digest, the streams' sizes and the places of a frame are in a build's model.json.
+ * timeout and what `move` takes. `python -m onnx_hw_link.c_header BUILD` writes digest, sizes and how frames are made.
  */
 #ifndef ONNX_HW_LINK_H
 #define ONNX_HW_LINK_H

@@ -1,0 +1,98 @@
+"""What is a build's own, in C: frames and results as the driver makes and reads them."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_hw_link.c_header import main
+from onnx_hw_link.host_model import FORMAT, HostModel
+from onnx_hw_tools import tools
+from session_in_c import compile_c
+
+CONSTANTS = {
+    "scale": {"dtype": "float32", "shape": [], "data": [0.037]},
+    "zero": {"dtype": "uint8", "shape": [], "data": [7]},
+}
+HEAD = [
+    {"op": "Reshape", "inputs": ["x", ""], "output": "flat", "attributes": {}},
+    {"op": "QuantizeLinear", "inputs": ["flat", "scale", "zero"], "output": "q", "attributes": {}},
+]
+
+
+def model() -> dict:
+    """Two inputs, the beats of which travel in turns, places left over; 12 bits come back in another order."""
+    return {
+        "format": FORMAT, "name": "My net", "digest": bytes(range(16)).hex(), "clock_hz": 10**6, "baud": 10**6,
+        "input_buffer": 128, "output_buffer": 128, "elsewhere": [], "constants": CONSTANTS,
+        "inputs": [
+            {"name": "x", "dtype": "float32", "shape": [1, 2, 3]}, {"name": "n", "dtype": "int32", "shape": [2]},
+        ],
+        "outputs": ["y"],
+        "streams_in": [
+            {"name": "e0", "beats": 2, "width": 4, "bits": 8, "signed": False, "value": "q",
+             "places": [5, 3, 1, -1, 0, 2, 4, -1]},
+            {"name": "e1", "beats": 2, "width": 1, "bits": 20, "signed": True, "value": "n", "places": [1, 0]},
+        ],
+        "streams_out": [{"name": "e2", "beats": 2, "width": 2, "bits": 12, "signed": True}],
+        "turns_in": [[0, 1], [1, 2], [0, 1]], "turns_out": [[0, 2]],
+        "values_out": [{"value": "y", "stream": 0, "places": [3, 0, 1], "shape": [1, 3], "dtype": "int64"}],
+        "head": HEAD[1:], "tail": [],
+    }  # fmt: skip
+
+
+def written(folder: Path, data: dict) -> Path:
+    (folder / "model.json").write_text(json.dumps(data))
+    return folder
+
+
+def test_frames_and_results_are_the_driver_s(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = model()
+    data["head"][0] = {**HEAD[1], "inputs": ["x", "scale", "zero"]}
+    assert main([str(written(tmp_path, data))]) == 0
+    (tmp_path / "net.h").write_text(capsys.readouterr().out)
+    (tmp_path / "net.c").write_text(
+        '#include "net.h"\n'
+        "void enter(const float *x, const int32_t *n, uint8_t *f) { my_net_enter_x(x, f); my_net_enter_n(n, f); }\n"
+        "void leave(const uint8_t *r, int32_t *y) { my_net_leave_y(r, y); }\n"
+        "int size(void) { return MY_NET_INPUT_BYTES + 100 * MY_NET_OUTPUT_BYTES + 10000 * my_net_digest[15]; }\n"
+    )
+    try:
+        options = ("-std=c99", "-fPIC", "-shared", "-Wno-unused-function", "-Wno-missing-prototypes")
+        compile_c("-x", "c", *options, "-o", "net.so", "net.c", "-lm", folder=tmp_path)
+    except tools.ToolMissing as missing:
+        pytest.skip(str(missing))
+    c, host = ctypes.CDLL(str(tmp_path / "net.so")), HostModel.read(tmp_path)
+    assert c.size() == host.link.input_bytes + 100 * host.link.output_bytes + 150_000
+    generator = np.random.default_rng(3)
+    x = generator.normal(0, 4, (1, 2, 3)).astype(np.float32)
+    n = generator.integers(-(1 << 19), 1 << 19, 2).astype(np.int32)
+    frame = (ctypes.c_uint8 * host.link.input_bytes)()
+    c.enter(x.ctypes.data_as(ctypes.c_void_p), n.ctypes.data_as(ctypes.c_void_p), frame)
+    wanted, values = host.entering({"x": x, "n": n})
+    assert bytes(frame) == wanted
+    results, y = generator.integers(0, 256, host.link.output_bytes, dtype=np.uint8), (ctypes.c_int32 * 3)()
+    results[1::2] = np.where(results[1::2] & 8, 0xF8 | results[1::2], results[1::2] & 7)  # 12 bits, sign-extended
+    c.leave(results.ctypes.data_as(ctypes.c_void_p), y)
+    assert list(y) == host.leaving(results.tobytes(), values)["y"].reshape(-1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"head": [{**HEAD[0], "op": "Softmax"}, HEAD[1]]}, "the host has Softmax of it"),
+        ({"head": []}, "`q` is something else"),
+        ({"streams_out": [{**model()["streams_out"][0], "bits": 1}]}, "`e2` has 1"),
+    ],
+)
+def test_what_c_does_not_do_is_a_sentence(
+    change: dict, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = {**model(), "head": [{**HEAD[1], "inputs": ["x", "scale", "zero"]}], **change}
+    assert main([str(written(tmp_path, data))]) == 2
+    assert told in capsys.readouterr().err
+    assert main([]) == 2
