@@ -34,6 +34,7 @@ document.body.dataset.found = JSON.stringify({
   rows: box(document.querySelector(".graph ol")).height,
   tracks: box(document.querySelector(".graph svg")).height,
   outside: all(".graph li > div").filter((line) => box(line).bottom > box(line.parentElement).bottom + 1).length,
+  cut: all(".graph li > div:first-child > .soft").filter((k) => box(k).right > box(k.parentElement).right + 1).length,
   brightness: (shade[0] + shade[1] + shade[2]) / 3,
 });
 """
@@ -73,6 +74,6 @@ def test_nothing_overlaps_or_is_empty(tmp_path: Path, width: int, scheme: int) -
     found = json.loads(unescape(told[1]))
     assert found["needed"] <= found["width"], "the page is wider than the window"
     assert found["verdict"] < 600, "the reason for failure is below the fold"
-    assert (found["overlaps"], found["empty"], found["outside"]) == (0, 0, 0)
+    assert (found["overlaps"], found["empty"], found["outside"], found["cut"]) == (0, 0, 0, 0)
     assert found["rows"] == found["tracks"], "tracks lead past their rows"
     assert (found["brightness"] < 60) == (scheme == DARK)
