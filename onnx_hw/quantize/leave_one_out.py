@@ -17,8 +17,11 @@ import numpy as np
 FACTORS = (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0)
 """Of the ends of what was seen, by which they are tried."""
 
-WIDEST = 1.75
+WIDEST = 1.3
 """A tensor inside the network is not widened by more: what lies beyond is rare, and others make up for it."""
+
+ROOM = 0.25
+"""Of every bit above eight so much is room: they are widened by 2^ROOM more."""
 
 WIDEST_AT_OUTPUT = FACTORS[-1]
 """Of what leaves nothing makes up for a saturated value."""
@@ -42,19 +45,19 @@ class Chosen:
     saturation: float
 
 
-def least_loss(samples: Sequence[np.ndarray], bits: int, widest: float = WIDEST, *, symmetric: bool = False) -> Chosen:
+def least_loss(samples: Sequence[np.ndarray], bits: int, *, inside: bool = True, symmetric: bool = False) -> Chosen:
     """The range for integers of so many bits.
 
     Args:
         samples: what the tensor holds in each, finite numbers.
-        widest: at most so many times what was seen.
+        inside: it lies inside the network.
         symmetric: as far below 0 as above.
     """
-    return least_losses(samples, (bits,), widest, symmetric=symmetric)[bits]
+    return least_losses(samples, (bits,), inside=inside, symmetric=symmetric)[bits]
 
 
 def least_losses(
-    samples: Sequence[np.ndarray], widths: Iterable[int], widest: float = WIDEST, *, symmetric: bool = False
+    samples: Sequence[np.ndarray], widths: Iterable[int], *, inside: bool = True, symmetric: bool = False
 ) -> dict[int, Chosen]:
     """The ranges for integers of several widths, by bits; as ``least_loss``."""
     flat = _thinned([sample.reshape(-1).astype(np.float64) for sample in samples])
@@ -64,19 +67,26 @@ def least_losses(
     high, low = float(above.max(initial=0.0)), float(below.max(initial=0.0))
     if high + low == 0.0:
         return dict.fromkeys(widths, Chosen(0.0, 0.0, 0.0, 0.0))
-    factors = np.array([f for f in FACTORS if f <= widest and (len(flat) > 1 or f == 1)])
-    saturated = [_saturation(flat, ends, factors, sign) for ends, sign in ((above, 1), (below, -1))]
+    factors = np.array([f for f in FACTORS if len(flat) > 1 or f == 1])
+    saturated = [_saturation(flat, ends, factors, sign, beyond=inside) for ends, sign in ((above, 1), (below, -1))]
     size = (1 + symmetric) * (factors[:, None] * high + factors[None, :] * low)
     share = sum(np.count_nonzero(values) for values in flat) / sum(values.size for values in flat)  # 0 has an integer
     found = {}
     for bits in widths:
+        most = max(1.0, widest_inside(bits) if inside else WIDEST_AT_OUTPUT)
         rounding = share * (size / ((1 << bits) - 1)) ** 2 / 12
         cost = rounding + saturated[0][:, None] + saturated[1][None, :]
+        cost[factors > most] = cost[:, factors > most] = np.inf
         i, j = np.unravel_index(int(cost.argmin()), cost.shape)
         top = float(factors[i]) * high
         bottom = top if symmetric else float(factors[j]) * low
         found[bits] = Chosen(-bottom, top, float(rounding[i, j]), float(saturated[0][i] + saturated[1][j]))
     return found
+
+
+def widest_inside(bits: int) -> float:
+    """By what a tensor inside the network is widened at most."""
+    return float(WIDEST * 2 ** (ROOM * max(0, bits - 8)))
 
 
 def _thinned(samples: list[np.ndarray]) -> list[np.ndarray]:
@@ -86,15 +96,18 @@ def _thinned(samples: list[np.ndarray]) -> list[np.ndarray]:
     return [np.concatenate([values[::stride], [values.min(), values.max()]]) for values in samples]
 
 
-def _saturation(samples: Sequence[np.ndarray], ends: np.ndarray, factors: np.ndarray, sign: int) -> np.ndarray:
+def _saturation(
+    samples: Sequence[np.ndarray], ends: np.ndarray, factors: np.ndarray, sign: int, *, beyond: bool
+) -> np.ndarray:
     """(factors,) the mean square of what lies beyond ``factor`` times the end that the other samples have, and of what
     lies beyond as often the end of all: that is certain.
 
     Args:
         ends: (samples,) the greatest of each, times the sign.
+        beyond: with what may lie beyond all of them.
     """
     estimated, seen = np.zeros(len(factors)), np.zeros(len(factors))
-    rare = _beyond_all(ends, factors) * len(samples)
+    rare = _beyond_all(ends, factors) * len(samples) * beyond
     largest = int(ends.argmax())
     high, second = float(ends[largest]), float(np.delete(ends, largest).max(initial=0.0))
     for number, values in enumerate(samples):
@@ -103,7 +116,8 @@ def _saturation(samples: Sequence[np.ndarray], ends: np.ndarray, factors: np.nda
         for k, factor in enumerate(factors):
             estimated[k] += _beyond(tail, others * factor)
             seen[k] += _beyond(tail, high * factor)
-    return (np.maximum(estimated, rare) + seen) / sum(values.size for values in samples)
+    more = np.maximum(rare - np.minimum(estimated, estimated[factors == 1]), 0)  # than those that were left out say
+    return (estimated + more + seen) / sum(values.size for values in samples)
 
 
 def _beyond_all(ends: np.ndarray, factors: np.ndarray) -> np.ndarray:
@@ -111,13 +125,13 @@ def _beyond_all(ends: np.ndarray, factors: np.ndarray) -> np.ndarray:
     end of all; for factors below 1 as for 1, since of the rest the samples tell.
 
     Of so many samples a new one is the greatest with the chance 1 / (samples + 1), by as much as the greatest ones
-    differ: their tail is taken to be exponential.
+    differ: their tail is taken to be exponential. Where several have the very same end it is a bound of the data.
     """
     ordered = np.sort(ends)[::-1]
-    count = min(ceil(sqrt(len(ordered))), len(ordered) - 1)
-    apart = float(ordered[:count].mean() - ordered[count]) if count else 0.0
-    if apart <= 0:
+    if len(ordered) < 2 or ordered[0] == ordered[1]:
         return np.zeros(len(factors))
+    count = min(ceil(sqrt(len(ordered))), len(ordered) - 1)
+    apart = float(ordered[:count].mean() - ordered[count])
     return 2 * apart**2 * np.exp(-np.maximum(factors - 1, 0) * ordered[0] / apart) / (len(ordered) + 1)
 
 

@@ -24,7 +24,7 @@ from onnx_hw.quantize.choose_quantized_values import readers_of
 from onnx_hw.quantize.chosen_integers import Held, Integers, StoredTerm, StoredWeights
 from onnx_hw.quantize.columns_of_products import columns_of, is_matrix_product, matrix_of, weights_of
 from onnx_hw.quantize.ends import ends_of
-from onnx_hw.quantize.leave_one_out import WIDEST, WIDEST_AT_OUTPUT, Chosen, least_loss
+from onnx_hw.quantize.leave_one_out import Chosen, least_loss
 from onnx_hw.quantize.numbers_of_integers import dequantized, reach_of, rounded_to
 from onnx_hw.quantize.requantizers_by_design import Design, designed, with_short_step
 from onnx_hw.quantize.rounding_by_effect import Columns, rounded, scales_for, towards_floats
@@ -105,8 +105,8 @@ class _Ranges:
             if high - low <= dtype.max - dtype.min:  # nothing is lost
                 self.grids[name] = with_short_step(Grid.over(dtype, span.step, dtype.min - low))
                 return
-        widest = WIDEST if name in self.inside else WIDEST_AT_OUTPUT
-        chosen = least_loss(samples.of(name), precision.bits, widest, symmetric=precision.symmetric)
+        inside = name in self.inside
+        chosen = least_loss(samples.of(name), precision.bits, inside=inside, symmetric=precision.symmetric)
         self.chosen[name] = chosen
         self.grids[name] = with_short_step(precision.of_data(Range(chosen.low, chosen.high)))
 

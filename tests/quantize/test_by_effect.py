@@ -69,6 +69,8 @@ def test_ranges_of_odd_samples() -> None:
     assert (one.low, one.high) == (0.0, 2.0)  # nothing is known of others
     only = least_loss([np.zeros(4), np.full(4, 2.0), np.zeros(4)], 8)
     assert only.high >= 2 and only.saturation > only.rounding  # what only one sample shows
+    bounded = least_loss([np.array([-4.0, 3.0]), np.array([-4.0, 2.0]), np.array([-1.0, 1.0])], 12)
+    assert bounded.low == -4 and bounded.high > 3.1  # what is as low twice goes no lower
     assert least_loss([np.array([-1.0, 3.0]), np.array([-2.0, 3.0])], 8, symmetric=True).low <= -3
 
 
