@@ -20,6 +20,9 @@ FACTORS = (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 
 WIDEST = 1.3
 """A tensor inside the network is not widened by more: what lies beyond is rare, and others make up for it."""
 
+FEW, WIDEST_OF_FEW = 256, 1.75
+"""Where a sample has no more numbers, none is rare."""
+
 ROOM = 0.25
 """Of every bit above eight so much is room: they are widened by 2^ROOM more."""
 
@@ -73,7 +76,7 @@ def least_losses(
     share = sum(np.count_nonzero(values) for values in flat) / sum(values.size for values in flat)  # 0 has an integer
     found = {}
     for bits in widths:
-        most = max(1.0, widest_inside(bits) if inside else WIDEST_AT_OUTPUT)
+        most = max(1.0, widest_inside(bits, samples[0].size) if inside else WIDEST_AT_OUTPUT)
         rounding = share * (size / ((1 << bits) - 1)) ** 2 / 12
         cost = rounding + saturated[0][:, None] + saturated[1][None, :]
         cost[factors > most] = cost[:, factors > most] = np.inf
@@ -84,9 +87,10 @@ def least_losses(
     return found
 
 
-def widest_inside(bits: int) -> float:
-    """By what a tensor inside the network is widened at most."""
-    return float(WIDEST * 2 ** (ROOM * max(0, bits - 8)))
+def widest_inside(bits: int, numbers: int) -> float:
+    """By what a tensor inside the network is widened at most, of so many numbers a sample."""
+    usual = WIDEST_OF_FEW if numbers <= FEW else WIDEST
+    return float(usual * 2 ** (ROOM * max(0, bits - 8)))
 
 
 def _thinned(samples: list[np.ndarray]) -> list[np.ndarray]:
