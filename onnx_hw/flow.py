@@ -39,8 +39,9 @@ from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import read as read_onnx
 from onnx_hw.ops.folding import Folding
-from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Reading
+from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Engine, Reading
 from onnx_hw.proof.circuit import prove as simulation
+from onnx_hw.proof.circuit.engines import simulator_of
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.gate_level import prove as gate_level
 from onnx_hw.proof.circuit.prove import Proof
@@ -146,7 +147,9 @@ def assemble(design: Design, board: str = DEFAULT_BOARD) -> Netlist:
 def simulate(
     design: Design,
     frames: Mapping[str, np.ndarray] | None = None,
+    board: str = DEFAULT_BOARD,
     *,
+    engine: Engine | None = None,
     folder: Path | None = None,
     listener: Listener = NOBODY,
 ) -> Proof:
@@ -154,16 +157,15 @@ def simulate(
 
     Args:
         frames: by graph input, (frames, *shape); None for random integers.
-        folder: where the simulator is compiled; None for a temporary one.
+        engine: another one than the fastest there is; ``gates`` simulates the netlist for the board.
+        folder: of the build, where the simulator is compiled; None for a temporary one.
 
     Raises:
         ToolMissing, ToolFailed: a program is not there, or failed. A circuit that differs is none: ``Proof.agrees``.
     """
     network = design.verify().network
     with tempfile.TemporaryDirectory() if folder is None else nullcontext(folder) as place:
-        simulator, names = simulation.compile_simulator(
-            design, Path(place), warn=listener.warn, on_first_run=listener.first_run
-        )
+        simulator, names = simulator_of(design, find_board(board), Path(place), engine, listener)
         integers = streamed_in(network, frames)
         count = simulation.frames_to_simulate(design, len(next(iter(integers.values()))), simulator.name)
         values = golden.trace(network, {tensor: array[:count] for tensor, array in integers.items()})

@@ -34,19 +34,27 @@ class Stage(StrEnum):
         return stages[: stages.index(last) + 1]
 
 
+class Engine(StrEnum):
+    """Who simulates a circuit."""
+
+    COMPILED = "compiled"  # native code
+    VERILATOR = "verilator"  # a process of its own, driven by cocotb
+    ICARUS = "icarus"  # Icarus Verilog, driven by cocotb
+    INTERPRETED = "interpreted"  # Amaranth's own simulator
+    GATES = "gates"  # the netlist of the chip, cell by cell
+
+
 class Evaluator(StrEnum):
     """Who computes the outputs of a model."""
 
     REFERENCE = "reference"  # the ONNX operators in numpy, float where the model is float
     GOLDEN = "golden"  # the integer network in numpy
-    SIMULATION = "simulation"  # the circuit
-
-
-class Engine(StrEnum):
-    """Who simulates a circuit."""
-
-    COMPILED = "compiled"  # native code
-    INTERPRETED = "interpreted"  # Amaranth's own simulator
+    SIMULATION = "simulation"  # the circuit, by the fastest engine there is
+    COMPILED = Engine.COMPILED.value
+    VERILATOR = Engine.VERILATOR.value
+    ICARUS = Engine.ICARUS.value
+    INTERPRETED = Engine.INTERPRETED.value
+    GATES = Engine.GATES.value
 
 
 class Stalls(StrEnum):

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from onnx_hw import flow, golden, samples
 from onnx_hw.board import find_board
 from onnx_hw.build_folder import opened
 from onnx_hw.frames import by_circuit, by_reference
-from onnx_hw.options import Evaluator, RunOptions, Stage
+from onnx_hw.options import Engine, Evaluator, RunOptions, Stage
 from onnx_hw.outputs import Outputs
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, batches_of
+from onnx_hw.toolchain import Toolchain
 from onnx_hw.work import Work
 
-STAGES = {
-    Evaluator.GOLDEN: (Stage.READ, Stage.QUANTIZE),
-    Evaluator.SIMULATION: (Stage.READ, Stage.QUANTIZE, Stage.SCHEDULE, Stage.SIMULATE),
-}
+NETWORK = (Stage.READ, Stage.QUANTIZE)
+CIRCUIT = (*NETWORK, Stage.SCHEDULE, Stage.SIMULATE)
 
 
 def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
@@ -29,13 +29,16 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
     """
     if options.engine is Evaluator.REFERENCE:
         return _by_reference(options)
-    work = Work(options.build(), progress or Silent())
+    on_circuit = options.engine is not Evaluator.GOLDEN
+    engine = Engine(options.engine) if on_circuit and options.engine is not Evaluator.SIMULATION else None
+    nothing_else = Toolchain(simulate=partial(flow.simulate, engine=engine), emit=lambda *_: None)
+    work = Work(options.build(), progress or Silent(), nothing_else)
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
-        for stage in STAGES[options.engine]:
+        for stage in CIRCUIT if on_circuit else NETWORK:
             work.take(stage)
     frames = work.given.frames
     assert frames is not None
-    if options.engine is Evaluator.SIMULATION:
+    if on_circuit:
         outputs = by_circuit(work.design, work.proof, frames)
     else:
         outputs = golden.run(work.network, frames)

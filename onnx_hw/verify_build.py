@@ -20,7 +20,7 @@ from onnx_hw.options import BuildOptions, Stage, VerifyOptions
 from onnx_hw.outputs import share_right
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Running, Silent
-from onnx_hw.proof.circuit import prove
+from onnx_hw.proof.circuit.engines import simulator_of
 from onnx_hw.proof.circuit.many_frames import Part, prove_parts
 from onnx_hw.report.asked import files_of, sha256
 from onnx_hw.report.read import options_of, read_report
@@ -135,9 +135,7 @@ def _simulated(
 ) -> Verified:
     account = work.account
     running.fact = "compiling"
-    simulator, names = prove.compile_simulator(
-        design, folder.path / "simulation", warn=account.warn, on_first_run=account.first_run, engine=options.engine
-    )
+    simulator, names = simulator_of(design, work.board, folder.path, options.engine, account)
     frames, labels = given.frames, given.labels
     count = 0 if frames is None else samples.frame_count(frames)
     wanted = options.frames or count or RANDOM_FRAMES

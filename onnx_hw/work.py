@@ -202,7 +202,7 @@ class Work:
     def simulate(self) -> None:
         design, account = self.design, self.account
         self.proof = self.toolchain.simulate(
-            design, self.given.frames, folder=self.folder.path / "simulation", listener=account
+            design, self.given.frames, self.options.board, folder=self.folder.path, listener=account
         )
         account.note(
             design=fill.describe_plan(design, self.proof, fps=self.options.fps),

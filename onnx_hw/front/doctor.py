@@ -19,12 +19,14 @@ PURPOSES = {
     "yosys": "synthesis, and the circuit as Verilog",
     "verilator": "the fast simulation",
     "c++": "the fast simulation",
-    "iverilog": "benches of single cores in tests/",
+    "iverilog": "`--engine icarus`, and the cocotb folder of a build",
+    "cocotb": "the engines `icarus` and `verilator`, and that folder",
 }
 OPTIONAL = {
     "verilator": "without it a slow simulator proves fewer frames",
     "c++": "without it a slow simulator proves fewer frames",
     "iverilog": "no build needs it; distributions have it as `iverilog`",
+    "cocotb": "no build needs it",
 }
 
 

@@ -76,5 +76,8 @@ CATALOGUE: Mapping[str, Known] = {
         wheel_first=True,
     ),
     "c++": Known("CXX", ("g++", "clang++"), Wheel("ziglang", "ziglang", arguments=("c++",))),
+    "cocotb": Known(
+        "COCOTB_CONFIG", ("cocotb-config",), Wheel("cocotb", "cocotb_tools.config"), wheel_first=True, extra="cocotb"
+    ),
     "iverilog": Known("IVERILOG", ("iverilog",), ask_version=("-V",)),
 }

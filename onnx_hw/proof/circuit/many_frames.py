@@ -78,7 +78,7 @@ def prove_parts(
         leaving = {boundary.tensor: values[boundary.tensor] for boundary in design.network.outputs}
         return Part(part, run, leaving)
 
-    workers = 1 if simulator.name == Engine.INTERPRETED else os.cpu_count() or 1
+    workers = 1 if simulator.name in (Engine.INTERPRETED, Engine.GATES) else os.cpu_count() or 1
     pool = ThreadPoolExecutor(workers)
     waiting = iter(enumerate(parts_of(design, frames)))
     running: set[Future[Part]] = set()

@@ -32,8 +32,9 @@ CYCLES_AT_MOST = 2_000_000
 REPLACEABLE = {"c++": "no C++ compiler", "verilator": "no Verilator"}
 """Tools without which Amaranth's own simulator takes over."""
 
-INTERPRETED_FRAMES = 2
-"""Amaranth's own simulator does a few thousand cycles a second."""
+SLOW = tuple(engine for engine in Engine if engine is not Engine.COMPILED)
+SLOW_FRAMES = 2
+"""Amaranth's own simulator does a few thousand cycles a second, and the others not many more."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ class Proof:
 
 def frames_to_simulate(design: Design, given: int, engine: str) -> int:
     """How many of the given frames are streamed at full rate."""
-    if engine == "interpreted":
-        return min(given, INTERPRETED_FRAMES)
+    if engine in SLOW:
+        return min(given, SLOW_FRAMES)
     interval = max(node.operator.cycles(design.folding(node)) for node in design.network.nodes)
     return min(given, max(FULL_RATE_FRAMES, CYCLES_AT_MOST // interval))
 
@@ -142,7 +143,7 @@ def _plan(
 ) -> Iterator[tuple[Mapping[str, np.ndarray], Stall]]:
     """What each run streams, and how the outside stalls it."""
     frames = frames_to_simulate(design, _frames(golden), engine)
-    stalled = min(frames, STALLED_FRAMES if engine != "interpreted" else INTERPRETED_FRAMES)
+    stalled = min(frames, SLOW_FRAMES if engine in SLOW else STALLED_FRAMES)
     yield _first(golden, frames), full_rate(design, frames)
     for kind in ("random", "bursts"):
         yield _first(golden, stalled), random_stall(design, stalled, kind)

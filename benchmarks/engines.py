@@ -1,0 +1,35 @@
+"""All engines on three small networks: the same tokens and firings in the same cycles, and how long each takes.
+
+python benchmarks/engines.py [ENGINE ...]
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from onnx_hw.options import Engine
+from sim.test_all_engines import NETWORKS, assert_same, recordings
+
+
+def main() -> None:
+    engines = [Engine(name) for name in sys.argv[1:]] or list(Engine)
+    for name, network in NETWORKS.items():
+        with tempfile.TemporaryDirectory() as place:
+            wanted = recordings(network(), Engine.INTERPRETED, Path(place))
+            for engine in engines:
+                started = time.monotonic()
+                seen = recordings(network(), engine, Path(place))
+                assert_same(wanted, seen, inside=engine is not Engine.GATES)
+                cycles = sum(recording.cycles for recording in seen)
+                print(
+                    f"{name:12} {engine.value:12} {cycles:,} cycles as all others, {time.monotonic() - started:.1f} s"
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The simulators there are, behind one interface: the same stimulus, and the same recording of it.
+
+The circuit: compiled; in Verilator's or Icarus' own process, driven by cocotb; in Amaranth's simulator. And the netlist
+of the chip, cell by cell, of which only what leaves is seen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onnx_hw.assemble import Names, edge_names, to_circuit
+from onnx_hw.build_folder import BuildFolder
+from onnx_hw.chip.netlist import netlist_of
+from onnx_hw.chip.synthesize import synthesize
+from onnx_hw.design import Design
+from onnx_hw.errors import user_error
+from onnx_hw.listener import NOBODY, Listener
+from onnx_hw.options import Engine
+from onnx_hw.proof.circuit.gate_level import load
+from onnx_hw.proof.circuit.prove import compile_simulator
+from onnx_hw.proof.circuit.stalls import SEED
+from onnx_hw_boards.board import Board
+
+if TYPE_CHECKING:
+    from onnx_hw_sim.circuit import Recording, Simulator, Stimulus
+    from onnx_hw_sim.gates.simulator import GateSimulator
+
+
+def simulator_of(
+    design: Design,
+    board: Board,
+    folder: Path,
+    engine: Engine | None = None,
+    listener: Listener = NOBODY,
+) -> tuple[Simulator, Names]:
+    """A simulator, the fastest there is tools for unless one is asked for, and the names of the circuit's parts.
+
+    Args:
+        folder: of a build: a netlist that is there is not synthesized again.
+
+    Raises:
+        ToolMissing, ToolFailed: a program is not there, or failed.
+        UserError: the netlist cannot be simulated.
+    """
+    place = folder / "simulation"
+    if engine is Engine.GATES:
+        return _gates(design, board, folder, listener)
+    if engine in (Engine.ICARUS, Engine.VERILATOR):
+        from onnx_hw_sim.cocotb_engine import CocotbSimulator
+
+        circuit, names, _ = to_circuit(design)
+        return CocotbSimulator.build(engine.value, circuit, place, on_first_run=listener.first_run), names
+    return compile_simulator(design, place, warn=listener.warn, on_first_run=listener.first_run, engine=engine)
+
+
+def _gates(design: Design, board: Board, folder: Path, listener: Listener) -> tuple[Simulator, Names]:
+    from onnx_hw_sim.gates.parts import NotModelled
+
+    chip = netlist_of(design, board)
+    if chip.reset_delay is None:
+        what = "the streams must be on the chip's pins; on this board they are behind its link"
+        raise user_error("engine", what, where="--engine gates", hint="a bare chip, such as --board ecp5")
+    made = synthesize(BuildFolder(folder), chip.rtlil, chip.family, on_first_run=listener.first_run)
+    try:
+        simulator, roms, _ = load(design, chip, made.netlist)
+    except NotModelled as why:
+        raise user_error("engine", f"every cell must have a model here: {why}", where="--engine gates") from None
+    if roms.wrong:
+        raise user_error("circuit-differs", roms.difference, hint="this is a bug of onnx-hw, or of a tool")
+    return GateEngine(simulator), Names(edge_names(design), {})
+
+
+class GateEngine:
+    """A netlist as a ``Simulator``. What it records are the sinks; 64 runs at once differ in what memories hold."""
+
+    name = Engine.GATES.value
+    verilog = ""
+
+    def __init__(self, simulator: GateSimulator) -> None:
+        self.simulator = simulator
+
+    def run(self, stimulus: Stimulus) -> Recording:
+        """From power-up, or with a false start from a reset; of the runs, the first that differs from the others."""
+        from onnx_hw_sim.circuit import Recording
+        from onnx_hw_sim.gates.simulator import RUNS, Pattern, Plan, Start
+
+        tokens = {name: array[None] for name, array in stimulus.tokens.items()}
+        start = Start(stimulus.false_start or None, 0, 0)
+        plan = Plan(tokens, [Pattern(stimulus.offers, stimulus.ready)], [start] * RUNS, stimulus.cycles)
+        runs = self.simulator.run(plan, seed=SEED)
+
+        def same(one: int, name: str) -> bool:
+            seen, first = runs[one][name], runs[0][name]
+            return np.array_equal(seen.cycles, first.cycles) and np.array_equal(seen.values, first.values)
+
+        taken = runs[next((k for k in range(RUNS) if not all(same(k, name) for name in runs[0])), 0)]
+        return Recording(
+            cycles=stimulus.cycles,
+            fires={},
+            cycles_of={name: seen.cycles for name, seen in taken.items()},
+            tokens={name: seen.values for name, seen in taken.items()},
+            finished=all(len(taken[name].cycles) >= count for name, count in stimulus.expected.items()),
+        )

@@ -1,0 +1,100 @@
+"""Every engine there is: the same stimulus on a small network gives the same tokens in the same cycles.
+
+``benchmarks/engines.py`` has two more networks, and Verilator's own process.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from design_bench import every_tensor, random_frames
+from onnx_hw.board import find_board
+from onnx_hw.design import Design
+from onnx_hw.exact.integers import Int
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.window import Window
+from onnx_hw.options import Engine
+from onnx_hw.proof.circuit.compare import simulate_and_compare, stimulus_of
+from onnx_hw.proof.circuit.engines import simulator_of
+from onnx_hw.proof.circuit.stalls import Stall, full_rate, random_stall
+from onnx_hw.tensor import Tensor
+from onnx_hw_sim.circuit import Recording
+from sketched_designs import Sketch, unequal_branches
+
+FRAMES = 2
+
+
+def product() -> Design:
+    """Ragged beats and a table of weights."""
+    sketch, x = Sketch(), Tensor((1, 2, 5), Int(4))
+    weights = np.random.default_rng(0).integers(-8, 8, (3, 5))
+    sketch.add("product", MatMul(x, weights), [sketch.input("x", x)], (2, 2), 6)
+    return sketch.design()
+
+
+def convolution() -> Design:
+    """A window with pads, whose reader fires for a frame that never comes."""
+    sketch, x = Sketch(), Tensor((3, 3, 1), Int(3, signed=False))
+    window = Window(x, (2, 2), (1, 1), (1, 0, 0, 1))
+    (columns,) = sketch.add("window", window, [sketch.input("x", x)], (1, 2), 5)
+    weights = np.random.default_rng(2).integers(-2, 3, (2, 4))
+    sketch.add("sums", MatMul(window.results()[0], weights), [columns], (2, 1), 4)
+    return sketch.design()
+
+
+NETWORKS: Mapping[str, Callable[[], Design]] = {
+    "product": product, "convolution": convolution, "branches": lambda: unequal_branches(8),
+}  # fmt: skip
+
+
+def stalls(design: Design) -> list[tuple[Stall, int]]:
+    """With the cycles before a reset."""
+    return [(full_rate(design, FRAMES), 7), (random_stall(design, FRAMES, "random"), 0)]
+
+
+def recordings(design: Design, engine: Engine, folder: Path) -> list[Recording]:
+    """Of every stall, compared with golden and with the predicted cycles."""
+    simulator, names = simulator_of(design, find_board("ecp5"), folder, engine)
+    assert simulator.name == engine.value
+    golden = every_tensor(design.network, random_frames(design, FRAMES, seed=3))
+    seen = []
+    for stall, false_start in stalls(design):
+        run = simulate_and_compare(design, simulator, names, golden, stall, false_start=false_start)
+        assert run.agrees and run.values_compared and run.firings_compared, (engine, run.difference)
+        stimulus = replace(stimulus_of(design, names, golden, stall, run.cycles), false_start=false_start)
+        seen.append(simulator.run(stimulus))
+    return seen
+
+
+ICARUS = [Engine.ICARUS] * (shutil.which("iverilog") is not None)
+
+
+def test_engines_agree(tmp_path: Path) -> None:
+    """All but Verilator's own process, which takes as long to build as all others together."""
+    agree(product(), [Engine.COMPILED, Engine.GATES, *ICARUS], tmp_path)
+
+
+def agree(design: Design, engines: list[Engine], folder: Path) -> None:
+    """With each other, golden and the predicted cycles; of the netlist, what leaves it."""
+    wanted = recordings(design, Engine.INTERPRETED, folder)
+    for engine in engines:
+        assert_same(wanted, recordings(design, engine, folder), inside=engine is not Engine.GATES)
+
+
+def assert_same(one: list[Recording], other: list[Recording], *, inside: bool) -> None:
+    """Every transfer, and where the engine sees it every firing; unused lanes hold what they hold."""
+    for a, b in zip(one, other, strict=True):
+        assert (a.cycles, a.finished) == (b.cycles, b.finished)
+        assert b.cycles_of
+        assert set(a.cycles_of) == set(b.cycles_of) or not inside
+        for name, cycles in b.cycles_of.items():
+            assert np.array_equal(a.cycles_of[name], cycles), name
+            assert a.tokens[name].shape == b.tokens[name].shape
+        if inside:
+            assert set(a.fires) == set(b.fires)
+            assert all(np.array_equal(a.fires[engine], b.fires[engine]) for engine in a.fires)
