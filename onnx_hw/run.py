@@ -13,6 +13,7 @@ from onnx_hw.frames import by_circuit, by_reference
 from onnx_hw.options import Engine, Evaluator, RunOptions, Stage
 from onnx_hw.outputs import Outputs
 from onnx_hw.progress import Progress, Silent
+from onnx_hw.proof.circuit.reach import Reach
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, batches_of
 from onnx_hw.toolchain import Toolchain
 from onnx_hw.work import Work
@@ -31,7 +32,9 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
         return _by_reference(options)
     on_circuit = options.engine is not Evaluator.GOLDEN
     engine = Engine(options.engine) if on_circuit and options.engine is not Evaluator.SIMULATION else None
-    nothing_else = Toolchain(simulate=partial(flow.simulate, engine=engine), emit=lambda *_: None)
+    nothing_else = Toolchain(
+        simulate=partial(flow.simulate, engine=engine), reach=lambda *_: Reach(), emit=lambda *_: None
+    )
     work = Work(options.build(), progress or Silent(), nothing_else)
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
         for stage in CIRCUIT if on_circuit else NETWORK:

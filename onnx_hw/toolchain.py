@@ -12,15 +12,17 @@ from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.emit import folders
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.proof.circuit.reach import Reach, reach
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The stages that other programs do; ``flow``'s own, unless somebody has others. ``emit`` is none: the circuit for
-    other people's designs is written where it was simulated.
+    """The stages that other programs do; ``flow``'s own, unless somebody has others. ``reach`` and
+    ``emit`` are none: they belong to the simulation.
     """
 
     simulate: Callable[..., Proof] = flow.simulate
+    reach: Callable[..., Reach] = reach
     emit: Callable[..., None] = folders.write
     synthesize: Callable[..., SynthesisResult] = flow.synthesize
     gates: Callable[..., GateLevel] = flow.gates

@@ -17,6 +17,7 @@ from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, narrow_cuts, uneven_tiles
 from onnx_hw.ops.requantize_demand import requantize_demand
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.ops.telling import Telling, of_table
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
@@ -119,6 +120,9 @@ class Lookup(Operator[ElementFolding]):
             run=self.takes(folding)[0].tile_groups,
             depth=depths["o"],
         )
+
+    def telling(self, folding: ElementFolding) -> Telling:
+        return of_table(self, folding, len(self.values))
 
     def __repr__(self) -> str:
         return f"Lookup to {self.values.min()}..{self.values.max()}"

@@ -17,6 +17,7 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.schedule import Schedule
+from onnx_hw.ops.telling import Telling
 from onnx_hw.order import Order, fewest_lanes, least_pixels
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
@@ -209,6 +210,10 @@ class Operator(ABC, Generic[F]):
             it, and by port the new order of each stream that then has another one, this one included; None if no
             operator does it, or only with the help of a rearrangement.
         """
+        return None
+
+    def telling(self, folding: F) -> Telling | None:
+        """What tells its function from any other of its kind; None where no result depends on one integer alone."""
         return None
 
     @property

@@ -28,6 +28,7 @@ from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts, uneven_tiles
 from onnx_hw.ops.requantize_demand import requantize_demand
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.ops.telling import Telling, of_steps
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
@@ -71,7 +72,6 @@ class Monotone(Operator[RequantizeFolding]):
     """
 
     operand: Tensor
-
     folding_type = RequantizeFolding
 
     @property
@@ -251,6 +251,9 @@ class Monotone(Operator[RequantizeFolding]):
                 return rtl.Table(clamp, circuit.entries)
             case Thresholds() as circuit:
                 return rtl.Thresholds(clamp, circuit.thresholds, circuit.low, circuit.high)
+
+    def telling(self, folding: RequantizeFolding) -> Telling:
+        return of_steps(self, folding, self.exact, self.circuit_of(folding))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} to {self.exact.low}..{self.exact.high}"

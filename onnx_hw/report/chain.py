@@ -13,6 +13,7 @@ from typing import Annotated
 from onnx_hw.errors import Problem, ToolProblem, UserError
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.proof.circuit.reach import Reach
 from onnx_hw.proof.compare_with_reference import Agreement
 
 PROVEN, FAILED, LEFT_OUT = "proven", "failed", "left out"
@@ -89,18 +90,20 @@ def broken_reference_golden(error: UserError) -> Link:
     return Link(FAILED, "every tensor that both know", difference=error.problems[0].message)
 
 
-def golden_circuit(proof: Proof) -> Link:
-    differences = [str(run.difference) for run in proof.runs if run.difference is not None]
-    waits = [f"it stands still: {'; '.join(run.deadlock)}" for run in proof.runs if run.deadlock]
+def golden_circuit(proof: Proof, reached: Reach) -> Link:
+    runs = proof.runs if reached.run is None else (*proof.runs, reached.run)
+    differences = [str(run.difference) for run in runs if run.difference is not None]
+    waits = [f"it stands still: {'; '.join(run.deadlock)}" for run in runs if run.deadlock]
+    shown = f"; and alone, {reached}" if reached.run is not None else ""
     stalls = ", ".join(run.stall for run in proof.runs[1:])
     return Link(
-        PROVEN if proof.agrees else FAILED,
+        PROVEN if proof.agrees and reached.agrees else FAILED,
         f"every value on {proof.runs[0].edges_compared} streams and every firing, "
-        f"at full rate and with stalls ({stalls})",
+        f"at full rate and with stalls ({stalls}){shown}",
         proof.frames,
-        len(proof.runs),
-        sum(run.values_compared for run in proof.runs),
-        sum(run.firings_compared for run in proof.runs),
+        len(runs),
+        sum(run.values_compared for run in runs),
+        sum(run.firings_compared for run in runs),
         next(iter((*differences, *waits)), ""),
     )
 

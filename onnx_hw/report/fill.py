@@ -27,6 +27,7 @@ from onnx_hw.report import report
 from onnx_hw.report.asked import describe_asked
 from onnx_hw.report.describe import describe_design, describe_ports, describe_quantization, irregular_orders
 from onnx_hw.report.describe_reference import describe_reference
+from onnx_hw.report.reached import describe_reach
 from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.spelling import short
 from onnx_hw.timing.frame_times import Frames
@@ -44,6 +45,7 @@ __all__ = [
     "describe_ports",
     "describe_proof",
     "describe_quantization",
+    "describe_reach",
     "describe_reference",
     "describe_serial",
     "describe_synthesis",

@@ -16,6 +16,7 @@ import numpy as np
 
 from onnx_hw.report.asked import Asked
 from onnx_hw.report.chain import Failure, Links
+from onnx_hw.report.reached import Reached
 from onnx_hw.report.seen import Seen
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.spelling import to_json
@@ -317,6 +318,7 @@ class Report:
     serial: Annotated[Serial | None, "the link to the host; null on a bare chip"] = None
     search: Annotated[Search | None, "what bounded the plan; null where foldings or a rate were given"] = None
     simulation: Annotated[Simulation | None, "the proof"] = None
+    reached: Annotated[Reached | None, "what requantizers and tables were shown; null where there are none"] = None
     synthesis: Annotated[Synthesis | None, "the outcome"] = None
     warnings: Annotated[tuple[str, ...], "what the user should act upon"] = ()
     cached: Annotated[tuple[str, ...], "stages whose result was there from an identical build"] = ()

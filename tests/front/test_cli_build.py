@@ -20,6 +20,7 @@ from onnx_hw.options import BuildOptions, Stage
 from onnx_hw.proof.circuit.compare import Run
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.proof.circuit.reach import Reach
 from onnx_hw.report.schema import json_schema
 from onnx_hw_boards.device import Cells
 from sample_report import FULL
@@ -166,6 +167,7 @@ def test_a_build_keeps_its_word_or_says_so(options, fmax, code, rate):
     synthesized = SynthesisResult(Path("netlist"), Cells(1, 1, 1, 1), {}, "abc9", made)
     tools = Toolchain(
         simulate=lambda *_, **__: Proof("none", 2, (Run("none", 1, 1, 1, 0, 1, 0, None, 1, 1),)),
+        reach=lambda *_: Reach(),
         emit=lambda *_: None,
         synthesize=lambda *_: synthesized,
         gates=lambda *_: GateLevel(1, 64, 128, 1, 1, 1, 0),

@@ -1,0 +1,156 @@
+"""Vectors that reach: every function of one integer in the circuit, shown what frames may never show it.
+
+The sums before a requantizer seldom come near the ends of their range, so a fault of large values passes any number of
+samples. Here the cores of such functions stand side by side in a circuit of their own, each just as in the design, and
+get the arguments that tell their function from others (``Operator.telling``): both sides of every threshold, both ends
+of the reachable range, every place of a table, numbers all over. Values and firings are compared as in any run.
+
+What does not depend on data needs no such vectors: an engine's loops end, and its weights are read to the last place,
+in every frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from onnx_hw.design import Design
+from onnx_hw.errors import ExitCode, Problem, UserError
+from onnx_hw.listener import NOBODY, Listener
+from onnx_hw.network import Boundary, Network, Node
+from onnx_hw.ops.telling import Telling
+from onnx_hw.options import Engine
+from onnx_hw.proof.circuit.compare import Run, simulate_and_compare
+from onnx_hw.proof.circuit.prove import compile_simulator
+from onnx_hw.proof.circuit.stalls import full_rate
+
+LANES_AT_MOST = 64
+"""Of all cores together: what they take to compile is small beside the rest."""
+
+CYCLES_AT_MOST = {Engine.COMPILED: 400_000, Engine.INTERPRETED: 4_000}
+"""Of a core."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What the functions of one integer were shown, and whether they are golden there.
+
+    Attributes:
+        cores, of_cores: that were shown something; that there are.
+        thresholds, of_thresholds: of step functions: those that were seen from both sides; all.
+        places, of_places: of tables.
+        run: what was compared; None where no core was shown anything.
+    """
+
+    cores: int = 0
+    of_cores: int = 0
+    thresholds: int = 0
+    of_thresholds: int = 0
+    places: int = 0
+    of_places: int = 0
+    run: Run | None = None
+
+    @property
+    def agrees(self) -> bool:
+        return self.run is None or self.run.agrees
+
+    def __str__(self) -> str:
+        parts = [f"{self.cores} of {self.of_cores} requantizers and tables"]
+        if self.of_thresholds:
+            parts.append(f"{self.thresholds:,} of {self.of_thresholds:,} thresholds from both sides")
+        if self.of_places:
+            parts.append(f"{self.places:,} of {self.of_places:,} places of tables")
+        return f"{', '.join(parts)}, and the ends of their ranges"
+
+
+def reach(design: Design, folder: Path, engine: str = Engine.COMPILED, listener: Listener = NOBODY) -> Reach:
+    """Show the functions of one integer of a design what tells them from others.
+
+    Args:
+        folder: where the simulator is compiled.
+        engine: who simulates, ``compiled`` or ``interpreted``; the others do what ``compiled`` does.
+
+    Raises:
+        ToolMissing, ToolFailed: a program is not there, or failed.
+    """
+    simulated_by = Engine.INTERPRETED if engine == Engine.INTERPRETED else Engine.COMPILED
+    found = {node: telling for node in design.network.nodes if (telling := node.operator.telling(design.folding(node)))}
+    taken = _taken(design, found, CYCLES_AT_MOST[simulated_by])
+    run = None
+    if taken:
+        alone, arguments = _alone(design, taken)
+        simulator, names = compile_simulator(alone, folder, on_first_run=listener.first_run, engine=simulated_by)
+        frames = len(next(iter(arguments.values())))
+        run = simulate_and_compare(alone, simulator, names, arguments, full_rate(alone, frames))
+    return Reach(
+        len(taken),
+        len(found),
+        sum(telling.thresholds for telling in taken.values()),
+        sum(telling.of_thresholds for telling in found.values()),
+        sum(telling.places for telling in taken.values()),
+        sum(telling.of_places for telling in found.values()),
+        run,
+    )
+
+
+def _taken(design: Design, found: Mapping[Node, Telling], cycles: int) -> dict[Node, Telling]:
+    """Those for which there is time, widest arguments first."""
+    taken, lanes = {}, 0
+    for node in sorted(found, key=lambda node: -node.operator.operands()[0].dtype.bits):
+        telling, folding = found[node], design.folding(node)
+        if telling.operator is None or telling.operator.cycles(folding) * len(telling.frames) > cycles:
+            continue
+        width = telling.operator.takes(folding)[0].width
+        if lanes + width <= LANES_AT_MOST:
+            taken[node], lanes = telling, lanes + width
+    return {node: taken[node] for node in found if node in taken}
+
+
+def _alone(design: Design, taken: Mapping[Node, Telling]) -> tuple[Design, dict[str, np.ndarray]]:
+    """The nodes side by side, each between a source and a sink, and all values of their frames."""
+    nodes, entries, values = [], {}, {}
+    for node, telling in taken.items():
+        (enters,), (leaves,) = node.inputs, node.outputs
+        entry = f"{enters} into {node.name}"
+        nodes.append(replace(node, operator=telling.operator, inputs=(entry,)))
+        (entries[entry],) = telling.operator.operands()
+        values[entry] = telling.frames
+        (values[leaves],) = telling.operator.golden(telling.frames)
+    network = Network(
+        design.network.name,
+        tuple(nodes),
+        entries,
+        tuple(_boundary(name, values[name]) for name in entries),
+        tuple(_boundary(node.outputs[0], values[node.outputs[0]]) for node in nodes),
+    )
+    alone = replace(
+        design,
+        network=network,
+        foldings={node.name: design.foldings[node.name] for node in nodes},
+        fifos={node.outputs[0]: design.fifos[node.outputs[0]] for node in nodes},
+        delays={},
+    )
+    return alone, values
+
+
+def _boundary(tensor: str, values: np.ndarray) -> Boundary:
+    shape = (1, *values.shape[1:])
+    return Boundary(tensor, tensor, shape, np.dtype(np.int64), np.arange(values[0].size))
+
+
+def reach_error(found: Reach) -> UserError:
+    """A function of one integer is not golden: where, in the model's own words."""
+    assert found.run is not None
+    first = found.run.difference
+    what = str(first) if first is not None else "; ".join(found.run.deadlock)
+    problem = Problem(
+        "circuit-differs",
+        f"{what} ({found.run.mismatches} values and {found.run.firing_mismatches} firings differ)",
+        "the core alone, at the thresholds of its function and the ends of its range",
+        "this is a bug of onnx-hw, or of a tool: please report it with the model",
+        "simulate",
+    )
+    return UserError(problem, exit_code=ExitCode.MISMATCH)

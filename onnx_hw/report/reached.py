@@ -1,0 +1,27 @@
+"""What requantizers and tables were shown: a section of the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated
+
+from onnx_hw.proof.circuit.reach import Reach
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What the functions of one integer, requantizers and tables, were shown beside the frames, each core alone."""
+
+    cores: Annotated[int, "cores that were shown something"]
+    of_cores: Annotated[int, "cores that compute such a function"]
+    thresholds: Annotated[int, "thresholds of step functions that were shown from both sides"]
+    of_thresholds: Annotated[int, "thresholds that there are within the reachable ranges"]
+    places: Annotated[int, "places of tables that were read"]
+    of_places: Annotated[int, "places of tables that an argument within the reachable ranges leads to"]
+
+
+def describe_reach(reached: Reach) -> Reached | None:
+    """None where there are no such functions."""
+    if not reached.of_cores:
+        return None
+    return Reached(**{field.name: getattr(reached, field.name) for field in fields(Reached)})

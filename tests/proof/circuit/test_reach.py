@@ -1,0 +1,83 @@
+"""Vectors that reach: a fault of large sums that samples pass is seen, and the counts are what was shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module, Shape, Signal, Value
+
+from onnx_hw import golden
+from onnx_hw.design import Design
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
+from onnx_hw.ops.lookup import Lookup
+from onnx_hw.ops.requantize import Requantize
+from onnx_hw.ops.telling import FRAMES
+from onnx_hw.options import Engine
+from onnx_hw.proof.circuit import prove, reach
+from onnx_hw.tensor import Tensor
+from onnx_hw_rtl import multiply_add_shift, requantize
+from onnx_hw_rtl.saturate import saturate
+from sketched_designs import Sketch
+
+SUMS = Tensor((2, 2, 3), Int(12), -2000, 1900)
+
+
+def network() -> Design:
+    """Two functions one after the other: sums to 4 bits, of each channel its own way, and a table."""
+    sketch = Sketch()
+    slopes = tuple(Fraction(k, 2**9 + 1) for k in (31, 52, 110))
+    down = Requantize(SUMS, slopes, (Fraction(1, 3),), Grid.over(Int(4), zero_point=1))
+    (levels,) = sketch.add("down", down, [sketch.input("sums", SUMS)], (2,), 8)
+    values = np.random.default_rng(0).integers(-8, 8, (1, 16))
+    sketch.add("table", Lookup(replace(down.results()[0], low=-8, high=7), values, Int(4)), [levels], (2,), 8)
+    return sketch.design()
+
+
+def two_bits_ignored(m: Module, name: str, x: Value, shape: Shape) -> Signal:
+    """What ``saturate`` must not be: it does not look at the two highest bits."""
+    return saturate(m, name, x[: max(shape.width, len(x) - 2)].as_signed(), shape)
+
+
+def test_a_saturation_that_ignores_two_bits_passes_samples_but_not_the_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (requantize, multiply_add_shift):
+        monkeypatch.setattr(module, "saturate", two_bits_ignored)
+    design = network()
+    samples = np.random.default_rng(1).integers(-400, 400, (6, *SUMS.shape))
+    values = golden.trace(design.network, {"sums": samples})
+    assert len(np.unique(values["down.o"])) > 4  # no dull samples
+    simulator, names = prove.compile_simulator(design, tmp_path, engine=Engine.INTERPRETED)
+    assert prove.prove(design, simulator, names, values).agrees
+    found = reach.reach(design, tmp_path, Engine.INTERPRETED)
+    assert not found.agrees
+    assert "down.o[" in reach.reach_error(found).problems[0].message
+
+
+def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
+    design = network()
+    down, table = (node.operator for node in design.network.nodes)
+    found = reach.reach(design, tmp_path, Engine.INTERPRETED)
+    assert found.agrees and found.run is not None and found.run.firings_compared
+    exact = down.exact
+    assert found.thresholds == found.of_thresholds == int((exact.reached & exact.missed).sum())
+    assert found.of_places >= table.values.size and found.places == found.of_places
+    assert (found.cores, found.of_cores) == (2, 2)
+    shown = down.telling(design.foldings["down"]).frames.reshape(-1, 3)
+    assert shown.shape[0] % FRAMES == 0
+    for channel, thresholds in enumerate(exact.thresholds):
+        inner = thresholds[(thresholds > -2000) & (thresholds <= 1900)]
+        assert {-2000, 1900, *inner, *(inner - 1)} <= set(shown[:, channel].tolist())
+
+
+def test_what_there_is_no_time_for_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "LANES_AT_MOST", 2)
+    found = reach.reach(network(), tmp_path, Engine.INTERPRETED)
+    assert (found.cores, found.of_cores) == (1, 2)
+    assert found.thresholds == found.of_thresholds
+    assert found.places < found.of_places and "1 of 2 requantizers" in str(found)
