@@ -163,12 +163,11 @@ def simulate(
     Raises:
         ToolMissing, ToolFailed: a program is not there, or failed. A circuit that differs is none: ``Proof.agrees``.
     """
-    network = design.verify().network
     with tempfile.TemporaryDirectory() if folder is None else nullcontext(folder) as place:
-        simulator, names = simulator_of(design, find_board(board), Path(place), engine, listener)
-        integers = streamed_in(network, frames)
+        simulator, names = simulator_of(design.verify(), find_board(board), Path(place), engine, listener)
+        integers = streamed_in(design.network, frames)
         count = simulation.frames_to_simulate(design, len(next(iter(integers.values()))), simulator.name)
-        values = golden.trace(network, {tensor: array[:count] for tensor, array in integers.items()})
+        values = golden.trace(design.network, {tensor: array[:count] for tensor, array in integers.items()})
         return simulation.prove(design, simulator, names, values, progress=listener.say)
 
 
