@@ -215,8 +215,88 @@ class Work:
         account.prove(golden_circuit=chain.golden_circuit(self.proof, reached))
         if not self.proof.agrees:
             raise simulation.difference_error(self.proof, self._waves())
+        if not reached.agrees:
+            raise reach_error(reached)
         shown = self._waves() if self.options.waves else None
         if self.options.waves and shown is None:
             account.warn("no waveform was written", "it takes a C++ compiler and Verilator: `onnx-hw doctor`")
-        if not reached.agrees:
-            raise reach_error(reached)
+        account.say(
+            f"{self.proof.frames} frames bit-exact with golden, every firing as predicted; "
+            f"{self.proof.runs[0].interval_cycles:,} cycles a frame{f'; `{shown[1]}`' if shown else ''}"
+        )
+        self.toolchain.emit(self.folder, account.note_file, design, self.given.frames, self.proof.verilog, account)
+        if isinstance(self.board, VerilogBoard):
+            write_shell(self.folder, account.note_file, design, self.netlist, self.board, self.given.frames, account)
+
+    def _waves(self) -> tuple[Path, str] | None:
+        """The circuit's waveforms around a difference, or else from the beginning: file, and the command to see it."""
+        integers = streamed_in(self.design.network, self.given.frames)
+        seen = {tensor: array[: self.proof.frames] for tensor, array in integers.items()}
+        values = golden.trace(self.design.network, seen)
+        shown = simulation.write_waves(self.design, self.proof, values, self.folder.path)
+        if shown is not None:
+            self.account.note_file("waves", shown[0].name)
+        return shown
+
+    def synthesize(self) -> None:
+        self.synthesized = self.toolchain.synthesize(self.netlist, self.folder, self.account)
+        used = self.synthesized.used
+        self.account.running.cached = self.synthesized.made.cached
+        self.account.say(f"{used.lut:,} LUT4, {used.ff:,} flip-flops, {used.dsp} multipliers, {used.bram} block RAMs")
+        self.account.note(synthesis=fill.describe_synthesis(self.synthesized, design=self.design))
+        check_fit(used, self.board)
+
+    def gates(self) -> None:
+        account = self.account
+        if self.netlist.link is not None:
+            reason = "its streams are behind the serial link"
+            account.say(f"not simulated: {reason}")
+            account.prove(circuit_netlist=chain.open_netlist(reason))
+            return
+        try:
+            found = self.toolchain.gates(
+                self.synthesized, self.design, self.netlist, self.folder, self.given.frames, account
+            )
+        except NotSimulated as error:
+            account.warn(f"link 4 is open, the netlist was not simulated: {error}", "please report it with the model")
+            account.prove(circuit_netlist=chain.open_netlist(str(error)))
+            return
+        account.running.cached = found.cached
+        account.prove(circuit_netlist=chain.circuit_netlist(found))
+        if not found.agrees:
+            raise netlist_error(found)
+        account.say(f"{found.cells:,} cells, {found.runs} runs, {found.frames} frames: as golden and timing say")
+
+    def route(self) -> None:
+        clock_mhz = self.netlist.clock_mhz
+        self.routed = self.toolchain.route(
+            self.synthesized, self.netlist, self.folder, self.options.board, self.account, self.options.seed
+        )
+        self.account.running.cached = self.routed.made.cached
+        verdict = "PASS" if self.routed.timing_met else "MISSED"
+        self.account.say(f"{self.routed.fmax_mhz:.1f} MHz ({verdict} at {clock_mhz:g} MHz)")
+        self.account.note(synthesis=fill.describe_synthesis(self.synthesized, self.routed, self.design))
+        if not self.routed.timing_met:
+            reached, rate = f"{self.routed.fmax_mhz:.1f} MHz, not {clock_mhz:g} MHz", ""
+            if self.options.fps is not None:
+                rate = f", hence {self.routed.fmax_mhz * 1e6 / self.design.interval:,.1f} frames a second"
+            self.account.warn(
+                f"the circuit reaches {reached}{rate}",
+                f"run it at {int(self.routed.fmax_mhz)} MHz, or use fewer lanes (--multipliers)",
+            )
+
+    def pack(self) -> None:
+        place = self.folder.path / f"{file_name(self.model.name)}{self.board.family.packing.suffix}"
+        made = self.toolchain.pack(self.routed, self.folder)
+        shutil.copyfile(made.folder / BITSTREAM, place)
+        self.account.running.cached = made.cached
+        self.account.say(f"{place.name}, {place.stat().st_size:,} bytes")
+        self.account.note_file("bitstream", place.name)
+
+    def _accuracy(self) -> report.Accuracy | None:
+        frames, labels = self.given.frames, self.given.labels
+        if labels is None or frames is None:
+            return None
+        circuit = by_circuit(self.design, self.proof, frames)
+        software = by_reference(self.model, frames), golden.run(self.network, frames)
+        return fill.describe_accuracy(labels, *software, circuit)
