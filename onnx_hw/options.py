@@ -64,6 +64,8 @@ class Stalls(StrEnum):
     NONE = "none"  # never waiting
     RANDOM = "random"
     BURSTS = "bursts"
+    STARVED = "starved"  # one input gives nothing for a frame, the others all they have
+    FROZEN = "frozen"  # one output takes nothing for a frame, the others all there is
 
 
 @dataclass(frozen=True)

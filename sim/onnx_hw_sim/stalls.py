@@ -44,6 +44,11 @@ def burst_offers(tokens: int, longest: int, pause: int, seed: int) -> np.ndarray
     return np.cumsum(gaps) - 1
 
 
+def held_offers(tokens: int, first: int, until: int) -> np.ndarray:
+    """(tokens,) int64: at once, but that token number ``first`` and all after it are held back until a cycle."""
+    return np.where(np.arange(tokens) < first, 0, until).astype(np.int64)
+
+
 def always(cycles: int = 0) -> np.ndarray:
     """(cycles,) bool: a sink that is always ready."""
     return np.ones(cycles, dtype=bool)
@@ -61,6 +66,11 @@ def burst_ready(cycles: int, longest: int, pause: int, seed: int) -> np.ndarray:
     lengths[0::2] = uniform.integers(1, longest, cycles)
     lengths[1::2] = uniform.integers(1, pause, cycles)
     return np.repeat(np.arange(2 * cycles) % 2 == 0, lengths)[:cycles]
+
+
+def frozen_ready(first: int, pause: int) -> np.ndarray:
+    """(first + pause,) bool: ready for so many cycles, then not for ``pause`` cycles."""
+    return np.arange(first + pause) < first
 
 
 class _Uniform:

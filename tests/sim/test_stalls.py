@@ -32,6 +32,11 @@ def test_random_offers_ascend_with_the_mean_gap_asked_for(seed: int, p: float) -
     assert offers[-1] / 4000 == pytest.approx(1 / p, rel=0.15)
 
 
+def test_what_is_held_back_comes_and_what_is_frozen_thaws() -> None:
+    assert stalls.held_offers(5, 2, 30).tolist() == [0, 0, 30, 30, 30]
+    assert stalls.frozen_ready(2, 3).tolist() == [True, True, False, False, False]
+
+
 @given(seed=st.integers(0, 2**32), longest=st.integers(1, 9), pause=st.integers(1, 9))
 def test_bursts_and_pauses_keep_to_their_lengths(seed: int, longest: int, pause: int) -> None:
     offered = np.zeros(5000, dtype=bool)

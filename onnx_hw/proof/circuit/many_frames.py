@@ -14,7 +14,7 @@ from onnx_hw import golden
 from onnx_hw.design import Design
 from onnx_hw.options import Engine, Stalls
 from onnx_hw.proof.circuit.compare import Run, simulate_and_compare
-from onnx_hw.proof.circuit.stalls import SEED, Stall, full_rate, random_stall
+from onnx_hw.proof.circuit.stalls import SEED, Stall, frozen, full_rate, random_stall, starved
 
 if TYPE_CHECKING:
     from onnx_hw.assemble import Names
@@ -54,6 +54,8 @@ def stall_of(design: Design, frames: int, stalls: Stalls, number: int) -> Stall:
     kind = others[number % len(others)] if stalls is Stalls.ALL else stalls
     if kind is Stalls.NONE:
         return full_rate(design, frames)
+    if kind in (Stalls.STARVED, Stalls.FROZEN):
+        return (starved if kind is Stalls.STARVED else frozen)(design, frames, number // len(others))
     return random_stall(design, frames, kind.value, SEED + 1000 * number)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,12 +131,19 @@ def prove(
     Args:
         golden: every tensor, (frames, height, width, channels), at least two frames.
     """
-    runs = []
-    for part, stall in _plan(design, golden, simulator.name):
-        progress(f"{len(next(iter(part.values())))} frames, stalls: {stall.name}")
-        runs.append(simulate_and_compare(design, simulator, names, part, stall))
+    plan = list(_plan(design, golden, simulator.name))
     frames = frames_to_simulate(design, _frames(golden), simulator.name)
-    return Proof(simulator.name, frames, tuple(runs), simulator.verilog)
+    progress(f"{frames} frames, stalls: {', '.join(stall.name for _, stall in plan)}")
+
+    def run(what: tuple[Mapping[str, np.ndarray], Stall]) -> Run:
+        return simulate_and_compare(design, simulator, names, *what)
+
+    pool = ThreadPoolExecutor(min(len(plan), os.cpu_count() or 1) if simulator.name == Engine.COMPILED else 1)
+    try:
+        runs = tuple(pool.map(run, plan))
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return Proof(simulator.name, frames, runs, simulator.verilog)
 
 
 def _plan(

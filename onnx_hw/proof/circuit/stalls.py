@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_hw.design import Design
+from onnx_hw.timing.frame_times import Frames
 
 SEED = 20
 """Of random stalls: two builds see the same ones."""
@@ -57,3 +58,29 @@ def random_stall(design: Design, frames: int, kind: str, seed: int = SEED) -> St
                 else stalls.burst_ready(cycles, 60, 60, seed + k)
             )
     return Stall(kind, offers, ready)
+
+
+def starved(design: Design, frames: int, number: int = 0) -> Stall:
+    """An input stops in mid-frame for as long as a frame takes; of several inputs, the one of that number.
+
+    What is before a join gets one branch full and the other empty.
+    """
+    from onnx_hw_sim import stalls
+
+    at_once = full_rate(design, frames)
+    inputs = [edge for edge in design.edges() if edge.producer is None]
+    edge = inputs[number % len(inputs)]
+    first = edge.beats * (1 + number // len(inputs) % 7) // 8  # another place each time
+    held = stalls.held_offers(frames * edge.beats, first, 2 * design.interval)
+    return Stall("starved", {**at_once.offers, edge.tensor: held}, {})
+
+
+def frozen(design: Design, frames: int, number: int = 0) -> Stall:
+    """Behind the first frame an output takes nothing for as long as one takes; of several, the one of that number."""
+    from onnx_hw_sim import stalls
+
+    outputs = [edge for edge in design.edges() if edge.consumer is None]
+    edge = outputs[number % len(outputs)]
+    first = Frames(design).times(1, interval=0).latency() + design.interval * (number // len(outputs) % 7) // 8
+    ready = {edge.tensor: stalls.frozen_ready(first, design.interval)}
+    return Stall("frozen", full_rate(design, frames).offers, ready)
