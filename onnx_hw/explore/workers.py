@@ -7,14 +7,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,21 @@ class Workers:
     store: Path | None
 
 
+class _Processes(ProcessPoolExecutor):
+    """Whose processes end when they are asked to, also in the midst of work."""
+
+    def submit(self, fn: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        return super().submit(_called, fn, *arguments, **named)
+
+
+def _called(fn: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """In a worker: a pool takes every exception for a result, `SystemExit` too, and waits for more work."""
+    try:
+        return fn(*arguments, **named)
+    except SystemExit as stopped:
+        os._exit(stopped.code if isinstance(stopped.code, int) else 1)
+
+
 @contextmanager
 def processes(jobs: int | None, store: Path) -> Iterator[Workers]:
     """Processes of this machine, ``jobs`` of them; None for one a processor.
@@ -39,7 +54,7 @@ def processes(jobs: int | None, store: Path) -> Iterator[Workers]:
     """
     width = jobs or os.cpu_count() or 1
     before = set(multiprocessing.active_children())
-    executor = ProcessPoolExecutor(width, multiprocessing.get_context("spawn"), _begin)
+    executor = _Processes(width, multiprocessing.get_context("spawn"), _begin)
     try:
         yield Workers(executor, width, store)
     finally:
@@ -62,7 +77,7 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    parent, main = multiprocessing.parent_process(), threading.main_thread().ident
+    if parent is not None and main is not None:
         wait([parent.sentinel])
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pthread_kill(main, signal.SIGTERM)  # that thread: it may wait for work, and has to wake up
