@@ -37,7 +37,7 @@ def test_a_build_takes_texts(tmp_path, monkeypatch):
             "not 'rout'\n  where  stop_after\n  hint   did you mean `route`",
         ),
         (lambda: RunOptions("x", None), "`inputs` must be a path, not None"),
-        (lambda: RunOptions("x", "y", "steam"), "`engine` must be one of reference, golden, simulation, not 'steam'"),
+        (lambda: RunOptions("x", "y", "steam"), "`engine` must be one of reference, golden, simulation, compiled,"),
     ],
 )
 def test_what_is_neither(make, told):

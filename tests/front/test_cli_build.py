@@ -66,7 +66,7 @@ def test_build_defaults(fake):
 
 
 def test_build_every_option(fake):
-    arguments = "--board b --out o --inputs i.npz --calibration c.npz --multipliers 7 --folding f.toml --clock 62.5"
+    arguments = "--board up5k --out o --inputs i.npz --calibration c.npz --multipliers 7 --folding f.toml --clock 62.5"
     done = call(
         "build",
         "m.onnx",
@@ -82,7 +82,7 @@ def test_build_every_option(fake):
     )
     assert done.exit_code == 0
     assert fake.options == BuildOptions(
-        Path("m.onnx"), "b", Path("o"), Path("i.npz"), Path("c.npz"), 7, Path("f.toml"), 62.5, Stage.ROUTE,
+        Path("m.onnx"), "up5k", Path("o"), Path("i.npz"), Path("c.npz"), 7, Path("f.toml"), 62.5, Stage.ROUTE,
         fps=30.5, gate_level=False, waves=True,
     )  # fmt: skip
     assert Stage.GATES in BuildOptions(Path("m.onnx")).stages and Stage.GATES not in fake.options.stages
