@@ -9,6 +9,7 @@ import click
 
 from onnx_hw import __version__
 from onnx_hw.errors import ExitCode
+from onnx_hw.front.boards import boards
 from onnx_hw.front.build import build
 from onnx_hw.front.cache import cache
 from onnx_hw.front.check import check
@@ -38,15 +39,6 @@ def main(context: click.Context) -> int:
     return ExitCode.USAGE
 
 
-@main.command(short_help="List the boards.")
-@click.pass_obj
-def boards(session: Session) -> None:
-    """List the boards there are."""
-    from onnx_hw.report.boards import listed
-
-    session.terminal.show(listed())
-
-
 @main.command(short_help="Say which programs are found where.")
 @click.pass_obj
 def doctor(session: Session) -> int:
@@ -67,5 +59,5 @@ def ops(session: Session) -> None:
     session.terminal.data(operator_table())
 
 
-for command in (build, cache, check, explore, infer, program, report, run, verify):
+for command in (boards, build, cache, check, explore, infer, program, report, run, verify):
     main.add_command(command)

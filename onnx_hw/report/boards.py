@@ -6,20 +6,31 @@ from rich.console import Group
 from rich.text import Text
 
 import onnx_hw_boards
+from onnx_hw.errors import UserError
 from onnx_hw.report.fact import Fact
+from onnx_hw.what_fits import Fit
 from onnx_hw_boards.bare_chip import BareChip
+from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.verilog_board import VerilogBoard
 
 
 def listed() -> Group:
     """Of each board what it is, what its chip holds, how a host reaches it, and its clock."""
-    names = onnx_hw_boards.names()
-    return Group(*(Fact(name, _said(name), max(map(len, names)) + 1) for name in names))
+    return Group(*(_fact(name, _said(onnx_hw_boards.board(name))) for name in onnx_hw_boards.names()))
 
 
-def _said(name: str) -> Text:
-    board = onnx_hw_boards.board(name)
+def fitting(board: Board, found: Fit | UserError) -> Fact:
+    """A model on a board."""
+    said = f"does not fit: {found.problems[0].message}" if isinstance(found, UserError) else repr(found)
+    return _fact(board.name, Text(said))
+
+
+def _fact(name: str, said: Text) -> Fact:
+    return Fact(name, said, max(map(len, onnx_hw_boards.names())) + 1)
+
+
+def _said(board: Board) -> Text:
     if isinstance(board, VerilogBoard):
         return Text(f"{board.title}\nas much as fits an {board.device.name}; {board.default_clock_mhz:g} MHz")
     cells = board.cells

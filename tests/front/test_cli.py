@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
+import onnx_hw_boards
 from command_line import Instead, call
 from material_folders import EXAMPLES
 from onnx_hw import __version__
@@ -89,6 +90,21 @@ def test_boards():
     assert done.exit_code == 0
     assert "ecp5" in done.stdout
     assert "83,640" in done.stdout
+
+
+def test_boards_on_which_a_model_fits(monkeypatch):
+    real = onnx_hw_boards.board
+    board = real("icebreaker")
+    small = replace(board, name="small", device=replace(board.device, cells=replace(board.cells, logic=2000)))
+    monkeypatch.setattr(onnx_hw_boards, "names", lambda: ("icebreaker", "icesugar", "small"))
+    monkeypatch.setattr(onnx_hw_boards, "board", lambda name: small if name == "small" else real(name))
+    done = call("boards", DIGITS)
+    assert done.exit_code == 0
+    fast, slow, none = done.stdout.splitlines()
+    assert re.fullmatch(r" icebreaker +\d lanes, 1,316 frames/s, bounded by the link", fast)
+    assert re.fullmatch(r" icesugar +\d lanes, 152 frames/s, bounded by the link", slow)
+    assert "small" in none
+    assert "does not fit: even the slowest design needs" in none
 
 
 def test_ops():

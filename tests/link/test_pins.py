@@ -18,7 +18,9 @@ from link_bench import Sums, sums
 from onnx_hw.assemble import to_rtlil
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, PortFailed, Stalled
-from onnx_hw_link.link import Link, Port
+from onnx_hw_link.link import FromChip, FromHost, Link, Port
+from onnx_hw_link.packets import to_wire
+from onnx_hw_link.session import hello, packets_of
 from onnx_hw_rtl.shell import Shell
 from onnx_hw_rtl.uart_shell import UartShell
 from onnx_hw_sim.pseudo_terminal import PseudoTerminal
@@ -83,6 +85,43 @@ def test_the_c_header_at_the_same_pins(folder: Path, share: float) -> None:
         assert session.c.run_frame(session.handle, ctypes.byref(io), frame, out, 1500) == 0
         assert out.raw == sums(LINK, frame)
     assert bool(share) == bool(session.c.faults(session.handle))
+
+
+def garbage(source: random.Random) -> list[int]:
+    """Bytes of no sense, or of some: breaks, packets that end too soon, or whose CRC is wrong."""
+    out: list[int] = []
+    for _ in range(source.randrange(1, 5)):
+        packet = to_wire(bytes((source.choice(list(FromHost)), source.randrange(3), 0)) + source.randbytes(32))
+        hit = source.randrange(1, len(packet))
+        noise = [source.choice((0, 1, BREAK, source.randrange(256))) for _ in range(source.randrange(30))]
+        out += source.choice((noise, list(packet[:hit]), [*packet[: hit - 1], packet[hit - 1] ^ 64, *packet[hit:]]))
+    return out
+
+
+@pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 1000), marks=pytest.mark.slow)], ids=len)
+def test_no_garbage_keeps_the_chip_from_answering_or_reaches_a_frame(seeds: range, folder: Path) -> None:
+    chip = simulated(folder)
+
+    def heard(to: list[int]) -> list[bytes]:
+        """Packets that come until the line is quiet."""
+        came = bytearray()
+        while to or not came.endswith(b"\0"):
+            sent, more = chip.run(DIVISOR * 10 * (len(to) + 60), to)
+            del to[:sent]
+            came += more
+            if not more:
+                break
+        return [packet for packet in packets_of(came) if packet is not None]
+
+    for seed in seeds:
+        source = random.Random(seed)
+        heard(garbage(source))
+        number, frame = seed % 256, source.randbytes(LINK.input_bytes)
+        greetings = (heard(list(hello(number))) for _ in range(3))
+        assert any(any(p[0] == FromChip.HELLO and p[2] == number for p in packets) for packets in greetings), seed
+        data = to_wire(bytes((FromHost.DATA, number, 0)) + frame)
+        results = [packet[4:] for packet in heard(list(data)) if packet[0] == FromChip.RESULT]
+        assert [result[: LINK.output_bytes] for result in results] == [sums(LINK, frame)], seed
     chip.close()
 
 

@@ -1,0 +1,142 @@
+"""What fits on which board, and what comes through its link: the table of docs/boards.md.
+
+    nice python benchmarks/boards.py [--boards A,B] [--frames N] [--route] [MODEL.onnx ...]
+
+Without a MODEL: the digits of the examples. Each network is scheduled as a build does, its circuit made; with
+``--frames``, so many random frames pass the whole chip, simulated bit by bit behind a port, and are compared with
+golden, and the cycles that they took with those that the line is busy by their own bytes; a share of all bytes may be
+hit by a fault. With ``--route``, the chip is synthesized, placed, routed and packed, and its cells and its clock are
+measured (otherwise those of the network alone are estimated).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import onnx_hw_boards
+from onnx_hw import flow, golden
+from onnx_hw.assemble import to_serial_chip
+from onnx_hw.build_folder import opened
+from onnx_hw.chip.host_model import host_model
+from onnx_hw.chip.netlist import Netlist, baud_of
+from onnx_hw.design import Design
+from onnx_hw.errors import UserError
+from onnx_hw.network import Network
+from onnx_hw.quantize.to_integers import without_data
+from onnx_hw.report.fill import describe_serial
+from onnx_hw_boards.board import Board
+from onnx_hw_boards.device import Cells
+from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_link.chip import Chip
+from onnx_hw_link.host_model import HostModel, in_turns
+from onnx_hw_sim.pseudo_terminal import PseudoTerminal
+from onnx_hw_sim.serial_line import SerialChip, WireFaults
+from onnx_hw_tools.process import ToolFailed
+
+DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits" / "digits.onnx"
+AT_ONCE = 200  # frames that golden computes
+TITLES = ("network", "board", "lanes", "LUT4", "flip-flops", "multipliers", "block RAMs", "MHz", "cycles a frame")
+MORE = ("frames/s", "limit", "through the link", "seconds")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", type=Path, metavar="MODEL.onnx")
+    parser.add_argument("--boards", help="some, with commas between; all with a link unless said otherwise")
+    parser.add_argument("--frames", type=int, default=0, metavar="N", help="through the simulated link")
+    parser.add_argument("--faults", type=float, default=0.0, metavar="SHARE", help="of the bytes on the wire")
+    parser.add_argument("--route", action="store_true", help="up to the bitstream")
+    given = parser.parse_args()
+    boards = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
+    linked = [board for board in boards if isinstance(board, LinkedBoard)]
+    chosen = linked if given.boards is None else [board for board in linked if board.name in given.boards.split(",")]
+    print("|", " | ".join((*TITLES, *MORE)), "|")
+    print("|---" * len((*TITLES, *MORE)) + "|")
+    for path in given.models or [DIGITS]:
+        network = flow.quantized(flow.read(path), without_data).network
+        name = path.parent.name if path.stem == "model" else path.stem
+        for board in chosen:
+            begun = time.monotonic()
+            try:
+                cells = row(network, board, given.frames, given.faults, given.route)
+            except (UserError, ToolFailed) as error:
+                cells = [str(error).splitlines()[0], *[""] * (len(TITLES) + len(MORE) - 4)]
+            print(
+                "|", " | ".join((name, f"`{board.name}`", *cells, f"{time.monotonic() - begun:.0f}")), "|", flush=True
+            )
+
+
+def row(network: Network, board: LinkedBoard, frames: int, faults: float, routes: bool) -> list[str]:
+    """What is said of a network on a board."""
+    design = flow.schedule(network, board.name)
+    netlist = flow.assemble(design, board.name)
+    serial = describe_serial(design, board)
+    assert serial is not None
+    came = through_the_link(design, netlist, board, frames, faults) if frames else ""
+    total = design.with_fifos()
+    taken = Cells(total.lut, total.ff, total.dsp, total.bram)
+    clock = f"{design.clock_mhz:g}"
+    if routes:
+        taken, reached = on_the_chip(netlist, board)
+        clock = f"{reached:.0f} of {design.clock_mhz:g}"
+    speed = min(serial.frames_per_second, design.clock_mhz * 1e6 / design.interval)
+    cells, about = board.cells, "" if routes else "~"
+    amounts = (f"{about}{amount:,} of {there:,}" for amount, there in amounts_of(taken, cells))
+    lanes = str(total.mac_lanes)
+    return [lanes, *amounts, clock, f"{design.interval:,}", f"{speed:,.0f}", serial.limit, came]
+
+
+def amounts_of(taken: Cells, there: Cells) -> list[tuple[int, int]]:
+    """Pairs in the order of the table."""
+    return [(getattr(taken, kind), getattr(there, kind)) for kind in ("lut", "ff", "dsp", "bram")]
+
+
+def on_the_chip(netlist: Netlist, board: Board) -> tuple[Cells, float]:
+    """(cells, MHz) of the bitstream."""
+    with tempfile.TemporaryDirectory() as place, opened(Path(place) / "build") as folder:
+        synthesized = flow.synthesize(netlist, folder)
+        routed = flow.route(synthesized, netlist, folder, board.name)
+        flow.pack(routed, folder)
+        return synthesized.used, routed.fmax_mhz
+
+
+def through_the_link(design: Design, netlist: Netlist, board: Board, frames: int, faults: float) -> str:
+    """How many of so many random frames came back through the simulated pins as golden has them, and how soon."""
+    assert netlist.link is not None
+    host = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist, board))))
+    edges = {edge.tensor: edge for edge in design.edges()}
+    link, draw, sent, wanted = host.link, np.random.default_rng(1), list[bytes](), list[bytes]()
+    types = {boundary.tensor: design.network.tensors[boundary.tensor] for boundary in design.network.inputs}
+    for begin in range(0, frames, AT_ONCE):
+        count = min(AT_ONCE, frames - begin)
+        integers = {name: draw.integers(*t.range, (count, *t.shape), endpoint=True) for name, t in types.items()}
+        values = golden.trace(design.network, integers)
+        for frames_of, side, turns in ((sent, "inputs", link.input_turns), (wanted, "outputs", link.output_turns)):
+            ports = getattr(link, side)
+            tensors = dict.fromkeys(boundary.tensor for boundary in getattr(design.network, side))
+            for k in range(count):
+                beats = [edges[name].order.to_beats(values[name][k : k + 1]) for name in tensors]
+                frames_of.append(in_turns(ports, turns, beats))
+    divisor = round(link.clock_hz / host.baud)
+    with tempfile.TemporaryDirectory() as place:
+        chip = SerialChip(to_serial_chip(design, link, divisor), divisor, Path(place))
+        with (
+            PseudoTerminal(chip, WireFaults(faults, seed=1)) as port,
+            Chip(port.path, baud=host.baud, digest=link.digest, timeout=300) as device,
+        ):
+            before = chip.cycle
+            came = [result.beats for result in device.stream(sent)]
+            cycles = chip.cycle - before
+    right = sum(a == b for a, b in zip(came, wanted, strict=True))
+    busy = 10 * divisor * max(link.input_bytes, link.output_bytes) * frames / cycles
+    return f"{right} of {frames} right, {busy:.1%} of the line"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""``onnx-hw boards``: what there is to build for, and what fits there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from onnx_hw.front.arguments import FILE
+from onnx_hw.front.session import Session
+
+
+@click.command(short_help="List the boards.")
+@click.argument("model", metavar="[MODEL]", type=FILE, required=False)
+@click.pass_obj
+def boards(session: Session, model: Path | None) -> None:
+    """List the boards there are: chip, link, clock.
+
+    With MODEL, say of each whether the model fits, and how fast it is there.
+    """
+    from onnx_hw.report.boards import fitting, listed
+    from onnx_hw.what_fits import what_fits
+
+    if model is None:
+        session.terminal.show(listed())
+        return
+    for board, found in what_fits(model):
+        session.terminal.show(fitting(board, found))

@@ -1,0 +1,63 @@
+"""On which boards a model fits, and how fast it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx_hw_boards
+from onnx_hw import flow
+from onnx_hw.board import clock_of, schedule_on
+from onnx_hw.errors import UserError
+from onnx_hw.options import Reading
+from onnx_hw.quantize.to_integers import without_data
+from onnx_hw.report.fill import describe_serial
+from onnx_hw_boards.board import Board
+from onnx_hw_boards.linked_board import LinkedBoard
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A model on a board.
+
+    Attributes:
+        lanes: products a cycle.
+        frames_per_second: through the board's link, where it has one.
+        limit: what bounds them, ``link`` or ``circuit``.
+    """
+
+    lanes: int
+    frames_per_second: float
+    limit: str
+
+    def __repr__(self) -> str:
+        return f"{self.lanes:,} lanes, {self.frames_per_second:,.0f} frames/s, bounded by the {self.limit}"
+
+
+def what_fits(model: Path, reading: Reading | None = None) -> Iterator[tuple[Board, Fit | UserError]]:
+    """Every board with what a build without further options makes there, or why it makes nothing.
+
+    A float model is tried with assumed scales, as ``flow.check_hardware`` does.
+
+    Raises:
+        UserError: the model cannot become a circuit at all.
+    """
+    network = flow.quantized(flow.read(model, reading), without_data).network.verify()
+    known: dict[object, Fit | UserError] = {}
+    for name in onnx_hw_boards.names():
+        board = onnx_hw_boards.board(name)
+        link = board.link.baud if isinstance(board, LinkedBoard) else name
+        alike = board.device.name, board.cells, clock_of(board, None), link
+        if alike not in known:
+            try:
+                design, _ = schedule_on(board, network)
+            except UserError as error:
+                known[alike] = error
+            else:
+                serial = describe_serial(design, board)
+                speed, limit = design.clock_mhz * 1e6 / design.interval, "circuit"
+                if serial is not None:
+                    speed, limit = min(speed, serial.frames_per_second), serial.limit
+                known[alike] = Fit(design.resources().mac_lanes, speed, limit)
+        yield board, known[alike]
