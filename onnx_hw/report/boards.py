@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.console import Group
 from rich.text import Text
 
 import onnx_hw_boards
 from onnx_hw.errors import UserError
 from onnx_hw.report.fact import Fact
-from onnx_hw.what_fits import Fit
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.verilog_board import VerilogBoard
+
+if TYPE_CHECKING:
+    from onnx_hw.what_fits import Fit
 
 
 def listed() -> Group:
