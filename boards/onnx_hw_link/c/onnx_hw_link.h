@@ -186,7 +186,7 @@ static void onnx_hw_link_take_result(onnx_hw_link *l, uint8_t number, const uint
             l->times[l->come - l->output_bytes] = payload[k];
     }
     if (l->come == all) {
-        l->began_known = l->times[0];
+        l->began_known = l->times[0] & 1;
         l->began = onnx_hw_link_u32(l->times + 1);
         l->ended = onnx_hw_link_u32(l->times + 5);
         l->come = 0;
