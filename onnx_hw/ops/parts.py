@@ -62,20 +62,10 @@ def memory_parts(width: int, depth: int) -> int:
     return -(-width // memory_reach(depth))
 
 
-def memories(width: int, depth: int, read: tuple[tuple[int, int], ...] = ()) -> Demand:
-    """A memory in its parts.
-
-    Args:
-        read: (first bit, bit behind the last) of what is ever read of a word; empty where that is all of it.
-    """
-    found, reach = Demand(), memory_reach(depth)
-    for first in range(0, width, reach):
-        size = min(reach, width - first)
-        inside = [(max(0, low - first), min(size, high - first)) for low, high in read or ((0, width),)]
-        kept = tuple((low, high) for low, high in inside if low < high)
-        if kept:
-            found += Demand.of(Memory(size, depth, read=() if kept == ((0, size),) else kept))
-    return found
+def memories(width: int, depth: int) -> Demand:
+    """A memory in its parts."""
+    reach = memory_reach(depth)
+    return Demand.of(*(Memory(min(reach, width - first), depth) for first in range(0, width, reach)))
 
 
 def added(bits: int) -> Demand:

@@ -156,10 +156,8 @@ def _groups(fetch: Fetch, tables: list[Table], padded: int) -> Demand:
             found += Demand.of(Register(2), Function(4, 2 * padded))
         columns = [table.slices >> k & 1 for k in range(most.bit_length())]
         chosen = sum(bool(column.any() and not column.all()) and new("slices", column) for column in columns)
-        reached = sorted({0, *table.slices.tolist()})  # what chooses is 0 at first, whatever it is later
-        read = tuple((k * size, (k + 1) * size) for k in reached)
-        found += memories(fetch.word, fetch.ring, read if len(reached) < most else ())
-        found += Demand.of(Register((len(reached) + 1) * size), Multiplexer(len(reached), size))
+        found += memories(fetch.word, fetch.ring)
+        found += Demand.of(Register(fetch.word + size), Multiplexer(most, size))
         found += delayed(chosen, 2) + copied(1 + counted(most), size)
     return found
 
