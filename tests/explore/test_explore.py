@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import pretended_tools
 from command_line import call
+from explore.small_model import small_model
 from onnx_hw import flow
 from onnx_hw.errors import UserError
 from onnx_hw.explore import work as workers_side
@@ -30,20 +30,13 @@ from onnx_hw.explore.workers import Workers
 from onnx_hw.network import Network
 from onnx_hw.options import Stage
 from onnx_hw.store import Store
-from qdq_models import Sketch
 
 GRID = Grid(multipliers=(2, 12), seeds=(1, 2))
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two products, so small that all that is left to wait for is the programs."""
-    sketch, values = Sketch(), np.random.default_rng(5)
-    value = sketch.through_integers("x", 0.1, 0)
-    for inputs, outputs in ((8, 12), (12, 4)):
-        weights = sketch.dequantized(values.integers(-99, 99, (inputs, outputs), dtype=np.int8), np.float32(0.01))
-        value = sketch.through_integers(sketch.node("MatMul", value, weights), 0.2, 0)
-    return sketch.write(tmp_path_factory.mktemp("model") / "small.onnx", (1, 8), value, rank=2)
+    return small_model(tmp_path_factory.mktemp("model") / "small.onnx")
 
 
 @pytest.fixture(scope="module")
