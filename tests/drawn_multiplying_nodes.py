@@ -145,6 +145,19 @@ def integer_matmul(op_type: str, domain: str = "") -> Callable[[Draw], Product]:
     return drawn
 
 
+def matmul_in_blocks(draw: Draw) -> Product:
+    """Four bits a weight, of which 8 is taken away."""
+    rows, inner, columns, block = draw.size(), draw.size(8), draw.size(), 4
+    blocks = -(-inner // block)
+    weights = (
+        np.full((columns, blocks, block), 9) if draw.ones else draw.random.integers(0, 16, (columns, blocks, block))
+    )
+    packed = (weights[..., 0::2] | weights[..., 1::2] << 4).astype(np.uint8)
+    scales = np.ones(columns * blocks, np.float32)
+    named = {"K": inner, "N": columns, "block_size": block, "bits": 4}
+    return Product("MatMulNBits", MICROSOFT, [draw.real(rows, inner), packed, scales], named)
+
+
 def gemm(op_type: str, domain: str = "") -> Callable[[Draw], Product]:
     def drawn(draw: Draw) -> Product:
         rows, inner, columns = (draw.size() for _ in range(3))
@@ -212,6 +225,7 @@ PRODUCTS: dict[tuple[str, str], Callable[[Draw], Product]] = {
     ("", "QLinearMatMul"): integer_matmul("QLinearMatMul"),
     (MICROSOFT, "MatMulIntegerToFloat"): integer_matmul("MatMulIntegerToFloat", MICROSOFT),
     (MICROSOFT, "DynamicQuantizeMatMul"): integer_matmul("DynamicQuantizeMatMul", MICROSOFT),
+    (MICROSOFT, "MatMulNBits"): matmul_in_blocks,
     (MICROSOFT, "QGemm"): integer_matmul("QGemm", MICROSOFT),
     ("", "Einsum"): einsum,
     ("", "RNN"): recurrent("RNN", 1, 2),

@@ -142,7 +142,7 @@ def test_a_product_in_a_subgraph_is_refused(tmp_path):
         assert problem.code == "unsupported" and NAME in problem.where
 
 
-@pytest.mark.parametrize("op_type", ["MatMulNBits", "MultiHeadAttention", "Attention", "QAttention", "MoE"])
+@pytest.mark.parametrize("op_type", ["MatMulBnb4", "MultiHeadAttention", "Attention", "QAttention", "MoE"])
 def test_an_operator_that_nobody_knows_is_refused(op_type, tmp_path):
     """It may multiply, too."""
     model = Sketched(Product("Relu", "", [np.ones((1, 2, 3), np.float32)]), constant=True).with_hardware_before()
