@@ -149,7 +149,7 @@ class _Weights:
         if name in self.grids:
             for values in self.given.values:
                 values[name] = rounded_to(self.grids[name], values[name])
-            low, high = reach_of(self.grids[name])
+            low, high = map(np.float64, reach_of(self.grids[name]))  # more than the data's own floats may hold
             beyond = sum(int(((x < low) | (x > high)).sum()) for x in self.exact.of(name)[self.told])
             held = self._likeness(name)
         self.found.held[name] = Held(arrived, held, beyond / max(1, arrived.values))
