@@ -150,6 +150,18 @@ def test_nothing_is_added_where_a_maximum_does_not_notice(tmp_path: Path, fill: 
     assert_circuit_agrees(network)
 
 
+@pytest.mark.parametrize(("columns", "kernel"), [([0, 2], [2, 1]), ([2, 2], [3, 2]), ([0, 1], [2, 2])])
+def test_windows_of_pads_alone_hold_their_constant(tmp_path: Path, columns: list[int], kernel: list[int]) -> None:
+    """Less than any number of the image, and not the least that its integers have."""
+    sketch = Sketch()
+    x = sketch.node("Relu", sketch.through_integers("x", 0.03125, -5))
+    around = np.array([0, 0, 1, columns[0], 0, 0, 1, columns[1]])
+    x = sketch.node("Pad", x, sketch.constant(around), sketch.constant(np.float32(-1.5)))
+    y = sketch.node("MaxPool", x, kernel_shape=kernel, strides=[1, 1])
+    path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, sketch.through_integers(y, 0.03125, 7))
+    assert_agrees(path, 0.03125, rarely=0)
+
+
 @pytest.mark.parametrize("fill", [-np.inf, np.finfo(np.float32).min, -1.5, 0.37])
 @pytest.mark.parametrize("activation", ["Relu", "LeakyRelu", ""])
 def test_float_models_pad_before_a_maximum(tmp_path: Path, fill: float, activation: str) -> None:

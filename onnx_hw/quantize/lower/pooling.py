@@ -26,14 +26,13 @@ def max_pool(builder: Builder, node: Node) -> None:
     """without indices"""
     if len(node.outputs) > 1 and node.outputs[1]:
         raise Obstacle("maxpool-indices", "the indices of a MaxPool are not built: only its first output is")
-    value, pads = _without_pads(builder, builder.operand(node))
     shape, result = builder.shape(node.outputs[0]), node.outputs[0]
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
-    image = layout_of_image(value.shape)
-    height, width, _ = image.shape
-    top, left, bottom, right = pads
-    kernel = kernel_of(node, size, (height + top + bottom, width + left + right), shape[2:]).padded(pads)
-    kernel.check_touches(Tensor(image.shape, Int(8)))
+    value = builder.operand(node)
+    height, width, _ = layout_of_image(value.shape).shape
+    kernel = kernel_of(node, size, (height, width), shape[2:])
+    value, kernel = _without_pads(builder, value, kernel)
+    kernel.check_touches(Tensor(layout_of_image(value.shape).shape, Int(8)))
 
     def maxima(builder: Builder, value: Hardware) -> Hardware:
         value, tensor = builder.image(value, node)
@@ -45,13 +44,14 @@ def max_pool(builder: Builder, node: Node) -> None:
     postpone_maxima(builder, node, value, maxima)
 
 
-def _without_pads(builder: Builder, value: Integers | Operand) -> tuple[Integers | Operand, tuple[int, int, int, int]]:
-    """What stands inside a Pad with a constant that no maximum notices, such as -inf: (value, pads around it)."""
+def _without_pads(builder: Builder, value: Integers | Operand, kernel: Kernel) -> tuple[Integers | Operand, Kernel]:
+    """What stands inside a Pad with a constant that no maximum notices, such as -inf, and the kernel that pads it."""
     if isinstance(value, Surrounded) and value.fill <= builder.least(value.value):
         pads = pads_of_image(value.origin, value.value.shape)
-        if pads is not None:
-            return value.value, pads
-    return value, (0, 0, 0, 0)
+        height, width, _ = layout_of_image(value.value.shape).shape
+        if pads is not None and kernel.padded(pads).always_touches(height, width):
+            return value.value, kernel.padded(pads)
+    return value, kernel
 
 
 @lowers("AveragePool")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.quantize.builder import Obstacle
@@ -30,6 +32,17 @@ class Kernel:
             Sliding(image.shape, self.size, self.strides, self.pads, self.dilations).check()
         except ValueError:
             return False
+        return True
+
+    def always_touches(self, height: int, width: int) -> bool:
+        """Whether every window holds a pixel of such an image: with rows of pads alone, or columns, one does not."""
+        for axis, size in enumerate((height, width)):
+            before, behind = self.pads[axis], self.pads[axis + 2]
+            taps = np.arange(self.size[axis]) * self.dilations[axis] - before
+            begins = np.arange(0, size + before + behind - taps[-1] + taps[0], self.strides[axis])
+            places = begins[:, None] + taps
+            if not ((places >= 0) & (places < size)).any(axis=1).all():
+                return False
         return True
 
     def check_touches(self, image: Tensor) -> None:
