@@ -161,17 +161,16 @@ def test_a_kind_of_multiplier_that_there_is_not(written: tuple[Build, str], tmp_
         assert (form in str(refused.value)) == (core == "conv1_sums/Conv")
 
 
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_products_of_look_up_tables_are_proven(written: tuple[Build, str], tmp_path: Path, every: bool) -> None:
-    """Every one of them, or one layer of three."""
+@pytest.mark.slow
+def test_products_of_look_up_tables_are_proven(written: tuple[Build, str], tmp_path: Path) -> None:
     made, text = written
     assert made.report.design is not None
-    for core in [node.name for node in made.report.design.nodes if node.dsp][: 3 if every else 1]:
+    for core in [node.name for node in made.report.design.nodes if node.dsp]:
         line = next(line for line in text.splitlines() if line.startswith(f'"{core}" '))
         text = text.replace(line, line.replace(" }", ', multiplier = "logic" }'))
     place = tmp_path / "folding.toml"
     place.write_text(text, encoding="utf-8")
     proven = build(BuildOptions(DIGITS, out=tmp_path / "out", folding=place, stop_after=Stage.SIMULATE)).report
     assert proven.design is not None and proven.simulation is not None
-    assert (proven.design.multipliers.dsp == 0) == every and proven.design.multipliers.lut > 0
+    assert proven.design.multipliers.dsp == 0 and proven.design.multipliers.lut > 0
     assert proven.simulation.mismatches == proven.simulation.firing_mismatches == 0 < proven.simulation.values_compared

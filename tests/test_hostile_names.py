@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw.errors import Problem
-from onnx_hw.folding_file import _quoted
 from onnx_hw.front.cli import main
 from onnx_hw.front.failures import explain
 from onnx_hw.front.terminal import Terminal
 from onnx_hw.options import Stage
 from onnx_hw.spelling import abridged, file_name, legible, printable, quote, short, to_json
+from onnx_hw.toml_file import quoted
 from onnx_hw_tools.process import ToolFailed
 from qdq_models import Sketch
 
@@ -264,8 +264,8 @@ def test_ways_to_spell_a_name(text: str) -> None:
     assert json.loads(to_json({"key": text})) == {"key": text}
     assert to_json(text).rstrip("\n").isprintable()
     if not re.search("[\ud800-\udfff]", text):
-        assert tomllib.loads(f"a = {_quoted(text)}") == {"a": text}
-        assert _quoted(text).isprintable()
+        assert tomllib.loads(f"a = {quoted(text)}") == {"a": text}
+        assert quoted(text).isprintable()
 
 
 def test_a_name_of_any_length(tmp_path: Path) -> None:

@@ -52,7 +52,6 @@ class InterpretedSimulator:
 
         self._simulator = AmaranthSimulator(m)
         self._simulator.add_clock(1e-6)
-        self._simulator.add_testbench(self._testbench)
 
     def run(self, stimulus: Stimulus, *, progress: Callable[[int], None] | None = None) -> Recording:
         """Simulate from reset; ``progress`` is called now and then with the number of cycles done.
@@ -61,8 +60,10 @@ class InterpretedSimulator:
             ValueError: the stimulus does not fit the circuit.
         """
         stimulus.check(self.circuit)
-        if self._outside is not None:  # resetting a simulator that never ran would leave its coroutine unawaited
+        if self._outside is not None:
             self._simulator.reset()
+        else:  # no sooner: a simulator that never runs would leave its coroutine unawaited
+            self._simulator.add_testbench(self._testbench)
         self._outside = outside = Outside(self.circuit, stimulus, progress)
         self._simulator.run()
         return outside.recording()

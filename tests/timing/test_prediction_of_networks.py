@@ -30,8 +30,8 @@ def test_random_networks(kind: Callable[[int, int], st.SearchStrategy[Design]]) 
 @pytest.mark.parametrize("kind", [chains, residuals, likenesses])
 def test_many_random_networks(kind: Callable[[int, int], st.SearchStrategy[Design]]) -> None:
     """Other ones in every run; more of them, of which some stop: ``benchmarks/random_circuits.py``."""
-    seen = prove_networks(kind(5, 250), settings(max_examples=12))
-    assert seen["networks"] >= 12 and seen["firings"] > 5_000
+    seen = prove_networks(kind(5, 250), settings(max_examples=6))
+    assert seen["networks"] >= 6 and seen["firings"] > 1_500
     assert kind is not chains or not seen["deadlocks"], "in a chain of whole buffers nothing can stop"
 
 
