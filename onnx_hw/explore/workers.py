@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +16,11 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
+
+from onnx_hw_tools.process import GRACE
+
+PATIENCE = GRACE + 1
+"""Seconds in which a worker ends, with the tools that it runs."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +64,12 @@ def processes(jobs: int | None, store: Path) -> Iterator[Workers]:
     try:
         yield Workers(executor, width, store)
     finally:
-        for child in set(multiprocessing.active_children()) - before:
+        children = set(multiprocessing.active_children()) - before
+        for child in children:
             child.terminate()  # `_stop` there ends the tools first
+        for child in children:
+            child.join(PATIENCE)
+            child.kill()
         executor.shutdown(wait=True, cancel_futures=True)
 
 
@@ -72,7 +82,6 @@ def _begin() -> None:
 
 def _stop(number: int, _frame: FrameType | None) -> NoReturn:
     """Unwinds the stack, so that ``execute`` ends what it runs."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)
 
 
@@ -80,4 +89,7 @@ def _end_with_parent() -> None:
     parent, main = multiprocessing.parent_process(), threading.main_thread().ident
     if parent is not None and main is not None:
         wait([parent.sentinel])
-        signal.pthread_kill(main, signal.SIGTERM)  # that thread: it may wait for work, and has to wake up
+        for _ in range(3):  # where Python ignores exceptions, in `__del__` say, one may come to nothing
+            signal.pthread_kill(main, signal.SIGTERM)  # that thread: it may wait for work, and has to wake up
+            time.sleep(PATIENCE)
+        os._exit(128 + signal.SIGTERM)
