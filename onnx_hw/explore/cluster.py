@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 from onnx_hw.errors import ExitCode, user_error
 from onnx_hw.explore.workers import Workers
@@ -17,12 +19,12 @@ def cluster(address: str, jobs: int | None) -> Iterator[Workers]:
         UserError: dask is not installed, or nobody answers there.
     """
     try:
-        from distributed import Client
+        distributed: Any = import_module("distributed")  # some of its functions have types, some none
     except ImportError:
         hint = 'pip install "onnx-hw[cluster]", the same on every machine'
         raise user_error("cluster", "a scheduler needs dask.distributed", where="--scheduler", hint=hint) from None
     try:
-        client = Client(address, timeout=10, set_as_default=False)
+        client = distributed.Client(address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
         hint = "start it with `dask scheduler`, workers with `dask worker`"
         message = f"a dask scheduler must answer: {str(error) or type(error).__name__}"
