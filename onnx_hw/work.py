@@ -136,7 +136,7 @@ class Work:
             account.warn(
                 "golden was not compared with the model: no frame could be drawn", "give samples with --inputs"
             )
-        account.note(reference=fill.describe_reference(compared))
+        account.note(reference=fill.describe_reference(compared, made.lost()))
         self.seen = data if self.given.frames is None else self.given.frames
         tensors = compared.fidelity.tensors if compared.fidelity else {}
         self.sqnr = {name: likeness.sqnr_db for name, likeness in tensors.items()}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from onnx_hw.quantize.host_head import is_obstacle, values_of_head
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
 from onnx_hw.quantize.leave_one_out import Chosen
+from onnx_hw.quantize.lost_by_tensor import Lost, lost_by_tensor
 from onnx_hw.quantize.noise_of_widths import noises_of
 from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_by_effect import integers_by_effect
@@ -67,6 +69,7 @@ class QuantizedFloats:
     ranges: of the values whose ranges were weighed, by name.
     held: values on samples, in integers beside floats, by the names that they have in ``floats``.
     widths: that were searched for.
+    lost: computes what each tensor loses; nothing where integers were not chosen by their effect.
     """
 
     model: Model
@@ -74,6 +77,7 @@ class QuantizedFloats:
     ranges: Mapping[str, Chosen] = field(default_factory=dict)
     held: Mapping[str, Held] = field(default_factory=dict)
     widths: Widths | None = None
+    lost: Callable[[], tuple[Lost, ...]] = tuple
 
 
 def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) -> QuantizedFloats:
@@ -99,7 +103,8 @@ def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) ->
     chosen = integers_by_effect(equal, points, samples, spans, terms, scheme)
     held = {names.get(name, name): of for name, of in chosen.held.items()}
     quantized = _inserted(equal, points, spans, head, scheme, chosen)
-    return QuantizedFloats(quantized, plain, chosen.ranges, held, widths)
+    lost = partial(lost_by_tensor, equal.graph, samples, terms, chosen, names)
+    return QuantizedFloats(quantized, plain, chosen.ranges, held, widths, lost)
 
 
 def _widths(

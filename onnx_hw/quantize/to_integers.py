@@ -16,6 +16,7 @@ from onnx_hw.quantize.complete_quantization import import_completed
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import is_quantized
 from onnx_hw.quantize.leave_one_out import Chosen
+from onnx_hw.quantize.lost_by_tensor import Lost
 from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_float_model import QuantizedFloats, quantize_factored, with_factors_in_weights
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
@@ -35,6 +36,7 @@ class Quantized:
         ranges: of values whose ranges were weighed: what they are expected to cost.
         held: values on samples, in integers beside floats, by the names that they have in the prepared model.
         widths: that were searched for, to reach a goal.
+        lost: computes what each tensor loses, the one that loses most first; nothing for integers that came along.
     """
 
     network: Network
@@ -45,6 +47,7 @@ class Quantized:
     ranges: Mapping[str, Chosen] = field(default_factory=dict)
     held: Mapping[str, Held] = field(default_factory=dict)
     widths: Widths | None = None
+    lost: Callable[[], tuple[Lost, ...]] = tuple
 
 
 Source = Callable[[Model, bool], Ranges | None]
@@ -98,4 +101,4 @@ def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Q
     quantized = Quantized(network, completed if floats else model, brings, floats, chosen)
     if made is None:
         return quantized
-    return replace(quantized, ranges=made.ranges, held=made.held, widths=made.widths)
+    return replace(quantized, ranges=made.ranges, held=made.held, widths=made.widths, lost=made.lost)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from onnx_hw.proof.compare import Compared
 from onnx_hw.proof.likeness import Likeness
+from onnx_hw.quantize.lost_by_tensor import Lost
 from onnx_hw.report import report
+from onnx_hw.report.losses import Loss
 
 WORST_TENSORS = 10
 
 
-def describe_reference(compared: Compared) -> report.Reference:
+def describe_reference(compared: Compared, lost: Sequence[Lost] = ()) -> report.Reference:
+    """Args:
+    lost: by tensors, the one that loses most first.
+    """
     found, fidelity = compared.agreement, compared.fidelity
     float_model = None
     if fidelity is not None:
@@ -19,7 +24,11 @@ def describe_reference(compared: Compared) -> report.Reference:
             (report.TensorLikeness(name, likeness.sqnr_db) for name, likeness in fidelity.tensors.items()),
             key=lambda tensor: (tensor.sqnr_db is None, tensor.sqnr_db or 0.0),
         )
-        float_model = report.FloatModel(_outputs(fidelity.outputs), tuple(worst[:WORST_TENSORS]))
+        losses = tuple(
+            Loss(one.place.name, one.place.kind, one.bits, one.sqnr_db, one.share, one.saturated, one.advice)
+            for one in lost[:WORST_TENSORS]
+        )
+        float_model = report.FloatModel(_outputs(fidelity.outputs), tuple(worst[:WORST_TENSORS]), losses)
     return report.Reference(
         found.frames,
         found.tensors_compared,

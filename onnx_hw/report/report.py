@@ -16,6 +16,7 @@ import numpy as np
 
 from onnx_hw.report.asked import Asked
 from onnx_hw.report.chain import Failure, Links
+from onnx_hw.report.losses import Loss
 from onnx_hw.report.reached import Reached
 from onnx_hw.report.seen import Seen
 from onnx_hw.report.timeline import Timeline
@@ -150,6 +151,7 @@ class FloatModel:
 
     outputs: Annotated[tuple[OutputLikeness, ...], "every graph output of numbers"]
     tensors: Annotated[tuple[TensorLikeness, ...], "the ten least alike, the worst first"]
+    losses: Annotated[tuple[Loss, ...], "the ten that cost most at the outputs; none of a large model"] = ()
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from onnx_hw.ops.folding import spelled
+from onnx_hw.report import losses
 from onnx_hw.report.chain import LEFT_OUT, in_short
 from onnx_hw.report.fact import Fact
 from onnx_hw.report.report import Accuracy, Design, FloatModel, Report, Serial, Synthesis
@@ -62,6 +63,8 @@ def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
         facts.append(accuracy(report.accuracy))
     if report.reference is not None and report.reference.float_model is not None:
         facts.append(fidelity(report.reference.float_model))
+        if lost := losses.in_short(report.reference.float_model.losses):
+            facts.append(Fact("noise", Text(printable(lost))))
     if report.synthesis is not None and report.synthesis.fmax_mhz is not None:
         facts.append(verdict(report.synthesis))
     if report.design is not None:

@@ -40,6 +40,7 @@ def test_full_summary():
         " proof      links 2 and 3 proven, 4 left out\n"
         " accuracy   model 98.06%, golden 97.78% of 360 samples; circuit 97.78% of 300\n"
         " fidelity   31.2 dB to the float model's outputs; of all tensors `conv2` is worst, 28.4 dB\n"
+        ' noise      61% by the weights of `conv2`; "conv2" = 10 under [weights] of --precision gains 3.7 dB\n'
         " clock      96.5 MHz, PASS at 80 MHz\n"
         " speed      69,444 frames/s, first result after 25 µs, at 80 MHz; multipliers busy 57%\n"
         " bitstream  digits-ecp5/top.bit\n"
