@@ -95,10 +95,14 @@ class Store:
         try:
             share(made, fresh)
             fresh.chmod(0o755)  # mkdtemp makes folders private
-            if place.exists():  # changed: make room
-                os.replace(place, Path(tempfile.mkdtemp(prefix=".", dir=place.parent)))
-            with suppress(OSError):  # somebody else was faster, with the same
-                os.replace(fresh, place)
+            for _ in range(2):
+                with suppress(OSError):
+                    os.replace(fresh, place)
+                    return
+                if read_entry(place, digest) is not None:
+                    return  # somebody else was faster, with the same
+                with suppress(OSError):
+                    _remove(place)  # changed: make room
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
@@ -124,9 +128,7 @@ class Store:
             if left <= most:
                 break
             with suppress(OSError):
-                gone = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
-                os.replace(folder, gone)  # whole or not at all, for whoever looks at the same time
-                shutil.rmtree(gone, ignore_errors=True)
+                _remove(folder)
                 left -= size
         return total - left
 
@@ -178,6 +180,15 @@ def share(source: Path, target: Path) -> None:
         except OSError:  # another disk, or one without links
             shutil.copyfile(file, target / file.name)
         (target / file.name).chmod(0o444)
+
+
+def _remove(folder: Path) -> None:
+    """Whole or not at all, for whoever looks at the same time."""
+    gone = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
+    try:
+        os.replace(folder, gone)
+    finally:
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def _bytes(folder: Path) -> int:

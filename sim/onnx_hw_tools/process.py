@@ -6,13 +6,17 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 LAST_LINES = 12
 GRACE = 3.0  # seconds between the request to end and the kill
+GLANCE = 0.01  # seconds between two looks at what runs
 
 
 @dataclass(frozen=True)
@@ -69,15 +73,17 @@ def execute(commands: list[Command], *, parallel: int = 1, timeout: float | None
         while waiting or running:
             while waiting and len(running) < parallel:
                 command = waiting.popleft()
-                running[_start(command)] = (command, time.monotonic())
+                with _unbroken():
+                    running[_start(command)] = (command, time.monotonic())
             for child, (command, since) in list(running.items()):
-                if child.poll() is not None:
+                if not _runs(child):
                     del running[child]
                     if child.returncode:
                         raise _failed(command, _reason(child.returncode))
                 elif timeout is not None and time.monotonic() - since > timeout:
                     raise _failed(command, f"still running after {timeout:g} s")
-            _wait_a_little(running)
+            if running:
+                time.sleep(GLANCE)
     finally:
         _end(list(running))
 
@@ -99,29 +105,46 @@ def _start(command: Command) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait_a_little(running: dict[subprocess.Popen[bytes], tuple[Command, float]]) -> None:
-    if running:
-        try:
-            next(iter(running)).wait(timeout=0.02)
-        except subprocess.TimeoutExpired:
-            pass
-
-
 def _end(children: list[subprocess.Popen[bytes]]) -> None:
     """Ask every process group to end; after a grace period, kill what is left of it."""
     try:
         for child in children:
             _signal(child, signal.SIGTERM)
         until = time.monotonic() + GRACE
-        for child in children:
-            try:
-                child.wait(timeout=max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                pass
+        while any(map(_runs, children)) and time.monotonic() < until:
+            time.sleep(GLANCE)
     finally:  # also when a second Ctrl-C ends the grace
-        for child in children:
-            _signal(child, signal.SIGKILL)  # a group may outlive its first process
-            child.wait()
+        with _unbroken():
+            for child in children:
+                _signal(child, signal.SIGKILL)  # a group may outlive its first process
+                child.wait()
+
+
+def _runs(child: subprocess.Popen[bytes]) -> bool:
+    with _unbroken():
+        return child.poll() is None
+
+
+@contextmanager
+def _unbroken() -> Iterator[None]:
+    """What asks this process to end is heard, but comes to pass after the block.
+
+    An exception out of a signal's handler may come between any two steps: a child would be started and nobody know of
+    it, or the lock that ``Popen`` holds while it looks be held for ever.
+    """
+    heard: list[int] = []
+    before = {}
+    try:
+        if threading.current_thread() is threading.main_thread():  # handlers run in no other
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                if callable(signal.getsignal(number)):
+                    before[number] = signal.signal(number, lambda number, _frame: heard.append(number))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if heard:
+            signal.raise_signal(heard[0])
 
 
 def _signal(child: subprocess.Popen[bytes], what: signal.Signals) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw_tools import tools
+from onnx_hw_tools import process, tools
 from onnx_hw_tools.process import Command, execute
 from onnx_hw_tools.tools import Tool, ToolFailed, ToolMissing
 from onnx_hw_tools.user_cache import exclusively, user_cache
@@ -198,6 +198,26 @@ def test_ctrl_c_ends_every_child(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         execute(commands, parallel=2)
     assert all(_gone(int((tmp_path / f"child{k}").read_text())) for k in range(2))
+
+
+@pytest.mark.parametrize("moment", ["_start", "poll"])
+def test_ctrl_c_at_the_worst_moment(moment: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """When a program has begun and is not yet written down; while ``Popen`` holds its lock."""
+    whose = process if moment == "_start" else subprocess.Popen
+    usual, passed = getattr(whose, moment), []
+
+    def interrupted(*arguments: object) -> object:
+        result = usual(*arguments)
+        if not passed:
+            signal.raise_signal(signal.SIGINT)
+        passed.append(result)
+        return result
+
+    monkeypatch.setattr(whose, moment, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        execute([shell("echo $$ > child; exec sleep 60", tmp_path)])
+    assert passed
+    assert not (tmp_path / "child").exists() or _gone(int((tmp_path / "child").read_text()))
 
 
 def test_one_failure_ends_the_others_and_begins_no_more(tmp_path: Path) -> None:
