@@ -12,13 +12,13 @@ from onnx_hw.errors import Problem, UserError
 from onnx_hw.explore.explore import Limits, Tally, explore
 from onnx_hw.explore.grid import Choice, Grid, command
 from onnx_hw.explore.row import Row
-from onnx_hw.explore.workers import processes
 from onnx_hw.network import Network
 from onnx_hw.options import BuildOptions, Stage
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.spelling import file_name
-from onnx_hw.store import Store, user_store
+from onnx_hw.store import user_store
 from onnx_hw.work import Work
+from onnx_hw.workers import hired
 
 UNTIL = (Stage.SCHEDULE, Stage.SYNTHESIZE, Stage.ROUTE, Stage.PACK)
 
@@ -103,7 +103,8 @@ def explore_model(
     for choice in options.grid.choices():
         network(choice)  # what is wrong with the model is said before anything begins
     choices = {choice: command(options.like.model, options.like, choice) for choice in options.grid.choices()}
-    store, tally, last = user_store(options.like.store), Tally(), ()  # type: tuple[Store, Tally, tuple[Row, ...]]
+    store, tally = user_store(options.like.store), Tally()
+    last: tuple[Row, ...] = ()
     try:
         options.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -116,21 +117,13 @@ def explore_model(
 
     with opened(options.folder) as folder:
         try:
-            with _workers(options, store) as workers:
+            with hired(options.scheduler, options.jobs, store.path) as workers:
                 last = explore(network, choices, store, workers, options.limits, heard, tally)
         finally:
             made = Explored(options.folder, last, tally, time.monotonic() - started)
             write_explored(made, network.name, folder)
             store.prune()
     return made
-
-
-def _workers(options: ExploreOptions, store: Store):  # type: ignore[no-untyped-def]
-    if options.scheduler is None:
-        return processes(options.jobs, store.path)
-    from onnx_hw.explore.cluster import cluster
-
-    return cluster(options.scheduler, options.jobs)
 
 
 class Networks:

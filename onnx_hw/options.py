@@ -238,6 +238,8 @@ class VerifyOptions:
         frames: how many; more than are given are given again. None for all that are given.
         engine: None for the fastest there is.
         stalls: how the outside hesitates.
+        jobs: shards of frames at once; None for one a processor.
+        scheduler: address of a dask scheduler, whose workers do it; None for this machine.
     """
 
     folder: Path
@@ -245,14 +247,17 @@ class VerifyOptions:
     frames: int | None = None
     engine: Engine | None = None
     stalls: Stalls = Stalls.ALL
+    jobs: int | None = None
+    scheduler: str | None = None
 
     def __post_init__(self) -> None:
         """Raises ``UserError`` for a number that is none, and choices that there are not."""
         engine: dict[str, type[StrEnum]] = {} if self.engine is None else {"engine": Engine}
         _take_texts(self, ("folder", "inputs"), {"stalls": Stalls, **engine})
-        if self.frames is not None and self.frames < 1:
-            message = f"there must be at least one frame, not {self.frames}"
-            raise UserError(Problem("argument", message, "--frames", stage="arguments"))
+        for what, number in (("frame", self.frames), ("job", self.jobs)):
+            if number is not None and number < 1:
+                message = f"there must be at least one {what}, not {number}"
+                raise UserError(Problem("argument", message, f"--{what}s", stage="arguments"))
 
 
 def _take_texts(

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from uuid import uuid4
 
-import numpy as np
-
-from onnx_hw import flow, golden, samples
+from onnx_hw import flow, samples
 from onnx_hw.build_folder import BuildFolder, opened
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.folding_file import read_foldings
 from onnx_hw.frames import Given, read_given
-from onnx_hw.options import BuildOptions, Stage, VerifyOptions
-from onnx_hw.outputs import share_right
+from onnx_hw.options import BuildOptions, Engine, Stage, VerifyOptions
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Running, Silent
 from onnx_hw.proof.circuit.engines import simulator_of
-from onnx_hw.proof.circuit.many_frames import Part, prove_parts
+from onnx_hw.proof.circuit.many_frames import Bench, Proven, Shard, prove_shards, shards_of, with_samples
 from onnx_hw.report.asked import files_of, sha256
 from onnx_hw.report.read import options_of, read_report
 from onnx_hw.report.report import Report
 from onnx_hw.spelling import printable
 from onnx_hw.work import Work
+from onnx_hw.workers import Here, Workers, hired
 
 RANDOM_FRAMES = 1000
 """Where nobody says how many."""
 
-SEED = 21
-"""Of random frames."""
+FEW = 2
+"""Shards that are not worth a process."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Verified:
     Attributes:
         engine: who simulated.
         frames: streamed; ``samples`` different ones of a user, 0 where they were random.
-        runs: parts, each from reset and with stalls of its own.
+        runs: shards, each from reset and with stalls of its own.
         values, firings: compared with golden, with the timing.
         seconds: of the simulation and its comparison.
         labelled, golden_right, circuit_right: samples with labels, and right answers to them.
@@ -74,6 +74,9 @@ def verify(options: VerifyOptions, progress: Progress | None = None) -> Verified
     report = read_report(options.folder)
     asked = options_of(report, options.folder)
     check_files(report, asked)
+    if options.scheduler is not None and asked.board.endswith(".py"):
+        told = "workers elsewhere must know the board: a board of your own is a file of this machine"
+        raise user_error("argument", told, where="--scheduler", hint="leave out --scheduler", stage="arguments")
     progress = progress or Silent()
     with opened(options.folder) as folder:
         work = Work(asked, progress)
@@ -87,7 +90,7 @@ def verify(options: VerifyOptions, progress: Progress | None = None) -> Verified
             design = design_of(report, work, folder)
             running.fact = f"{len(design.network.nodes)} cores, the design of {options.folder}"
         with progress.stage(Stage.SIMULATE) as running:
-            return _simulated(design, given, options, work, folder, running)
+            return _proven(design, given, options, work, folder, running)
 
 
 def check_files(report: Report, options: BuildOptions) -> None:
@@ -130,96 +133,63 @@ def design_of(report: Report, work: Work, folder: BuildFolder) -> Design:
     return design
 
 
-def _simulated(
+def _proven(
     design: Design, given: Given, options: VerifyOptions, work: Work, folder: BuildFolder, running: Running
 ) -> Verified:
-    account = work.account
-    running.fact = "compiling"
-    simulator, names = simulator_of(design, work.board, folder.path, options.engine, account)
     frames, labels = given.frames, given.labels
     count = 0 if frames is None else samples.frame_count(frames)
     wanted = options.frames or count or RANDOM_FRAMES
-    integers = _random(design) if frames is None else _given(design, frames)
-    started, done = time.monotonic(), Verified(simulator.name, 0, min(count, wanted), 0, 0, 0, 0.0)
-    for part in prove_parts(design, simulator, names, integers, wanted, options.stalls):
-        if not part.run.agrees:
-            raise _differs(part)
-        seconds = time.monotonic() - started
-        done = replace(
-            done,
-            frames=done.frames + len(part.frames),
-            runs=done.runs + 1,
-            values=done.values + part.run.values_compared,
-            firings=done.firings + part.run.firings_compared,
-            seconds=seconds,
-        )
-        if labels is not None and frames is not None:
-            done = _with_answers(done, design, part, frames, labels)
-        left = seconds * (wanted - done.frames) / done.frames
-        running.fact = f"{_bar(done.frames / wanted)} {done.frames:,} of {wanted:,} frames, {left:.0f} s left"
+    shards = shards_of(design, wanted)
+    bench = Bench(uuid4().hex, design, work.options.board, options.stalls, options.engine, folder.path)
+    alone = options.scheduler is None and (options.jobs == 1 or len(shards) <= FEW)
+    if options.scheduler is None:
+        running.fact = "compiling"
+        simulator, names = simulator_of(design, work.board, folder.path, options.engine, work.account)
+        if alone or simulator.name == Engine.COMPILED:  # the others do not travel
+            bench = replace(bench, engine=Engine(simulator.name), simulator=(simulator, names))
+
+    def filled() -> Iterator[Shard]:
+        for shard in shards:
+            yield shard if frames is None else with_samples(shard, frames, count, labels)
+
+    here: AbstractContextManager[Workers] = nullcontext(Workers(Here(), 1, folder.path))
+    started, done = time.monotonic(), Verified("", 0, min(count, wanted), 0, 0, 0, 0.0)
+    running.fact = f"{wanted:,} frames"
+    with here if alone else hired(options.scheduler, options.jobs, folder.path) as workers:
+        for proven in prove_shards(bench, filled(), workers):
+            if not proven.run.agrees:
+                raise _differs(proven)
+            seconds = time.monotonic() - started
+            done = _with(done, proven, seconds)
+            left = seconds * (wanted - done.frames) / done.frames
+            running.fact = f"{_bar(done.frames / wanted)} {done.frames:,} of {wanted:,} frames, {left:.0f} s left"
     running.fact = f"{done.frames:,} frames bit-exact with golden, every firing as predicted"
     return done
 
 
-def _with_answers(
-    done: Verified, design: Design, part: Part, frames: Mapping[str, np.ndarray], labels: np.ndarray
-) -> Verified:
-    """With the right answers to the labelled samples of a part, those given again left out."""
-    seen = range(part.frames.start, min(part.frames.stop, len(labels)))
-    if not seen:
-        return done
-    own = {name: array[seen.start : seen.stop] for name, array in frames.items()}
-
-    def right(integers: Mapping[str, np.ndarray]) -> int:
-        first = {tensor: array[: len(seen)] for tensor, array in integers.items()}
-        share = share_right(golden.outputs_of(design.network, first, own), labels[seen.start : seen.stop])
-        return round(share * len(seen))
-
-    wanted = right(part.golden)
-    same = all(np.array_equal(part.run.outputs[tensor], array) for tensor, array in part.golden.items())
-    return replace(
-        done,
-        labelled=done.labelled + len(seen),
-        golden_right=done.golden_right + wanted,
-        circuit_right=done.circuit_right + (wanted if same else right(part.run.outputs)),
+def _with(done: Verified, proven: Proven, seconds: float) -> Verified:
+    return Verified(
+        proven.engine,
+        done.frames + len(proven.shard.frames),
+        done.samples,
+        done.runs + 1,
+        done.values + proven.run.values_compared,
+        done.firings + proven.run.firings_compared,
+        seconds,
+        done.labelled + proven.labelled,
+        done.golden_right + proven.golden_right,
+        done.circuit_right + proven.circuit_right,
     )
 
 
-def _given(design: Design, frames: Mapping[str, np.ndarray]) -> Callable[[range], Mapping[str, np.ndarray]]:
-    """The integers of given frames, which begin again after the last one; at least two at a time."""
-    count = samples.frame_count(frames)
-
-    def integers(part: range) -> Mapping[str, np.ndarray]:
-        numbers = np.arange(part.start, max(part.stop, part.start + 2)) % count
-        return golden.integers_of(design.network, {name: array[numbers] for name, array in frames.items()})
-
-    return integers
-
-
-def _random(design: Design) -> Callable[[range], Mapping[str, np.ndarray]]:
-    """Integers over the whole range of every input; the same for the same numbers of frames."""
-    network = design.network
-
-    def integers(part: range) -> Mapping[str, np.ndarray]:
-        generator = np.random.Generator(np.random.PCG64((SEED, part.start)))
-        tensors = {boundary.tensor: network.tensors[boundary.tensor] for boundary in network.inputs}
-        size = max(2, len(part))
-        return {
-            name: generator.integers(*tensor.range, (size, *tensor.shape), endpoint=True)
-            for name, tensor in tensors.items()
-        }
-
-    return integers
-
-
-def _differs(part: Part) -> UserError:
-    run, first = part.run, part.frames.start
+def _differs(proven: Proven) -> UserError:
+    run, shard = proven.run, proven.shard
     what = str(run.difference) if run.difference is not None else "; ".join(run.deadlock)
     counts = f"{run.mismatches} values and {run.firing_mismatches} firings differ, stalls: {run.stall}"
     problem = Problem(
         "circuit-differs",
         f"{what} ({counts})",
-        f"frames {first} .. {part.frames[-1]}: frame 0 here is number {first} of the samples",
+        f"frames {shard.frames.start - shard.before} .. {shard.frames[-1]}, which begin with a reset",
         "this is a bug of onnx-hw, or of a tool: please report it with the model",
         "simulate",
     )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +16,12 @@ from command_line import Instead, call
 from onnx_hw import golden
 from onnx_hw.build import build
 from onnx_hw.errors import ExitCode, UserError
+from onnx_hw.network import Network
 from onnx_hw.options import Engine, Stage, Stalls, VerifyOptions
-from onnx_hw.proof.circuit.many_frames import parts_of
+from onnx_hw.proof.circuit.many_frames import BEFORE, Bench, prove_shards, shards_of, with_samples
+from onnx_hw.proof.circuit.prove import compile_simulator
 from onnx_hw.verify_build import Verified, verify
+from onnx_hw.workers import Workers
 from qdq_models import Sketch
 from sketched_designs import unequal_branches
 
@@ -64,6 +70,34 @@ def test_the_first_difference_is_said_with_its_sample(built: Path, monkeypatch: 
     assert caught.value.exit_code is ExitCode.MISMATCH
 
 
+@pytest.mark.parametrize("wrong", [[237], [237, 220, 121, 399]])
+def test_of_many_frames_the_first_wrong_one_is_named_whoever_finds_it(
+    wrong: list[int], built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers; shards that are done early do not hide an earlier frame."""
+    design, honest = unequal_branches(4), golden.trace
+    bench = Bench("b", design, "ecp5", Stalls.NONE, simulator=compile_simulator(design, built / "simulation"))
+    monkeypatch.setattr("onnx_hw.proof.circuit.many_frames.CYCLES_A_SHARD", 400)
+    shards = [replace(shard, number=0) for shard in shards_of(design, 400)]  # without stalls
+    numbers = np.zeros((400, 1, 1, 3, 4), dtype=np.int64)
+    numbers[..., 0, :2] = np.stack([np.arange(400) % 100, np.arange(400) // 100], axis=1)[:, None, None]
+
+    def lies(network: Network, integers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        values = honest(network, integers)
+        ((output,), said) = [boundary.tensor for boundary in network.outputs], integers["x"][:, 0, 0]
+        values[output] = values[output].copy()
+        values[output][np.isin(said[:, 0] + 100 * said[:, 1], wrong), 0, 1, 2] ^= 1
+        return values
+
+    monkeypatch.setattr("onnx_hw.proof.circuit.many_frames.golden.trace", lies)
+    filled = [with_samples(shard, {"x": numbers}, 400, None) for shard in shards]
+    with ThreadPoolExecutor(2) as pool:
+        *right, last = prove_shards(bench, iter(filled), Workers(pool, 2, built))
+    assert all(proven.run.agrees for proven in right)
+    assert f"[{min(wrong)}, 0, 1, 2]: golden" in str(last.run.difference)
+    assert sum(len(proven.shard.frames) for proven in right) >= 50
+
+
 def test_another_model_is_refused(built: Path, tmp_path: Path) -> None:
     out = again(built, tmp_path)
     report = json.loads((out / "report.json").read_text())
@@ -105,17 +139,34 @@ def test_a_report_of_another_form_is_refused(built: Path, tmp_path: Path, change
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 1000, 1001])
-def test_parts_hold_every_frame_once_and_two_at_least(frames: int) -> None:
-    parts = parts_of(unequal_branches(4), frames)
-    assert [k for part in parts for k in part] == list(range(frames))
-    assert frames == 1 or min(map(len, parts)) >= 2
+def test_shards_hold_every_frame_once_and_two_at_least(frames: int) -> None:
+    shards = shards_of(unequal_branches(4), frames)
+    assert [k for shard in shards for k in shard.frames] == list(range(frames))
+    assert frames == 1 or min(len(shard.frames) for shard in shards) >= 2
+    assert [shard.before for shard in shards] == [0] + [BEFORE] * (len(shards) - 1)
 
 
 def test_the_command(tmp_path: Path) -> None:
     found = Verified("compiled", 2_000, 360, 12, 1_000_000, 40_000, 4.0, 360, 353, 353)
     workshop = Instead(verify=lambda options, progress: found)
-    done = call("verify", "d", "--inputs", "x.npz", "--frames", 2000, "--engine", "compiled", by=workshop)
-    assert workshop.asked == [VerifyOptions(Path("d"), Path("x.npz"), 2000, Engine.COMPILED, Stalls.ALL)]
+    done = call(
+        "verify",
+        "d",
+        "--inputs",
+        "x.npz",
+        "--frames",
+        2000,
+        "--engine",
+        "compiled",
+        "--jobs",
+        2,
+        "--scheduler",
+        "tcp://h:1",
+        by=workshop,
+    )
+    assert workshop.asked == [
+        VerifyOptions(Path("d"), Path("x.npz"), 2000, Engine.COMPILED, Stalls.ALL, 2, "tcp://h:1")
+    ]
     assert "2,000 (360 samples, again and again), 500 a second, compiled" in done.stdout
     assert "golden 98.06%, circuit 98.06% of 360 samples" in done.stdout
     assert call("verify", tmp_path).exit_code == ExitCode.USAGE

@@ -15,17 +15,17 @@ from onnx_hw.board import find_board
 from onnx_hw.build_folder import Made
 from onnx_hw.chip import route, synthesize
 from onnx_hw.chip.fit import check_fit
-from onnx_hw.errors import ExitCode, UserError, user_error
+from onnx_hw.errors import UserError, user_error
 from onnx_hw.explore.grid import Choice
 from onnx_hw.explore.parcel import Parcel, pack, unpack
 from onnx_hw.explore.pareto import front
 from onnx_hw.explore.row import ENDED, Row, State, costs_of, with_front
 from onnx_hw.explore.task import RESULTS, SOURCES, Task, keep_circuit, versions
 from onnx_hw.explore.work import Circuit, Done, Failed, Missing, Planned, circuit, plan, work
-from onnx_hw.explore.workers import Workers
 from onnx_hw.network import Network
 from onnx_hw.options import Stage
 from onnx_hw.store import Store
+from onnx_hw.workers import Workers, worker_lost
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 
@@ -170,7 +170,7 @@ class _Exploration:
             while self.ready and len(self.running) < self.workers.width:
                 job = heapq.heappop(self.ready)[2]
                 if job.wanted():
-                    self.running[self.workers.executor.submit(job.call, *job.arguments)] = job
+                    self.running[self.workers.submit(job.call, *job.arguments)] = job
             left = None if self.end is None else max(0.0, self.end - time.monotonic())
             done, _ = wait(self.running, timeout=left, return_when=FIRST_COMPLETED)
             for future in done:
@@ -178,11 +178,7 @@ class _Exploration:
                 try:
                     job.then(future.result())
                 except BrokenExecutor as error:
-                    hint = "use fewer at once: --jobs N; what is done is not done again"
-                    message = (
-                        "every worker must live until its work is done; one was killed, perhaps for want of memory"
-                    )
-                    raise user_error("worker", message, hint=hint, exit_code=ExitCode.TOOL_FAILED) from error
+                    raise worker_lost() from error
             if self.end is not None and time.monotonic() >= self.end:
                 self._leave(range(len(self.rows)), "the time was over")
                 for future in self.running:

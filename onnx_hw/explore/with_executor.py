@@ -9,9 +9,9 @@ from onnx_hw.explore.explore import Limits
 from onnx_hw.explore.explore import explore as explore_choices
 from onnx_hw.explore.grid import Grid
 from onnx_hw.explore.row import Row
-from onnx_hw.explore.workers import Workers
 from onnx_hw.network import Network
 from onnx_hw.store import Store, user_store
+from onnx_hw.workers import Workers
 
 
 def explore(

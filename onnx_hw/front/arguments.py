@@ -43,3 +43,7 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tool
 STORE = click.option(
     "--store", type=FILE, metavar="DIR", help="Results that builds share.  [default: in the user's cache]"
 )
+JOBS = click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="At once.  [default: one a processor]")
+SCHEDULER = click.option(
+    "--scheduler", metavar="ADDRESS", help="Of a dask scheduler, whose workers do the work: tcp://host:8786."
+)

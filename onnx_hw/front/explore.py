@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from onnx_hw import __version__
-from onnx_hw.front.arguments import CALIBRATION, FILE, MODEL, STORE
+from onnx_hw.front.arguments import CALIBRATION, FILE, JOBS, MODEL, SCHEDULER, STORE
 from onnx_hw.front.how_to_quantize import OUTPUT, PRECISION
 from onnx_hw.front.how_to_read import how_to_read
 from onnx_hw.front.session import Session
@@ -86,8 +86,8 @@ def _measured(
 )
 @click.option("--budget", callback=_seconds, metavar="TIME", help="After this time nothing goes on: 90s, 20min, 2h.")
 @click.option("--everything", is_flag=True, help="Also what another design beats in every respect, by estimate.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="At once.  [default: one a processor]")
-@click.option("--scheduler", metavar="ADDRESS", help="Of a dask scheduler, whose workers do the work: tcp://host:8786.")
+@JOBS
+@SCHEDULER
 @click.option("--out", type=FILE, metavar="DIR", help="For explore.json and explore.html.  [default: MODEL-explored]")
 @STORE
 @click.option("--inputs", type=FILE, metavar="X.npz", help="Samples, as for a build.")

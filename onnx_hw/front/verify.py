@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.front.arguments import FILE
+from onnx_hw.front.arguments import FILE, JOBS, SCHEDULER
 from onnx_hw.front.session import Session
 from onnx_hw.options import Engine, Stalls, VerifyOptions
 
@@ -23,15 +23,25 @@ from onnx_hw.options import Engine, Stalls, VerifyOptions
     "--stalls", type=click.Choice([kind.value for kind in Stalls]), default=Stalls.ALL.value, show_default=True,
     metavar="KIND", help=f"How the outside hesitates: {', '.join(Stalls)}.",
 )  # fmt: skip
+@JOBS
+@SCHEDULER
 @click.pass_obj
 def verify(
-    session: Session, folder: Path, inputs: Path | None, frames: int | None, engine: str | None, stalls: str
+    session: Session,
+    folder: Path,
+    inputs: Path | None,
+    frames: int | None,
+    engine: str | None,
+    stalls: str,
+    jobs: int | None,
+    scheduler: str | None,
 ) -> None:
     """Simulate the circuit of the build in DIR again and compare every value and every firing.
 
-    The frames of --inputs, or as many as --frames says, go through on all processors, each part of them from reset.
+    The frames of --inputs, or as many as --frames says, are cut into shards: each begins with a reset and the two
+    frames before it.
     """
     from onnx_hw.report.verified import shown
 
-    options = VerifyOptions(folder, inputs, frames, Engine(engine) if engine else None, Stalls(stalls))
+    options = VerifyOptions(folder, inputs, frames, Engine(engine) if engine else None, Stalls(stalls), jobs, scheduler)
     session.terminal.show(shown(session.workshop.verify(options, session.terminal)))

@@ -45,6 +45,10 @@ class CompiledSimulator:
         self._streams = (*circuit.sources, *circuit.sinks, *circuit.probes)
         self._c = _declare(ctypes.CDLL(str(library)))
 
+    def __reduce__(self) -> tuple[type[CompiledSimulator], tuple[Circuit, Path], dict[str, bool]]:
+        """For processes of this machine; the text that it was made of stays here."""
+        return CompiledSimulator, (replace(self.circuit, rtlil=""), self.library), {"traced": self.traced}
+
     @property
     def verilog(self) -> str:
         """What yosys wrote of the circuit, and Verilator translated."""

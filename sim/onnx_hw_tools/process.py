@@ -9,10 +9,12 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 LAST_LINES = 12
 GRACE = 3.0  # seconds between the request to end and the kill
@@ -59,6 +61,28 @@ class ToolFailed(Exception):
         return "\n".join((f"{self.tool} failed ({self.reason}); its output is in {self.log}", *self.last_lines))
 
 
+class GivenUp(Exception):
+    """Whoever asked for the work does not want it any more."""
+
+
+_owner: ContextVar[str] = ContextVar("owner", default="")
+_given_up: set[str] = set()
+
+
+def called_for(owner: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """A call whose tools end, with ``GivenUp``, as soon as ``end_tools_of(owner)`` is called in another thread."""
+    token = _owner.set(owner)
+    try:
+        return call(*arguments)
+    finally:
+        _owner.reset(token)
+
+
+def end_tools_of(owner: str) -> None:
+    """End the tools that run in this process for an owner, and any that would begin."""
+    _given_up.add(owner)
+
+
 def execute(commands: list[Command], *, parallel: int = 1, timeout: float | None = None) -> None:
     """Run all commands, at most ``parallel`` at a time, in their order.
 
@@ -66,11 +90,14 @@ def execute(commands: list[Command], *, parallel: int = 1, timeout: float | None
 
     Raises:
         ToolFailed: for the first command that fails or takes longer than ``timeout`` seconds.
+        GivenUp: see ``end_tools_of``.
     """
     waiting = deque(commands)
     running: dict[subprocess.Popen[bytes], tuple[Command, float]] = {}
     try:
         while waiting or running:
+            if _owner.get() in _given_up:
+                raise GivenUp
             while waiting and len(running) < parallel:
                 command = waiting.popleft()
                 with _unbroken():

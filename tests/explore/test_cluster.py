@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import pretended_tools
 from explore.small_model import small_model
+from onnx_hw.build import build
+from onnx_hw.options import Engine, Stage, Stalls, VerifyOptions
+from onnx_hw.verify_build import verify
 
 pytest.importorskip("distributed", reason='needs `pip install "onnx-hw[cluster]"`')
 
@@ -97,3 +102,44 @@ def test_a_worker_with_other_programs_is_refused_by_name(tmp_path: Path) -> None
     whys = {row["why"] for row in found["rows"]}
     assert {row["state"] for row in found["rows"]} == {"failed"} and "Traceback" not in said
     assert all("pretended 1.0" in why and "pretended 2.0" in why and "yosys" in why for why in whys)
+
+
+def test_ctrl_c_ends_what_runs_elsewhere(tmp_path: Path) -> None:
+    small_model(tmp_path / "small.onnx")
+    with cluster(tmp_path, 300.0, ("1.0",)) as (address, _):
+        own = {**os.environ, **pretended_tools.environment(tmp_path / "log-main")}
+        command = [sys.executable, "-m", "onnx_hw", "explore", "small.onnx", "--scheduler", address]
+        process = subprocess.Popen(command, env=own, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + 60
+        while not (programs := programs_of(tmp_path / "log0")) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert programs
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        assert process.returncode == 130 and "Traceback" not in said
+        until = time.monotonic() + 10
+        while programs_of(tmp_path / "log0") and time.monotonic() < until:
+            time.sleep(0.1)
+        assert not programs_of(tmp_path / "log0")
+
+
+def programs_of(log: Path) -> list[str]:
+    """Processes that write down in that file that they were called: programs that pretend."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            environment, command = (place / "environ").read_bytes(), (place / "cmdline").read_bytes()
+            if f"PRETENDED_LOG={log}".encode() in environment and b"pretended_tools" in command:
+                found.append(place.name)
+    return found
+
+
+def test_the_proof_of_a_build_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onnx_hw.proof.circuit.many_frames.CYCLES_A_SHARD", 1)
+    small_model(tmp_path / "small.onnx")
+    build(tmp_path / "small.onnx", out=tmp_path / "out", stop_after=Stage.ASSEMBLE)
+    with cluster(tmp_path, 0.0, ("1.0", "1.0")) as (address, _):
+        options = VerifyOptions(tmp_path / "out", None, 30, Engine.INTERPRETED, Stalls.ALL)
+        there = verify(replace(options, scheduler=address))
+    here = verify(replace(options, jobs=1))
+    assert replace(there, seconds=0.0) == replace(here, seconds=0.0) and there.runs > 2

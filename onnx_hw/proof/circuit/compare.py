@@ -75,6 +75,7 @@ def simulate_and_compare(
     slack: int = 64,
     patience: int = 5000,
     false_start: int = 0,
+    first_frame: int = 0,
 ) -> Run:
     """Stream all frames through the circuit and compare every edge and every firing.
 
@@ -85,6 +86,7 @@ def simulate_and_compare(
         slack: cycles simulated beyond the predicted end, in which nothing may happen that is not predicted.
         patience: quiet cycles after which the simulator gives up.
         false_start: cycles before a reset in mid-frame, which must leave no trace.
+        first_frame: its number, where a difference is said.
     """
     frames = len(next(iter(golden.values())))
     if prediction is None:
@@ -99,7 +101,7 @@ def simulate_and_compare(
     # An engine that knows only pins records no other stream, and names no engine of the circuit.
     edges = tuple(edge for edge in edges if names.edges[edge.tensor] in recording.tokens)
     differences: list[Difference] = []
-    values, wrong_values = _compare_values(edges, names, recording, beats, differences)
+    values, wrong_values = _compare_values(edges, names, recording, beats, first_frame, differences)
     firings, wrong_firings = _compare_firings(names, recording, prediction, differences)
     first = min(differences, key=lambda difference: difference.cycle, default=None)
     finished = all(len(recording.tokens[names.edges[e.tensor]]) >= len(beats[e.tensor]) for e in outputs)
@@ -158,6 +160,7 @@ def _compare_values(
     names: Names,
     recording: Recording,
     beats: Mapping[str, np.ndarray],
+    first_frame: int,
     differences: list[Difference],
 ) -> tuple[int, int]:
     """(values compared, mismatches): every token of every edge, places beyond the tensor left out.
@@ -176,12 +179,9 @@ def _compare_values(
         wrong += int(unequal.sum()) + abs(len(seen) - tokens) * edge.width
         if unequal.any():
             token, lane = map(int, np.argwhere(unequal)[0])
-            differences.append(
-                Difference(
-                    f"{_place(edge, token, lane)}: golden {expected[token, lane]}, circuit {seen[token, lane]}",
-                    int(recording.cycles_of[wire][token]),
-                )
-            )
+            where = _place(edge, token + first_frame * edge.beats, lane)
+            what = f"{where}: golden {expected[token, lane]}, circuit {seen[token, lane]}"
+            differences.append(Difference(what, int(recording.cycles_of[wire][token])))
         elif len(seen) > tokens:
             surplus = f"{edge.tensor}: a surplus token {seen[tokens].tolist()}"
             differences.append(Difference(surplus, int(recording.cycles_of[wire][tokens])))

@@ -1,55 +1,130 @@
-"""Thousands of frames through a circuit: parts of them, each from reset, on all processors of the machine."""
+"""Thousands of frames through a circuit, cut into shards that workers prove one by one, here or elsewhere.
+
+A shard begins with reset and with the frames before its own, so that what a frame leaves behind is seen by the next one
+wherever the cut is.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw import golden
+from onnx_hw import __version__, golden
+from onnx_hw.as_user_error import as_user_error
+from onnx_hw.board import find_board
 from onnx_hw.design import Design
+from onnx_hw.errors import UserError, user_error
 from onnx_hw.options import Engine, Stalls
+from onnx_hw.outputs import share_right
 from onnx_hw.proof.circuit.compare import Run, simulate_and_compare
+from onnx_hw.proof.circuit.engines import simulator_of
 from onnx_hw.proof.circuit.stalls import SEED, Stall, frozen, full_rate, random_stall, starved
+from onnx_hw.workers import Workers, worker_lost
+from onnx_hw_tools.user_cache import user_cache
 
 if TYPE_CHECKING:
     from onnx_hw.assemble import Names
     from onnx_hw_sim.circuit import Simulator
 
-CYCLES_A_PART = 50_000
-"""About as many, and two frames at least: state must not leak. Parts are short so that progress is seen."""
+BEFORE = 2
+"""Frames that a shard streams before its own."""
+
+CYCLES_A_SHARD = 50_000
+"""About as many, and some frames more than ``BEFORE``. Shards are short so that progress is seen."""
+
+RANDOM_SEED = 21
 
 
 @dataclass(frozen=True)
-class Part:
-    """Consecutive frames that were streamed and compared.
+class Bench:
+    """What every shard needs.
 
     Attributes:
-        frames: their numbers.
-        run: what was compared.
-        golden: by output tensor, (frames, height, width, channels) integers.
+        digest: names this bench among others.
+        board: name of the board, or file of one.
+        engine: who simulates; None for the fastest there is.
+        folder: of the build, where workers can see it; elsewhere they use their user's cache.
+        simulator: a simulator that workers here can use, and the names of its parts; elsewhere they make their own.
+        version: of onnx-hw.
     """
 
+    digest: str
+    design: Design
+    board: str
+    stalls: Stalls
+    engine: Engine | None = None
+    folder: Path | None = None
+    simulator: tuple[Simulator, Names] | None = None
+    version: str = __version__
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Consecutive frames.
+
+    Attributes:
+        number: of the shard: another one, other stalls.
+        frames: their numbers.
+        before: frames that are streamed before them.
+        samples: by input of the model, (before + frames, ...); None for random integers.
+        labels: classes of the first frames; those of samples that are given again are left out.
+    """
+
+    number: int
     frames: range
+    before: int
+    samples: Mapping[str, np.ndarray] | None = None
+    labels: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Proven:
+    """A shard that was streamed and compared.
+
+    Attributes:
+        engine: who simulated.
+        run: what was compared, its outputs left out.
+        labelled, golden_right, circuit_right: samples with labels, and right answers to them.
+    """
+
+    shard: Shard
+    engine: str
     run: Run
-    golden: Mapping[str, np.ndarray]
+    labelled: int = 0
+    golden_right: int = 0
+    circuit_right: int = 0
 
 
-def parts_of(design: Design, frames: int) -> list[range]:
-    """Numbers of the frames of each part; the last one has two at least, if there are so many."""
-    size = max(2, CYCLES_A_PART // design.interval)
+@dataclass(frozen=True)
+class Unknown:
+    """The worker has not seen this bench yet."""
+
+
+def shards_of(design: Design, frames: int) -> list[Shard]:
+    """Shards of that many frames, each frame in one of them; the last one has two frames at least, if there are."""
+    size = max(4 * BEFORE, CYCLES_A_SHARD // design.interval)
     parts = [range(first, min(first + size, frames)) for first in range(0, frames, size)]
     if len(parts) > 1 and len(parts[-1]) < 2:
         parts[-2:] = [range(parts[-2].start, frames)]
-    return parts
+    return [Shard(number, part, min(BEFORE, part.start)) for number, part in enumerate(parts)]
+
+
+def with_samples(shard: Shard, frames: Mapping[str, np.ndarray], count: int, labels: np.ndarray | None) -> Shard:
+    """With ``count`` samples of a user, which begin again after the last one; at least two frames at a time."""
+    first = shard.frames.start - shard.before
+    numbers = np.arange(first, max(shard.frames.stop, first + 2)) % count
+    seen = slice(shard.frames.start, min(shard.frames.stop, 0 if labels is None else len(labels)))
+    classes = None if labels is None or seen.stop <= seen.start else labels[seen]
+    return replace(shard, samples={name: array[numbers] for name, array in frames.items()}, labels=classes)
 
 
 def stall_of(design: Design, frames: int, stalls: Stalls, number: int) -> Stall:
-    """How the outside treats the part of that number: another way for each."""
+    """How the outside treats the shard of that number: another way for each."""
     others = [kind for kind in Stalls if kind is not Stalls.ALL]
     kind = others[number % len(others)] if stalls is Stalls.ALL else stalls
     if kind is Stalls.NONE:
@@ -59,39 +134,105 @@ def stall_of(design: Design, frames: int, stalls: Stalls, number: int) -> Stall:
     return random_stall(design, frames, kind.value, SEED + 1000 * number)
 
 
-def prove_parts(
-    design: Design,
-    simulator: Simulator,
-    names: Names,
-    integers: Callable[[range], Mapping[str, np.ndarray]],
-    frames: int,
-    stalls: Stalls,
-) -> Iterator[Part]:
-    """Every part, in the order in which they are done.
+def prove_shards(bench: Bench, shards: Iterator[Shard], workers: Workers) -> Iterator[Proven]:
+    """Every shard, in the order in which they are done; of wrong ones, the first in order is the last that comes.
 
-    Args:
-        integers: of the frames of these numbers, by input tensor, (frames, height, width, channels); called in threads.
+    Raises:
+        UserError: no worker is left, or one cannot do it.
+        ToolMissing, ToolFailed: a program is not there, or failed.
     """
+    here = bench if workers.store is not None else replace(bench, folder=None, simulator=None)
+    running: dict[Future[Proven | Unknown | UserError], Shard] = {}
+    wrong: list[Proven] = []
+    while True:
+        while len(running) < 2 * workers.width and not wrong:
+            if (shard := next(shards, None)) is None:
+                break
+            running[workers.submit(prove, bench.digest, shard)] = shard
+        if not running:
+            break
+        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in done:
+            shard = running.pop(future)
+            try:
+                found = future.result()
+            except BrokenExecutor as error:
+                raise worker_lost() from error
+            if isinstance(found, Unknown):
+                running[workers.submit(prove, bench.digest, shard, here)] = shard
+            elif isinstance(found, UserError):
+                raise found
+            elif found.run.agrees:
+                yield found
+            else:
+                wrong.append(found)
+    if wrong:
+        yield min(wrong, key=lambda proven: proven.shard.number)
 
-    def prove(number: int, part: range) -> Part:
-        values = golden.trace(design.network, integers(part))
-        count = len(next(iter(values.values())))
-        run = simulate_and_compare(design, simulator, names, values, stall_of(design, count, stalls, number))
-        leaving = {boundary.tensor: values[boundary.tensor] for boundary in design.network.outputs}
-        return Part(part, run, leaving)
 
-    workers = 1 if simulator.name in (Engine.INTERPRETED, Engine.GATES) else os.cpu_count() or 1
-    pool = ThreadPoolExecutor(workers)
-    waiting = iter(enumerate(parts_of(design, frames)))
-    running: set[Future[Part]] = set()
-    try:
-        while True:
-            while len(running) < 2 * workers and (next_part := next(waiting, None)) is not None:
-                running.add(pool.submit(prove, *next_part))
-            if not running:
-                return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+_BENCHES: dict[str, tuple[Bench, Simulator, Names]] = {}
+_MOST = 4  # of them in a worker's memory
+
+
+def prove(digest: str, shard: Shard, bench: Bench | None = None) -> Proven | Unknown | UserError:
+    """What a worker does: it keeps the benches it was given last."""
+    known = _BENCHES.get(digest)
+    if known is None:
+        if bench is None:
+            return Unknown()
+        try:
+            simulator, names = bench.simulator or _make(bench)
+        except Exception as error:
+            told = as_user_error(error)
+            if told is None:
+                raise
+            return told
+        known = _BENCHES[digest] = bench, simulator, names
+        for old in list(_BENCHES)[:-_MOST]:
+            _BENCHES.pop(old, None)
+    return _proven(*known, shard)
+
+
+def _make(bench: Bench) -> tuple[Simulator, Names]:
+    if bench.version != __version__:
+        message = f"all machines must have the same onnx-hw: {bench.version} was asked for, here it is {__version__}"
+        raise user_error("other-version", message, hint="install the same version everywhere", stage="tools")
+    return simulator_of(bench.design, find_board(bench.board), bench.folder or user_cache(), bench.engine)
+
+
+def _proven(bench: Bench, simulator: Simulator, names: Names, shard: Shard) -> Proven:
+    design, samples = bench.design, shard.samples
+    integers = _random(design, shard) if samples is None else golden.integers_of(design.network, samples)
+    values = golden.trace(design.network, integers)
+    frames = len(next(iter(values.values())))
+    stall = stall_of(design, frames, bench.stalls, shard.number)
+    first = shard.frames.start - shard.before
+    run = simulate_and_compare(design, simulator, names, values, stall, first_frame=first)
+    done = Proven(shard, simulator.name, replace(run, outputs={}))
+    if samples is None or shard.labels is None:
+        return done
+    labels, own = shard.labels, slice(shard.before, shard.before + len(shard.labels))
+
+    def right(outputs: Callable[[str], np.ndarray]) -> int:
+        answers = {boundary.tensor: outputs(boundary.tensor)[own] for boundary in design.network.outputs}
+        given = {name: array[own] for name, array in samples.items()}
+        return round(share_right(golden.outputs_of(design.network, answers, given), labels) * len(labels))
+
+    return replace(
+        done,
+        labelled=len(labels),
+        golden_right=right(values.__getitem__),
+        circuit_right=right(run.outputs.__getitem__) if run.agrees else 0,
+    )
+
+
+def _random(design: Design, shard: Shard) -> dict[str, np.ndarray]:
+    """Integers over the whole range of every input; the same for the same numbers of frames."""
+    network, first = design.network, shard.frames.start - shard.before
+    tensors = {boundary.tensor: network.tensors[boundary.tensor] for boundary in network.inputs}
+    frames: dict[str, list[np.ndarray]] = {name: [] for name in tensors}
+    for number in range(first, max(shard.frames.stop, first + 2)):
+        generator = np.random.Generator(np.random.PCG64((RANDOM_SEED, number)))
+        for name, tensor in tensors.items():
+            frames[name].append(generator.integers(*tensor.range, tensor.shape, endpoint=True))
+    return {name: np.stack(arrays) for name, arrays in frames.items()}

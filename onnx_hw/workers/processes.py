@@ -1,4 +1,4 @@
-"""Who does the work: processes of this machine, or any ``concurrent.futures.Executor``."""
+"""Workers that are processes of this machine."""
 
 from __future__ import annotations
 
@@ -9,32 +9,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from onnx_hw.workers import Workers
 from onnx_hw_tools.process import GRACE
 
 PATIENCE = GRACE + 1
 """Seconds in which a worker ends, with the tools that it runs."""
-
-
-@dataclass(frozen=True)
-class Workers:
-    """An executor, and what there is to know about it.
-
-    Attributes:
-        width: tasks at once.
-        store: folder of the store that its workers use; None where each has its user's.
-    """
-
-    executor: Executor
-    width: int
-    store: Path | None
 
 
 class _Processes(ProcessPoolExecutor):

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
+from uuid import uuid4
 
 from onnx_hw.errors import ExitCode, user_error
-from onnx_hw.explore.workers import Workers
+from onnx_hw.workers import Workers
+from onnx_hw_tools.process import end_tools_of
 
 
 @contextmanager
@@ -30,8 +32,9 @@ def cluster(address: str, jobs: int | None) -> Iterator[Workers]:
         message = f"a dask scheduler must answer: {str(error) or type(error).__name__}"
         raise user_error("cluster", message, where=address, hint=hint, exit_code=ExitCode.TOOL_FAILED) from None
     with client:
-        executor = client.get_executor(pure=False)
+        executor, owner = client.get_executor(pure=False), uuid4().hex
         try:
-            yield Workers(executor, jobs or max(1, sum(client.nthreads().values())), None)
+            yield Workers(executor, jobs or max(1, sum(client.nthreads().values())), None, owner)
         finally:
-            executor.shutdown(wait=False)
+            executor.shutdown(wait=False)  # cancels what waits
+            client.run(end_tools_of, owner, on_error="ignore")
