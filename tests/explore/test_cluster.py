@@ -137,9 +137,9 @@ def programs_of(log: Path) -> list[str]:
 def test_the_proof_of_a_build_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnx_hw.proof.circuit.many_frames.CYCLES_A_SHARD", 1)
     small_model(tmp_path / "small.onnx")
-    build(tmp_path / "small.onnx", out=tmp_path / "out", stop_after=Stage.ASSEMBLE)
-    with cluster(tmp_path, 0.0, ("1.0", "1.0")) as (address, _):
-        options = VerifyOptions(tmp_path / "out", None, 30, Engine.INTERPRETED, Stalls.ALL)
+    build(tmp_path / "small.onnx", out=tmp_path / "out", stop_after=Stage.ASSEMBLE, multipliers=2)
+    with cluster(tmp_path, 0.0, ("1.0",)) as (address, _):
+        options = VerifyOptions(tmp_path / "out", None, 18, Engine.INTERPRETED, Stalls.ALL)
         there = verify(replace(options, scheduler=address))
     here = verify(replace(options, jobs=1))
     assert replace(there, seconds=0.0) == replace(here, seconds=0.0) and there.runs > 2
