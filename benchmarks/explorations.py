@@ -2,6 +2,7 @@
 
     python benchmarks/explorations.py times [--board ecp5] [--multipliers 3,6,12,24] [--seeds 8]
     python benchmarks/explorations.py kills [--board up5k] [--kills 10]
+    python benchmarks/explorations.py rows [--board up5k] [--rows 4]
     python benchmarks/explorations.py frames [--frames 10000]
     python benchmarks/explorations.py front MODEL [--budgets 4,8,...,160]
 
@@ -11,8 +12,10 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import random
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -30,11 +33,11 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "onnx_hw", *map(str, arguments)]
 
 
-def explore(asked: argparse.Namespace, place: Path, *more: object) -> list[str]:
+def explore(asked: argparse.Namespace, place: Path, *more: object, until: str = "route") -> list[str]:
     grid = ["--board", asked.board, "--multipliers", asked.multipliers, "--seeds", asked.seeds]
     return command(
         "explore", DIGITS / "digits.onnx", *grid, "--store", place / "store", "--out", place / "out", "--until",
-        "route", *more,
+        until, *more,
     )  # fmt: skip
 
 
@@ -88,6 +91,21 @@ def kills(asked: argparse.Namespace) -> None:
         print(f"none of them made again: {cached >= kept}; same table: {table(last) == table(whole)}")
 
 
+def rows(asked: argparse.Namespace) -> None:
+    """Some rows' own commands, with an empty store: is it the same bitstream?"""
+    with tempfile.TemporaryDirectory() as there:
+        place = Path(there)
+        subprocess.run(explore(asked, place, until="pack"), check=True, capture_output=True)
+        packed = [row for row in found(place)["rows"] if row["bitstream"]]
+        for row in random.Random(asked.seed).sample(packed, asked.rows):
+            _, *words = shlex.split(row["command"])
+            own = place / f"row{row['number']}"
+            subprocess.run(command(*words, "--store", own / "store", "--out", own), check=True, capture_output=True)
+            (bitstream,) = (path for path in own.iterdir() if path.suffix in (".bit", ".bin", ".fs"))
+            same = hashlib.sha256(bitstream.read_bytes()).hexdigest() == row["bitstream"]
+            print(f"{row['command']}: {'the same bitstream' if same else 'ANOTHER bitstream'}", flush=True)
+
+
 def entries(place: Path) -> set[str]:
     """Results of programs in a store."""
     return {str(path) for path in (place / "store").glob("*/*/stage.json") if path.parts[-3] != "circuit"}
@@ -126,13 +144,14 @@ def front(asked: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_subparsers(required=True)
-    for what, board in ((times, "ecp5"), (kills, "up5k")):
+    for what, board in ((times, "ecp5"), (kills, "up5k"), (rows, "up5k")):
         kind = kinds.add_parser(what.__name__, help=what.__doc__)
         kind.add_argument("--board", default=board)
         kind.add_argument("--multipliers", default="3,6,12,24" if board == "ecp5" else "1,2,3,4")
         kind.add_argument("--seeds", type=int, default=8)
         kind.add_argument("--kills", type=int, default=10)
-        kind.add_argument("--seed", type=int, default=1, help="of the moments")
+        kind.add_argument("--rows", type=int, default=4)
+        kind.add_argument("--seed", type=int, default=1, help="of what is drawn")
         kind.set_defaults(call=what)
     kind = kinds.add_parser("frames", help=frames.__doc__)
     kind.add_argument("--frames", type=int, default=10_000)
