@@ -13,6 +13,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.tables import Table
 from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.ops.memories import Memory, requantizer_memories
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, narrow_cuts, uneven_tiles
 from onnx_hw.ops.requantize_demand import requantize_demand
@@ -92,6 +93,14 @@ class Lookup(Operator[ElementFolding]):
         """The type whose integers are all in the table."""
         return Int.holding(*self.operand.range)
 
+    @property
+    def table(self) -> Table:
+        """With an entry for every integer of ``index``; those out of the operand's range are like the nearest in it."""
+        first, last = self.operand.range
+        arguments = np.clip(np.arange(self.index.min, self.index.max + 1), first, last)
+        entries = self.values[:, arguments - first]
+        return Table(self.index, entries, int(self.values.min()), int(self.values.max()))
+
     def demand(self, folding: ElementFolding) -> Demand:
         table = Table(self.index, self.values, int(self.values.min()), int(self.values.max()))
         return requantize_demand(table, self.operand.dtype, self.takes(folding)[0], 1, self.LATENCY)
@@ -105,11 +114,9 @@ class Lookup(Operator[ElementFolding]):
 
         from onnx_hw_rtl.lookup import Lookup as Circuit
 
-        index, (first, last) = self.index, self.operand.range
-        arguments = np.clip(np.arange(index.min, index.max + 1), first, last)
         return Circuit(
-            Shape(index.bits, index.signed),
-            self.values[:, arguments - first],
+            Shape(self.index.bits, self.index.signed),
+            self.table.entries,
             words=channels_of(self.weight_words(folding)),
             bits=self.operand.dtype.bits,
             signed=self.operand.dtype.signed,
@@ -120,6 +127,9 @@ class Lookup(Operator[ElementFolding]):
             run=self.takes(folding)[0].tile_groups,
             depth=depths["o"],
         )
+
+    def memories(self, folding: ElementFolding) -> Mapping[str, Memory]:
+        return requantizer_memories(self.table, channels_of(self.weight_words(folding)), folding.pixels, 1)
 
     def telling(self, folding: ElementFolding) -> Telling:
         return of_table(self, folding, len(self.values))

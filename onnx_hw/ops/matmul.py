@@ -18,6 +18,7 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.matmul_demand import matmul_demand
+from onnx_hw.ops.memories import Memory, weight_memories
 from onnx_hw.ops.numbers import Numbers, Turns
 from onnx_hw.ops.operator import Operator, pixels_beside
 from onnx_hw.ops.products_in_logic import multiplier_for
@@ -300,6 +301,11 @@ class MatMul(Operator[MatMulFolding]):
         if isinstance(self.weights, Tensor):
             return None
         return self.weight_words(folding).to_beats(self.weights[None, None]), self.weight_type
+
+    def memories(self, folding: MatMulFolding) -> Mapping[str, Memory]:
+        if isinstance(self.weights, Tensor):
+            return {}
+        return weight_memories(self._weights(folding), self.weight_type, in_logic=folding.in_logic)
 
     @property
     def parameters(self) -> Mapping[str, object]:

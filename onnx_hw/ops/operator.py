@@ -16,6 +16,7 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.memories import Memory
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.telling import Telling
 from onnx_hw.order import Order, fewest_lanes, least_pixels
@@ -163,6 +164,10 @@ class Operator(ABC, Generic[F]):
     def constant_words(self, folding: F) -> tuple[np.ndarray, Int] | None:
         """The constants in that order, (words, lanes) integers, and their type; None where there are none."""
         return None
+
+    def memories(self, folding: F) -> Mapping[str, Memory]:
+        """The core's read-only memories, by their paths in it; one may be made of look-up tables, or of nothing."""
+        return {}
 
     def stream_shapes(self, folding: F) -> dict[str, StreamShape]:
         """What the streams of the core hold, by port (imports ``onnx_hw_rtl`` inside, too)."""

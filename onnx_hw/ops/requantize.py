@@ -24,6 +24,7 @@ from onnx_hw.exact.steps import Steps, steps
 from onnx_hw.exact.tables import Table, Thresholds
 from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.memories import Memory, requantizer_memories
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts, uneven_tiles
 from onnx_hw.ops.requantize_demand import requantize_demand
@@ -180,14 +181,8 @@ class Monotone(Operator[RequantizeFolding]):
 
     def schedule(self, folding: RequantizeFolding) -> Schedule:
         beats, steps = self.takes(folding)[0].beats, folding.steps
-        engine = Engine(
-            "requantize",
-            beats * steps,
-            self.latency(folding),
-            pops={"i": Numbers.every(beats, steps)},
-            pushes={"o": Numbers.every(beats, steps, steps - 1)},
-        )
-        return Schedule((engine,))
+        pops, pushes = {"i": Numbers.every(beats, steps)}, {"o": Numbers.every(beats, steps, steps - 1)}
+        return Schedule((Engine("requantize", beats * steps, self.latency(folding), pops, pushes),))
 
     def demand(self, folding: RequantizeFolding) -> Demand:
         (order,), circuit = self.takes(folding), self.circuit_of(folding)
@@ -251,6 +246,10 @@ class Monotone(Operator[RequantizeFolding]):
                 return rtl.Table(clamp, circuit.entries)
             case Thresholds() as circuit:
                 return rtl.Thresholds(clamp, circuit.thresholds, circuit.low, circuit.high)
+
+    def memories(self, folding: RequantizeFolding) -> Mapping[str, Memory]:
+        channels = channels_of(self.weight_words(folding))
+        return requantizer_memories(self.circuit_of(folding), channels, folding.pixels, folding.steps)
 
     def telling(self, folding: RequantizeFolding) -> Telling:
         return of_steps(self, folding, self.exact, self.circuit_of(folding))

@@ -113,7 +113,7 @@ def circuit_netlist(found: GateLevel) -> Link:
         PROVEN if found.agrees else FAILED,
         f"every value and the cycle of every token that leaves {found.cells:,} cells of the bare chip, from power-up, "
         "with and without a reset in mid-frame, at full rate and with stalls, memories full of rubbish; "
-        f"{found.weights:,} weights decoded from {found.blocks} block RAMs",
+        f"{found.weights:,} constants decoded from {found.blocks} of {found.of_blocks} block RAMs that nobody writes",
         found.frames,
         found.runs,
         found.values,

@@ -1,8 +1,8 @@
 # amaranth: UnusedElaboratable=no
 """Multipliers, ROMs and memories as cells of every family, in the gate-level machine, against Python's integers.
 
-So each model is compared with the behavioural twin of what yosys maps on it. ``test_gate_cells.py`` compares with
-yosys' own models, where it has some.
+So each model is compared with the behavioural twin of what yosys maps on it, and the words of ROMs are decoded from
+their parameters. ``test_gate_cells.py`` compares with yosys' own models, where it has some.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from onnx_hw_rtl.rom import Rom
 from onnx_hw_rtl.target import Target
 from onnx_hw_sim.circuit import Stream
 from onnx_hw_sim.gates.netlist import flatten, read_netlist
+from onnx_hw_sim.gates.read_only import ReadOnly
 from onnx_hw_sim.gates.simulator import RUNS, GateSimulator, Pattern, Plan, Start
 from onnx_hw_tools import tools
 
@@ -119,12 +120,17 @@ def test_cells_do_what_their_twins_do(board: str, tmp_path: Path) -> None:
         CYCLES,
     )
     seen = np.stack([run["y"].values for run in simulator.run(plan)])
-    checked = at = place = 0
+    checked = at = place = pin = 0
+    contents = ReadOnly(simulator.parts)
     for block, ports in zip(bench.blocks, bench.inputs, strict=True):
         arguments = dict(zip((name for name, _ in _ports(block, In)), values[at:], strict=False))
         width = len(_ports(block, Out)[0][1])
         got = (seen[:, :, place : place + width].astype(object) << np.arange(width)).sum(axis=2)
-        at, place = at + len(ports), place + width
+        if isinstance(block, Rom):
+            pins = flat.ports["x_payload"][pin:], flat.ports["y_payload"][place : place + width]
+            bits, _ = contents.words(pins[0][: len(block.addr)], pins[1], len(block.words))
+            assert [sum(int(bit) << k for k, bit in enumerate(word)) for word in bits] == list(block.words)
+        at, place, pin = at + len(ports), place + width, pin + sum(map(len, ports))
         due, known = expected(block, arguments)
         later = slice(block.LATENCY, None), slice(None, CYCLES - block.LATENCY)
         wrong = (got[:, later[0]] != due[:, later[1]]) & known[:, later[1]]

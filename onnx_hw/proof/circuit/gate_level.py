@@ -24,7 +24,7 @@ from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, UserError, user_error
 from onnx_hw.proof.circuit.gate_level_bench import Bench, streams_of
-from onnx_hw.proof.circuit.rom_contents import RomContents, decode
+from onnx_hw.proof.circuit.rom_contents import NAMES, RomContents, decode
 from onnx_hw.proof.circuit.stalls import SEED
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ class GateLevel:
         frames: streamed, of all runs together.
         cycles: that each run took.
         values, tokens: compared, of the outputs of all runs.
-        wrong: values, tokens and weights that differ.
-        blocks, weights: block RAMs whose weights were decoded and compared with golden's, and how many weights.
+        wrong: values, tokens and constants that differ.
+        blocks, weights: block RAMs whose constants were decoded and compared with golden's, and how many of those.
+        of_blocks: block RAMs that nobody writes.
         difference: the first one in words, or empty.
         cached: all of this was known from an earlier, identical build.
     """
@@ -68,6 +69,7 @@ class GateLevel:
     wrong: int
     blocks: int = 0
     weights: int = 0
+    of_blocks: int = 0
     difference: str = ""
     cached: bool = False
 
@@ -160,6 +162,7 @@ def simulate(
         found.wrong + roms.wrong,
         roms.blocks,
         roms.weights,
+        roms.of_blocks,
         "; ".join(differences),
     )
 
@@ -177,10 +180,10 @@ def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, R
     if chip.reset_delay is None:
         raise NotModelled("its streams are not on pins")
     family = import_module(f"onnx_hw_sim.gates.{chip.family.primitives}")
-    flat = flatten(read_netlist(netlist), wires=family.WIRES)
+    flat = flatten(read_netlist(netlist), wires=family.WIRES, names=NAMES)
     sources, sinks = streams_of(design)
     simulator = GateSimulator(flat, family.MODELS, sources, sinks, chip.reset_delay)
-    return simulator, decode(design, flat.cells, family.STORED), len(flat.cells)
+    return simulator, decode(design, flat, simulator.parts, family.STORED), len(flat.cells)
 
 
 def frames_of_a_run(design: Design, nanoseconds: float) -> int:

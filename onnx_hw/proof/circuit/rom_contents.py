@@ -1,10 +1,14 @@
-"""Weights in the block RAMs of a chip's netlist, decoded and compared with the words that golden multiplies by."""
+"""Read-only memories in the block RAMs of a chip's netlist, decoded and compared with golden's constants.
+
+Nothing is simulated: contents are read from the parameters of the cells, by the pins and nets that are connected, and
+compared with the words that the operator says its core has there: weights, thresholds, tables, multipliers and addends.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,13 +16,27 @@ import numpy as np
 
 from onnx_hw.assemble import module_names
 from onnx_hw.design import Design
-from onnx_hw.exact.integers import Int
+from onnx_hw.ops.memories import Memory
 
 if TYPE_CHECKING:
-    from onnx_hw_sim.gates.netlist import Cell
-    from onnx_hw_sim.gates.parts import Stored
+    from onnx_hw_sim.gates.netlist import Cell, FlatNetlist
+    from onnx_hw_sim.gates.parts import Parts, Stored
+    from onnx_hw_sim.gates.read_only import ReadOnly
 
-_BLOCK = re.compile(r"design\.(?P<core>[^.]+)\.core\.weights(?P<rom>\d+)\.block(?P<bank>\d+)_(?P<column>\d+)")
+_PLACED = re.compile(r"design\.(?P<core>[^.]+)\.core\.(?P<rom>.+)\.block(?P<bank>\d+)_(?P<column>\d+)")
+"""A block that a primitive of the family placed: which bank of a memory's words, and which column of their bits."""
+
+_MAPPED = re.compile(r"design\.(?P<core>[^.]+)\.core\.(?P<rom>.+)\.memory(?:\..*)?")
+"""A block that synthesis made of a described memory."""
+
+NAMES = re.compile(r"^core\.(?:.+\.)?(?:port__)?(?:addr|data)(?:\$\d+)?$")
+"""The nets of a described memory's ports, within a core."""
+
+_ADDRESS = re.compile(r"\.(?:port__)?addr(?:\$\d+)?$")
+
+_Lanes = tuple[str, int, np.ndarray, np.ndarray]
+"""The path of a piece, its first lane, (words, lanes) integers, and a mask of those of their bits that somebody reads.
+"""
 
 
 @dataclass(frozen=True)
@@ -26,78 +44,187 @@ class RomContents:
     """What was decoded.
 
     Attributes:
-        blocks: block RAMs that hold weights.
-        weights: of them, compared.
+        blocks: block RAMs that hold constants and were decoded.
+        of_blocks: block RAMs that nobody writes.
+        weights: constants compared: weights, thresholds, entries of tables, multipliers with their addends.
         wrong: of those.
         difference: the first one in words, or empty.
     """
 
     blocks: int
+    of_blocks: int
     weights: int
     wrong: int
     difference: str
 
 
-def decode(design: Design, cells: Sequence[Cell], stored: Mapping[str, Stored]) -> RomContents:
-    """All weights that lie in block RAMs placed by hand.
+def decode(design: Design, flat: FlatNetlist, parts: Parts, stored: Mapping[str, Stored]) -> RomContents:
+    """All constants of cores that lie in block RAMs.
 
     Args:
-        stored: by kind of cell, how it is read.
+        flat: with the nets of ``NAMES``.
+        parts: of the same netlist.
+        stored: by kind of cell that primitives place, how it is read.
     """
-    modules = module_names(design)
-    roms: dict[str, dict[int, dict[tuple[int, int], Cell]]] = defaultdict(lambda: defaultdict(dict))
-    for cell in cells:
-        place = _BLOCK.fullmatch(cell.name) if cell.kind in stored else None
-        if place is not None:
-            roms[place["core"]][int(place["rom"])][int(place["bank"]), int(place["column"])] = cell
-    blocks = weights = wrong = 0
+    from onnx_hw_sim.gates.read_only import ReadOnly
+
+    modules, nets = module_names(design), ReadOnly(parts)
+    placed = _placed(flat.cells, stored)
+    mapped = _mapped(flat, nets)
+    decoded: set[str] = set()
+    compared = wrong = 0
     difference = ""
     for node in design.network.nodes:
-        constants = node.operator.constant_words(design.folding(node))
-        found = roms.get(modules[node.name])
-        if constants is None or not found:
+        core = modules[node.name]
+        if core not in placed and core not in mapped:
             continue
-        words, kind = constants
-        for lanes, seen, name in _lanes(found, stored, len(words), kind):
-            expected = words[:, lanes]
-            unequal = np.argwhere(seen != expected)
-            weights, wrong = weights + seen.size, wrong + len(unequal)
-            if len(unequal) and not difference:
-                word, lane = map(int, unequal[0])
-                difference = (
-                    f"weight {lanes.start + lane} of word {word} of {node.name}: golden {expected[word, lane]}, "
-                    f"netlist {seen[word, lane]}, in {name}"
-                )
-        blocks += sum(map(len, found.values()))
-    return RomContents(blocks, weights, wrong, difference)
+        for path, memory in node.operator.memories(design.folding(node)).items():
+            found = [
+                *_placed_lanes(placed.get(core, {}), path, memory, stored, decoded),
+                *_mapped_lanes(mapped.get(core, {}), path, memory, nets, decoded),
+            ]
+            for piece, first, seen, mask in found:
+                expected = _unsigned(memory.words[:, first : first + seen.shape[1]], memory.bits)
+                unequal = np.argwhere((seen ^ expected) & mask)
+                compared, wrong = compared + seen.size, wrong + len(unequal)
+                if len(unequal) and not difference:
+                    word, lane = map(int, unequal[0])
+                    difference = (
+                        f"{memory.what} {first + lane} of word {word} of {node.name}: golden "
+                        f"{memory.words[word, first + lane]}, netlist {_as_lane(int(seen[word, lane]), memory)}, "
+                        f"in design.{core}.core.{piece}"
+                    )
+    return RomContents(len(decoded), len(nets.blocks), compared, wrong, difference)
 
 
-def _lanes(
-    roms: Mapping[int, Mapping[tuple[int, int], Cell]], stored: Mapping[str, Stored], depth: int, kind: Int
-) -> list[tuple[slice, np.ndarray, str]]:
-    """Per ROM: which lanes it holds, (depth, lanes) integers, and the name of its first block.
+def _unsigned(words: np.ndarray, bits: int) -> np.ndarray:
+    """int64, or Python's integers where those are too narrow."""
+    return (words.astype(object) if bits > 62 else words.astype(np.int64)) & (1 << bits) - 1
 
-    Every ROM but the last one has equally many lanes; the last one may be made of logic, and is not here then.
+
+def _as_lane(value: int, memory: Memory) -> int:
+    return value - (1 << memory.bits) if memory.signed and value >> memory.bits - 1 else value
+
+
+def _pieces(roms: Mapping[str, object], path: str, memory: Memory) -> list[str]:
+    """Paths of the memories side by side that are one."""
+    if not memory.pieces:
+        return [path] if path in roms else []
+    numbered = [rom for rom in roms if re.fullmatch(rf"{path}\d+", rom)]
+    return sorted(numbered, key=lambda rom: int(rom.removeprefix(path)))
+
+
+def _lanes(bits_of: Iterator[tuple[str, np.ndarray]], path: str, memory: Memory) -> Iterator[_Lanes]:
+    """Every piece but the last one has equally many lanes; the last one may be made of logic, and is not here then.
+
+    Args:
+        bits_of: per piece, (words, bits) of 0 and 1, or -1 where nobody reads.
     """
-    found = []
     each = None
-    for number, blocks in sorted(roms.items()):
-        columns = 1 + max(column for _, column in blocks)
-        banks = 1 + max(bank for bank, _ in blocks)
-        words: list[int] = []
-        width = 0
-        for bank in range(banks):
-            parts = [stored[blocks[bank, c].kind](blocks[bank, c]) for c in range(columns)]
-            width = sum(bits for _, bits in parts)
-            at = np.cumsum([0, *(bits for _, bits in parts)]).tolist()
-            rows = zip(*(part for part, _ in parts), strict=True)
-            words += [sum(word << low for word, low in zip(row, at, strict=False)) for row in rows]
-        lanes = width // kind.bits
+    for rom, bits in bits_of:
+        lanes = bits.shape[1] // memory.bits
         each = lanes if each is None else each
-        values = np.array(
-            [[word >> kind.bits * k & (1 << kind.bits) - 1 for k in range(lanes)] for word in words[:depth]]
-        )
-        if kind.signed:
-            values -= (values >> kind.bits - 1) << kind.bits
-        found.append((slice(number * each, number * each + lanes), values, blocks[0, 0].name))
+        first = int(rom.removeprefix(path)) * each if memory.pieces else 0
+        lanes = min(lanes, memory.words.shape[1] - first)
+        split = bits[:, : lanes * memory.bits].reshape(len(bits), lanes, memory.bits)
+        yield rom, first, _number(split == 1, memory.bits), _number(split >= 0, memory.bits)
+
+
+def _number(bits: np.ndarray, width: int) -> np.ndarray:
+    """(..., width) bits as integers."""
+    return (
+        bits.astype(object if width > 62 else np.int64) << np.arange(width).astype(object if width > 62 else int)
+    ).sum(-1)
+
+
+# ---- placed by a primitive ------------------------------------------------------------------------------------------
+
+_Placed = dict[str, dict[tuple[int, int], "Cell"]]
+"""By memory, its blocks by bank and column."""
+
+
+def _placed(cells: Sequence[Cell], stored: Mapping[str, Stored]) -> dict[str, _Placed]:
+    found: dict[str, _Placed] = defaultdict(lambda: defaultdict(dict))
+    for cell in cells:
+        place = _PLACED.fullmatch(cell.name) if cell.kind in stored else None
+        if place is not None:
+            found[place["core"]][place["rom"]][int(place["bank"]), int(place["column"])] = cell
     return found
+
+
+def _placed_lanes(
+    roms: _Placed, path: str, memory: Memory, stored: Mapping[str, Stored], decoded: set[str]
+) -> Iterator[_Lanes]:
+    def bits() -> Iterator[tuple[str, np.ndarray]]:
+        for rom in _pieces(roms, path, memory):
+            blocks = roms[rom]
+            decoded.update(cell.name for cell in blocks.values())
+            banks, columns = (1 + max(place[k] for place in blocks) for k in range(2))
+            yield (
+                rom,
+                np.concatenate(
+                    [
+                        np.concatenate(
+                            [_bits(*stored[blocks[b, c].kind](blocks[b, c])) for c in range(columns)], axis=1
+                        )
+                        for b in range(banks)
+                    ]
+                )[: len(memory.words)],
+            )
+
+    return _lanes(bits(), path, memory)
+
+
+def _bits(words: Sequence[int], width: int) -> np.ndarray:
+    return (np.array(words, np.int64)[:, None] >> np.arange(width) & 1).astype(np.int8)
+
+
+# ---- mapped by synthesis --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Ports:
+    """Nets of a memory: addresses that may be it, the likeliest first, and what it gives."""
+
+    addresses: tuple[tuple[int, ...], ...]
+    data: tuple[int, ...]
+
+
+def _mapped(flat: FlatNetlist, nets: ReadOnly) -> dict[str, dict[str, _Ports]]:
+    """By core and memory; of those whose nets still have names."""
+    blocks: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name in nets.blocks:
+        place = _MAPPED.fullmatch(name)
+        if place is not None:
+            blocks[place["core"], place["rom"]].append(name)
+    named: dict[str, list[tuple[str, tuple[int, ...]]]] = defaultdict(list)
+    for name, found in flat.named.items():
+        named[name.split(".", 2)[1]].append((name, found))
+    roms: dict[str, dict[str, _Ports]] = defaultdict(dict)
+    for (core, rom), its_blocks in blocks.items():
+        inside = f"design.{core}.core.{rom}."
+        data = next((bits for name, bits in named[core] if name in (f"{inside}port__data", f"{inside}data")), None)
+        needed = {net for block in its_blocks for net in nets.addressed_by(block)}
+        addresses = [bits for name, bits in named[core] if _ADDRESS.search(name) and needed <= set(bits)]
+        if data is not None and addresses:
+            roms[core][rom] = _Ports(tuple(sorted(addresses, key=len)), data)
+    return roms
+
+
+def _mapped_lanes(
+    roms: Mapping[str, _Ports], path: str, memory: Memory, nets: ReadOnly, decoded: set[str]
+) -> Iterator[_Lanes]:
+    from onnx_hw_sim.gates.read_only import NotOfTheAddress
+
+    def bits() -> Iterator[tuple[str, np.ndarray]]:
+        for rom in _pieces(roms, path, memory):
+            for address in roms[rom].addresses:
+                try:
+                    found, blocks = nets.words(address, roms[rom].data, len(memory.words))
+                except NotOfTheAddress:
+                    continue
+                decoded.update(blocks)
+                yield rom, found
+                break
+
+    return _lanes(bits(), path, memory)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +73,14 @@ class FlatNetlist:
         cells: of all modules.
         ports: of the top, its nets, lowest first.
         inputs: those of them that are driven from outside.
+        named: nets by the names that were looked for, with their paths; RUBBISH where nobody reads one.
     """
 
     nets: int
     cells: tuple[Cell, ...]
     ports: Mapping[str, tuple[int, ...]]
     inputs: frozenset[str]
+    named: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def read_netlist(path: Path) -> Mapping[str, Any]:
@@ -93,8 +96,9 @@ Wires = Mapping[str, tuple[str, str | int]]
 class _Flattener:
     """Nets are numbered as they appear; a module that connects two of its ports makes one of two."""
 
-    def __init__(self, modules: Mapping[str, Any], wires: Wires) -> None:
-        self.modules, self.wires = modules, wires
+    def __init__(self, modules: Mapping[str, Any], wires: Wires, names: re.Pattern[str] | None) -> None:
+        self.modules, self.wires, self.names = modules, wires, names
+        self.named: dict[str, tuple[int, ...]] = {}
         self.same: list[int] = [ZERO, ONE, RUBBISH]
 
     def fresh(self) -> int:
@@ -138,15 +142,21 @@ class _Flattener:
                 yield from self.cells_of(inner, f"{prefix}{name}.", pins)
             else:
                 yield Cell(f"{prefix}{name}", cell["type"], cell["parameters"], pins)
+        for name, net in module["netnames"].items():
+            if self.names is not None and self.names.search(name):
+                self.named[f"{prefix}{name}"] = tuple(here.get(bit, RUBBISH) for bit in net["bits"])
 
 
-def flatten(modules: Mapping[str, Any], top: str = "top", *, wires: Wires | None = None) -> FlatNetlist:
+def flatten(
+    modules: Mapping[str, Any], top: str = "top", *, wires: Wires | None = None, names: re.Pattern[str] | None = None
+) -> FlatNetlist:
     """All cells of the chip on nets of one numbering.
 
     Args:
         wires: cells that are none.
+        names: of nets that the caller looks for.
     """
-    flattener = _Flattener(modules, wires or {})
+    flattener = _Flattener(modules, wires or {}, names)
     outer = {name: tuple(flattener.fresh() for _ in port["bits"]) for name, port in modules[top]["ports"].items()}
     found = list(flattener.cells_of(modules[top], "", outer))
     number = {flattener.of(net): 0 for net in range(len(flattener.same))}
@@ -158,7 +168,7 @@ def flatten(modules: Mapping[str, Any], top: str = "top", *, wires: Wires | None
 
     cells = tuple(Cell(c.name, c.kind, c.parameters, renamed(c.pins)) for c in found)
     inputs = frozenset(name for name, port in modules[top]["ports"].items() if port["direction"] == "input")
-    return FlatNetlist(len(number), cells, renamed(outer), inputs)
+    return FlatNetlist(len(number), cells, renamed(outer), inputs, renamed(flattener.named))
 
 
 def _is_library(module: Mapping[str, Any]) -> bool:

@@ -97,7 +97,8 @@ class GateSimulator:
     ) -> None:
         self.sources, self.sinks, self.reset_cycles = tuple(sources), tuple(sinks), reset_cycles
         self._ports = netlist.ports
-        self.program = _program(netlist, models)
+        self.parts = _parts(netlist, models)
+        self.program = program(self.parts, [net for name in netlist.inputs for net in netlist.ports[name]])
 
     def run(
         self, plan: Plan, *, seed: int = 0, progress: Callable[[int, int], None] | None = None
@@ -201,14 +202,14 @@ class GateSimulator:
         return Tokens(when[within].copy(), unpack(payload[within], sink.lanes, sink.bits, sink.signed))
 
 
-def _program(netlist: FlatNetlist, models: Mapping[str, Model]) -> Program:
+def _parts(netlist: FlatNetlist, models: Mapping[str, Model]) -> Parts:
     parts = Parts(netlist.nets, netlist.ports["clk"][0])
     for cell in netlist.cells:
         model = models.get(cell.kind)
         if model is None:
             raise not_modelled(cell, "no model knows this kind of cell")
         model(cell, parts)
-    return program(parts, [net for name in netlist.inputs for net in netlist.ports[name]])
+    return parts
 
 
 def _array(address: int | None, size: int) -> np.ndarray:
