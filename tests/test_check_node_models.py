@@ -13,7 +13,7 @@ from onnx_hw import flow
 from onnx_hw.onnx.check import check
 from onnx_hw.options import BuildOptions
 
-LONGEST = 5.0  # seconds
+LONGEST = 5.0  # seconds of this process
 ABOUT_DATA = ("feed-", "samples-", "calibration-")
 
 
@@ -22,14 +22,14 @@ def survive(folder: Path, cases: Sequence) -> int:
     path, built = folder / "model.onnx", 0
     for case in cases:
         path.write_bytes(case.model.SerializeToString())
-        started = time.perf_counter()
+        started = time.process_time()
         if check(path).verdict == "accepted":
             refusal = flow.check_hardware(BuildOptions(path))
             problems = refusal.problems if refusal else ()
             told = [problem for problem in problems if problem.code.startswith(ABOUT_DATA)]
             assert not told, (case.name, told)
             built += refusal is None
-        assert time.perf_counter() - started < LONGEST, case.name
+        assert time.process_time() - started < LONGEST, case.name
     return built
 
 

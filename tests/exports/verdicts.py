@@ -44,7 +44,7 @@ class Verdict:
 
 def judged(drawn: DrawnExport, *, samples: bool) -> Verdict:
     """With the calibration samples at hand, or without."""
-    start = time.perf_counter()
+    start = time.process_time()
     network, design, problems = None, None, []
     try:
         model = flow.read(drawn.path, Reading(dimensions=drawn.dimensions))
@@ -54,7 +54,7 @@ def judged(drawn: DrawnExport, *, samples: bool) -> Verdict:
         problems = list(error.problems)
     codes = tuple(sorted({problem.code for problem in problems}))
     told = tuple(f"{problem.where}: {problem.message}" for problem in problems)
-    return Verdict(network, design, codes, told, time.perf_counter() - start)
+    return Verdict(network, design, codes, told, time.process_time() - start)
 
 
 @dataclass(frozen=True)

@@ -150,8 +150,8 @@ def test_a_gigabyte_is_opened_without_being_read(folder):
     with (folder / "big.bin").open("wb") as file:
         file.truncate(1 << 30)  # sparse: takes no room on disk
     path = write(folder, with_external((1 << 28,), location="big.bin"))
-    start = time.perf_counter()
+    start = time.process_time()
     found = read(path).graph.constants["w"]
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert found.nbytes == 1 << 30
     assert found[-1] == 0

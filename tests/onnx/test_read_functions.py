@@ -228,12 +228,12 @@ def doubling(levels: int):
 
 
 def test_expansion_is_bounded_before_expanding(tmp_path):
-    start = time.perf_counter()
+    start = time.process_time()
     for levels in (20, 60, 1000):
         report = checked(tmp_path, doubling(levels))
         assert report.valid
         assert codes(report) == ["capability:too-many-nodes"]
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert len(nodes_of(tmp_path, doubling(8))) == 256
     assert MAX_NODES < 2**20
 

