@@ -136,7 +136,7 @@ class BuildOptions:
         board: name of a file in ``onnx_hw_boards``, or a file of the user's that ends in ``.py``.
         out: folder for everything written; None for ``<model>-<board>`` in the current folder.
         inputs: npz with the frames to prove with (and ``labels``); None for random ones.
-        calibration: npz with frames that show the ranges of a float model's tensors.
+        calibration: npz, or a folder, with frames that show the ranges of a float model's tensors.
         multipliers: at most so many MAC lanes; None for what the board has.
         fps: the cheapest design that does so many frames a second at the clock; None for the fastest that fits.
         gate_level: whether the netlist of the chip is simulated, too.

@@ -1,4 +1,5 @@
-"""Samples in npz files: one array per graph input or output, named as in the model.
+"""Samples in npz files: one array per graph input or output, named as in the model. A folder holds several files, and
+other ones (``samples_folder.py``).
 
 An array has the input's own shape (one sample), or samples are stacked on a new first axis, or on the input's own one
 where that is a batch of 1 or of no fixed size: an input [1,1,8,8] takes [1,1,8,8], [n,1,1,8,8] or [n,1,8,8]. All inputs
@@ -8,11 +9,9 @@ used to state accuracies.
 
 from __future__ import annotations
 
-import lzma
 import os
 import struct
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,16 +24,11 @@ from onnx_hw.errors import Problem, UserError
 from onnx_hw.onnx.capability import MAX_AXES
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Value
+from onnx_hw.samples_folder import SENSELESS, read_folder
 from onnx_hw.spelling import did_you_mean, printable
 
 LABELS = "labels"
 GIT_LFS = b"version https://git-lfs"
-
-_SENSELESS = (
-    *(ValueError, TypeError, LookupError, ArithmeticError, EOFError, RuntimeError, MemoryError, SyntaxError),
-    *(AttributeError, struct.error, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
-)
-"""How numpy, zipfile and the decompressors say that bytes make no sense."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +104,7 @@ def read_samples(
     """Read and check a file against the inputs of a graph.
 
     Args:
-        path: the npz file.
+        path: the npz file, or a folder.
         inputs: the graph's inputs; unknown dimensions (None, or a name) fit any number.
         finite: refuse NaN and infinities, which no integer stands for and which would spoil every range.
         frames_of_a_sample: how many labels there are for each sample.
@@ -119,6 +113,16 @@ def read_samples(
     Raises:
         UserError: stage ``samples``, with everything that is wrong in the file.
     """
+    if os.path.isdir(path):  # false also where the path is too long
+
+        def read_file(file: Path) -> tuple[Mapping[str, np.ndarray], np.ndarray | None]:
+            single = read_samples(file, inputs, finite=finite, frames_of_a_sample=frames_of_a_sample, classes=classes)
+            return single.arrays, single.labels
+
+        together, labels = read_folder(
+            path, inputs, read_file, lambda array, value, where: _stacked(array, value, where, finite)
+        )
+        return Samples(together, frame_count(together), labels)
     stored = _load(path)
     if inputs and not stored:
         message = "the npz archive must hold at least one array, it is empty"
@@ -213,7 +217,7 @@ def _load(path: Path) -> dict[str, np.ndarray]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(_problem("samples-read", f"the file cannot be read: {reason}", where)) from None
-    except _SENSELESS as error:
+    except SENSELESS as error:
         hint = 'write it with np.savez("samples.npz", name=array); arrays of Python objects cannot be read'
         message = f"the file must be an npz archive of numpy arrays; numpy says: {error or type(error).__name__}"
         raise UserError(_problem("samples-format", message, where, hint)) from None

@@ -167,11 +167,16 @@ def test_a_single_array_is_no_archive(tmp_path):
     assert "not a single npy array" in refusal(path)
 
 
+def empty_folder(tmp_path):
+    (tmp_path / "empty").mkdir()
+    return tmp_path / "empty"
+
+
 def test_missing_file_suggests_its_neighbour(tmp_path):
     written(tmp_path, image=zeros(1))
     assert "did you mean `samples.npz`?" in refusal(tmp_path / "sample.npz")
     assert "there is no such file" in refusal(tmp_path / "nowhere" / "sample.npz")
-    assert "cannot be read" in refusal(tmp_path)
+    assert "there must be a file" in refusal(empty_folder(tmp_path))
 
 
 def test_any_name_can_be_written(tmp_path):

@@ -28,7 +28,10 @@ BOARD = click.option(
     "--board", default=DEFAULT_BOARD, show_default=True, metavar="NAME", help="See `onnx-hw boards`; or a file."
 )
 CALIBRATION = click.option(
-    "--calibration", type=FILE, metavar="X.npz", help="Samples to learn a float model's ranges from."
+    "--calibration",
+    type=FILE,
+    metavar="X.npz",
+    help="Samples to learn a float model's ranges from; or a folder of them.",
 )
 MULTIPLIERS = click.option("--multipliers", type=click.IntRange(min=1), metavar="N", help="At most so many MAC lanes.")
 FPS = click.option(

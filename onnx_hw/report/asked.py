@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
@@ -10,6 +12,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from onnx_hw.options import BuildOptions
+
+SAMPLES = ("inputs", "calibration")
+"""Options that may name a folder."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,8 @@ class Asked:
 
 def describe_asked(options: BuildOptions) -> Asked:
     """To be asked before the stage that reads the files has begun, or once it is done."""
-    found = {name: sha256(getattr(options, name)) for name in files_of(options)}
+    names = (n for n in files_of(options) if n in SAMPLES or not os.path.isdir(getattr(options, n)))
+    found = {name: sha256(getattr(options, name)) for name in names}
     return Asked(plain(options), {name: digest for name, digest in found.items() if digest is not None})
 
 
@@ -33,8 +39,13 @@ def files_of(options: BuildOptions) -> tuple[str, ...]:
 
 
 def sha256(path: Path) -> str | None:
-    """Of a file's contents; None where there is none that can be read, which is said by whoever needs it."""
+    """Of a file's contents, or of the names and contents of a folder's files; None where none can be read,
+    which is said by whoever needs it.
+    """
     try:
+        if path.is_dir():
+            each = {entry.name: sha256(entry) for entry in path.iterdir() if entry.is_file()}
+            return hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest()
         if not path.is_file():
             return None
         with path.open("rb") as file:

@@ -1,0 +1,178 @@
+"""Samples in folders: what was written is what is read; whatever is wrong with a file is said."""
+
+from __future__ import annotations
+
+import wave
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import call
+from material_folders import EXAMPLES
+from onnx_hw.errors import UserError
+from onnx_hw.onnx.model import Value
+from onnx_hw.png import CHANNELS, DEPTHS, read_png
+from onnx_hw.report.asked import sha256
+from onnx_hw.samples import read_samples
+
+DIGITS = EXAMPLES / "digits"
+
+
+def chunk(kind: bytes, body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")
+
+
+def png(stored: np.ndarray, depth: int, colour: int, random: np.random.Generator, palette: bytes = b"") -> bytes:
+    """A PNG of (height, width, channels) numbers, every row with a filter of its own, in two pieces."""
+    height, width, channels = stored.shape
+    lines, above, step = bytearray(), [0] * -(-width * channels * depth // 8), max(1, channels * depth // 8)
+    for row in stored.reshape(height, -1):
+        text = "".join(f"{number:0{depth}b}" for number in row.tolist())
+        line = [int(text[k : k + 8].ljust(8, "0"), 2) for k in range(0, len(text), 8)]
+        kind = int(random.integers(5))
+        lines.append(kind)
+        for k, byte in enumerate(line):
+            left, corner = (line[k - step], above[k - step]) if k >= step else (0, 0)
+            guess = left + above[k] - corner
+            nearest = sorted((abs(guess - n), order, n) for order, n in enumerate((left, above[k], corner)))[0][2]
+            lines.append((byte - (0, left, above[k], (left + above[k]) // 2, nearest)[kind]) % 256)
+        above = line
+    packed = zlib.compress(bytes(lines))
+    header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([depth, colour, 0, 0, 0])
+    body = chunk(b"PLTE", palette) * bool(palette) + chunk(b"IDAT", packed[:9]) + chunk(b"IDAT", packed[9:])
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"tEXt", b"a\0b") + body + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(("colour", "depth"), [(colour, depth) for colour in DEPTHS for depth in DEPTHS[colour]])
+def test_images_of_every_kind(colour: int, depth: int) -> None:
+    random = np.random.default_rng(100 * colour + depth)
+    for _ in range(4):
+        height, width = random.integers(1, 12, 2)
+        stored = random.integers(0, 1 << depth, (height, width, CHANNELS[colour]))
+        palette = random.integers(0, 256, (1 << min(depth, 8), 3)) if colour == 3 else np.zeros((0, 3), int)
+        content = png(stored, depth, colour, random, palette.astype(np.uint8).tobytes())
+        found = read_png(content)
+        assert found.dtype == (np.uint16 if depth == 16 else np.uint8)
+        assert np.array_equal(found, palette[stored[:, :, 0]] if colour == 3 else stored)
+
+
+def test_damaged_images() -> None:
+    """Every end that is too early and every byte that is another one; claims are not believed."""
+    random = np.random.default_rng(1)
+    content = png(random.integers(0, 256, (5, 4, 3)), 8, 2, random)
+    for at in range(len(content)):
+        for damaged in (content[:at], content[:at] + bytes([content[at] ^ 32]) + content[at + 1 :]):
+            with pytest.raises(ValueError, match=r"PNG"):
+                read_png(damaged)
+    start = b"\x89PNG\r\n\x1a\n"
+    for claimed, told in (((1 << 31) - 1, "numbers"), (4000, "as many pixels")):
+        header = claimed.to_bytes(4, "big") * 2 + bytes([8, 2, 0, 0, 0])
+        with pytest.raises(ValueError, match=told):
+            read_png(start + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"1")) + chunk(b"IEND", b""))
+
+
+def sound(path: Path, stored: np.ndarray, width: int) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(stored.shape[1])
+        file.setsampwidth(width)
+        file.setframerate(16_000)
+        shifted = stored + (128 if width == 1 else 0)
+        file.writeframes(b"".join(int(n).to_bytes(width, "little", signed=width > 1) for n in shifted.reshape(-1)))
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+@pytest.mark.parametrize("shape", [(1, 2, 6), (None, 6, 2), (2, 6), (6, 2, 1)])
+def test_sounds(tmp_path: Path, width: int, shape: tuple[int | None, ...]) -> None:
+    random = np.random.default_rng(width)
+    limit = 1 << (8 * width - 1)
+    stored = random.integers(-limit, limit, (2, 6, 2))
+    for k in range(2):
+        sound(tmp_path / f"{k}.WAV", stored[k], width)
+    found = read_samples(tmp_path, [Value("x", "float", shape)])
+    sizes = [size for size in shape if size not in (1, None)]
+    wanted = stored.transpose(0, 2, 1) if sizes == [2, 6] else stored
+    wanted = (wanted / limit).astype(np.float32).reshape(2, *(size or 1 for size in shape))
+    assert found.count == 2 and np.array_equal(found.arrays["x"], wanted)
+    (tmp_path / "samples.toml").write_text("scale = [2, 3]\noffset = -1.0")
+    each = np.array([[2], [3]]) if sizes == [2, 6] else np.array([2, 3])
+    raw = (stored.transpose(0, 2, 1) if sizes == [2, 6] else stored) * each - 1.0
+    found = read_samples(tmp_path, [Value("x", "float", shape)])
+    assert np.array_equal(found.arrays["x"].reshape(-1), raw.astype(np.float32).reshape(-1))
+
+
+def test_a_folder_is_as_good_as_a_file(tmp_path: Path) -> None:
+    """Images in a folder make the network that the same numbers in an npz make; a change in the folder is seen."""
+    random, folder, file = np.random.default_rng(5), tmp_path / "images", tmp_path / "images.npz"
+    folder.mkdir()
+    images = random.integers(0, 256, (6, 8, 8, 1))
+    for k, image in enumerate(images[:4]):
+        (folder / f"{k}.png").write_bytes(png(image, 8, 0, random))
+    floats = (images * (1 / 255)).astype(np.float32).reshape(6, 1, 1, 8, 8)
+    np.save(folder / "4.npy", floats[4])
+    np.savez(folder / "5.npz", image=floats[5])
+    np.savez(file, image=floats)
+    told = ["build", DIGITS / "digits_float.onnx", "--stop-after", "quantize"]
+    refused = call(*told, "--calibration", folder, "--out", tmp_path / "a")
+    assert refused.exit_code == 1 and "samples.toml" in refused.output and "1/255" in refused.output
+    (folder / "samples.toml").write_text(f"scale = {1 / 255}")
+    for calibration, out in ((folder, "a"), (file, "b")):
+        result = call(*told, "--calibration", calibration, "--out", tmp_path / out)
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / "a/network.txt").read_text() == (tmp_path / "b/network.txt").read_text()
+    before = sha256(folder)
+    (folder / "3.png").unlink()
+    assert sha256(folder) != before
+
+
+IMAGE = Value("image", "uint8", (1, 2, 3, 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "inputs", "told"),
+    [
+        ("a.png", b"GIF89a", [IMAGE], "must be a PNG"),
+        ("a.wav", b"RIFF\xff\xff\xff\x7fWAVEfmt ", [IMAGE], "PCM"),
+        ("a.wav", b"", [IMAGE], "PCM"),
+        ("a.npy", b"\x93NUMPY\x01\x00\x76\x00", [IMAGE], "npy file"),
+        ("a.npy", b"PK", [IMAGE], "npy file"),
+        ("a.npz", b"", [IMAGE], "npz"),
+        ("a.txt", b"", [IMAGE], "alone"),
+        ("a.png", b"", [IMAGE, IMAGE], "one input"),
+        ("samples.toml", b"", [IMAGE], "there must be a file"),
+        ("samples.toml", b"scale = 'x'", [IMAGE], "finite numbers"),
+        ("samples.toml", b"size = 3", [IMAGE], "alone"),
+    ],
+)
+def test_what_is_wrong(tmp_path: Path, name: str, content: bytes, inputs: list[Value], told: str) -> None:
+    if name == "samples.toml" and content:
+        (tmp_path / "b.npy").write_bytes(b"")
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=told):
+        read_samples(tmp_path, inputs)
+
+
+def test_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(2)
+    grey, wide = png(np.full((2, 3, 1), 7), 8, 0, random), png(np.full((2, 3, 1), 700), 16, 0, random)
+    (tmp_path / "a.png").write_bytes(grey)
+    assert np.array_equal(read_samples(tmp_path, [IMAGE]).arrays["image"], np.full((1, 1, 2, 3, 1), 7))
+    with pytest.raises(UserError, match="the shape must be"):
+        read_samples(tmp_path, [Value("image", "uint8", (1, 3, 2, 2))])
+    (tmp_path / "samples.toml").write_text("scale = [1.0, 2.0]")
+    with pytest.raises(UserError, match="inputs of floats"):
+        read_samples(tmp_path, [IMAGE])
+    with pytest.raises(UserError, match="1 for the channels"):
+        read_samples(tmp_path, [Value("image", "float", (2, 3))])
+    (tmp_path / "samples.toml").unlink()
+    (tmp_path / "b.png").write_bytes(wide)
+    with pytest.raises(UserError, match="must be uint8"):
+        read_samples(tmp_path, [IMAGE])
+    np.savez(tmp_path / "b.npz", image=np.zeros((1, 2, 3, 1), np.uint8), labels=np.array([1]))
+    (tmp_path / "b.png").unlink()
+    with pytest.raises(UserError, match="labels or none"):
+        read_samples(tmp_path, [IMAGE])
+    monkeypatch.setattr("onnx_hw.samples_folder.MOST_BYTES", 5)
+    with pytest.raises(UserError, match="at most"):
+        read_samples(tmp_path, [IMAGE])
