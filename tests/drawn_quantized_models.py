@@ -57,6 +57,12 @@ class Drawing:
         zero, scale = self.zero(dtype), self.scale(spread / 100)
         constants = self.sketch.constant(np.float32(scale)), self.sketch.constant(np.array(zero, dtype=dtype))
         self.stored = self.sketch.node("QuantizeLinear", self.value, *constants)
+        if self.draw(st.integers(0, 4)) == 0:  # fewer bits than the type has
+            low, high = sorted(
+                self.generator.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, 2, dtype, endpoint=True)
+            )
+            bounds = self.sketch.constant(low), self.sketch.constant(high)
+            self.stored = self.sketch.node("Clip", self.stored, *bounds)
         self.value = self.sketch.node("DequantizeLinear", self.stored, *constants)
         self.step = float(scale)
 
@@ -141,8 +147,9 @@ class Drawing:
     def average_pool(self) -> None:
         image = self.shape[2:]
         kernel = [self.draw(st.integers(1, min(3, n))) for n in image]
-        how = self.sliding(kernel, image, dilated=False)
-        if any(how.get("pads", ())) or "auto_pad" in how:
+        counted = self.draw(st.booleans())
+        how = self.sliding(kernel, image, dilated=False, ceil_mode=not counted and self.draw(st.booleans()))
+        if counted:
             how["count_include_pad"] = 1
         self.value = self.sketch.node("AveragePool", self.value, kernel_shape=kernel, **how)
         self.shape = (*self.shape[:2], *self.after(kernel, image, how))
@@ -150,10 +157,11 @@ class Drawing:
         self.quantize(80 * self.step)
 
     def rescale(self) -> None:
-        """Arithmetic with one constant or one per channel, an activation, a change of scale."""
+        """Arithmetic with one constant, one per channel or per element, an activation, a change of scale."""
         operator = self.draw(st.sampled_from(["Add", "Sub", "Mul", "Div", "none"]))
         if operator != "none":
-            shape = self.draw(st.sampled_from([(), (self.shape[1], *[1] * (len(self.shape) - 2))]))
+            per_channel = (self.shape[1], *[1] * (len(self.shape) - 2))
+            shape = self.draw(st.sampled_from([(), per_channel, self.shape[1:]]))
             constant = self.sketch.constant(self.generator.uniform(0.3, 3, shape).astype(np.float32))
             self.value = self.sketch.node(operator, self.value, constant)
         self.bound(50 * self.step)

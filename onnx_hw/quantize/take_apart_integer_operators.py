@@ -1,7 +1,8 @@
 """QLinearConv, QLinearMatMul, QLinearAdd ... as what they mean: DequantizeLinear, the operator, QuantizeLinear.
 
 Two forms of quantized models are about: operators between QuantizeLinear and DequantizeLinear, and operators that take
-the integers with their scales and zero points. Behind this pass there is only the first.
+the integers with their scales and zero points. Behind this pass there is only the first. A Clip between QuantizeLinear
+and DequantizeLinear, which says that there are fewer bits than the type has, stands before both.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from onnx_hw.onnx.additions import Additions
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.onnx.operators.facts import OF_SCALES, Means, Weights
+from onnx_hw.onnx.operators.facts import OF_SCALES, Effect, Means, Weights
 
 QDQ_VERSION = 21
 """Opset since which QuantizeLinear knows 16 bits."""
@@ -35,6 +36,7 @@ class _Apart:
     def __init__(self, graph: Graph) -> None:
         self.added = Additions(graph)
         self.nodes: list[Node] = []
+        self.makers = {name: node for node in graph.nodes for name in node.outputs}
         for node in graph.nodes:
             self._visit(node)
         self.graph = self.added.graph(self.nodes)
@@ -48,8 +50,34 @@ class _Apart:
             self._operator(node, ("Concat", 13), parts, 0)
         elif facts.means is not None and facts.rounded is not None:
             self._between_integers(node, facts.means, facts.rounded)
+        elif facts.effect is Effect.BOUNDS and (maker := self._quantizer_before(node)) is not None:
+            self._bound_before(node, maker)
         else:
             self.nodes.append(node)
+
+    def _quantizer_before(self, node: Node) -> Node | None:
+        """The QuantizeLinear whose integers a node bounds, if its scale is one constant, and the bounds are."""
+        maker = self.makers.get(node.inputs[0])
+        if maker is None or facts_of(maker).effect is not Effect.QUANTIZES or len(node.inputs) < 2:
+            return None
+        wanted = [name for name in (*maker.inputs[1:3], *node.inputs[1:3]) if name]
+        known = [self.added.constants.get(name) for name in wanted]
+        real = self.added.values.get(maker.inputs[0])
+        plain = real is not None and real.element_type == "float"
+        return maker if plain and all(array is not None and array.size == 1 for array in known) else None
+
+    def _bound_before(self, node: Node, maker: Node) -> None:
+        """The real numbers that the bounds stand for, rounded to floats, are rounded to the same integers again."""
+        scale, *zero = (self.added.constants[name] for name in maker.inputs[1:3] if name)
+        least = int(zero[0].item()) if zero else 0
+        real = self.added.value(f"{node.outputs[0]}/real", self.added.values[maker.inputs[0]])
+        bounds = [name and self._real_bound(node, name, least, scale.item()) for name in node.inputs[1:3]]
+        clip = replace(node, op_type="Clip", version=QDQ_VERSION, inputs=(maker.inputs[0], *bounds), outputs=(real,))
+        self.nodes += [clip, replace(maker, inputs=(real, *maker.inputs[1:]), outputs=node.outputs)]
+
+    def _real_bound(self, node: Node, name: str, zero: int, scale: float) -> str:
+        bound = np.array((self.added.constants[name].item() - zero) * scale, dtype=np.float32)
+        return self.added.constant(f"{node.outputs[0]}/real_bound", bound, "float")
 
     def _between_integers(self, node: Node, means: Means, result: int) -> None:
         turned = node.attributes.get("channels_last", 0)

@@ -17,8 +17,8 @@ from quantize.test_functions import FUNCTIONS, SHAPE
 
 AVERAGES: list[Callable[[Sketch, str], str]] = [
     lambda s, x: s.node("GlobalAveragePool", x),
-    lambda s, x: s.node("AveragePool", x, kernel_shape=[2, 3], pads=[1, 1, 0, 1], count_include_pad=1),
-    lambda s, x: s.node("AveragePool", x, kernel_shape=[3, 2], strides=[1, 2]),
+    lambda s, x: s.node("AveragePool", x, kernel_shape=[2, 3], pads=[1, 1, 0, 1]),
+    lambda s, x: s.node("AveragePool", x, kernel_shape=[3, 2], strides=[1, 2], pads=[1, 0, 1, 0], count_include_pad=1),
     lambda s, x: s.node("ReduceMean", x, s.constant(np.array([1]))),
     lambda s, x: s.node(
         "ReduceMean", s.node("Clip", x, "", s.constant(np.float32(0.61))), s.constant(np.array([2, 3]))

@@ -22,6 +22,7 @@ from onnx_hw.quantize.batch_normalization import factor_and_term, is_training
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import aligned, is_constant, per_channel, scaled_constant
 from onnx_hw.quantize.lower.functions import function_of
+from onnx_hw.quantize.lower.per_element import PER_PIXEL, per_element
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import product_of, sum_of
 from onnx_hw.quantize.values import Function, Real, fractions
@@ -29,7 +30,7 @@ from onnx_hw.quantize.values import Function, Real, fractions
 
 @lowers("Add", "Sub", "Sum")
 def add(builder: Builder, node: Node) -> None:
-    """a constant of one value per channel, or two quantized tensors"""
+    """a constant, or two quantized tensors"""
     if len(node.inputs) != 2:
         raise Obstacle("two-tensors", f"{node.op_type} must have two operands, not {len(node.inputs)}")
     if _is_function(builder, node):
@@ -40,13 +41,13 @@ def add(builder: Builder, node: Node) -> None:
         return
     real, constant, second = _operands(builder, node)
     sign = Fraction(-1 if node.op_type == "Sub" else 1)
-    terms = per_channel(builder, real, sign * constant if second else constant)
+    real, terms = _beside(builder, node, real, sign * constant if second else constant)
     _affine(builder, node, real, (Fraction(1) if second else sign,), terms)
 
 
 @lowers("Mul", "Div")
 def multiply(builder: Builder, node: Node) -> None:
-    """a constant of one value per channel; Mul also two quantized tensors"""
+    """a constant; Mul also two quantized tensors"""
     if all(is_constant(builder, name) for name in node.inputs):
         builder.constants[node.outputs[0]] = scaled_constant(builder, node, node.op_type == "Div")
         return
@@ -57,7 +58,7 @@ def multiply(builder: Builder, node: Node) -> None:
         builder.pending[node.outputs[0]] = product_of(builder, node)
         return
     real, constant, second = _operands(builder, node)
-    factors = per_channel(builder, real, constant)
+    real, factors = _beside(builder, node, real, constant)
     if node.op_type == "Div" and second:
         if any(factor == 0 for factor in factors):
             raise Obstacle("division", "data must be divided by a constant other than 0")
@@ -113,6 +114,17 @@ def _operands(builder: Builder, node: Node) -> tuple[Real, np.ndarray, bool]:
             real = builder.real(node, data, partial=True)
             return real, aligned(node, constant, len(real.shape)), other == 1
     raise Obstacle("two-tensors", f"{node.op_type} of two tensors is not built: one operand must be constant")
+
+
+def _beside(builder: Builder, node: Node, real: Real, constant: np.ndarray) -> tuple[Real, tuple[Fraction, ...]]:
+    """Data, and a constant as one entry per channel of their stream: that of each element, where it must be."""
+    try:
+        return real, per_channel(builder, real, constant)
+    except Obstacle as obstacle:
+        if obstacle.code != PER_PIXEL or real.clipped:
+            raise
+        real = per_element(builder, node, real)
+        return real, per_channel(builder, real, constant)
 
 
 def _affine(

@@ -1,18 +1,25 @@
-"""Pools with a window: a maximum stays in the integers, an average is a sum whose divisor goes into the scale."""
+"""Pools with a window: a maximum stays in the integers, an average is a sum whose divisor goes into the scale.
+
+Where windows count different numbers of elements, each element has a scale of its own.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+
 from onnx_hw.exact.integers import Int
 from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.operators.windows import slide
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, layout_of_image
 from onnx_hw.quantize.lower.moving import pads_of_image
 from onnx_hw.quantize.lower.one_tensor import summed
+from onnx_hw.quantize.lower.per_element import times_per_element
 from onnx_hw.quantize.lower.reducing import carry_scale, postpone_maxima
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.windows import Kernel, kernel_of
@@ -56,23 +63,37 @@ def _without_pads(builder: Builder, value: Integers | Operand, kernel: Kernel) -
 
 @lowers("AveragePool")
 def average_pool(builder: Builder, node: Node) -> None:
-    """pads only with count_include_pad = 1"""
+    """a mean over each window, of whatever it counts"""
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
     height, width, _ = layout_of_image(builder.shape(node.inputs[0])).shape
     kernel = kernel_of(node, size, (height, width), shape[2:])
     padded = any(kernel.pads)
-    if padded and (not node.attributes.get("count_include_pad", 0) or node.attributes.get("ceil_mode", 0)):
-        raise Obstacle("average-pads", "a padded AveragePool must count its pads (count_include_pad = 1)")
     real, tensor = builder.image(summed(builder, node, zeros=padded), node)
     kernel.check_touches(tensor)
     zero_point = real.zero_point if padded else 0
     if zero_point is None:
         raise Obstacle("not-quantized", f"the data `{node.inputs[0]}` must be quantized here")
+    counts = _counts(node, builder.shape(node.inputs[0])[2:])
+    if (counts == 0).any():
+        raise Obstacle("window-outside", f"every window {list(size)} must hold something that counts")
     pool = _pool(tensor, "sum", kernel, zero_point)
     stream = builder.add(node.label, pool, [real.tensor], node, output=node.outputs[0])
     taps = kernel.size[0] * kernel.size[1]
-    builder.values[node.outputs[0]] = _mean(real, stream, shape, taps)
+    slope = tuple(s * Fraction(1, taps) for s in real.slope)
+    mean = Real(stream, shape, image_layout(shape).where, slope, real.offset, error=real.error)
+    if (counts != taps).any():
+        shares = np.array([Fraction(taps, int(count)) for count in counts.reshape(-1)], dtype=object)
+        mean = times_per_element(builder, node, mean, shares.reshape(counts.shape))
+    builder.values[node.outputs[0]] = mean
+
+
+def _counts(node: Node, space: tuple[int, ...]) -> np.ndarray:
+    """What each window divides by, in the shape of the result's space: pads count as zeros where it says so."""
+    names = ("auto_pad", "ceil_mode", "dilations", "pads", "strides")
+    how = {name: node.attributes[name] for name in names if name in node.attributes}
+    window = slide(space, node.attributes["kernel_shape"], **how)
+    return window.counts(space, include_pads=bool(node.attributes.get("count_include_pad", 0)))
 
 
 def _pool(tensor: Tensor, kind: str, kernel: Kernel, pad_value: int) -> Operator:
@@ -80,9 +101,3 @@ def _pool(tensor: Tensor, kind: str, kernel: Kernel, pad_value: int) -> Operator
     if kernel.size == tensor.shape[:2] and not any(kernel.pads):
         return Reduce(tensor, kind)
     return Pool(tensor, kind, kernel.size, kernel.strides, kernel.pads, pad_value, kernel.dilations)
-
-
-def _mean(real: Real, stream: str, shape: tuple[int, ...], count: int) -> Real:
-    """The mean of ``slope·x + offset`` is ``(slope / count)·Σx + offset``."""
-    slope = tuple(s * Fraction(1, count) for s in real.slope)
-    return Real(stream, shape, image_layout(shape).where, slope, real.offset, error=real.error)
