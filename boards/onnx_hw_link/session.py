@@ -15,7 +15,8 @@ __all__ = ["Faults", "FrameResult", "Session", "hello", "packets_of"]
 
 _CRC = 2  # bytes that a packet takes in the chip's buffer until it is known to be right
 _IN_FLIGHT = 64  # packets; few beside the 256 numbers
-_LEAST_WINDOW, _GROWTH = 3.0, 0.25  # packets on a bad wire, and how quickly they become more again
+_UNTOLD = 2  # packets of results, which data may acknowledge that are on their way: the chip keeps two or more
+_LEAST_WINDOW, _GROWTH = 2.5, 0.25  # packets on a bad wire, and how quickly they become more again
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,13 @@ class Session:
         self._packets = -(-(self.greeting.output_bytes + TRAILER) // self.greeting.result_bytes)
         self._come = 0  # packets of that frame
         self._unanswered = 0  # frames
+        self._untold = 0  # packets of results that have come since we last sent anything
         self._ack_due = self._poll_due = self._asked = False
         self._news: float | None = None  # when something last went forward, or we asked
         self._patience = self.retry
         self._trace = 0  # bytes of input acknowledged
         self._gone = self._asked_at = 0  # packets of data: acknowledged, and sent before the last POLL
+        self._back_at = -1  # packets of data that were acknowledged when we last went back
         self._window = float(_IN_FLIGHT)  # packets: what is lost with one that is hit, if nothing else limits it
         self.progress = 0  # grows with everything that is acknowledged or comes
 
@@ -157,23 +160,22 @@ class Session:
         out = bytearray()
         if self._poll_due:
             out += self._packet(FromHost.POLL)
-            self._poll_due = self._ack_due = False
+            self._poll_due = False
             self._asked, self._asked_at = True, self._gone + self._next
         while (payload := self._payload()) is not None:
             out += self._packet(FromHost.DATA, self._oldest + self._next, payload)
             self._next += 1
-            self._ack_due = False
-        if self._ack_due:
+        if self._ack_due and (self._untold >= _UNTOLD or not self._flying):
             out += self._packet(FromHost.ACK)
-            self._ack_due = False
         return bytes(out)
 
     def _packet(self, kind: FromHost, number: int = 0, payload: bytes = b"") -> bytes:
+        self._ack_due, self._untold = False, 0
         return to_wire(bytes((kind, number % 256, self._wanted)) + payload)
 
     def _payload(self) -> bytes | None:
         """Of the next packet of data, if there is one and there is room for it."""
-        if self._next >= self._window:
+        if self._next >= int(self._window):
             return None
         if self._next < len(self._flying):
             self.faults.resent += 1
@@ -209,15 +211,23 @@ class Session:
         freed = (self._freed // unit + (credit - self._freed // unit) % 256) * unit
         if freed <= self._sent_to:
             self._freed = max(self._freed, freed)
-        if kind == FromChip.MISSING and self._asked:
-            self._poll_due = True  # what the chip missed may have been the question
-        if kind == FromChip.ANSWER:
+        if kind == FromChip.MISSING:
+            again = self._back_at == self._gone  # what was sent twice may still come: we had better ask
+            self._poll_due = self._poll_due or again or self._asked  # what the chip missed may have been the question
+            if not again:
+                self._go_back()
+        elif kind == FromChip.ANSWER:
             self._asked = False
-        if kind == FromChip.MISSING or (kind == FromChip.ANSWER and self._gone < self._asked_at):
-            self.faults.missed += 1
-            self._next, self._window = 0, max(_LEAST_WINDOW, self._window / 2)
+            if self._gone < self._asked_at:
+                self._go_back()
         if kind == FromChip.RESULT and len(packet) == 4 + self.greeting.result_bytes:
             self._take_result(number, packet[4:])
+
+    def _go_back(self) -> None:
+        """Send again what is not acknowledged."""
+        self.faults.missed += 1
+        self._next, self._window = 0, max(_LEAST_WINDOW, min(self._window, len(self._flying)) / 2)
+        self._back_at, self._asked_at = self._gone, 0
 
     def _take_result(self, number: int, payload: bytes) -> None:
         if number != self._wanted % 256:
@@ -227,6 +237,7 @@ class Session:
             return
         self._wanted = (self._wanted + 1) % 256
         self._ack_due, self._asked = True, False
+        self._untold += 1
         self._went_on()
         self._beats += payload
         self._come += 1
