@@ -154,6 +154,7 @@ class BytesFromBeats(Component):
         o, last: the bytes, the last one of a frame's trailer marked.
         ends: the last beat of a frame is taken.
         index, trailer: the byte of the trailer that is asked for, and what it is.
+        passes: that byte is taken.
     """
 
     def __init__(self, ports: Sequence[Port], turns: Sequence[tuple[int, int]], trailer: int) -> None:
@@ -166,6 +167,7 @@ class BytesFromBeats(Component):
                 "o": Out(stream.Signature(8)),
                 "last": Out(1),
                 "ends": Out(1),
+                "passes": Out(1),
                 "index": Out(range(trailer)),
                 "trailer": In(8),
             }
@@ -185,13 +187,14 @@ class BytesFromBeats(Component):
             self.o.valid.eq((left != 0) | behind),
             self.last.eq(trailing & (self.index == self.trailer_bytes - 1)),
             self.ends.eq(turns.step & turns.last),
+            self.passes.eq(sent & trailing),
         ]
         m.d.comb += self.o.payload.eq(word[:8])
         with m.If(trailing):
             m.d.comb += self.o.payload.eq(self.trailer)
         with m.If(sent & ~trailing):
             m.d.sync += [word.eq(word >> 8), left.eq(left - 1)]
-        with m.If(sent & trailing):
+        with m.If(self.passes):
             m.d.sync += self.index.eq(self.index + 1)
             with m.If(self.last):
                 m.d.sync += [self.index.eq(0), behind.eq(0)]

@@ -67,7 +67,7 @@ class LinkEnd(Component):
             times.ends.eq(taken_apart.ends),
             times.waits.eq(taken_apart.o.valid & ~taken_apart.o.ready),
             times.index.eq(taken_apart.index),
-            times.told.eq(taken_apart.last & taken_apart.o.valid & taken_apart.o.ready),
+            times.passes.eq(taken_apart.passes),
             taken_apart.trailer.eq(times.byte),
         ]
         for name in ("hello", "ack", "again", "taken", "missed", "acked", "expected", "credit"):

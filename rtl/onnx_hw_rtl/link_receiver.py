@@ -51,9 +51,11 @@ class LinkReceiver(Component):
         m.submodules.crc = ResetInserter(self.end)(crc)  # in fewer look-up tables than by its own ``start``
         kind, number = Signal(8), Signal(8)
         position = Signal(range(_LEAST + 1))  # bytes of the packet so far, no more than matter
-        is_data, in_turn = kind == FromHost.DATA, number == self.expected
+        is_data, behind = kind == FromHost.DATA, Signal(8)
+        in_turn = behind == 0
         overflow, write, right = Signal(), Signal(), Signal()
         m.d.comb += [
+            behind.eq(self.expected - number),
             crc.data.eq(self.byte),
             crc.valid.eq(self.strobe),
             write.eq(self.strobe & (position >= _HEADER) & is_data & in_turn),
@@ -72,23 +74,19 @@ class LinkReceiver(Component):
             self.again.eq(kind == FromHost.POLL),
             self.taken.eq(right & is_data & in_turn & ~overflow),
         ]
-        self._say_what_is_missing(m, right, is_data, number, position)
-        with m.If(self.hello):
-            m.d.sync += self.expected.eq(number)
-        with m.Elif(self.taken):
-            m.d.sync += self.expected.eq(self.expected + 1)
+        self._say_what_is_missing(m, right, is_data, behind, position)
+        with m.If(self.hello | self.taken):
+            m.d.sync += self.expected.eq(number + is_data)
         self._keep(m, write, overflow)
         return m
 
-    def _say_what_is_missing(self, m: Module, right: Signal, is_data: Value, number: Signal, position: Signal) -> None:
+    def _say_what_is_missing(self, m: Module, right: Signal, is_data: Value, behind: Signal, position: Signal) -> None:
         """A packet that is not right, at once; of those that come out of turn behind it, none. Those that have been
         taken before are not missed: half of all numbers count as earlier.
         """
         told, begun, wrong, ahead = (Signal(name=name) for name in ("told", "begun", "wrong", "ahead"))
-        behind = Signal(8)
         m.d.comb += [
             wrong.eq(self.end & ~right & ~(self.whole & (position == 0))),  # two zeros in a row are no packet
-            behind.eq(self.expected - number),
             ahead.eq(right & is_data & ~self.taken & (behind[7] | (behind == 0))),
             self.missed.eq(begun & (wrong | (ahead & ~told))),
         ]
@@ -104,6 +102,7 @@ class LinkReceiver(Component):
         write_port, read_port = ram.write_port(), ram.read_port()
         written, sure, read = (Signal(range(2 * size), name=name) for name in ("written", "sure", "read"))
         full = written == read ^ size
+        moved = (written + Mux(self.end, -2, 1))[: len(written)]  # without the CRC, or by a byte
         fresh, enough = Signal(), Signal(init=1)  # the memory shows what is at ``read``; the frame is there
         m.d.comb += [
             write_port.addr.eq(written),
@@ -126,12 +125,12 @@ class LinkReceiver(Component):
             m.d.sync += [written.eq(0), sure.eq(0), overflow.eq(0)]
         with m.Elif(self.end):
             m.d.sync += overflow.eq(0)
-            with m.If(self.taken):  # without its CRC
-                m.d.sync += [written.eq(written - 2), sure.eq(written - 2)]
+            with m.If(self.taken):
+                m.d.sync += [written.eq(moved), sure.eq(moved)]
             with m.Else():
                 m.d.sync += written.eq(sure)
         with m.Elif(write):
             with m.If(full):
                 m.d.sync += overflow.eq(1)
             with m.Else():
-                m.d.sync += written.eq(written + 1)
+                m.d.sync += written.eq(moved)

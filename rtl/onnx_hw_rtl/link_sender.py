@@ -11,6 +11,9 @@ from onnx_hw_link.link import FromChip, Link
 
 __all__ = ["LinkSender"]
 
+_GREETED = 15
+"""Number of the first byte of a greeting: those of the digest are 16 to 31 then, a look-up table for each of their bits."""
+
 _HEADER = 4  # bytes: kind, number, the number of the next packet of data, credit
 
 
@@ -42,72 +45,78 @@ class LinkSender(Component):
         begin = Signal()
         m.submodules.crc = ResetInserter(begin)(crc)  # in fewer look-up tables than by its own ``start``
         busy, in_payload, in_crc, shown = (Signal(name=name) for name in ("busy", "in_payload", "in_crc", "shown"))
-        kind, number, index = Signal(3), Signal(8), Signal(8)
-        stored, result = self._results(m, number, index)
-        following = Signal(8)  # number of the result to be sent next
+        kind, index = Signal(3), Signal(8)
+        following = Signal(8)  # number of the result that is sent, or will be next
+        stored, kept, result = self._results(m, following, index)
         due = ("hello", "status", "missing", "answer")
         hello, status, missing, answer = (Signal(name=f"{name}_due") for name in due)
         told = Signal()  # the bit of the credit that says that a quarter of the buffer was read
-        payload_bytes = {FromChip.HELLO: len(link.greeting.to_bytes()), FromChip.RESULT: link.result_bytes}
+        ends = {FromChip.HELLO: _GREETED + len(link.greeting.to_bytes()), FromChip.RESULT: link.result_bytes}
         sent, at_end = Signal(), Signal()
+        is_hello, is_result = kind == _low(FromChip.HELLO), kind == _low(FromChip.RESULT)
+        has_payload = is_hello | is_result
         m.d.comb += [
             sent.eq(o.valid & o.ready),
             o.valid.eq(busy & shown),
             self.o_last.eq(in_crc & index[0]),
             crc.data.eq(o.payload),
-            crc.valid.eq(sent & ~in_crc),
+            crc.valid.eq(sent),  # of itself, too: its high byte takes that away, and the low byte is high then
             begin.eq(~busy),
         ]
         m.d.sync += shown.eq(busy & ~sent)  # memory and CRC need a cycle
         # What is sent.
         with m.If(in_crc):
-            m.d.comb += o.payload.eq(Mux(index[0], crc.crc[:8], crc.crc[8:]))
+            m.d.comb += o.payload.eq(crc.crc[8:])
         with m.Elif(in_payload):
-            m.d.comb += o.payload.eq(Mux(kind == _low(FromChip.HELLO), self._greeting(m, index), result))
+            m.d.comb += o.payload.eq(Mux(is_hello, self._greeting(m, index), result))
         with m.Else():
-            header = (Cat(kind, 0, 0, 0, 0, 1), number, self.expected, self.credit)
+            header = (Cat(kind, 0, 0, 0, 0, 1), following, self.expected, self.credit)
             with m.Switch(index[:2]):
                 for k, byte in enumerate(header):
                     with m.Case(k):
                         m.d.comb += o.payload.eq(byte)
         # One byte after the other.
         with m.Switch(kind):
-            for packet, count in payload_bytes.items():
+            for packet, end in ends.items():
                 with m.Case(_low(packet)):
-                    m.d.comb += at_end.eq(index == count - 1)
-        has_payload = (kind == _low(FromChip.HELLO)) | (kind == _low(FromChip.RESULT))
+                    m.d.comb += at_end.eq(index == end - 1)
         with m.If(sent):
             m.d.sync += index.eq(index + 1)
             with m.If(in_crc & index[0]):
-                m.d.sync += [busy.eq(0), in_crc.eq(0), index.eq(0)]
+                m.d.sync += [busy.eq(0), in_crc.eq(0), index.eq(0), following.eq(following + is_result)]
             with m.Elif(in_payload & at_end):
                 m.d.sync += [in_payload.eq(0), in_crc.eq(1), index.eq(0)]
             with m.Elif(~in_crc & ~in_payload & (index[:2] == _HEADER - 1)):
-                m.d.sync += [in_payload.eq(has_payload), in_crc.eq(~has_payload), index.eq(0)]
+                m.d.sync += [in_payload.eq(has_payload), in_crc.eq(~has_payload), index.eq(Mux(is_hello, _GREETED, 0))]
         # The next packet.
         with m.If(~busy):
             with m.If(hello):
-                m.d.sync += [busy.eq(1), kind.eq(_low(FromChip.HELLO)), hello.eq(0)]
+                m.d.sync += [busy.eq(1), kind.eq(_low(FromChip.HELLO)), hello.eq(0), following.eq(0)]
             with m.Elif(missing | answer | status | (told != self.credit[5])):
                 other = Mux(answer, _low(FromChip.ANSWER), _low(FromChip.STATUS))
                 m.d.sync += [busy.eq(1), kind.eq(Mux(missing, _low(FromChip.MISSING), other))]
                 m.d.sync += [missing.eq(0), answer.eq(answer & missing), status.eq(0), told.eq(self.credit[5])]
+                with m.If(answer & ~missing):
+                    m.d.sync += following.eq(kept)
             with m.Elif(following != stored):
-                m.d.sync += [busy.eq(1), kind.eq(_low(FromChip.RESULT)), number.eq(following)]
-                m.d.sync += [following.eq(following + 1), told.eq(self.credit[5])]
+                m.d.sync += [busy.eq(1), kind.eq(_low(FromChip.RESULT)), told.eq(self.credit[5])]
         # What has to be sent.
         with m.If(self.taken):
             m.d.sync += status.eq(1)
         with m.If(self.missed):
             m.d.sync += missing.eq(1)
         with m.If(self.ack & self.again):
-            m.d.sync += [answer.eq(1), following.eq(self.acked)]
+            m.d.sync += answer.eq(1)
         with m.If(self.hello):
-            m.d.sync += [hello.eq(1), status.eq(0), missing.eq(0), answer.eq(0), told.eq(0), following.eq(0)]
+            m.d.sync += [hello.eq(1), status.eq(0), missing.eq(0), answer.eq(0), told.eq(0)]
         return m
 
-    def _results(self, m: Module, number: Signal, index: Signal) -> tuple[Signal, Signal]:
-        """The buffer, a slot for each packet: (number of the first one that is not complete, byte of another one)."""
+    def _results(self, m: Module, number: Signal, index: Signal) -> tuple[Signal, Signal, Signal]:
+        """The buffer, a slot for each packet.
+
+        Returns:
+            (number of the first one that is not complete, that of the oldest one that is kept, byte of another one).
+        """
         slots, size = self.link.slots, self.link.slot_bytes
         m.submodules.memory = ram = memory.Memory(shape=8, depth=slots * size, init=[])
         write_port, read_port = ram.write_port(), ram.read_port()
@@ -116,7 +125,7 @@ class LinkSender(Component):
         slot_bits, byte_bits = (slots - 1).bit_length(), (size - 1).bit_length()
         taken = Signal()
         m.d.comb += [
-            self.i.ready.eq((stored - kept)[:8] != slots),
+            self.i.ready.eq((stored - kept)[: slot_bits + 1] != slots),
             taken.eq(self.i.valid & self.i.ready),
             write_port.addr.eq(Cat(filled[:byte_bits], stored[:slot_bits])),
             write_port.data.eq(self.i.payload),
@@ -133,13 +142,13 @@ class LinkSender(Component):
                     m.d.sync += [filled.eq(0), stored.eq(stored + 1)]
             with m.If(self.ack):
                 m.d.sync += kept.eq(self.acked)
-        return stored, read_port.data
+        return stored, kept, read_port.data
 
     def _greeting(self, m: Module, index: Signal) -> Signal:
         """A byte of what is said of this design."""
         byte = Signal(8)
         with m.Switch(index):
-            for k, value in enumerate(self.link.greeting.to_bytes()):
+            for k, value in enumerate(self.link.greeting.to_bytes(), _GREETED):
                 with m.Case(k):
                     m.d.comb += byte.eq(value)
         return byte

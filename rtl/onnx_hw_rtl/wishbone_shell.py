@@ -103,7 +103,7 @@ class WishboneShell(Component):
             times.begins.eq(beats.begins),
             times.ends.eq(taken_apart.ends),
             times.index.eq(taken_apart.index),
-            times.told.eq(taken_apart.last & taken_apart.o.valid & taken_apart.o.ready),
+            times.passes.eq(taken_apart.passes),
             taken_apart.trailer.eq(times.byte),
             self.irq.eq(out.ready),
         ]
