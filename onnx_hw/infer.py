@@ -192,7 +192,7 @@ COMPARED = 32
 def _timing(design: Design, link: Link, results: Sequence[FrameResult], faults: Faults) -> Seen | None:
     """Of the frames before the first one that had to wait for room in the chip's buffer of results."""
     free = list(takewhile(lambda result: not result.waited, results[:COMPARED]))
-    if len(link.inputs) > 1 or not free or faults != Faults():
+    if len(link.inputs) > 1 or not free or free[0].began is None or faults != Faults():
         return None
     return BehindALink(design, link).compare([result.began for result in free], [result.ended for result in free])
 
