@@ -12,7 +12,7 @@ from onnx_hw_link.link import FromChip, Link
 __all__ = ["LinkSender"]
 
 _GREETED = 15
-"""Number of the first byte of a greeting: those of the digest are 16 to 31 then, a look-up table for each bit of them."""
+"""Number of the first byte of a greeting: those of the digest are 16 to 31 then, which takes few look-up tables."""
 
 _HEADER = 4  # bytes: kind, number, the number of the next packet of data, credit
 
