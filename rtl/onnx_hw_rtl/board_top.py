@@ -23,7 +23,7 @@ class BoardTop(Elaboratable):
         target: what it is elaborated for.
         link: name and number of the platform's resource that has the subsignals ``rx`` and ``tx``.
         setting: of the PLL between the platform's clock and ``sync``; None for none.
-        reset_cycles: at least 1.
+        reset_cycles: at least so many, 1 or more: the next power of two is taken.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class BoardTop(Elaboratable):
     def _reset(self, m: Module, asleep: Signal) -> None:
         """The reset of ``sync``: a flip-flop that starts as 1, as its counter starts from 0 in every family."""
         awake = Signal(2)
-        count = Signal(range(self.reset_cycles + 1))
+        count = Signal((self.reset_cycles - 1).bit_length() + 1)  # its highest bit says that it is enough
         reset = Signal(init=1)
-        m.d.board += [awake.eq(awake << 1 | ~asleep), reset.eq(count != self.reset_cycles)]
+        m.d.board += [awake.eq(awake << 1 | ~asleep), reset.eq(~count[-1])]
         with m.If(~awake[1]):
             m.d.board += count.eq(0)
-        with m.Elif(count != self.reset_cycles):
+        with m.Elif(~count[-1]):
             m.d.board += count.eq(count + 1)
         m.d.comb += ResetSignal("sync").eq(reset)
 

@@ -125,7 +125,7 @@ class LinkSender(Component):
         slot_bits, byte_bits = (slots - 1).bit_length(), (size - 1).bit_length()
         taken = Signal()
         m.d.comb += [
-            self.i.ready.eq((stored - kept)[: slot_bits + 1] != slots),
+            self.i.ready.eq((stored ^ kept)[: slot_bits + 1] != slots),  # they are as many apart where all are taken
             taken.eq(self.i.valid & self.i.ready),
             write_port.addr.eq(Cat(filled[:byte_bits], stored[:slot_bits])),
             write_port.data.eq(self.i.payload),

@@ -15,7 +15,7 @@ LEAST_DIVISOR = 4
 class UartReceiver(Component):
     """Bytes of a line.
 
-    A byte whose stop bit is missing (the line was broken, or runs at another speed) is told as 0.
+    A line that is broken is told as zeros. A stop bit that is missing is not looked at: the CRC of a packet is.
 
     Args:
         divisor: clock cycles of a bit.
@@ -47,7 +47,7 @@ class UartReceiver(Component):
                 m.d.sync += busy.eq(0)
             with m.Elif((bits == 0x1FF) & level):  # it was no start bit
                 m.d.sync += busy.eq(0)
-        m.d.comb += self.byte.eq(Mux(level, bits[1:], 0))
+        m.d.comb += self.byte.eq(bits[1:])
         return m
 
 

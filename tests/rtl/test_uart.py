@@ -41,7 +41,7 @@ def test_bytes_of_a_clock_that_is_a_little_off(divisor: int, period: float) -> N
     assert received(levels, divisor) == data
 
 
-def test_a_byte_without_its_stop_bit_is_a_zero() -> None:
+def test_a_broken_line_is_a_zero() -> None:
     """And a glitch shorter than half a bit is none."""
     broken = (
         [1] * 8 + [0] * (8 * 10) + [1] * 16 + [0, 0] + [1] * 16 + [bit for bit in bits_of(b"\x42") for _ in range(8)]
