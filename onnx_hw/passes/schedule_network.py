@@ -84,7 +84,8 @@ def schedule_network(
     found = _fitting(network, budget, most, clock_mhz, interval, search, cost)
     if found is not None:
         return found
-    cheapest = _cheapest(network, interval or longest_interval(network), most.pins, cost)
+    least = longest_interval(network) if interval is None else interval
+    cheapest = _cheapest(network, least, most.pins, cost)
     if cheapest is None:
         if fps is not None and fold_for(network, longest_interval(network)) is not None:
             raise too_many_frames(network, fps, clock_mhz)
