@@ -22,6 +22,9 @@ __all__ = [
     "Part",
     "Product",
     "Register",
+    "Shared",
+    "Unseen",
+    "UpDown",
 ]
 
 
@@ -37,6 +40,8 @@ class Memory:
         in_logic: whether the circuit asks for look-up tables, or leaves it to the size.
         latency: cycles from address to word; registers beyond the memory's own are part of it.
         read: (first bit, bit behind the last) of the parts of a word that are ever read; empty where that is all of it.
+        parts: into how many parts the word is cut, of a queue in look-up tables, each with pointers of its own.
+        bypassed: whether a word that is not in it may be taken instead of the one that is read.
         depends: of constants, for each bit of a word that is no constant and not like another, of how many bits of the
             address it is a function; empty where these are all bits of word and address.
     """
@@ -48,6 +53,8 @@ class Memory:
     in_logic: bool | None = None
     latency: int = 1
     read: tuple[tuple[int, int], ...] = ()
+    parts: int = 1
+    bypassed: bool = False
     depends: tuple[int, ...] = ()
 
     def columns(self, bits: int) -> int:
@@ -73,15 +80,24 @@ class Product:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """Bits of factors that other products take as well: of their registers there is one where it is a flip-flop."""
+
+    bits: int
+
+
+@dataclass(frozen=True)
 class Adder:
     """A sum, a difference, of so many bits.
 
     Attributes:
         gated: whether an addend, or each, is first multiplied by a bit.
+        carried: of the lowest bits, how many make the carry alone, and are asked for by nobody.
     """
 
     bits: int
     gated: bool = False
+    carried: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,10 +146,30 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class UpDown:
+    """A counter of so many bits that goes up, goes down or stays, without its register."""
+
+    bits: int
+
+
+@dataclass(frozen=True)
 class Register:
     """Flip-flops."""
 
     bits: int
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """A part that a copy of a control chooses from: less is used than could be chosen.
+
+    Attributes:
+        whole: what there is, where synthesis does not see through copies.
+        used: what is left of it where it does.
+    """
+
+    whole: Part
+    used: Part
 
 
 @dataclass(frozen=True)
@@ -144,7 +180,9 @@ class Copies:
     count: int
 
 
-Part = Memory | Product | Adder | Comparison | Multiplexer | Function | Loop | Register | Copies
+Part = (
+    Memory | Product | Shared | Adder | Comparison | Multiplexer | Function | Loop | UpDown | Register | Unseen | Copies
+)
 T = TypeVar("T", bound=Part)
 
 

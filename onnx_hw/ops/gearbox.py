@@ -93,8 +93,10 @@ class Gearbox(Ring[GearboxFolding]):
             found += decoded((0, 1) if order.groups > 1 else (0,), counted(order.groups))
         stored, chosen = (lanes // group * size for lanes in (folding.in_lanes, folding.out_lanes))
         found += delayed(stored, 1) + delayed(1, self.LATENCY) + delayed(counted(reads), 1)
-        ring = Demand.of(Memory(stored, max(2, blocks), at_once=True, in_logic=True), Register(stored))
-        found += stores * (ring + copied(1 + 2 * counted(blocks), stored))
+        for place in range(stores):  # lanes behind the last channel are never read
+            read = min(folding.in_lanes, max(0, reads * folding.out_lanes - place * folding.in_lanes)) // group * size
+            found += Demand.of(Memory(read, max(2, blocks), at_once=True, in_logic=True), Register(read))
+            found += copied(1 + 2 * counted(blocks), read)
         found += Demand.of(Function(1 + counted(stores), stores if stores > 1 else 0))
         return found + Demand.of(Multiplexer(reads, chosen), Register(chosen)) + copied(counted(reads), chosen)
 

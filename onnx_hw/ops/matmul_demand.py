@@ -16,10 +16,11 @@ from onnx_hw.ops.parts import (
     memory_reach,
     position,
     shared_buffer,
+    unlike,
     weights,
 )
 from onnx_hw.ops.products_in_logic import known_products_demand, product_demand
-from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register
+from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register, Shared
 
 if TYPE_CHECKING:
     from onnx_hw.ops.matmul import MatMul, MatMulFolding
@@ -48,6 +49,10 @@ def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
         found += folding.pixels * known_products_demand(operand.bits, operator.constants)
     else:
         found += lanes * folding.pixels * product_demand(operand, weight, in_logic=folding.in_logic)
+    if not folding.in_logic:
+        taken = lanes * weight.bits if operator.comes else unlike(lanes * weight.bits, groups * beats)
+        fresh = folding.in_lanes * folding.pixels * operand.bits + taken
+        found += Demand.of(Shared(lanes * folding.pixels * (operand.bits + weight.bits) - fresh))
     return found + results * _dot(operator, folding)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Loop, Memory, Multiplexer, Register
+from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Loop, Memory, Multiplexer, Register, Unseen
 
 BITS_PER_ADDRESS_COPY = 6 * 36
 """Bits of weights that one copy of the address reaches."""
@@ -62,10 +62,20 @@ def memory_parts(width: int, depth: int) -> int:
     return -(-width // memory_reach(depth))
 
 
-def memories(width: int, depth: int) -> Demand:
-    """A memory in its parts."""
-    reach = memory_reach(depth)
-    return Demand.of(*(Memory(min(reach, width - first), depth) for first in range(0, width, reach)))
+def memories(width: int, depth: int, read: tuple[tuple[int, int], ...] = ()) -> Demand:
+    """A memory in its parts.
+
+    Args:
+        read: (first bit, bit behind the last) of what a control that has copies chooses from; empty where that is all.
+    """
+    found, reach = Demand(), memory_reach(depth)
+    for first in range(0, width, reach):
+        whole = Memory(min(reach, width - first), depth)
+        inside = [(max(0, low - first), min(whole.width, high - first)) for low, high in read or ((0, width),)]
+        kept = tuple((low, high) for low, high in inside if low < high)
+        used = Memory(whole.width, depth, read=kept) if kept else Register(0)
+        found += Demand.of(whole if kept == ((0, whole.width),) else Unseen(whole, used))
+    return found
 
 
 def added(bits: int) -> Demand:

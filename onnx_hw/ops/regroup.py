@@ -109,7 +109,7 @@ class Regroup(Ring[RegroupFolding]):
                 position(groups) + delayed(counted(beats), 1) + decoded((0, 1) if beats > 1 else (0,), counted(beats))
             )
             found += delayed(counted(slots), 1)
-        words = 1 << counted(groups) + counted(max(2, beats))
+        words = 1 << counted(groups) + counted(beats)
         data = size if gathers else pixels * size
         found += delayed(data, 1) + delayed(1, self.LATENCY)
         found += pixels * copied(1 + 2 * counted(words), size)

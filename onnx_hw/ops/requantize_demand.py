@@ -8,7 +8,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import BITS_IN_LOGIC, Requantizer
 from onnx_hw.exact.tables import Table, Thresholds
-from onnx_hw.ops.parts import added, counted, decoded, delayed, engine, position, rom, unlike
+from onnx_hw.ops.parts import counted, decoded, delayed, engine, position, rom, unlike
 from onnx_hw.order import Order
 from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Register
 
@@ -94,10 +94,8 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[D
         found += Demand.of(Function(4, x + 1 if len(set(codes) - {0}) > 1 else 0))
         found += Demand.of(Register(0 if alone else x + 1)) + (Demand.of(Register(1)) if 3 in codes else Demand())
     found += _tree(kinds, x, lacks=not constant)
-    if steps == 1:
-        found += added(widest)
-        kept = widest
-    else:
+    dropped = 0
+    if steps > 1:
         zeros = circuit.addend_type.bits - circuit.addend_bits
         shifted = 2 * digits * (steps - 1)
         dropped = min(zeros, circuit.shift if circuit.tie_bit is None else circuit.tie_bit, shifted)
@@ -105,10 +103,11 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[D
         found += Demand.of(Adder(x + 2 * digits + 1), Function(2, x), Register(x + 2 * digits))
         found += delayed(shifted - dropped, 1)
         constants += delayed(part * steps, 1)
-        kept = widest - dropped
-        found += added(kept)
+    first = (circuit.shift if circuit.tie_bit is None else circuit.tie_bit) - dropped  # bit of the sum that is read
+    found += Demand.of(Adder(widest - dropped, carried=first), Register(widest - dropped - first))
     if circuit.tie_bit is not None:
-        found += Demand.of(Adder(kept - circuit.tie_bit), Register(kept), Function(1))
+        ties = circuit.shift - circuit.tie_bit
+        found += Demand.of(Adder(widest - circuit.tie_bit, carried=ties), Register(widest - circuit.shift), Function(1))
     return found + _clamp(widest - circuit.shift, circuit.low, circuit.high), constants, turn
 
 

@@ -25,7 +25,7 @@ from onnx_hw.ops.parts import (
 )
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.order import Order
-from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register
+from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register, Unseen
 
 MERGED = 64
 """Words of a table that is made of gates, some of which other tables have, too."""
@@ -156,10 +156,30 @@ def _groups(fetch: Fetch, tables: list[Table], padded: int) -> Demand:
             found += Demand.of(Register(2), Function(4, 2 * padded))
         columns = [table.slices >> k & 1 for k in range(most.bit_length())]
         chosen = sum(bool(column.any() and not column.all()) and new("slices", column) for column in columns)
-        found += memories(fetch.word, fetch.ring)
-        found += Demand.of(Register(fetch.word + size), Multiplexer(most, size))
+        left = reached(columns, most)
+        read = tuple((k * size, (k + 1) * size) for k in left)
+        found += memories(fetch.word, fetch.ring, read if len(left) < most else ())
+        found += Demand.of(Unseen(Register(fetch.word), Register(len(left) * size)), Register(size))
+        found += Demand.of(Unseen(Multiplexer(most, size), Multiplexer(len(left), size)))
         found += delayed(chosen, 2) + copied(1 + counted(most), size)
     return found
+
+
+def reached(columns: list[np.ndarray], most: int) -> list[int]:
+    """Slices of a word that bits which are 0 at first may choose, whatever the others are; like ones change together.
+
+    Args:
+        columns: by bit of the slice's number, its values.
+        most: slices; beyond the last one there is the last one.
+    """
+    alike: dict[bytes, int] = {}
+    for k, column in enumerate(columns):
+        if column.any():
+            alike[column.tobytes()] = alike.get(column.tobytes(), 0) | 1 << k
+    found = {0}
+    for bits in alike.values():
+        found |= {number | bits for number in found}
+    return sorted({min(number, most - 1) for number in found})
 
 
 def _table(fetch: Fetch, depends: tuple[int, ...], words: int) -> Demand:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from math import gcd, lcm
+from random import Random
 
+import numpy as np
 import pytest
 
 from drawn_cores import KINDS, drawn
 from onnx_hw.assemble import to_rtlil
-from onnx_hw_boards.demand import Memory
+from onnx_hw.exact.integers import Int
+from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
+from onnx_hw.ops.sliding_demand import reached
+from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Memory, Unseen
 from onnx_hw_rtl.target import Target
 
 WRITTEN = re.compile(r"^  memory width (\d+) size (\d+) \\(?:ring|vector|weights)\w*", re.M)
@@ -20,7 +27,10 @@ WITH_SOME = ("window", "pool", "depthwise", "matmul", "product_of_two", "rearran
 def test_memories_that_are_written(kind: str) -> None:
     for turn in range(2):
         core = drawn(41, list(KINDS).index(kind) + turn * len(KINDS))
-        stated = core.operator.demand(core.folding).all(Memory)
+        demand = core.operator.demand(core.folding)
+        stated = demand.all(Memory) + [
+            (part.whole, count) for part, count in demand.all(Unseen) if isinstance(part.whole, Memory)
+        ]
         said = Counter[tuple[int, int]]()
         for part, count in stated:
             if not part.constant:
@@ -28,3 +38,47 @@ def test_memories_that_are_written(kind: str) -> None:
         depths = dict.fromkeys(core.operator.outputs, 2)
         rtlil = to_rtlil(core.operator.core(core.folding, depths), Target("ice40"))
         assert said == Counter((int(width), int(size)) for width, size in WRITTEN.findall(rtlil)), core
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_gearbox_never_reads_is_not_stored(seed: int) -> None:
+    """Lanes behind the last channel, which beats that are no divisor of the channels have."""
+    draw = Random(seed)
+    channels = draw.randint(2, 24)
+    while True:
+        folding = GearboxFolding(draw.randint(1, min(channels, 12)), draw.randint(1, min(channels, 12)))
+        operator = Gearbox(Tensor((3, 3, channels), Int(5)))
+        if not operator.illegal(folding):
+            break
+    places = min(-(-channels // folding.in_lanes), lcm(folding.in_lanes, folding.out_lanes) // folding.in_lanes)
+    taken = {(c // folding.in_lanes % places, c % folding.in_lanes) for c in range(channels)}
+    group = gcd(folding.in_lanes, folding.out_lanes)
+    whole = {(place, lane // group) for place, lane in taken}
+    assert sum(part.width * count for part, count in operator.demand(folding).all(Memory)) >= 5 * len(taken)
+    beats = -(-channels // folding.out_lanes) * folding.out_lanes
+    most = {(c // folding.in_lanes % places, c % folding.in_lanes // group) for c in range(beats)}
+    assert sum(part.width * count for part, count in operator.demand(folding).all(Memory)) <= 5 * group * len(
+        most | whole
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_slices_that_synthesis_cannot_leave_out(seed: int) -> None:
+    """Whatever flip-flops that start as 0 and never differ may hold, by trying all of it."""
+    draw = Random(seed)
+    most = draw.randint(2, 12)
+    numbers = np.array([draw.randrange(most) for _ in range(draw.randint(1, 5))])
+    columns = [numbers >> k & 1 for k in range(most.bit_length())]
+    found = set()
+    for number in range(1 << len(columns)):
+        bits = [number >> k & 1 for k in range(len(columns))]
+        kept = all(a.any() or not bit for a, bit in zip(columns, bits, strict=True))
+        if kept and all(
+            bit == other
+            for a, bit in zip(columns, bits, strict=True)
+            for b, other in zip(columns, bits, strict=True)
+            if (a == b).all()
+        ):
+            found.add(min(number, most - 1))
+    assert reached(columns, most) == sorted(found)
+    assert found >= {0, *numbers.tolist()}

@@ -20,6 +20,9 @@ from onnx_hw_boards.demand import (
     Part,
     Product,
     Register,
+    Shared,
+    Unseen,
+    UpDown,
 )
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.yosys_mapping import (
@@ -43,6 +46,9 @@ BLOCK_RAMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1)
 WEIGHT_OF_A_BLOCK, WEIGHT_OF_A_CELL, WEIGHT_OF_A_CHOICE = 128, 4, 0.5
 """How yosys weighs a block RAM, a cell of distributed memory, and each bit that is chosen between two cells."""
 
+BITS_OF_A_CELL = 5.5
+"""In flip-flops, that yosys takes to be as good as a cell of distributed memory."""
+
 LARGEST_CONSTANT_IN_LOGIC = 2048
 """Bits of a memory of constants that yosys makes of look-up tables where nobody says how."""
 
@@ -60,6 +66,8 @@ def _cost(part: Part) -> Mapped:
             return 0, bits, 0, 0
         case Product():
             return 0, 0, 1, 0
+        case Shared():  # inside of multipliers
+            return 0, 0, 0, 0
         case Adder(bits) | Comparison(bits):  # a carry cell has inputs left that gate the addends
             return (bits + bits % 2 if bits >= SHORTEST_CHAIN else max(bits, 0) * 1.5), 0, 0, 0
         case Multiplexer(ways, bits, tree):
@@ -74,8 +82,12 @@ def _cost(part: Part) -> Mapped:
                 0,
                 0,
             )
+        case UpDown(bits):
+            return up_down(bits), 0, 0, 0
+        case Unseen(whole):
+            return _cost(whole)
         case Memory():
-            return _constants(part) if part.constant else memory(part)
+            return _constants(part) if part.constant else _flip_flops(part) or memory(part)
         case Copies(part, count):
             lut, ff, dsp, bram = _cost(part)
             return count * lut, count * ff, count * dsp, count * bram
@@ -88,8 +100,13 @@ def multiplexer(ways: int) -> float:
 
 def cases(ways: int) -> float:
     """A bit that is written case by case: yosys compares the number with each."""
-    known = {0: 0, 1: 0, 2: 1, 3: 2, 4: 3.5, 5: 7, 6: 7, 7: 8, 8: 9}
-    return known[ways] if ways in known else 1.6 * ways
+    known = {0: 0, 1: 0, 2: 1, 3: 2, 4: 3.5, 5: 7, 6: 7, 7: 8, 8: 9, 9: 15, 10: 21, 11: 22, 12: 24}
+    return known[ways] if ways in known else max(27, 2.9 * ways - 4)
+
+
+def up_down(bits: int) -> float:
+    """Two sums, and what chooses between them."""
+    return max(0, 4.9 * bits - 4)
 
 
 def memory(part: Memory) -> Mapped:
@@ -102,9 +119,18 @@ def memory(part: Memory) -> Mapped:
     weight = WEIGHT_OF_A_CELL * cells + WEIGHT_OF_A_CHOICE * (part.width + 1) * (banks - 1)
     if part.at_once or part.in_logic or weight <= WEIGHT_OF_A_BLOCK * blocks:
         read = part.columns(1)
-        chosen = read * multiplexer(banks) + (banks if banks > 1 else 0)
-        return 6 * banks * part.columns(4) + chosen, 0 if part.at_once else read, 0, 0
+        chosen = read * (multiplexer(banks) + part.bypassed) + (banks if banks > 1 else 0)
+        pointers, more = 2 * (part.depth - 1).bit_length(), part.parts - 1
+        lut, ff = 6 * banks * part.columns(4) + chosen, 0 if part.at_once else read
+        return lut + more * (pointers + 1), ff + more * pointers, 0, 0
     return 0, 0, 0, blocks // -(-part.width // bits) * part.columns(bits)
+
+
+def _flip_flops(part: Memory) -> Mapped | None:
+    """The same of a FIFO that is smaller than the cells that it would take."""
+    if not part.at_once or part.in_logic or part.width * part.depth >= BITS_OF_A_CELL * -(-part.width // 4):
+        return None
+    return part.width * (part.depth - 1 + part.bypassed) + part.depth, part.width * part.depth, 0, 0
 
 
 def _constants(part: Memory) -> Mapped:

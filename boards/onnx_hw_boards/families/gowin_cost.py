@@ -20,9 +20,12 @@ from onnx_hw_boards.demand import (
     Part,
     Product,
     Register,
+    Shared,
+    Unseen,
+    UpDown,
 )
 from onnx_hw_boards.device import Cells
-from onnx_hw_boards.families.ecp5_cost import BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, cases, memory, multiplexer, table
+from onnx_hw_boards.families.ecp5_cost import BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, memory, multiplexer, table, up_down
 from onnx_hw_boards.families.yosys_mapping import Mapped, constants, function, rows_of_product, total
 
 __all__ = ["cost"]
@@ -47,6 +50,8 @@ def _cost(part: Part) -> Mapped:
             return 0, bits, 0, 0
         case Product():
             return _product(part)
+        case Shared(bits):
+            return 0, -bits, 0, 0
         case Adder(bits, gated):
             return (bits + (bits if gated else 0)) * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
         case Comparison(bits):
@@ -58,10 +63,20 @@ def _cost(part: Part) -> Mapped:
         case Loop(count):
             bits = (count - 1).bit_length()
             return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0
+        case UpDown(bits):
+            return up_down(bits), 0, 0, 0
+        case Unseen(used=used):
+            return _cost(used)
         case Memory():
             return constants(part, BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, table) if part.constant else memory(part)
         case Copies(part):  # synthesis merges what holds the same
             return _cost(part)
+
+
+def cases(ways: int) -> float:
+    """A bit that is written case by case: yosys joins look-up tables to functions of up to eight inputs."""
+    known = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 14, 6: 16, 7: 13, 8: 16, 9: 30, 10: 40, 11: 46}
+    return known[ways] if ways in known else max(51, 3 * ways)
 
 
 def _product(part: Product) -> Mapped:

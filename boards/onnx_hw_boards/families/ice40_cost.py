@@ -21,6 +21,9 @@ from onnx_hw_boards.demand import (
     Part,
     Product,
     Register,
+    Shared,
+    Unseen,
+    UpDown,
 )
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ice40_products import in_logic, product
@@ -37,8 +40,8 @@ WEIGHT_OF_A_BLOCK, CONSTANTS_OF_A_BLOCK = 64, 1024
 SHARE_OF_A_CELL = 0.86
 """Of a logic cell that a look-up table or a flip-flop takes, since some of each share one."""
 
-OF_FEW_WORDS = {1: 0.0, 2: 0.6, 3: 2.0, 4: 1.4}
-"""Look-up tables that choose a bit of so many words, with those behind them in the same ones."""
+FEWEST_WITH_ANOTHER = 4
+"""Words from which on yosys finds one more beside them without another look-up table."""
 
 
 def cost(demand: Demand) -> Cells:
@@ -48,12 +51,21 @@ def cost(demand: Demand) -> Cells:
 
 def cost_without_multipliers(demand: Demand) -> Cells:
     """The same on chips without any: synthesis makes them of look-up tables."""
-    return _sum(demand, lambda part: in_logic(part) if isinstance(part, Product) else _cost(part))
+    return _sum(demand, _cost_without_multipliers)
 
 
 def _sum(demand: Demand, cost: Callable[[Part], Mapped]) -> Cells:
     lut, ff, dsp, bram = total(demand, cost)
     return Cells(lut, ff, dsp, bram, logic=round(SHARE_OF_A_CELL * (lut + ff)))
+
+
+def _cost_without_multipliers(part: Part) -> Mapped:
+    match part:
+        case Product():
+            return in_logic(part)
+        case Shared(bits):
+            return 0, -bits, 0, 0
+    return _cost(part)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -64,8 +76,10 @@ def _cost(part: Part) -> Mapped:
             return 0, bits, 0, 0
         case Product():
             return product(part)
-        case Adder(bits, gated):
-            return max(bits, 0) * (2 if gated else 1), 0, 0, 0
+        case Shared():  # inside of multipliers
+            return 0, 0, 0, 0
+        case Adder(bits, gated, carried):
+            return max(bits - carried, 0) * (2 if gated else 1), 0, 0, 0
         case Comparison(bits, known):  # of carries alone, but for what inverts one of the numbers
             return (1 if known else max(bits, 0)), 0, 0, 0
         case Multiplexer(ways, bits, tree):
@@ -75,6 +89,10 @@ def _cost(part: Part) -> Mapped:
         case Loop(count):
             bits = (count - 1).bit_length()
             return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0
+        case UpDown(bits):
+            return 3 * bits, 0, 0, 0
+        case Unseen(used=used):
+            return _cost(used)
         case Memory():
             return constants(part, BLOCK_RAMS, CONSTANTS_OF_A_BLOCK, table) if part.constant else _memory(part)
         case Copies(part):
@@ -88,15 +106,15 @@ def multiplexer(ways: int) -> float:
 
 def cases(ways: int) -> float:
     """A bit that is written case by case: yosys compares the number with each."""
-    known = {0: 0, 1: 0, 2: 1, 3: 2, 4: 3.5, 5: 5, 6: 6, 7: 7, 8: 8}
-    return known[ways] if ways in known else 1.0 * ways
+    known = {0: 0, 1: 0, 2: 1, 3: 2, 4: 3, 5: 5.5, 6: 6.8, 7: 9, 8: 9.8}
+    return known[ways] if ways in known else 1.1 * ways if ways <= 16 else 1.3 * ways
 
 
 def _memory(part: Memory) -> Mapped:
     blocks, bits = fewest_blocks(BLOCK_RAMS, part.width, part.depth)
     if part.at_once or part.in_logic or part.width * part.depth <= WEIGHT_OF_A_BLOCK * blocks:
         read = part.columns(1)
-        chosen = OF_FEW_WORDS.get(part.depth, 0.92 * (part.depth - 1))
+        chosen = part.depth - 1 + (part.bypassed and part.depth < FEWEST_WITH_ANOTHER)
         return read * chosen + part.depth, read * (part.depth + (not part.at_once)), 0, 0
     return 0, 0, 0, blocks // -(-part.width // bits) * part.columns(bits)
 
