@@ -38,7 +38,7 @@ class Range:
 class RangeMethod(Enum):
     """What of the samples a range is taken from."""
 
-    LEAST_LOSS = "rounding and expected saturation, as estimated by leaving out one sample after the other"
+    LEAST_LOSS = "rounding and what new samples are expected to saturate"
     MIN_MAX = "the least and the greatest number of all samples"
     MEAN = "the mean of the least numbers of each sample, and that of the greatest"
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.proof.likeness import Likeness
-from onnx_hw.quantize.leave_one_out import Chosen
+from onnx_hw.quantize.least_loss import Chosen
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from onnx_hw.onnx.products import macs_of
 from onnx_hw.proof.likeness import LEAST, Likeness
 from onnx_hw.quantize.calibrate import Range
 from onnx_hw.quantize.ends import ends_of
-from onnx_hw.quantize.leave_one_out import least_losses
+from onnx_hw.quantize.least_loss import least_losses
 from onnx_hw.quantize.numbers_of_integers import dequantized
 from onnx_hw.quantize.samples_side_by_side import Frame, SideBySide
 from onnx_hw.quantize.scheme import Precision, Scheme
@@ -89,18 +89,19 @@ def noises_of(
     count = int(np.clip(MACS // max(1, tries), 2, FRAMES))
     probe = _Probe(graph, frames[:: -(-len(frames) // count)])
     found: dict[Place, Mapping[int, float]] = {}
+    tensors = len(points) + len(products)
     for name in points:
-        found[Place("data", name)] = _of_data(probe, name, spans[name], scheme.of_value(name), widths)
+        found[Place("data", name)] = _of_data(probe, name, spans[name], scheme.of_value(name), widths, tensors)
     for node, weights in products:
         found[Place("weights", node.label)] = _of_weights(probe, node, weights, scheme.of_node(node.label), widths)
     return found
 
 
 def _of_data(
-    probe: _Probe, name: str, span: Range, precision: Precision, widths: Collection[int]
+    probe: _Probe, name: str, span: Range, precision: Precision, widths: Collection[int], tensors: int
 ) -> Mapping[int, float]:
     values = probe.exact.of(name)
-    expected = least_losses(values, {*widths, PROBED}, symmetric=precision.symmetric)
+    expected = least_losses(values, {*widths, PROBED}, tensors=tensors, symmetric=precision.symmetric)
     step = (expected[PROBED].high - expected[PROBED].low) / (1 << PROBED)
     random = np.random.default_rng(SEED)
     given = [  # as if they lay anywhere between two integers; 0 is one

@@ -24,7 +24,8 @@ from onnx_hw.quantize.choose_quantized_values import readers_of
 from onnx_hw.quantize.chosen_integers import Held, Integers, StoredTerm, StoredWeights
 from onnx_hw.quantize.columns_of_products import columns_of, is_matrix_product, matrix_of, weights_of
 from onnx_hw.quantize.ends import ends_of
-from onnx_hw.quantize.leave_one_out import Chosen, least_loss
+from onnx_hw.quantize.least_loss import Chosen, least_loss
+from onnx_hw.quantize.noise_of_widths import products_of
 from onnx_hw.quantize.numbers_of_integers import dequantized, reach_of, rounded_to
 from onnx_hw.quantize.requantizers_by_design import Design, designed, with_short_step
 from onnx_hw.quantize.rounding_by_effect import Columns, rounded, scales_for, towards_floats
@@ -76,11 +77,7 @@ class _Ranges:
 
     def __init__(self, graph: Graph, points: Collection[str], spans: Mapping[str, Range], scheme: Scheme) -> None:
         self.graph, self.points, self.spans, self.scheme = graph, points, spans, scheme
-        inside = {name for node in graph.nodes if facts_of(node).effect is Effect.SUMS for name in node.inputs}
-        for node in reversed(graph.nodes):
-            if inside.intersection(node.outputs):
-                inside.update(node.inputs)
-        self.inside = inside
+        self.tensors = len(points) + len(products_of(graph))
         self.grids: dict[str, Grid] = {}
         self.chosen: dict[str, Chosen] = {}
 
@@ -105,8 +102,7 @@ class _Ranges:
             if high - low <= dtype.max - dtype.min:  # nothing is lost
                 self.grids[name] = with_short_step(Grid.over(dtype, span.step, dtype.min - low))
                 return
-        inside = name in self.inside
-        chosen = least_loss(samples.of(name), precision.bits, inside=inside, symmetric=precision.symmetric)
+        chosen = least_loss(samples.of(name), precision.bits, tensors=self.tensors, symmetric=precision.symmetric)
         self.chosen[name] = chosen
         self.grids[name] = with_short_step(precision.of_data(Range(chosen.low, chosen.high)))
 

@@ -26,7 +26,7 @@ from onnx_hw.quantize.goal import Goal
 from onnx_hw.quantize.host_head import is_obstacle, values_of_head
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
-from onnx_hw.quantize.leave_one_out import Chosen
+from onnx_hw.quantize.least_loss import Chosen
 from onnx_hw.quantize.lost_by_tensor import Lost, lost_by_tensor
 from onnx_hw.quantize.noise_of_widths import noises_of
 from onnx_hw.quantize.prepare import prepared

@@ -15,7 +15,7 @@ from onnx_hw.quantize.chosen_integers import Held
 from onnx_hw.quantize.complete_quantization import import_completed
 from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import is_quantized
-from onnx_hw.quantize.leave_one_out import Chosen
+from onnx_hw.quantize.least_loss import Chosen
 from onnx_hw.quantize.lost_by_tensor import Lost
 from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_float_model import QuantizedFloats, quantize_factored, with_factors_in_weights
