@@ -35,6 +35,7 @@ from onnx_hw_boards.device import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.host_model import HostModel, in_turns
+from onnx_hw_link.link import Link
 from onnx_hw_sim.pseudo_terminal import PseudoTerminal
 from onnx_hw_sim.serial_line import SerialChip, WireFaults
 from onnx_hw_tools.process import ToolFailed
@@ -106,23 +107,30 @@ def on_the_chip(netlist: Netlist, board: Board) -> tuple[Cells, float]:
         return synthesized.used, routed.fmax_mhz
 
 
-def through_the_link(design: Design, netlist: Netlist, board: Board, frames: int, faults: float) -> str:
-    """How many of so many random frames came back through the simulated pins as golden has them, and how soon."""
-    assert netlist.link is not None
-    host = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist, board))))
+def drawn_frames(design: Design, link: Link, count: int) -> tuple[list[bytes], list[bytes]]:
+    """(frames, what golden makes of them), as both travel."""
     edges = {edge.tensor: edge for edge in design.edges()}
-    link, draw, sent, wanted = host.link, np.random.default_rng(1), list[bytes](), list[bytes]()
+    draw, sent, wanted = np.random.default_rng(1), list[bytes](), list[bytes]()
     types = {boundary.tensor: design.network.tensors[boundary.tensor] for boundary in design.network.inputs}
-    for begin in range(0, frames, AT_ONCE):
-        count = min(AT_ONCE, frames - begin)
-        integers = {name: draw.integers(*t.range, (count, *t.shape), endpoint=True) for name, t in types.items()}
+    for begin in range(0, count, AT_ONCE):
+        some = min(AT_ONCE, count - begin)
+        integers = {name: draw.integers(*t.range, (some, *t.shape), endpoint=True) for name, t in types.items()}
         values = golden.trace(design.network, integers)
         for frames_of, side, turns in ((sent, "inputs", link.input_turns), (wanted, "outputs", link.output_turns)):
             ports = getattr(link, side)
             tensors = dict.fromkeys(boundary.tensor for boundary in getattr(design.network, side))
-            for k in range(count):
+            for k in range(some):
                 beats = [edges[name].order.to_beats(values[name][k : k + 1]) for name in tensors]
                 frames_of.append(in_turns(ports, turns, beats))
+    return sent, wanted
+
+
+def through_the_link(design: Design, netlist: Netlist, board: Board, frames: int, faults: float) -> str:
+    """How many of so many random frames came back through the simulated pins as golden has them, and how soon."""
+    assert netlist.link is not None
+    host = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist, board))))
+    link = host.link
+    sent, wanted = drawn_frames(design, link, frames)
     divisor = round(link.clock_hz / host.baud)
     with tempfile.TemporaryDirectory() as place:
         chip = SerialChip(to_serial_chip(design, link, divisor), divisor, Path(place))

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
+import time
+import tty
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from serial import Serial
 
 from command_line import call
 from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.chip.host_model import host_model
 from onnx_hw.chip.link import link_of
+from onnx_hw_link.host_model import HostModel
+from onnx_hw_link.link import FromChip, FromHost, Greeting
+from onnx_hw_link.packets import mirrored_cobs, uncobs, with_crc, without_crc
 
 DIGITS = EXAMPLES / "digits"
 
@@ -66,3 +77,88 @@ def test_no_build_and_another_format(inputs: Path, tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps({"format": 0}))
     done = call("infer", tmp_path, "--inputs", inputs)
     assert "must be of format 1, not 0" in " ".join(done.output.split())
+
+
+class Somebody(threading.Thread):
+    """At the other end of a port: answers what comes, as it is told to."""
+
+    def __init__(self, answer: Callable[[bytes], bytes | None]) -> None:
+        super().__init__(daemon=True)
+        self.answer, (self.master, self.slave) = answer, os.openpty()
+        self.open = [self.master, self.slave]
+        tty.setraw(self.slave)
+        self.port = os.ttyname(self.slave)
+        self.start()
+
+    def run(self) -> None:
+        came = b""
+        while (data := self._heard()) is not None:
+            *packets, came = (came + data).split(b"\0")
+            for packet in filter(None, packets):
+                answer = self.answer(without_crc(uncobs(packet) or b"") or b"")
+                if answer is None:
+                    self.unplug()
+                    return
+                os.write(self.master, answer)
+
+    def _heard(self) -> bytes | None:
+        try:
+            return os.read(self.master, 4096)
+        except OSError:
+            return None
+
+    def unplug(self) -> None:
+        while self.open:
+            os.close(self.open.pop())
+
+
+def greets(greeting: Greeting) -> Callable[[bytes], bytes | None]:
+    """A chip that says what it is; and then somebody pulls the plug."""
+
+    def answer(packet: bytes) -> bytes | None:
+        if packet[0] != FromHost.HELLO:
+            return None
+        return mirrored_cobs(with_crc(bytes((FromChip.HELLO, 0, packet[1], 0)) + greeting.to_bytes())) + b"\0"
+
+    return answer
+
+
+SAID = {
+    "silence": (
+        3,
+        "a chip must answer at PORT within 1.5 s; nothing came: is the board connected and powered, and its bitstream "
+        "loaded (onnx-hw program)?",
+    ),
+    "another speed": (
+        3,
+        "PORT must answer in packets; what came (9 bytes) is none: is 1,000,000 baud what the chip was built for, and "
+        "is it the port of the board?",
+    ),
+    "another design": (
+        1,
+        "the chip at PORT must hold the design DIGEST; it holds ffffffffffffffffffffffffffffffff: load the bitstream "
+        "of this build (onnx-hw program)",
+    ),
+    "unplugged": (3, "PORT must stay connected; it went away: "),
+    "somebody else": (3, "the port PORT must be there and free; another process uses it"),
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_what_is_wrong_with_a_port_is_said_in_a_sentence_and_soon(what: str, built: Path, inputs: Path) -> None:
+    link = HostModel.read(built).link
+    answers: dict[str, Callable[[bytes], bytes | None]] = {
+        "another speed": lambda packet: b"\x80\xf8\0",  # three times, once for each greeting
+        "another design": greets(replace(link.greeting, digest=b"\xff" * 16)),
+        "unplugged": greets(link.greeting),
+    }
+    somebody = Somebody(answers.get(what, lambda packet: b""))
+    with Serial(somebody.port, exclusive=True) if what == "somebody else" else nullcontext():
+        begun = time.monotonic()
+        done = call("infer", built, "--inputs", inputs, "--port", somebody.port)
+        seconds = time.monotonic() - begun
+    somebody.unplug()
+    code, sentence = SAID[what]
+    said = " ".join(done.output.split()).replace(somebody.port, "PORT").replace(link.digest.hex(), "DIGEST")
+    assert (done.exit_code, sentence in said) == (code, True), said
+    assert seconds < 2 + 1.5  # for a machine that is busy
