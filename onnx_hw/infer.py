@@ -1,4 +1,7 @@
-"""Outputs for samples, from a build on its board, or from its chip simulated behind a port."""
+"""Outputs for samples, from a build on its board, or from its chip simulated behind a port.
+
+What only a simulation or a comparison needs is imported there: a board that does not answer is told of sooner.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw import golden, samples
-from onnx_hw.assemble import to_serial_chip
-from onnx_hw.build_folder import BuildFolder, opened
-from onnx_hw.design import Design
+from onnx_hw import samples
 from onnx_hw.errors import ExitCode, UserError, user_error
-from onnx_hw.host_by_reference import HostByReference
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Value
 from onnx_hw.options import Stage
 from onnx_hw.outputs import Outputs
 from onnx_hw.progress import Progress, Silent
-from onnx_hw.report.read import options_of, read_report
-from onnx_hw.timing.link_times import BehindALink, Seen
-from onnx_hw.verify_build import check_files, design_of
-from onnx_hw.work import Work
 from onnx_hw_link.device import Device
 from onnx_hw_link.errors import AnotherDesign, LinkError
 from onnx_hw_link.host_model import HostModel
 from onnx_hw_link.link import Link
 from onnx_hw_link.session import Faults, FrameResult
+
+if TYPE_CHECKING:
+    from onnx_hw.design import Design
+    from onnx_hw.timing.link_times import Seen
 
 AUTO, SIMULATED = "auto", "sim"
 
@@ -98,12 +98,16 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
         given = samples.read_samples(options.inputs, values)
         with _remade(options, model, progress) as design, _port(options, model, design, progress) as (port, timeout):
             if model.elsewhere:
+                from onnx_hw.host_by_reference import HostByReference
+
                 assert design is not None
                 model = HostByReference.with_(model, design.network)
             with Device.of(model, port, timeout=timeout) as device:
                 outputs = samples.stack_outputs(list(device.stream(given)))
                 results, faults = device.results, device.chip.session.faults
             if options.check:
+                from onnx_hw import golden
+
                 assert design is not None
                 _compare(outputs, golden.run(design.network, given.arrays))
             timing = None if design is None else _timing(design, model.link, results, faults)
@@ -128,6 +132,11 @@ def _remade(options: InferOptions, model: HostModel, progress: Progress) -> Iter
     if options.port != SIMULATED and not options.check and not model.elsewhere:
         yield None
         return
+    from onnx_hw.build_folder import opened
+    from onnx_hw.report.read import options_of, read_report
+    from onnx_hw.verify_build import check_files, design_of
+    from onnx_hw.work import Work
+
     report = read_report(options.folder)
     asked = options_of(report, options.folder)
     check_files(report, asked)
@@ -150,6 +159,8 @@ def _port(
     if options.port != SIMULATED:
         yield options.port, TIMEOUT
         return
+    from onnx_hw.assemble import to_serial_chip
+    from onnx_hw.build_folder import BuildFolder
     from onnx_hw_sim.pseudo_terminal import PseudoTerminal
     from onnx_hw_sim.serial_line import SerialChip
 
@@ -194,6 +205,8 @@ def _timing(design: Design, link: Link, results: Sequence[FrameResult], faults: 
     free = list(takewhile(lambda result: not result.waited, results[:COMPARED]))
     if len(link.inputs) > 1 or not free or free[0].began is None or faults != Faults():
         return None
+    from onnx_hw.timing.link_times import BehindALink
+
     return BehindALink(design, link).compare([result.began for result in free], [result.ended for result in free])
 
 
