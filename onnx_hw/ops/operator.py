@@ -82,7 +82,13 @@ OWN_RESET = Demand.of(Register(1))
 @lru_cache(maxsize=1 << 16)
 def _estimated(operator: Operator[Any], folding: Any, price: Price) -> Resources:
     """What the search asks again and again."""
-    return priced(operator.demand(folding) + OWN_RESET, operator.lanes(folding), price)
+    return priced(_demanded(operator, folding), operator.lanes(folding), price)
+
+
+@lru_cache(maxsize=1 << 14)
+def _demanded(operator: Operator[Any], folding: Any) -> Demand:
+    """The same for every family."""
+    return operator.demand(folding) + OWN_RESET
 
 
 F = TypeVar("F", bound=Folding)

@@ -149,6 +149,10 @@ class Offers:
         """No more than what lies between neighbours, found sooner."""
         return _at_least(self._cost, _part_of(given, wanted)[0], key_of(given), key_of(wanted))
 
+    def fifo_of(self, order: Order) -> int:
+        """LUTs of a shallow FIFO for a stream."""
+        return _fifos(self._cost, [order])
+
     def in_hardware(self, name: str, one: Alternative) -> Alternative | None:
         """The same node with as wide streams, whose products are the chip's multipliers'; None if none is offered."""
         key = name, replace(one.folding, multiplier=Multiplier.HARDWARE)  # type: ignore[call-arg]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import floor
+from typing import Any
 
 from onnx_hw.exact.requantization import LUTS_PER_BLOCK_RAM
 from onnx_hw.ops.operator import Resources
@@ -38,6 +41,12 @@ class Budget:
     def stretched(self, used: Resources, most: Budget) -> Budget:
         """With all that ``most`` has of whatever ``used`` takes too much of."""
         return replace(self, **{field: getattr(most, field) for field in self._exceeded(used)})
+
+    def times(self, factor: Fraction) -> Budget:
+        """With so many times as much of everything."""
+        have = {field: getattr(self, field) for field in RESOURCES}
+        more: dict[str, Any] = {field: None if n is None else floor(n * factor) for field, n in have.items()}
+        return replace(self, **more)
 
     def _exceeded(self, used: Resources) -> dict[str, tuple[int, int]]:
         pairs = {field: (amount(used, field), getattr(self, field)) for field in RESOURCES}

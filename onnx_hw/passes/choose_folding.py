@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -18,10 +19,16 @@ from onnx_hw.passes.alternatives import Offers, allowed_by
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.cost import Cost
 from onnx_hw.passes.cost import cost as own_cost
-from onnx_hw.passes.fold_for_interval import fold
+from onnx_hw.passes.fold_for_interval import fold, impossible
 from onnx_hw.passes.least_cycles import longest_interval
 
 Foldings = dict[str, Folding]
+
+PATIENCE = 3
+"""Intervals that do not fit, until the longest one is asked whether any can."""
+
+LUCK = Fraction(5, 4)
+"""So much less may a faster design take than a slower one, where it divides evenly and that one does not."""
 
 AS_GOOD = 400
 """An interval that is a 400th longer than another one is as good."""
@@ -75,7 +82,7 @@ def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings 
     too little there, the interval grows, and what is between is bisected.
     """
     good = interval_for_lanes(offers, budget, first, last)
-    fails, stride = good - 1, 1 + good // 64
+    fails, stride, tried = good - 1, 1 + good // 64, 0
     if good > last:
         return None
 
@@ -84,7 +91,8 @@ def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings 
 
     best = fits(good)
     while best is None:
-        if good == last:
+        tried += 1
+        if good == last or (tried == PATIENCE and hopeless(offers, budget)):
             return None
         fails, good, stride = good, min(good + stride, last), 2 * stride
         best = fits(good)
@@ -96,6 +104,11 @@ def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings 
         else:
             good, best = middle, found
     return best
+
+
+def hopeless(offers: Offers, budget: Budget) -> bool:
+    """Whether even the slowest designs take far more than there is: faster ones do, too, whatever their luck."""
+    return impossible(offers, longest_interval(offers.network), budget.times(LUCK))
 
 
 def interval_for_lanes(offers: Offers, budget: Budget, first: int, last: int) -> int:

@@ -32,6 +32,9 @@ LEAST_PRICES = np.array([WEIGHTS[field] or {"mac_lanes": 1, "pins": 100, "ff": 1
 MUCH = 1e6
 """A price that nothing outweighs, in LUTs."""
 
+LITTLE = 0.25
+"""The price of all there is of a resource, beside that of one that is too little."""
+
 LANES, DSP, LUT, PINS = (list(RESOURCES).index(field) for field in ("mac_lanes", "dsp", "lut", "pins"))
 
 
@@ -66,6 +69,32 @@ def fold(offers: Offers, interval: int, budget: Budget) -> dict[str, Folding] | 
         ratio = choice.used / np.maximum(allowed, 1)
         prices = np.where(over, np.maximum(prices, LEAST_PRICES) * np.clip(ratio**4, 1.25, 8), prices)
     return None
+
+
+def impossible(offers: Offers, interval: int, budget: Budget) -> bool:
+    """Whether surely no choice at an interval keeps a budget: each of those offered needs more of one thing than there
+    is, or more of what the cheapest has too much of.
+    """
+    alternatives, allowed = offers.at(interval, budget), allowed_by(budget)
+    if alternatives is None:
+        return offers.at(interval, Budget()) is not None
+    problem = _problem(offers, alternatives, interval, allowed)
+    prices = np.array([WEIGHTS[field] for field in RESOURCES], dtype=float)
+    choice = problem.at(prices, prices[LUT])
+    return choice is not None and _exceeds(problem, choice.used > allowed, allowed)
+
+
+def _exceeds(problem: CheapestOfEach, over: np.ndarray, allowed: np.ndarray) -> bool:
+    """Whether every choice costs more than all there is, at prices of mostly what the cheapest has too much of.
+
+    A little for everything else rules most of what lies between neighbours out, which need not be priced then.
+    """
+    if not over.any():
+        return False
+    worth = np.where(np.isfinite(allowed) & (allowed > 0), allowed, np.inf)
+    prices = (over + LITTLE * np.array([weight > 0 for weight in WEIGHTS.values()])) / worth
+    least, some = problem.at(prices, 0), np.isfinite(worth)
+    return least is not None and least.exact and least.price > float(prices[some] @ worth[some]) + 1e-9
 
 
 def fold_for(

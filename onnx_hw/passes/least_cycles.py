@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import lru_cache
+from typing import Any
 
-from onnx_hw.network import Network, Node
+from onnx_hw.network import Network
+from onnx_hw.ops.operator import Operator
 
 
 def least_cycles(network: Network) -> tuple[int, int]:
     """Cycles below which a node has no folding; and below which one has none with one pixel a beat."""
-    several, one = zip(*(_of_a_node(node) for node in network.nodes), strict=True)
+    several, one = zip(*(_of(node.operator) for node in network.nodes), strict=True)
     return max(several), max(one)
 
 
@@ -18,15 +21,17 @@ def longest_interval(network: Network) -> int:
     return max(node.operator.cycles(node.operator.narrowest) for node in network.nodes)
 
 
-def _of_a_node(node: Node) -> tuple[int, int]:
+@lru_cache(maxsize=1 << 12)
+def _of(operator: Operator[Any]) -> tuple[int, int]:
+    """Every search of a network asks it."""
+
     def first_pixels(interval: int) -> int:
         """Most pixels of a beat in the first folding; 0 if there is none."""
-        operator = node.operator
         folding = next(operator.foldings(interval), None)
         if folding is None:
             return 0
         return max(order.pixels for order in (*operator.takes(folding), *operator.gives(folding)))
 
-    slowest = node.operator.cycles(node.operator.narrowest)
+    slowest = operator.cycles(operator.narrowest)
     one = bisect_left(range(slowest), True, 1, key=lambda interval: first_pixels(interval) == 1)
     return bisect_left(range(one), True, 1, key=lambda interval: first_pixels(interval) > 0), one

@@ -1,7 +1,8 @@
 """What lies between neighbours, for every order that one may give and the other one take; priced where it matters.
 
 There are hundreds of such pairs on an edge, most of them far from cheap. So a pair is first taken for what it costs at
-least: FIFOs, and the memory and the multiplexers of a gearbox. It is priced when that alone does not rule it out.
+least: its last FIFO; then all its FIFOs, and the memory and the multiplexers of a gearbox. It is priced when that alone
+does not rule it out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from onnx_hw.order import Order
 from onnx_hw.passes.alternatives import Offers
+from onnx_hw.passes.budget import RESOURCES
 
 ROUNDING = 1 - 1e-9
 """A bound this much lower is one, however its terms are added up."""
@@ -28,23 +30,31 @@ class Neighbours:
 
     Attributes:
         used: (given, taken, resources) int64: what lies between; where it is not ``known`` yet, no more than that.
-        fifos: (given, taken) int64: its FIFOs, in LUTs.
+        fifos: (given, taken) int64: its FIFOs, in LUTs; likewise.
         legal: (given, taken) bool: whether it is fast enough, where it is known.
         known: (given, taken) bool.
+        bounded: (given, taken) bool: whether it is known, or told what it costs at least but for its last FIFO.
     """
 
     def __init__(self, offers: Offers, given: Sequence[Order], taken: Sequence[Order], interval: int) -> None:
         self._offers, self._given, self._taken, self._interval = offers, given, taken, interval
-        bounds = [[offers.between_at_least(before, after) for after in taken] for before in given]
-        self.used = np.array([[one.used for one in row] for row in bounds])
-        self.fifos = np.array([[one.fifos for one in row] for row in bounds])
-        self.legal = np.ones(self.fifos.shape, dtype=bool)
+        shape = len(given), len(taken)
         self.known = np.array([[before.alike(after) for after in taken] for before in given])
+        self.used = np.zeros((*shape, len(RESOURCES)), dtype=np.int64)
+        self.fifos = np.where(self.known, 0, [offers.fifo_of(after) for after in taken])
+        self.legal = np.ones(shape, dtype=bool)
+        self.bounded = self.known.copy()
+
+    def bound(self, given: int, taken: int) -> None:
+        """Tell what a pair costs at least."""
+        found = self._offers.between_at_least(self._given[given], self._taken[taken])
+        self.bounded[given, taken] = True
+        self.used[given, taken], self.fifos[given, taken] = found.used, found.fifos
 
     def learn(self, given: int, taken: int) -> None:
         """Price a pair."""
         found = self._offers.between(self._given[given], self._taken[taken])
-        self.known[given, taken] = True
+        self.known[given, taken] = self.bounded[given, taken] = True
         self.used[given, taken], self.fifos[given, taken] = found.used, found.fifos
         self.legal[given, taken] = found.cycles <= self._interval
 
@@ -78,6 +88,8 @@ class Costs:
         best = np.minimum((so_far + found[:, None]).min(axis=0), LARGEST)
         bounds = np.where(known, np.inf, self._costs[given, taken] * ROUNDING)
         likely = np.flatnonzero((so_far + bounds[:, None] <= best).any(axis=1))
+        for k in likely:
+            bounds[k] = self._bounded(int(given[k]), taken) * ROUNDING
         for k in likely[np.argsort((so_far.min(axis=1) + bounds)[likely], kind="stable")]:
             if (so_far[k] + bounds[k] <= best).any():
                 found[k] = self._learned(int(given[k]), taken)
@@ -87,6 +99,12 @@ class Costs:
     def all(self, given: np.ndarray) -> np.ndarray:
         """(given, taken) float64: from some orders to each."""
         return np.array([[self._learned(int(k), taken) for taken in range(self.taken)] for k in given])
+
+    def _bounded(self, given: int, taken: int) -> float:
+        if not self._between.bounded[given, taken]:
+            self._between.bound(given, taken)
+            self._costs[given, taken] = self._at(given, taken)
+        return float(self._costs[given, taken])
 
     def _learned(self, given: int, taken: int) -> float:
         if not self._between.known[given, taken]:

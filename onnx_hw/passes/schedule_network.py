@@ -12,9 +12,10 @@ from onnx_hw.design import Design
 from onnx_hw.errors import UserError, user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding
+from onnx_hw.passes.alternatives import Offers
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.check_fifo_depths import too_slow
-from onnx_hw.passes.choose_folding import Search
+from onnx_hw.passes.choose_folding import Search, hopeless
 from onnx_hw.passes.cost import Cost
 from onnx_hw.passes.cost import cost as own_cost
 from onnx_hw.passes.fold_for_interval import fold_for, resources_of
@@ -92,13 +93,15 @@ def schedule_network(
         raise _scheduled_before(network)
     rooms = [budget, budget.stretched(resources_of(network, cheapest, cost), most), most]
     _, *more = dict.fromkeys(rooms + [replace(room, in_logic=True) for room in rooms])
-    for room in more:
+    for room in () if _hopeless(network, most, cost) else more:
         found = _fitting(network, room, most, clock_mhz, interval, search, cost)
         if found is not None:
             return found
 
     def fits(other: Budget, fps: float | None, clock_mhz: float, its: Cost = cost) -> Design | None:
         asked = None if fps is None else interval_of(fps, clock_mhz)
+        if _hopeless(network, other, its):
+            return None
         for room in dict.fromkeys((other, replace(other, in_logic=True))):
             found = _fitting(network, room, room, clock_mhz, asked, search, its)
             if found is not None:
@@ -134,6 +137,11 @@ def _scheduled_before(network: Network) -> UserError:
         hint="take the network that the design was made of",
         stage="schedule",
     )
+
+
+def _hopeless(network: Network, room: Budget, cost: Cost) -> bool:
+    """Whether no design fits, with any number of multipliers, whose work look-up tables might do."""
+    return hopeless(Offers(network, cost), replace(room, dsp=None))
 
 
 def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float, cost: Cost) -> Design:

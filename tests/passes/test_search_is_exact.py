@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.add import Add
@@ -18,11 +19,15 @@ from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.window import Window
 from onnx_hw.order import Order
+from onnx_hw.passes import choose_folding as searched
+from onnx_hw.passes.alternatives import Offers
 from onnx_hw.passes.budget import RESOURCES, Budget, amount
-from onnx_hw.passes.choose_folding import choose_folding
-from onnx_hw.passes.fold_for_interval import between, fold_for, resources_of
+from onnx_hw.passes.choose_folding import PATIENCE, choose_folding, hopeless
+from onnx_hw.passes.cost import cost
+from onnx_hw.passes.fold_for_interval import between, fold, fold_for, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.least_cycles import least_cycles, longest_interval
+from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.tensor import Tensor
 from sketched_designs import Sketch
 
@@ -131,3 +136,26 @@ def test_nothing_is_faster_by_a_percent(seed: int) -> None:
     interval = max(node.operator.cycles(found[node.name]) for node in network.nodes)
     assert all_tried(network, budget, interval)
     assert not all_tried(network, budget, -(-interval * 100 // 101) - 1)
+
+
+def test_what_is_said_to_be_hopeless_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what is far too large is refused after few questions."""
+    said = 0
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        network = drawn(random)
+        longest = longest_interval(network)
+        cheap = fold_for(network, longest)
+        assert cheap is not None
+        needed = resources_of(network, cheap).lut
+        for share in random.uniform(0.5, 0.95, 3):
+            little = Budget(lut=int(needed * share))
+            if hopeless(Offers(network, cost), little):
+                assert not all_tried(network, little, longest)
+                said += 1
+        asked: list[int] = []
+        monkeypatch.setattr(searched, "fold", lambda *a, asked=asked: (asked.append(a[1]), fold(*a))[1])
+        with pytest.raises(UserError, match="LUTs"):
+            schedule_network(network, Budget(lut=needed // 4), clock_mhz=10)
+        assert len(asked) <= 2 * PATIENCE  # with several pixels a beat, and with one
+    assert said >= 12
