@@ -37,7 +37,8 @@ class Memory:
         depth: words.
         constant: whether the contents are known.
         at_once: whether what is read is there in the same cycle, which no block RAM can do.
-        in_logic: whether the circuit asks for look-up tables, or leaves it to the size.
+        in_logic: whether the circuit asks for look-up tables, or leaves it to the size; where these are no memories,
+            what is written is left to the size.
         latency: cycles from address to word; registers beyond the memory's own are part of it.
         read: (first bit, bit behind the last) of the parts of a word that are ever read; empty where that is all of it.
         parts: into how many parts the word is cut, of a queue in look-up tables, each with pointers of its own.
@@ -93,11 +94,13 @@ class Adder:
     Attributes:
         gated: whether an addend, or each, is first multiplied by a bit.
         carried: of the lowest bits, how many make the carry alone, and are asked for by nobody.
+        inverted: bits of the addend that is subtracted.
     """
 
     bits: int
     gated: bool = False
     carried: int = 0
+    inverted: int = 0
 
 
 @dataclass(frozen=True)

@@ -88,18 +88,22 @@ class Add(Operator[ElementFolding]):
         """The sum of an element: all shifted operands, by pairs; a register holds the bits above the lowest shift."""
         widest, found = self.results()[0].dtype.bits, Demand()
         operands = zip((self.a, self.b), self.factors, strict=True)
-        terms = [(shift, shift + o.dtype.bits) for o, factor in operands for _, shift in signed_digits(factor)]
+        terms = [(s, shift, shift + o.dtype.bits) for o, factor in operands for s, shift in signed_digits(factor)]
+        come = True  # from outside: registers behind a sum are not inverted anew
         while len(terms) > 1:
             level = []
-            for k in range(0, len(terms) - 1, 2):
-                (low, high), (other_low, other_high) = terms[k : k + 2]
+            for (sign, low, high), (other_sign, other_low, other_high) in zip(terms[::2], terms[1::2], strict=False):
                 top = min(widest, max(high, other_high) + 1)
-                found += Demand.of(Adder(top - max(low, other_low)), Register(top - min(low, other_low)))
-                level.append((min(low, other_low), top))
-            for low, high in terms[len(terms) & ~1 :]:
+                first, inverted = max(low, other_low), 0
+                if sign != other_sign:
+                    less, upto = (low, high) if sign < 0 else (other_low, other_high)
+                    first, inverted = (less if less == min(low, other_low) else first), min(top, upto) - less
+                found += Demand.of(Adder(top - first, inverted=inverted * come), Register(top - min(low, other_low)))
+                level.append((sign if sign == other_sign else 1, min(low, other_low), top))
+            for sign, low, high in terms[len(terms) & ~1 :]:
                 found += delayed(high - low, 1)
-                level.append((low, high))
-            terms = level
+                level.append((sign, low, high))
+            terms, come = level, False
         return found
 
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:

@@ -95,7 +95,7 @@ class Gearbox(Ring[GearboxFolding]):
         found += delayed(stored, 1) + delayed(1, self.LATENCY) + delayed(counted(reads), 1)
         for place in range(stores):  # lanes behind the last channel are never read
             read = min(folding.in_lanes, max(0, reads * folding.out_lanes - place * folding.in_lanes)) // group * size
-            found += Demand.of(Memory(read, max(2, blocks), at_once=True, in_logic=True), Register(read))
+            found += Demand.of(Memory(read, max(2, blocks), in_logic=True))
             found += copied(1 + 2 * counted(blocks), read)
         found += Demand.of(Function(1 + counted(stores), stores if stores > 1 else 0))
         return found + Demand.of(Multiplexer(reads, chosen), Register(chosen)) + copied(counted(reads), chosen)

@@ -94,8 +94,8 @@ class Reduce(Operator[EvenFolding]):
         early = chunks >= CHUNKS_IN_FLIGHT
         controls = delayed(2 + 2 * counted(chunks) + early * (1 + counted(chunks)), 1).copied(lanes)
         found += decoded((0, 1), index) + controls + delayed(counted(chunks) + 2, 1)
-        found += delayed(lanes * bits, 1) + lanes * delayed(made, int(early))
-        found += lanes * Demand.of(Memory(made, chunks, at_once=True, in_logic=True))
+        found += delayed(lanes * bits, 1)
+        found += lanes * Demand.of(Memory(made, chunks, at_once=not early, in_logic=True))
         if self.kind == "max":
             return found + lanes * maximum(bits)
         return found + lanes * (added(made) + Demand.of(Function(2, made)))

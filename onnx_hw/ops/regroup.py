@@ -113,7 +113,7 @@ class Regroup(Ring[RegroupFolding]):
         data = size if gathers else pixels * size
         found += delayed(data, 1) + delayed(1, self.LATENCY)
         found += pixels * copied(1 + 2 * counted(words), size)
-        ring = Demand.of(Memory(size, words, at_once=True, in_logic=True), Register(size))
+        ring = Demand.of(Memory(size, words, in_logic=True))
         found += pixels * (ring + Demand.of(Function(counted(pixels) + 1) if gathers and pixels > 1 else Register(0)))
         if gathers:
             return found + delayed(pixels * size, 1)

@@ -13,10 +13,15 @@ import pytest
 from drawn_cores import KINDS, drawn
 from onnx_hw.assemble import to_rtlil
 from onnx_hw.exact.integers import Int
+from onnx_hw.ops.add import Add
+from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
+from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.sliding_demand import reached
 from onnx_hw.tensor import Tensor
 from onnx_hw_boards.demand import Memory, Unseen
+from onnx_hw_boards.families.ecp5 import ECP5
+from onnx_hw_boards.families.ice40 import ICE40_UP
 from onnx_hw_rtl.target import Target
 
 WRITTEN = re.compile(r"^  memory width (\d+) size (\d+) \\(?:ring|vector|weights)\w*", re.M)
@@ -82,3 +87,16 @@ def test_slices_that_synthesis_cannot_leave_out(seed: int) -> None:
             found.add(min(number, most - 1))
     assert reached(columns, most) == sorted(found)
     assert found >= {0, *numbers.tolist()}
+
+
+def test_totals_that_are_read_early_may_be_block_ram() -> None:
+    """Where look-up tables are no memories, and there are many totals."""
+    few, many = (Reduce(Tensor((4, 4, channels), Int(8)), "sum") for channels in (8, 16))
+    assert ICE40_UP.cost(few.demand(EvenFolding(4))).bram == 0
+    assert ICE40_UP.cost(many.demand(EvenFolding(1))).bram == 1 and ECP5.cost(many.demand(EvenFolding(1))).bram == 0
+
+
+def test_an_operand_that_is_subtracted_is_inverted_where_a_carry_does_not() -> None:
+    plus, minus = (Add(*[Tensor((4, 4, 4), Int(8))] * 2, (1, sign)) for sign in (1, -1))
+    added, subtracted = (ICE40_UP.cost(one.demand(one.folding_type(2))).lut for one in (plus, minus))
+    assert subtracted >= added + 2 * 7

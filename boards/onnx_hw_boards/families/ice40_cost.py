@@ -78,8 +78,8 @@ def _cost(part: Part) -> Mapped:
             return product(part)
         case Shared():  # inside of multipliers
             return 0, 0, 0, 0
-        case Adder(bits, gated, carried):
-            return max(bits - carried, 0) * (2 if gated else 1), 0, 0, 0
+        case Adder(bits, gated, carried, inverted):  # the inputs of a carry are those of its look-up table
+            return max(bits - carried, 0) * (2 if gated else 1) + inverted, 0, 0, 0
         case Comparison(bits, known):  # of carries alone, but for what inverts one of the numbers
             return (1 if known else max(bits, 0)), 0, 0, 0
         case Multiplexer(ways, bits, tree):
@@ -112,7 +112,7 @@ def cases(ways: int) -> float:
 
 def _memory(part: Memory) -> Mapped:
     blocks, bits = fewest_blocks(BLOCK_RAMS, part.width, part.depth)
-    if part.at_once or part.in_logic or part.width * part.depth <= WEIGHT_OF_A_BLOCK * blocks:
+    if part.at_once or part.width * part.depth <= WEIGHT_OF_A_BLOCK * blocks:
         read = part.columns(1)
         chosen = part.depth - 1 + (part.bypassed and part.depth < FEWEST_WITH_ANOTHER)
         return read * chosen + part.depth, read * (part.depth + (not part.at_once)), 0, 0
