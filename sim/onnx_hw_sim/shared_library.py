@@ -15,7 +15,7 @@ from onnx_hw_sim.circuit import Circuit, Stream
 from onnx_hw_sim.memory_contents import as_constants
 from onnx_hw_tools import tools
 from onnx_hw_tools.process import Command, execute
-from onnx_hw_tools.tools import Tool
+from onnx_hw_tools.tools import Tool, ToolFailed
 from onnx_hw_tools.user_cache import exclusively, user_cache
 
 HERE = Path(__file__).parent
@@ -41,6 +41,7 @@ COMMON_FLAGS += ["-fvisibility=hidden"]
 # tables, and what it takes longer to compile is soon won back; -Os and -march=native run slower than either.
 CIRCUIT_FLAGS = ["-O2"]
 ONCE_FLAGS = ["-O0"]  # code that runs once: constructors, initial values
+WORTH_A_COMPILER_ONCE = 1_000_000  # bytes of it
 RUNTIME_FLAGS = ["-O2"]
 USER_HOOKS = ["-DVL_USER_FATAL", "-DVL_USER_STOP", "-DVL_USER_FINISH"]
 
@@ -208,24 +209,57 @@ def _compile_circuit(place: Path, chain: Toolchain, traced: bool, jobs: int) -> 
     """Every file of the circuit, in as many groups as there are compilers at work, or fewer for a small circuit.
 
     Each group costs the headers once, which is most of the time of a small file: so many bytes of C++ compile in about
-    the time the headers take.
+    the time the headers take. GCC gets them ready, and what runs once in the same file where that is not much.
     """
     files = [place / "binding.cpp", *sorted((place / "cpp").glob("*.cpp"))]
     once = [file for file in files if "__Slow" in file.name]
+    often = [file for file in files if file not in once]
+    include = [f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
+    ready = None if traced or not _is_gcc(chain.compiler) else _headers(chain, [*CIRCUIT_FLAGS, *include])
+    beside = ready is not None and sum(file.stat().st_size for file in once) < WORTH_A_COMPILER_ONCE
     commands, objects = [], []
     for kind, flags, worth_a_compiler, members in (
-        ("circuit", CIRCUIT_FLAGS, 100_000, [file for file in files if file not in once]),
-        ("once", ONCE_FLAGS, 1_000_000, once),
+        ("circuit", [*CIRCUIT_FLAGS, *(["-include", str(ready)] if ready else [])], 100_000, often),
+        ("once", ONCE_FLAGS, WORTH_A_COMPILER_ONCE, [] if beside else once),
     ):
         for number, group in enumerate(_groups(members, jobs, worth_a_compiler)):
             source, target = place / f"{kind}{number}.cpp", place / f"{kind}{number}.o"
             included = "".join(f'#include "{file.relative_to(place)}"\n' for file in group)
+            if beside and number == 0:
+                included += '#pragma GCC optimize("O0")\n'
+                included += "".join(f'#include "{file.relative_to(place)}"\n' for file in once)
             source.write_text(included, encoding="utf-8")
-            include = [f"-I{place}", f"-I{place / 'cpp'}", f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
-            commands.append(_compile(chain.compiler, [*flags, *include], source, target))
+            arguments = [*flags, f"-I{place}", f"-I{place / 'cpp'}", *include]
+            commands.append(_compile(chain.compiler, arguments, source, target))
             objects.append(target)
     execute(commands, parallel=jobs)
     return objects
+
+
+def _is_gcc(compiler: Tool) -> bool:
+    """Which takes a compiled header for what it is, or else reads the text beside it; others end with an error."""
+    return compiler.version.startswith(("g++", "gcc", "c++ (GCC", "c++ (Debian", "c++ (Ubuntu"))
+
+
+def _headers(chain: Toolchain, flags: list[str]) -> Path | None:
+    """Verilator's headers, compiled once per machine and kept in the user's cache; None where they cannot be."""
+    state = hashlib.sha256()
+    for part in (chain.compiler.version, chain.verilator.version, *COMMON_FLAGS, *USER_HOOKS, *flags):
+        state.update(part.encode() + b"\0")
+    place = user_cache() / "headers" / state.hexdigest()[:20]
+    text, compiled = place / "headers.h", place / "headers.h.gch"
+    if compiled.exists():
+        return text
+    try:
+        with exclusively(place / "lock"):
+            if not compiled.exists():
+                text.write_text('#include "verilated.h"\n', encoding="utf-8")
+                fresh = place / "headers.new"
+                execute([_compile(chain.compiler, [*flags, "-x", "c++-header"], text, fresh)], parallel=1)
+                os.replace(fresh, compiled)
+    except (ToolFailed, OSError):
+        return None
+    return text
 
 
 def _groups(files: list[Path], most: int, least_bytes: int) -> list[list[Path]]:
