@@ -36,6 +36,7 @@ SEED, MUTATIONS = 13, 300
 FILES_OF_TESTS = 3
 OF_A_PLACE = {
     "rtl/onnx_hw_rtl/assembly": ["tests/test_assemble.py"],
+    "rtl/onnx_hw_rtl/link": ["tests/link/test_link_end.py", "tests/link/test_session.py"],
     "rtl/onnx_hw_rtl/primitives/ecp5": ["tests/rtl/test_ecp5_primitives.py"],
     "onnx_hw/ops": ["tests/ops/test_demands_know_the_circuits.py"],
     "onnx_hw/quantize/lower": ["tests/quantize/test_import_exactness.py", "tests/quantize/test_import_model.py"],

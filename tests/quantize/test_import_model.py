@@ -126,6 +126,22 @@ def test_pools_and_clip_against_onnxruntime(tmp_path: Path) -> None:
     assert np.abs(found - wanted).max() <= 0.003 * 1.001
 
 
+def test_a_zero_point_that_is_left_out_is_0(tmp_path: Path) -> None:
+    """Of integers without a sign, as ONNX has it."""
+    sketch, value, steps = Sketch(), "x", (0.25, 1.0, 0.5)
+    for step in steps:
+        scale = sketch.constant(np.float32(step))
+        value = sketch.node("DequantizeLinear", sketch.node("QuantizeLinear", value, scale), scale)
+        value = sketch.node("MaxPool", value, kernel_shape=[1, 2])
+    path = sketch.write(tmp_path / "m.onnx", [1, 1, 4, 9], value)
+    frames = np.random.default_rng(5).uniform(-9, 90, (4, 1, 1, 4, 9)).astype(np.float32)
+    found, expected = golden.run(import_model(flow.read(path)), {"x": frames})[value], frames
+    for step in steps:
+        expected = np.clip(np.rint(expected / step), 0, 255) * step
+        expected = np.maximum(expected[..., :-1], expected[..., 1:])
+    assert np.array_equal(found, expected) and np.unique(found).size > 9
+
+
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize(("kernel", "operator"), [([4, 3], "Reduce"), ([3, 3], "Pool")])
 def test_a_pool_over_the_whole_image_is_a_reduction(
