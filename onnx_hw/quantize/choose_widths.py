@@ -55,7 +55,7 @@ class Widths:
     Attributes:
         scheme: with the bits of every value and all weights.
         costs: in look-up tables, as ``cost_of_widths.py`` estimates them.
-        sqnr_db: on the samples that judge; infinite where nothing differs.
+        sqnr_db: on the samples that judge, less one standard error; infinite where nothing differs.
         accuracy_loss: points, as ``Goal`` says; None where that was not asked for.
     """
 
@@ -116,6 +116,16 @@ def choose_widths(
         hint="give more samples with --calibration, like the data; or ask for less",
         stage="quantize",
     )
+
+
+def _doubtful(noises: np.ndarray | None) -> float:
+    """By how much more noise is to be reckoned with than samples show: one standard error of their mean.
+
+    Of few samples one that is rare may make most of the noise, or be missing.
+    """
+    if noises is None or len(noises) < 2 or not noises.any():
+        return 1.0
+    return 1.0 + float(noises.std(ddof=1) / np.sqrt(len(noises)) / noises.mean())
 
 
 class _Search:
@@ -191,8 +201,11 @@ class _Search:
         }
         scheme = replace(self.scheme, goal=None, data_overrides=single["data"], weight_overrides=single["weights"])
         found = self.quantize(scheme, self.learned, self.judges)
-        ends = [found.held[name].held for name in self.ends if name in found.held]
-        noise = max((end.noise / max(end.signal, LEAST) for end in ends), default=0.0)
+        ends = {name: found.held[name].held for name in self.ends if name in found.held}
+        noise = max(
+            (_doubtful(found.noises.get(name)) * end.noise / max(end.signal, LEAST) for name, end in ends.items()),
+            default=0.0,
+        )
         foreseen = [sum(self.noises[p][bits] for p, bits in widths.items() if p.kind == kind) for kind in single]
         if noise > 0 and sum(foreseen) > 0:
             self.known.append((foreseen[0], foreseen[1], noise))

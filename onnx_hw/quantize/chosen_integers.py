@@ -59,6 +59,7 @@ class Integers:
         terms: by the term's name: as integers, or as floats.
         ranges: of data, where they were weighed.
         held: of data, and of the ends (``ends.py``), in the order of the graph.
+        noises: of the ends, (samples,) sums of squares of what each of the samples that say what is lost is off by.
         classes: (samples,) the places of the greatest number of the first end, in floats and in integers.
     """
 
@@ -67,4 +68,5 @@ class Integers:
     terms: dict[str, StoredTerm | np.ndarray] = field(default_factory=dict)
     ranges: dict[str, Chosen] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)
+    noises: dict[str, np.ndarray] = field(default_factory=dict)
     classes: tuple[np.ndarray, np.ndarray] | None = None

@@ -8,7 +8,7 @@ product is requantized, the steps of its weights and its term are chosen so that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -149,6 +149,8 @@ class _Weights:
             beyond = sum(int(((x < low) | (x > high)).sum()) for x in self.exact.of(name)[self.told])
             held = self._likeness(name)
         self.found.held[name] = Held(arrived, held, beyond / max(1, arrived.values))
+        if name in self.ends:
+            self.found.noises[name] = np.array([likeness.noise for likeness in self._each(name)])
         if self.ends and name == self.ends[0]:
             of_floats, of_integers = (samples.of(name)[self.told] for samples in (self.exact, self.given))
             self.found.classes = _classes(of_floats), _classes(of_integers)
@@ -158,6 +160,10 @@ class _Weights:
         for given, exact in zip(self.given.of(name)[self.told], self.exact.of(name)[self.told], strict=True):
             likeness = likeness.with_values(given, exact)
         return likeness
+
+    def _each(self, name: str) -> Iterator[Likeness]:
+        for given, exact in zip(self.given.of(name)[self.told], self.exact.of(name)[self.told], strict=True):
+            yield Likeness().with_values(given, exact)
 
     def _weigh(self, node: Node) -> None:
         """Compute a node with integers; choose them, if it has weights or is a term."""

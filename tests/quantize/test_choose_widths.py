@@ -49,6 +49,27 @@ def test_the_cheapest_widths_are_found_although_noise_is_misjudged(seed: int) ->
     assert found.sqnr_db >= 40 and least <= found.costs <= 1.1 * least
 
 
+def test_what_rare_samples_make_is_doubted() -> None:
+    """Noise that one of the samples makes needs more bits than the same of all: one standard error more."""
+    places = {Place("data", "a"): {bits: 4.0**-bits for bits in WIDTHS}}
+    prices = {Place("data", "a"): {bits: float(bits) for bits in WIDTHS}}
+
+    def quantize(shares: np.ndarray, scheme: Scheme) -> Integers:
+        noise = 4.0 ** -scheme.of_value("a").bits
+        made = Likeness(signal=1.0, noise=noise)
+        return Integers(held={"y": Held(made, made)}, noises={"y": noise * shares})
+
+    found = []
+    for shares in (np.full(4, 0.25), np.array([1.0, 0.0, 0.0, 0.0])):
+        goal = Goal(float(20 * np.log10(2) * 8 - 1.5))
+        chosen = choose_widths(
+            goal, Scheme(), [{}] * 8, None, ["y"], places, prices, lambda s, *_, x=shares: quantize(x, s)
+        )
+        found.append((chosen.costs, chosen.sqnr_db))
+    assert found[0] == (8.0, pytest.approx(20 * np.log10(2) * 8))
+    assert found[1] == (9.0, pytest.approx(20 * np.log10(2) * 9 - 10 * np.log10(2)))
+
+
 def test_what_no_width_reaches_is_said() -> None:
     places = {Place("data", "a"): dict.fromkeys(WIDTHS, 1e-3)}
     held = Likeness(signal=1.0, noise=1e-3)
