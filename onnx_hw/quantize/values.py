@@ -135,6 +135,7 @@ class Function(Clipped):
         tensor, shape, where: as of ``Integers``.
         numbers: integers (1 or channels, n) to float64 (1 or channels, n).
         partial: as of ``Real``.
+        rises: a greater integer surely stands for no smaller number.
     """
 
     tensor: str
@@ -142,6 +143,7 @@ class Function(Clipped):
     where: np.ndarray = field(repr=False)
     numbers: Callable[[np.ndarray], np.ndarray] = field(repr=False)
     partial: bool = False
+    rises: bool = False
 
     def whole(self, size: int) -> Function:
         """All numbers of the tensor, of so many elements, in its order."""

@@ -126,3 +126,16 @@ def test_batch_normalization_of_integers(tmp_path: Path, factors: tuple[float, .
     (node,) = network.nodes
     assert isinstance(node.operator, Lookup) == (min(factors) < 0)
     assert_circuit_agrees(network)
+
+
+@pytest.mark.parametrize("kind", ["LeakyRelu", "PRelu"])
+def test_a_leak_behind_a_wide_sum(tmp_path: Path, kind: str) -> None:
+    """More sums can occur than a table is made for: 29 million, of each channel."""
+    random, sketch = np.random.default_rng(5), Sketch(opset=21)
+    weights = random.integers(100, 128, (3, 900)).astype(np.int8) * random.choice(np.array([-1, 1], np.int8), (3, 900))
+    x = sketch.through_integers("x", 0.0217, 9)
+    y = sketch.node("Gemm", x, sketch.dequantized(weights, np.float32(0.013)), transB=1)
+    share = [sketch.constant(np.array([0.25, 0.0, 0.031], np.float32))] if kind == "PRelu" else []
+    y = sketch.through_integers(sketch.node(kind, y, *share), 0.31, -40)
+    path = write(sketch, tmp_path / "m.onnx", {"x": (1, 900)}, y)
+    assert_agrees(path, 0.31, rarely=0.01)

@@ -28,6 +28,7 @@ from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import aligned, per_channel
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import Function, Integers, Real
+from onnx_hw.tensor import Tensor
 
 FINE_BITS, FINEST_BITS = 20, 26
 """Of the integers of a function that is summed up: a mean of them is off by at most 2^-19 of the greatest. More, up to
@@ -82,7 +83,16 @@ def function_of(builder: Builder, node: Node) -> Function:
         given = [None if argument is None else argument(integers) for argument in arguments]
         return np.asarray(compute(plain, given)[0], dtype=np.float64)
 
-    return Function(first.tensor, first.shape, first.where, numbers, first.partial)
+    rises = len(sources) == 1 and (isinstance(first, Real) or first.rises) and _leaks(builder, node)
+    return Function(first.tensor, first.shape, first.where, numbers, first.partial, rises)
+
+
+def _leaks(builder: Builder, node: Node) -> bool:
+    """Whether a node lets through what is positive, and of what is not no negative share."""
+    if node.op_type == "LeakyRelu":
+        return bool(node.attributes.get("alpha", 0.01) >= 0)
+    shares = builder.exact_constant(node.inputs[1]) if node.op_type == "PRelu" else None
+    return shares is not None and all(share >= 0 for share in shares.reshape(-1))
 
 
 def _argument(
@@ -137,6 +147,11 @@ def integers_of_function(
     operand = builder.settled(value)
     first, last = operand.range
     count = last - first + 1
+    if value.rises and count * len(value.numbers(np.array([[first]]))) > LARGEST_FUNCTION:
+        rising = _rising(operand, value.numbers, onto, dtype)
+        return Integers(
+            builder.add(name, rising, [value.tensor], node, output=output), value.shape, builder.positions(value)
+        )
     if count > LARGEST_FUNCTION:
         raise too_many(builder, node, value, count)
     values = value.numbers(np.arange(first, last + 1)[None, :])
@@ -153,6 +168,22 @@ def integers_of_function(
         raise too_many(builder, node, value, integers.size)
     tensor = builder.add(name, operator, [value.tensor], node, output=output)
     return Integers(tensor, value.shape, builder.positions(value))
+
+
+def _rising(
+    operand: Tensor, numbers: Callable[[np.ndarray], np.ndarray], onto: Callable[[np.ndarray], np.ndarray], dtype: Int
+) -> Staircase:
+    """The steps of a function that rises, each found by halves: it has too many arguments to look at."""
+    first, last = operand.range
+    ends = onto(numbers(np.array([[first, last]])))
+    low, high = int(ends.min()), int(ends.max())
+    wanted = np.arange(low + 1, high + 1)
+    below, above = (np.full((len(ends), wanted.size), at) for at in (first - 1, last + 1))
+    while (above - below > 1).any():
+        middle = np.maximum((below + above) // 2, first)
+        reached = onto(numbers(middle)) >= wanted
+        below, above = np.where(reached, below, middle), np.where(reached, middle, above)
+    return Staircase(operand, Steps(first, last, low, high, above), dtype)
 
 
 def finely_tabled(builder: Builder, node: Node, value: Real | Function) -> Real | None:
