@@ -16,6 +16,7 @@ from onnx_hw.chip.link import link_of
 from onnx_hw.chip.netlist import Netlist
 from onnx_hw.design import Design
 from onnx_hw.emit import verilog
+from onnx_hw.emit.shell_page import shell_page
 from onnx_hw.emit.vectors import FRAMES
 from onnx_hw.frames import streamed_in
 from onnx_hw.listener import NOBODY, Listener
@@ -72,6 +73,7 @@ def write_shell(
     arrays = _frames(design, (link.inputs, link.outputs), (link.input_turns, link.output_turns), frames)
     texts = {
         f"{module}.v": text,
+        "README.md": shell_page(module, board.shell, link, netlist.ports, design.clock_mhz),
         "instantiation.v": _instantiation(module, netlist.ports),
         "shell.json": json.dumps(facts, indent=1) + "\n",
         **{name: _bench(name).replace("@MODULE@", module) for name in ("test_shell.py", "requirements.txt")},

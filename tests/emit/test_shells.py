@@ -15,7 +15,9 @@ import onnx_hw_boards
 from onnx_hw import flow
 from onnx_hw.board import as_far_as_it_goes
 from onnx_hw.build_folder import opened
+from onnx_hw.chip.link import link_of
 from onnx_hw.chip.netlist import netlist_of
+from onnx_hw.emit.shell_page import shell_page
 from onnx_hw.emit.shells import write_shell
 from onnx_hw.errors import UserError
 from onnx_hw.options import BuildOptions, Stage
@@ -36,6 +38,18 @@ def emitted(shell: Shell, place: Path) -> Path:
         write_shell(folder, told.__setitem__, design, netlist_of(design, board), board)
     assert told == {"shell": f"shell/sketch_core_{shell}.v"}
     return place / "shell"
+
+
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell is not Shell.STREAMS])
+def test_the_page_names_every_port_and_stream(shell: Shell) -> None:
+    design, board = small().design, SHELLS[shell]
+    netlist, link = netlist_of(design, board), link_of(design, 80)
+    page = shell_page("network", shell, link, netlist.ports, 80)
+    for name, (way, width) in netlist.ports.items():
+        assert f"| `{name}` | {'to' if way == 'in' else 'from'} the network | {width} |" in page
+    for port in (*link.inputs, *link.outputs):
+        assert f"| `{port.name}` | {port.beats:,} | {port.beat_bytes:,} |" in page
+    assert "{" not in page
 
 
 def run(place: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
