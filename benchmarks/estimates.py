@@ -1,6 +1,6 @@
 """What cores are said to cost, against what yosys makes of them.
 
-    nice python benchmarks/estimates.py [N] [--family NAME] [--seed SEED] [--kind KIND] [--kept FILE]
+    nice python benchmarks/estimates.py [N] [--family NAME] [--seed SEED] [--kind KIND] [--below LUT] [--kept FILE]
 
 Draws N cores of all operators in turn (``tests/drawn_cores.py``), each with a folding, synthesizes each of them alone
 as a build does, and prints the estimate over the count, in look-up tables and in flip-flops; then the share of cores
@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--family", choices=list(FAMILIES), default=next(iter(FAMILIES)), help="of chips")
     parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--kind", choices=list(KINDS), help="of these cores alone")
+    parser.add_argument("--below", type=int, metavar="LUT", help="cores of fewer look-up tables, as estimated")
     parser.add_argument("--kept", type=Path, default=KEPT, help=f"file of counts; {KEPT} if none is given")
     given = parser.parse_args()
     known: dict[str, list[int]] = json.loads(given.kept.read_text()) if given.kept.exists() else {}
@@ -38,13 +39,16 @@ def main() -> None:
         core = drawn(given.seed, number)
         if given.kind not in (None, core.name):
             continue
+        said = said_of(core, family)
+        if given.below is not None and said.lut >= given.below:
+            continue
         key = f"{given.family} {given.seed} {number} {core!r}"
         if key not in known:
             with TemporaryDirectory() as folder:
                 made = made_of(core, Path(folder) / "build", family)
             known[key] = [made.lut, made.ff, made.dsp, made.bram]
             given.kept.write_text(json.dumps(known))
-        one = Estimate(said_of(core, family), Cells(*known[key]))
+        one = Estimate(said, Cells(*known[key]))
         found.append(one)
         print(f"{number:4} {str(core)[:70]:70} {one}", flush=True)
     close = sum(one.close for one in found)
