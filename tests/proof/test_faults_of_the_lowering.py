@@ -244,7 +244,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     ),
     "an average of one more": (
         average,
-        calling(pooling, "_mean", lambda original, *given: original(*given[:-1], given[-1] + 1)),
+        calling(pooling, "_counts", lambda original, *given: original(*given) + 1),
     ),
     "parts of a Concat reversed": (
         concatenated,
