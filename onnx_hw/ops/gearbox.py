@@ -93,22 +93,27 @@ class Gearbox(Ring[GearboxFolding]):
             found += decoded((0, 1) if order.groups > 1 else (0,), counted(order.groups))
         stored, chosen = (lanes // group * size for lanes in (folding.in_lanes, folding.out_lanes))
         found += delayed(stored, 1) + delayed(1, self.LATENCY) + delayed(counted(reads), 1)
-        for place in range(stores):  # lanes behind the last channel are never read
-            read = min(folding.in_lanes, max(0, reads * folding.out_lanes - place * folding.in_lanes)) // group * size
+        for read in self._read(folding, stores, reads):
             found += Demand.of(Memory(read, max(2, blocks), in_logic=True))
             found += copied(1 + 2 * counted(blocks), read)
         found += Demand.of(Function(1 + counted(stores), stores if stores > 1 else 0))
         return found + Demand.of(Multiplexer(reads, chosen), Register(chosen)) + copied(counted(reads), chosen)
 
     def demand_at_least(self, folding: GearboxFolding) -> Demand:
-        """The ring, as shallow as can be, and what chooses from it."""
+        """The ring, and what chooses from it."""
         (given,), (made,) = self.takes(folding), self.gives(folding)
         block = lcm(folding.in_lanes, folding.out_lanes)
         stores, reads = (min(order.groups, block // order.lanes) for order in (given, made))
-        bits = self.operand.dtype.bits * folding.pixels
-        stored, chosen = folding.in_lanes * bits, folding.out_lanes * bits
-        ring = stores * Demand.of(Memory(stored, 2, at_once=True, in_logic=True))
-        return ring + Demand.of(Multiplexer(reads, chosen))
+        blocks = max(2, _blocks(given.groups, stores, self.stored_beats(folding)))
+        ring = (Demand.of(Memory(read, blocks, in_logic=True)) for read in self._read(folding, stores, reads))
+        chosen = folding.out_lanes * folding.pixels * self.operand.dtype.bits
+        return sum(ring, Demand.of(Multiplexer(reads, chosen)))
+
+    def _read(self, folding: GearboxFolding, stores: int, reads: int) -> Iterator[int]:
+        """Bits of each store of the ring that are ever read: not the lanes behind the last channel."""
+        bits = folding.pixels * self.operand.dtype.bits
+        for place in range(stores):
+            yield min(folding.in_lanes, max(0, reads * folding.out_lanes - place * folding.in_lanes)) * bits
 
     def core(self, folding: GearboxFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.gearbox import Gearbox as Circuit
