@@ -1,7 +1,5 @@
 """What operators say of their cores' read-only memories, against the memories of the circuits."""
 
-# amaranth: UnusedElaboratable=no
-
 from __future__ import annotations
 
 import re
@@ -9,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from amaranth.hdl import Fragment
 from hypothesis import given
 
 from drawn_cases import many
@@ -23,8 +22,13 @@ from onnx_hw_rtl.rom import Rom
 
 def roms(operator: Operator, folding: Folding) -> dict[str, Rom]:
     """By path, but for those within other parts."""
-    parts = operator.core(folding, dict.fromkeys(operator.outputs, 9)).elaborate(None)._named_submodules
-    return {name: part for name, (part, *_) in parts.items() if isinstance(part, Rom)}
+    whole = Fragment.get(operator.core(folding, dict.fromkeys(operator.outputs, 9)), None)
+    return {
+        name: origin
+        for part, name, _ in whole.subfragments
+        for origin in part.origins or ()
+        if name is not None and isinstance(origin, Rom)
+    }
 
 
 def unsaid(operator: Operator, folding: Folding) -> list[str]:
