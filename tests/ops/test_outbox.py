@@ -15,7 +15,6 @@ from onnx_hw_rtl import outbox as circuit
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
 
-
 SIZES = [(40, 1), (8, 2), (30, 17), (64, 33), (16, 64), (17, 64), (24, 64), (8, 128), (9, 200), (40, 2048)]
 
 
