@@ -17,7 +17,7 @@ from sketched_designs import alone
 few = settings(max_examples=12, derandomize=True)
 """For tests that simulate: the same examples in every run. Others are drawn in the slow tests."""
 
-many = settings(max_examples=40)
+many = settings(max_examples=28)
 """For tests that do not."""
 
 MOST_OPERATIONS = 300

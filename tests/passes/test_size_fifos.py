@@ -32,6 +32,9 @@ from sketched_designs import Sketch
 
 i8 = Int(8)
 
+SIMULATED = 5
+"""Edges whose shallower FIFO is simulated."""
+
 
 def small_network() -> Network:
     """Conv, requantize, pool, dense: every kind of edge a chain has."""
@@ -110,7 +113,7 @@ def test_chosen_depths_keep_the_interval_in_the_circuit(design: Design) -> None:
 
 
 def test_one_token_less_costs_exactly_what_is_predicted(design: Design) -> None:
-    """Every edge whose rate_depth is not the least there is: by the law, and in the circuit."""
+    """Every edge whose rate_depth is not the least there is: by the law, and some of them in the circuit."""
     interval = interval_of(design)
     tried = 0
     for tensor, size in design.fifos.items():
@@ -122,7 +125,7 @@ def test_one_token_less_costs_exactly_what_is_predicted(design: Design) -> None:
             prediction = predict(changed, FRAMES + 1, offers=stall.offers)
             predicted, mean = prediction.interval(FRAMES), prediction.elapsed(SETTLED, FRAMES) / (FRAMES - SETTLED)
             assert (mean > interval) == (depth < size.rate_depth), tensor
-            if depth < size.rate_depth:
+            if depth < size.rate_depth and tried < SIMULATED:
                 run = Bench(changed).prove(stall, frames=FRAMES)
                 assert_proven(run)
                 assert run.interval_cycles == predicted
