@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from onnx_hw.report.read import options_of, read_report
 from onnx_hw.report.report import Report
 from onnx_hw.spelling import printable
 from onnx_hw.work import Work
-from onnx_hw.workers import Here, Workers, hired
+from onnx_hw.workers import Here, Workers, hired, worker_lost
 
 RANDOM_FRAMES = 1000
 """Where nobody says how many."""
@@ -90,7 +91,7 @@ def verify(options: VerifyOptions, progress: Progress | None = None) -> Verified
             design = design_of(report, work, folder)
             running.fact = f"{len(design.network.nodes)} cores, the design of {options.folder}"
         with progress.stage(Stage.SIMULATE) as running:
-            return _proven(design, given, options, work, folder, running)
+            return _proven(design, report.digest, given, options, work, folder, running)
 
 
 def check_files(report: Report, options: BuildOptions) -> None:
@@ -108,7 +109,7 @@ def check_files(report: Report, options: BuildOptions) -> None:
 
 
 def design_of(report: Report, work: Work, folder: BuildFolder) -> Design:
-    """The design of the build, made again.
+    """The design of the build, made again; that its circuit is the same, too, ``_proven`` sees.
 
     Raises:
         UserError: it is another one.
@@ -121,20 +122,32 @@ def design_of(report: Report, work: Work, folder: BuildFolder) -> Design:
     same = {node.name: design.folding(node).numbers() for node in design.network.nodes} == {
         core.name: dict(core.folding) for core in report.design.nodes
     }
-    if same and report.digest:
-        same = flow.assemble(design, board).digest == report.digest
     if not same:
-        raise user_error(
-            "design-changed",
-            "the folder must hold the build's own design; made again, it is another one",
-            where=str(folder.path / "folding.toml"),
-            hint="another version of onnx-hw, or a changed folding.toml: build it again",
-        )
+        raise _another(folder)
     return design
 
 
+def _another(folder: BuildFolder) -> UserError:
+    return user_error(
+        "design-changed",
+        "the folder must hold the build's own design; made again, it is another one",
+        where=str(folder.path / "folding.toml"),
+        hint="another version of onnx-hw, or a changed folding.toml: build it again",
+    )
+
+
+def _digest(design: Design, board: str) -> str:
+    return flow.assemble(design, board).digest
+
+
 def _proven(
-    design: Design, given: Given, options: VerifyOptions, work: Work, folder: BuildFolder, running: Running
+    design: Design,
+    digest: str | None,
+    given: Given,
+    options: VerifyOptions,
+    work: Work,
+    folder: BuildFolder,
+    running: Running,
 ) -> Verified:
     frames, labels = given.frames, given.labels
     count = 0 if frames is None else samples.frame_count(frames)
@@ -142,20 +155,26 @@ def _proven(
     shards = shards_of(design, wanted)
     bench = Bench(uuid4().hex, design, work.options.board, options.stalls, options.engine, folder.path)
     alone = options.scheduler is None and (options.jobs == 1 or len(shards) <= FEW)
-    if options.scheduler is None:
-        running.fact = "compiling"
-        simulator, names = simulator_of(design, work.board, folder.path, options.engine, work.account)
-        if alone or simulator.name == Engine.COMPILED:  # the others do not travel
-            bench = replace(bench, engine=Engine(simulator.name), simulator=(simulator, names))
 
     def filled() -> Iterator[Shard]:
         for shard in shards:
             yield shard if frames is None else with_samples(shard, frames, count, labels)
 
     here: AbstractContextManager[Workers] = nullcontext(Workers(Here(), 1, folder.path))
-    started, done = time.monotonic(), Verified("", 0, min(count, wanted), 0, 0, 0, 0.0)
-    running.fact = f"{wanted:,} frames"
+    done = Verified("", 0, min(count, wanted), 0, 0, 0, 0.0)
     with here if alone else hired(options.scheduler, options.jobs, folder.path) as workers:
+        running.fact = "compiling"
+        made_again = workers.submit(_digest, design, work.options.board) if digest else None
+        if options.scheduler is None:  # in the meantime
+            simulator, names = simulator_of(design, work.board, folder.path, options.engine, work.account)
+            if alone or simulator.name == Engine.COMPILED:  # the others do not travel
+                bench = replace(bench, engine=Engine(simulator.name), simulator=(simulator, names))
+        try:
+            if made_again is not None and made_again.result() != digest:
+                raise _another(folder)
+        except BrokenExecutor as error:
+            raise worker_lost() from error
+        started, running.fact = time.monotonic(), f"{wanted:,} frames"
         for proven in prove_shards(bench, filled(), workers):
             if not proven.run.agrees:
                 raise _differs(proven)
