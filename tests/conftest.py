@@ -6,8 +6,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-# Machines differ and are shared: how long one example takes says nothing about the code.
-settings.register_profile("house", deadline=None)
+# Machines differ and are shared: how long one example takes says nothing about the code. A commit is judged by the same
+# draws as the one before it; other ones in every run: `pytest --hypothesis-profile fresh`.
+settings.register_profile("house", deadline=None, derandomize=True)
+settings.register_profile("fresh", deadline=None)
 settings.load_profile("house")
 
 

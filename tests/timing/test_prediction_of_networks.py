@@ -22,16 +22,16 @@ from sketched_designs import Sketch, unequal_branches
 
 @pytest.mark.parametrize("kind", [chains, residuals, likenesses])
 def test_random_networks(kind: Callable[[int, int], st.SearchStrategy[Design]]) -> None:
-    """The share of every commit; always the same ones."""
-    assert prove_networks(kind(3, 60), settings(max_examples=9, derandomize=True))["networks"] >= 9
+    """The share of every commit."""
+    assert prove_networks(kind(3, 60), settings(max_examples=9))["networks"] >= 9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [chains, residuals, likenesses])
 def test_many_random_networks(kind: Callable[[int, int], st.SearchStrategy[Design]]) -> None:
-    """Other ones in every run; more of them, of which some stop: ``benchmarks/random_circuits.py``."""
+    """Longer ones; other ones in every run, of which some stop: ``benchmarks/random_circuits.py``."""
     seen = prove_networks(kind(5, 250), settings(max_examples=4))
-    assert seen["networks"] >= 4 and seen["firings"] > 1_000
+    assert seen["networks"] >= 4 and seen["firings"] >= 4 * seen["networks"], "four frames of at least one engine each"
     assert kind is not chains or not seen["deadlocks"], "in a chain of whole buffers nothing can stop"
 
 
