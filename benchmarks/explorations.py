@@ -4,6 +4,7 @@
     python benchmarks/explorations.py kills [--board up5k] [--kills 10]
     python benchmarks/explorations.py rows [--board up5k] [--rows 4]
     python benchmarks/explorations.py frames [--frames 10000]
+    python benchmarks/explorations.py wrong [--frames 10000] [--at 7345]
     python benchmarks/explorations.py front MODEL [--budgets 4,8,...,160]
 
 `times` and `frames` want a machine that does nothing else. Every exploration begins with an empty store.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import multiprocessing
 import random
 import shlex
 import subprocess
@@ -21,10 +23,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+
+from onnx_hw import golden
+from onnx_hw.build import build
+from onnx_hw.errors import UserError
+from onnx_hw.network import Network
+from onnx_hw.options import Stage, Stalls, VerifyOptions
+from onnx_hw.verify_build import verify
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"
 
@@ -131,6 +142,38 @@ def frames(asked: argparse.Namespace) -> None:
     print(f"two workers take {taken[2] / taken[1]:.2f} of one worker's time")
 
 
+def wrong(asked: argparse.Namespace) -> None:
+    """One wrong value in the golden of one frame of many: what one worker says, and what two say."""
+    honest, fresh = golden.trace, multiprocessing.get_context
+    images = np.random.default_rng(asked.seed).random((asked.frames, 1, 1, 8, 8), dtype=np.float32)
+
+    def lies(network: Network, integers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        values = honest(network, integers)
+        ((name, marked),) = golden.integers_of(network, {"image": images[asked.at, None]}).items()
+        hit = np.all(integers[name] == marked, axis=(1, 2, 3))
+        (output,) = (boundary.tensor for boundary in network.outputs)
+        values[output] = values[output] ^ hit[:, None, None, None]
+        return values
+
+    with tempfile.TemporaryDirectory() as place:
+        np.savez(Path(place) / "all.npz", image=images)
+        out, told = Path(place) / "out", {}
+        build(DIGITS / "digits.onnx", out=out, stop_after=Stage.SIMULATE)
+        for jobs in (1, 2):
+            began = time.monotonic()
+            options = VerifyOptions(out, Path(place) / "all.npz", jobs=jobs, stalls=Stalls.RANDOM)
+            forked = patch.object(
+                multiprocessing, "get_context", lambda _: fresh("fork")
+            )  # so that workers lie as well
+            try:
+                with forked, patch("onnx_hw.proof.circuit.many_frames.golden.trace", lies):
+                    verify(options)
+            except UserError as error:
+                told[jobs] = [problem.message for problem in error.problems]
+            print(f"{jobs} workers, {time.monotonic() - began:.1f} s: {told.get(jobs)}", flush=True)
+    print(f"the same is said: {told[1] == told[2]}")
+
+
 def front(asked: argparse.Namespace) -> None:
     """How many of many budgets are synthesized, and whether what is left out could have been in front."""
     with tempfile.TemporaryDirectory() as place:
@@ -156,6 +199,11 @@ def main() -> None:
     kind = kinds.add_parser("frames", help=frames.__doc__)
     kind.add_argument("--frames", type=int, default=10_000)
     kind.set_defaults(call=frames)
+    kind = kinds.add_parser("wrong", help=wrong.__doc__)
+    kind.add_argument("--frames", type=int, default=10_000)
+    kind.add_argument("--at", type=int, default=7_345)
+    kind.add_argument("--seed", type=int, default=1, help="of the frames")
+    kind.set_defaults(call=wrong)
     kind = kinds.add_parser("front", help=front.__doc__)
     kind.add_argument("model", type=Path)
     kind.add_argument("--budgets", default=",".join(map(str, range(4, 161, 4))))

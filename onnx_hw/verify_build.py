@@ -169,19 +169,26 @@ def _proven(
             simulator, names = simulator_of(design, work.board, folder.path, options.engine, work.account)
             if alone or simulator.name == Engine.COMPILED:  # the others do not travel
                 bench = replace(bench, engine=Engine(simulator.name), simulator=(simulator, names))
-        try:
-            if made_again is not None and made_again.result() != digest:
-                raise _another(folder)
-        except BrokenExecutor as error:
-            raise worker_lost() from error
+
+        def check_digest() -> None:
+            try:
+                if made_again is not None and made_again.result() != digest:
+                    raise _another(folder)
+            except BrokenExecutor as error:
+                raise worker_lost() from error
+
         started, running.fact = time.monotonic(), f"{wanted:,} frames"
         for proven in prove_shards(bench, filled(), workers):
             if not proven.run.agrees:
+                check_digest()  # of another circuit nothing is to be said but that
                 raise _differs(proven)
+            if made_again is not None and made_again.done():
+                check_digest()
             seconds = time.monotonic() - started
             done = _with(done, proven, seconds)
             left = seconds * (wanted - done.frames) / done.frames
             running.fact = f"{_bar(done.frames / wanted)} {done.frames:,} of {wanted:,} frames, {left:.0f} s left"
+        check_digest()
     running.fact = f"{done.frames:,} frames bit-exact with golden, every firing as predicted"
     return done
 
