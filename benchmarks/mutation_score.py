@@ -1,13 +1,15 @@
 """How many faults the tests see: small random changes of the code that makes circuits, one at a time.
 
-    python benchmarks/mutation_score.py [--first N] [--count N] [--timeout SECONDS] [--json FILE]
+    python benchmarks/mutation_score.py [--first N] [--count N] [--timeout SECONDS] [--json FILE] [--in-full]
     python benchmarks/mutation_score.py --named
 
 Three hundred changes are drawn with a seed that stands here: a constant one more or less, a comparison turned round, a
 condition negated, two operands swapped; in ``rtl``, ``onnx_hw/ops``, ``onnx_hw/passes``, ``onnx_hw/quantize/lower``.
 Each is made in a copy of the checkout and run against the tests of its file (those named like it or like a file that
 imports it, and those that import it and little else) and one build of the digits example up to its simulation.
-Survivors are listed, with whether that build's report is another one; what ends by the clock is not counted.
+Survivors are listed, with whether that build's report is another one; what ends by the clock is not counted. Drawn
+tests draw few examples at first, and shrink none: most changes are seen by the first ones. ``--in-full`` runs the
+survivors of such a run (``--json``) against all that the tests draw.
 ``--named``: the faults that tests make on purpose, and what becomes of them.
 """
 
@@ -44,7 +46,19 @@ OF_A_PLACE = {
 """Tests of every file there."""
 NAMED = ("tests/ops/test_*faults*.py", "tests/proof/test_faults_of_the_lowering.py", "tests/formal/test_*.py",
          "tests/proof/circuit/test_gate_level.py", "tests/proof/circuit/test_prove.py")  # fmt: skip
-TOO_SLOW = "too slow"
+TOO_SLOW, SURVIVES = "too slow", "SURVIVES"
+PLUGIN = """
+from hypothesis import Phase, settings
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        test = getattr(item.obj, "__func__", item.obj)
+        usual = getattr(test, "_hypothesis_internal_use_settings", None)
+        if usual is not None:
+            few, phases = min(usual.max_examples, 8), (Phase.explicit, Phase.generate)
+            test._hypothesis_internal_use_settings = settings(usual, max_examples=few, phases=phases)
+"""
+"""Of pytest: no test draws many examples, or makes smaller ones of what fails."""
 TURNED = {ast.Lt: ">=", ast.GtE: "<", ast.Gt: "<=", ast.LtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in",
           ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is"}  # fmt: skip
 ORDERED = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift, ast.Pow)
@@ -207,6 +221,7 @@ class Copy:
         left_out = shutil.ignore_patterns(".git", "__pycache__", ".*_cache", "*.egg-info", "build")
         shutil.copytree(CHECKOUT, self.root, ignore=left_out)
         roots = [self.root, *(self.root / name for name in ("rtl", "sim", "boards"))]
+        (self.root / "few_examples.py").write_text(PLUGIN, encoding="utf-8")
         self.environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(map(str, roots)),
@@ -234,9 +249,10 @@ class Copy:
         lines = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR", "error", "E  "))]
         return process.returncode == 0, (lines or said.splitlines() or [""])[-1][:160]
 
-    def tests(self, files: Sequence[str], timeout: float) -> tuple[bool, str]:
+    def tests(self, files: Sequence[str], timeout: float, in_full: bool) -> tuple[bool, str]:
         options = ["-q", "-x", "-n0", "-m", "not slow", "-p", "no:cacheprovider", "--no-header", "--tb=line"]
-        return self.run(["-m", "pytest", *options, *files], timeout)
+        few = [] if in_full else ["-p", "few_examples"]
+        return self.run(["-m", "pytest", *options, *few, *files], timeout)
 
     def build(self, timeout: float) -> tuple[bool, str]:
         """Of digits, up to its simulation."""
@@ -258,32 +274,38 @@ def score(options: argparse.Namespace, copy: Copy) -> None:
     if not fine:
         raise SystemExit(f"digits is not built without any change: {said}")
     usual = copy.design()
-    rows = json.loads(options.json.read_text()) if options.json and options.json.exists() else []
-    done = {row["number"] for row in rows}
+    known = json.loads(options.json.read_text()) if options.json and options.json.exists() else []
+    rows = {row["number"]: row for row in known}
     for number, mutation in list(enumerate(mutations()))[options.first : options.first + options.count]:
-        if number in done:
+        before = rows.get(number, {}).get("verdict", "")
+        if before and not (options.in_full and before.startswith(SURVIVES)):
             continue
-        begin = time.perf_counter()
-        target = copy.root / mutation.file
-        target.write_text(mutated(mutation), encoding="utf-8")
-        tests = tests_of(mutation.file)
-        fine, said = copy.tests(tests, options.timeout)
-        seen, late = "" if fine else "tests", said == TOO_SLOW
-        if fine:
-            fine, said = copy.build(options.timeout)
-            seen, late = "" if fine else "build", fine and (late or said == TOO_SLOW)
-        changed = fine and copy.design() != usual
-        shutil.copyfile(CHECKOUT / mutation.file, target)
-        seconds = time.perf_counter() - begin
-        survives = "SURVIVES, digits differ" if changed else "SURVIVES"
-        verdict = seen or (TOO_SLOW if late else survives)
-        print(f"{number:3} {seconds:5.0f} s  {verdict:8} {mutation}\n        {said if seen else tests}", flush=True)
-        rows.append({"number": number, "verdict": verdict, "said": said, "tests": tests, **asdict(mutation)})
+        rows[number] = {**_seen(copy, mutation, options, usual), "number": number, **asdict(mutation)}
         if options.json:
-            options.json.write_text(json.dumps(rows, indent=1))
-    caught = sum(not row["verdict"].startswith("SURVIVES") for row in rows)
-    late = sum(row["verdict"] == TOO_SLOW for row in rows)
-    print(f"{caught - late} of {len(rows) - late} are seen; {late} were too slow")
+            options.json.write_text(json.dumps(list(rows.values()), indent=1))
+    survivors = sum(row["verdict"].startswith(SURVIVES) for row in rows.values())
+    late = sum(row["verdict"] == TOO_SLOW for row in rows.values())
+    print(f"{len(rows) - survivors - late} of {len(rows) - late} are seen; {late} were too slow")
+
+
+def _seen(copy: Copy, mutation: Mutation, options: argparse.Namespace, usual: str) -> dict[str, object]:
+    """Who sees a change, what is said of it, and which tests were run."""
+    begin = time.perf_counter()
+    target = copy.root / mutation.file
+    target.write_text(mutated(mutation), encoding="utf-8")
+    tests, changed = tests_of(mutation.file), False
+    fine, said = copy.tests(tests, options.timeout, options.in_full)
+    late, verdict = said == TOO_SLOW, "" if fine else "tests"
+    if fine and not options.in_full:
+        fine, said = copy.build(options.timeout)
+        late, verdict = late or said == TOO_SLOW, "" if fine else "build"
+        changed = fine and copy.design() != usual
+    shutil.copyfile(CHECKOUT / mutation.file, target)
+    survives = f"{SURVIVES}, digits differ" if changed else SURVIVES
+    verdict = verdict or (TOO_SLOW if late else survives)
+    seconds = time.perf_counter() - begin
+    print(f"{seconds:5.0f} s  {verdict:8} {mutation}\n        {tests if fine else said}", flush=True)
+    return {"verdict": verdict, "said": said, "tests": tests}
 
 
 def named(options: argparse.Namespace, copy: Copy) -> None:
@@ -300,6 +322,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=MUTATIONS, help="how many of them")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for the tests of a file, and for the build")
     parser.add_argument("--json", type=Path, help="file for what was found; what stands in it is not run again")
+    parser.add_argument("--in-full", action="store_true", help="what survived before, against all that is drawn")
     parser.add_argument("--named", action="store_true", help="the faults that tests make on purpose")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

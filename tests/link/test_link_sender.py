@@ -1,0 +1,41 @@
+# amaranth: UnusedElaboratable=no
+"""The chip's results are kept until the host has said that they have come."""
+
+from __future__ import annotations
+
+from amaranth.sim import Simulator
+
+from onnx_hw_link.link import Link, Port
+from onnx_hw_rtl.link_sender import LinkSender
+
+LINK = Link(bytes(16), (Port("a", 5, 2, 8),), (Port("b", 1, 1, 8),), 10**6, 128, 128)
+
+
+def test_a_place_is_given_back_by_an_acknowledgement_alone() -> None:
+    """``acked`` is what the wire last held there: it says nothing before the packet around it is known to be right."""
+    sender, taken = LinkSender(LINK), []
+
+    async def fill(context) -> None:  # type: ignore[no-untyped-def]  # Amaranth does not name its type
+        before = len(taken)
+        for _ in range(2 * LINK.slots * LINK.result_bytes):
+            if context.get(sender.i.ready):
+                taken.append(None)
+            await context.tick()
+        taken[before:] = [len(taken) - before]
+
+    async def bench(context) -> None:  # type: ignore[no-untyped-def]
+        context.set(sender.i.valid, 1)
+        await fill(context)
+        context.set(sender.acked, 1)
+        await fill(context)
+        context.set(sender.ack, 1)
+        await context.tick()
+        context.set(sender.ack, 0)
+        context.set(sender.acked, 2)
+        await fill(context)
+
+    simulator = Simulator(sender)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert taken == [LINK.slots * LINK.result_bytes, 0, LINK.result_bytes]
