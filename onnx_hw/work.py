@@ -68,6 +68,8 @@ class Work:
         self.options, self.board, self.toolchain = options, find_board(options.board), toolchain
         begun = report.Report(fill.empty_model(options.model), fill.describe_board(self.board))
         self.account = Account(progress, begun)
+        if not options.gate_level:
+            self.account.prove(circuit_netlist=chain.open_netlist("`--no-gate-level`"))
 
     def take(self, stage: Stage) -> None:
         """The next stage; all but the first write into ``folder``."""

@@ -40,9 +40,7 @@ class Links:
 
     reference_golden: Annotated[Link, "2: the ONNX operators and the integer network, in numpy"] = Link()
     golden_circuit: Annotated[Link, "3: the integer network and the simulated circuit, values and cycles"] = Link()
-    circuit_netlist: Annotated[Link, "4: the same for the netlist that is placed and routed"] = Link(
-        compared=NOT_SIMULATED
-    )
+    circuit_netlist: Annotated[Link, "4: the same for the netlist that is placed and routed"] = Link()
 
 
 @dataclass(frozen=True)

@@ -99,9 +99,8 @@ def verdict(report: Report) -> Verdict:
     if FAILED in states:
         return Verdict("bad", FAILED, f"Link {states.index(FAILED) + 2} of the chain is broken")
     if made is not None and made.timing_met is False:
-        return Verdict(
-            "bad", "clock missed", f"The circuit reaches {made.fmax_mhz:.1f} MHz, not {made.target_mhz:g} MHz"
-        )
+        told = f"The circuit reaches {made.fmax_mhz:.1f} MHz, not {made.target_mhz:g} MHz"
+        return Verdict("bad", "clock missed", told, _slowest_path(made))
     proven = [str(number) for number, state in enumerate(states, 2) if state == PROVEN]
     still_open = [str(number) for number, state in enumerate(states, 2) if state != PROVEN]
     if not still_open:
@@ -110,6 +109,12 @@ def verdict(report: Report) -> Verdict:
         return Verdict("open", "not proven", "Nothing was proven: the build stopped before")
     said = f"Link{'s' if len(proven) > 1 else ''} {' and '.join(proven)} proven; {' and '.join(still_open)} open"
     return Verdict("open", "proven in part", said)
+
+
+def _slowest_path(made: sections.Synthesis) -> tuple[Fault, ...]:
+    """Why a clock is missed."""
+    ends = made.critical_path[:1] + made.critical_path[-1:]
+    return (Fault("timing", f"the slowest path leads from {' to '.join(ends)}", "", ""),) if ends else ()
 
 
 def _chain(report: Report) -> list[dict[str, Any]]:

@@ -14,8 +14,10 @@ from onnx_hw.spelling import abridged, printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 LONGEST_NAME = 200  # characters
+ON_ONE_LINE = 24  # characters of a name or an option that no line breaks
 MOST_ROWS = 200  # of a table in a notebook
 
 
@@ -58,9 +60,24 @@ def _environment() -> Environment:
         "percent": lambda share: f"{share:.0%}",
         "figures": figures,
         "duration": duration,
+        "marked": marked,
         "abridged": lambda name: abridged(name, LONGEST_NAME),
     }
     return environment
+
+
+def marked(text: str) -> Markup:
+    """A sentence in which names and options stand between backquotes, these as code."""
+    from markupsafe import Markup, escape
+
+    parts = printable(text).split("`")
+    if len(parts) % 2 == 0:  # a name that has one itself
+        return escape(printable(text))
+    code = (
+        Markup("<code{}>{}</code>").format(Markup(' class="whole"' * (len(part) <= ON_ONE_LINE)), part)
+        for part in parts[1::2]
+    )
+    return Markup("").join(part for pair in zip(parts[::2], (*code, ""), strict=True) for part in pair)
 
 
 def figures(number: float, digits: int = 4) -> str:

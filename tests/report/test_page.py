@@ -69,8 +69,24 @@ def test_a_failure_is_said_first():
     assert "ERROR: <oops>" in words(checked(replace(FULL, failure=chain.failure("synthesize", UserError(tool)))))
 
 
+def test_names_in_a_failure_are_code_and_nothing_is_said_twice():
+    problems = (
+        Problem("a", "`c1` has 3; `<c2>` 4", "`c1`; then `c2`", "`--fps 2` fits"),
+        Problem("b", "1 ` 2", "", "`--fps 2` fits"),
+    )
+    text = page(replace(FULL, failure=chain.failure("schedule", UserError(*problems))))
+    assert [words(text).count(part) for part in ("c1 has 3; <c2> 4", "where: c1 then c2", "hint: --fps 2 fits")] == [
+        1,
+        1,
+        1,
+    ]
+    assert text.count('<code class="whole">') == 5 and "1 ` 2" in text
+
+
 def test_the_verdict():
-    missed = replace(FULL, synthesis=replace(FULL.synthesis, fmax_mhz=71.2, timing_met=False))
+    slow = replace(FULL.synthesis, fmax_mhz=71.2, timing_met=False, critical_path=("conv1: total", "conv2: sum"))
+    missed = replace(FULL, synthesis=slow)
+    assert "the slowest path leads from conv1: total to conv2: sum" in words(checked(missed))
     assert (verdict(missed).kind, verdict(missed).sentence) == ("bad", "The circuit reaches 71.2 MHz, not 80 MHz")
     proven = replace(FULL.links, circuit_netlist=chain.Link("proven", "all of it", 2, 3, 10, 10))
     assert verdict(replace(FULL, links=proven)).word == "proven"
