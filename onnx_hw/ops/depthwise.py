@@ -19,6 +19,7 @@ from onnx_hw.ops.products_in_logic import known_products_demand, multiplier_for,
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.sliding_demand import Fetch, sliding_demand
+from onnx_hw.ops.telling import Telling, of_windows
 from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.reordering import Reordering, of_channels, only_channels
 from onnx_hw.tensor import Tensor
@@ -246,6 +247,12 @@ class Depthwise(Operator[DepthwiseFolding]):
 
     def memories(self, folding: DepthwiseFolding) -> Mapping[str, Memory]:
         return weight_memories(*self.constant_words(folding), in_logic=folding.in_logic)
+
+    def telling(self, folding: DepthwiseFolding) -> Telling:
+        height, width, _ = self.operand.shape
+        pixels = np.arange(height * width).reshape(1, height, width, 1)
+        places = self.sliding.windows(pixels, -1).reshape(-1, *self.kernel)
+        return of_windows(self, self.weights, places, self.lanes(folding))
 
     @property
     def parameters(self) -> Mapping[str, object]:

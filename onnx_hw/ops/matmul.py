@@ -23,6 +23,7 @@ from onnx_hw.ops.numbers import Numbers, Turns
 from onnx_hw.ops.operator import Operator, pixels_beside
 from onnx_hw.ops.products_in_logic import multiplier_for
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
+from onnx_hw.ops.telling import Telling, of_vectors
 from onnx_hw.order import Order, fewest_lanes
 from onnx_hw.reordering import Reordering, of_pixels
 from onnx_hw.tensor import Tensor
@@ -306,6 +307,9 @@ class MatMul(Operator[MatMulFolding]):
         if isinstance(self.weights, Tensor):
             return {}
         return weight_memories(self._weights(folding), self.weight_type, in_logic=folding.in_logic)
+
+    def telling(self, folding: MatMulFolding) -> Telling | None:
+        return None if self.comes else of_vectors(self, folding, self.constants, self.lanes(folding))
 
     @property
     def parameters(self) -> Mapping[str, object]:

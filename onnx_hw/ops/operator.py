@@ -224,7 +224,7 @@ class Operator(ABC, Generic[F]):
         return None
 
     def telling(self, folding: F) -> Telling | None:
-        """What tells its function from any other of its kind; None where no result depends on one integer alone."""
+        """What its core is to be shown alone; None where frames show it as much."""
         return None
 
     @property

@@ -1,7 +1,8 @@
-"""Arguments that tell a function of one integer from any other of its kind: what a circuit of it is to be shown.
+"""What a core is to be shown alone: arguments that tell its function from others, or drive its sums to their ends.
 
 Of a step function both sides of every threshold and both ends of the reachable range; of a table every place. Beside
-them numbers all over the range, so that every bit of an argument is seen.
+them numbers all over the range, so that every bit of an argument is seen. Of sums of products, for each result the
+operands that make it as small, and as large, as it can be.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ FRAMES = 2
 MOST_ARGUMENTS = 2048
 """Of a channel. Functions with more thresholds are shown some of them, evenly chosen."""
 SPREAD = 16
+MOST_CYCLES = 50_000
+"""For sums of products, whose vectors may take many; where there are more, some are shown, evenly chosen."""
 
 
 class _Elementwise(Protocol):
@@ -32,15 +35,22 @@ class _Elementwise(Protocol):
     def illegal(self, folding: Any) -> str: ...
 
 
+class _Sums(_Elementwise, Protocol):
+    def cycles(self, folding: Any) -> int: ...
+    def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]: ...
+
+
 @dataclass(frozen=True)
 class Telling:
     """What an operator is to be shown.
 
     Attributes:
         operator: the same one, of an image in which the arguments fit; None where its folding allows no such image.
-        frames: (frames, 1, pixels, channels) int64, the arguments.
+        frames: (frames, height, width, channels) int64, the arguments.
         thresholds, of_thresholds: of all functions, those of which both sides are among the arguments, and all.
         places, of_places: the same of the places of tables.
+        ends, of_ends: of the reachable ranges, channel by channel: of arguments of functions, of sums of products.
+        lanes: products per cycle; 0 for a function of one integer.
     """
 
     operator: Any
@@ -49,6 +59,9 @@ class Telling:
     of_thresholds: int = 0
     places: int = 0
     of_places: int = 0
+    ends: int = 0
+    of_ends: int = 0
+    lanes: int = 0
 
 
 def of_steps(operator: _Elementwise, folding: Any, exact: Steps, circuit: Requantizer) -> Telling:
@@ -68,7 +81,8 @@ def of_steps(operator: _Elementwise, folding: Any, exact: Steps, circuit: Requan
             row.append(inside[:: 1 + len(inside) // MOST_ARGUMENTS])
             places, of_places = places + len(row[-1]), of_places + len(inside)
         rows.append(_with_spread(np.concatenate(row), first, last))
-    return _shown(operator, folding, rows, Telling(None, np.zeros(0), told, real, places, of_places))
+    ends = 2 * len(rows)
+    return _shown(operator, folding, rows, Telling(None, np.zeros(0), told, real, places, of_places, ends, ends))
 
 
 def of_table(operator: _Elementwise, folding: Any, functions: int) -> Telling:
@@ -76,8 +90,60 @@ def of_table(operator: _Elementwise, folding: Any, functions: int) -> Telling:
     first, last = operator.operand.range
     every = np.arange(first, last + 1)
     shown = every[:: 1 + len(every) // MOST_ARGUMENTS]
-    counts = Telling(None, np.zeros(0), places=functions * len(shown), of_places=functions * len(every))
+    ends, places = 2 * functions, functions * len(shown)
+    counts = Telling(None, np.zeros(0), 0, 0, places, functions * len(every), ends, ends)
     return _shown(operator, folding, [_with_spread(shown, first, last)], counts)
+
+
+def of_vectors(operator: _Sums, folding: Any, weights: np.ndarray, lanes: int) -> Telling:
+    """For products of vectors with constants.
+
+    Args:
+        weights: (results, inputs).
+    """
+    order, (low, high) = operator.takes(folding)[0], operator.operand.range
+    most = max(1, MOST_CYCLES * order.tensor.pixels // operator.cycles(folding))
+    ends = np.arange(2 * len(weights))[:: -(-2 * len(weights) // most) | 1]  # of result k // 2, the upper one where odd
+    vectors = np.where((weights[ends // 2] > 0) == (ends % 2 == 1)[:, None], high, low)
+    pixels = -(-len(vectors) // (FRAMES * folding.pixels)) * folding.pixels
+    frames = np.resize(vectors, (FRAMES, 1, pixels, weights.shape[1]))
+    wide: Any = replace(operator, operand=replace(operator.operand, shape=frames.shape[1:]))  # type: ignore[type-var]
+    counts = Telling(None if wide.illegal(folding) else wide, frames, lanes=lanes)
+    return _with_ends(counts, wide.operand.range, wide.golden(frames)[0], weights)
+
+
+def of_windows(operator: _Sums, weights: np.ndarray, places: np.ndarray, lanes: int) -> Telling:
+    """For products of windows with constants, channel by channel; of several results of a channel, for the first.
+
+    Args:
+        weights: (results, rows, columns).
+        places: (windows, rows, columns): which pixel of the image lies there in every window; -1 beside the image.
+    """
+    (low, high), (height, width, channels) = operator.operand.range, operator.operand.shape
+    inside = (places >= 0).sum(axis=(1, 2))
+    best = np.flatnonzero(inside == inside.max())
+    window = places[best[len(best) // 2]]
+    positive = np.moveaxis(weights[:: len(weights) // channels] > 0, 0, -1)[window >= 0]  # (pixels, channels)
+    frames = np.empty((FRAMES, height * width, channels), dtype=np.int64)
+    for frame, ends in enumerate(((low, high), (high, low))):
+        frames[frame] = ends[1]
+        frames[frame, window[window >= 0]] = np.where(positive, *ends)
+    images = frames.reshape(FRAMES, height, width, channels)
+    return _with_ends(Telling(operator, images, lanes=lanes), (low, high), operator.golden(images)[0], weights)
+
+
+def _with_ends(counts: Telling, span: tuple[int, int], sums: np.ndarray, weights: np.ndarray) -> Telling:
+    """Counted by what the sums come to.
+
+    Args:
+        span: of the operands.
+        weights: (results, ...).
+    """
+    (low, high), flat = span, weights.reshape(len(weights), -1)
+    positive, negative = np.maximum(flat, 0).sum(axis=1), np.minimum(flat, 0).sum(axis=1)
+    least, most = sums.min(axis=(0, 1, 2)), sums.max(axis=(0, 1, 2))
+    ends = (least == positive * low + negative * high).sum() + (most == positive * high + negative * low).sum()
+    return replace(counts, ends=int(ends), of_ends=2 * len(weights))
 
 
 def _with_spread(arguments: np.ndarray, first: int, last: int) -> np.ndarray:

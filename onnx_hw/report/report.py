@@ -320,7 +320,9 @@ class Report:
     serial: Annotated[Serial | None, "the link to the host; null on a bare chip"] = None
     search: Annotated[Search | None, "what bounded the plan; null where foldings or a rate were given"] = None
     simulation: Annotated[Simulation | None, "the proof"] = None
-    reached: Annotated[Reached | None, "what requantizers and tables were shown; null where there are none"] = None
+    reached: Annotated[Reached | None, "what sums, requantizers and tables were shown; null where there are none"] = (
+        None
+    )
     synthesis: Annotated[Synthesis | None, "the outcome"] = None
     warnings: Annotated[tuple[str, ...], "what the user should act upon"] = ()
     cached: Annotated[tuple[str, ...], "stages whose result was there from an identical build"] = ()

@@ -1,9 +1,10 @@
-"""Vectors that reach: every function of one integer in the circuit, shown what frames may never show it.
+"""Vectors that reach: sums of products and functions of one integer, shown what frames may never show them.
 
 The sums before a requantizer seldom come near the ends of their range, so a fault of large values passes any number of
-samples. Here the cores of such functions stand side by side in a circuit of their own, each just as in the design, and
-get the arguments that tell their function from others (``Operator.telling``): both sides of every threshold, both ends
-of the reachable range, every place of a table, numbers all over. Values and firings are compared as in any run.
+samples. Here such cores stand side by side in a circuit of their own, each just as in the design, and get what drives
+them there (``Operator.telling``): sums the operands that make each as small and as large as it can be; functions both
+sides of every threshold, both ends of the reachable range, every place of a table, numbers all over. Values and firings
+are compared as in any run.
 
 What does not depend on data needs no such vectors: an engine's loops end, and its weights are read to the last place,
 in every frame.
@@ -27,8 +28,8 @@ from onnx_hw.proof.circuit.compare import Run, simulate_and_compare
 from onnx_hw.proof.circuit.prove import compile_simulator
 from onnx_hw.proof.circuit.stalls import full_rate
 
-LANES_AT_MOST = 64
-"""Of all cores together: what they take to compile is small beside the rest."""
+LANES_AT_MOST = PRODUCTS_AT_MOST = 64
+"""Of all functions together, of all sums: what they take to compile is small beside the rest."""
 
 CYCLES_AT_MOST = {Engine.COMPILED: 400_000, Engine.INTERPRETED: 4_000}
 """Of a core."""
@@ -36,12 +37,13 @@ CYCLES_AT_MOST = {Engine.COMPILED: 400_000, Engine.INTERPRETED: 4_000}
 
 @dataclass(frozen=True)
 class Reach:
-    """What the functions of one integer were shown, and whether they are golden there.
+    """What sums and functions of one integer were shown, and whether they are golden there.
 
     Attributes:
         cores, of_cores: that were shown something; that there are.
         thresholds, of_thresholds: of step functions: those that were seen from both sides; all.
         places, of_places: of tables.
+        ends, of_ends: of the reachable ranges of sums and of arguments, channel by channel.
         run: what was compared; None where no core was shown anything.
     """
 
@@ -51,6 +53,8 @@ class Reach:
     of_thresholds: int = 0
     places: int = 0
     of_places: int = 0
+    ends: int = 0
+    of_ends: int = 0
     run: Run | None = None
 
     @property
@@ -58,16 +62,16 @@ class Reach:
         return self.run is None or self.run.agrees
 
     def __str__(self) -> str:
-        parts = [f"{self.cores} of {self.of_cores} requantizers and tables"]
+        parts = [f"{self.cores} of {self.of_cores} sums, requantizers and tables"]
         if self.of_thresholds:
             parts.append(f"{self.thresholds:,} of {self.of_thresholds:,} thresholds from both sides")
         if self.of_places:
             parts.append(f"{self.places:,} of {self.of_places:,} places of tables")
-        return f"{', '.join(parts)}, and the ends of their ranges"
+        return f"{', '.join(parts)}, {self.ends:,} of {self.of_ends:,} ends of their ranges"
 
 
 def reach(design: Design, folder: Path, engine: str = Engine.COMPILED, listener: Listener = NOBODY) -> Reach:
-    """Show the functions of one integer of a design what tells them from others.
+    """Show the sums and the functions of one integer of a design what frames may not show them.
 
     Args:
         folder: where the simulator is compiled.
@@ -92,20 +96,22 @@ def reach(design: Design, folder: Path, engine: str = Engine.COMPILED, listener:
         sum(telling.of_thresholds for telling in found.values()),
         sum(telling.places for telling in taken.values()),
         sum(telling.of_places for telling in found.values()),
+        sum(telling.ends for telling in taken.values()),
+        sum(telling.of_ends for telling in found.values()),
         run,
     )
 
 
 def _taken(design: Design, found: Mapping[Node, Telling], cycles: int) -> dict[Node, Telling]:
     """Those for which there is time, widest arguments first."""
-    taken, lanes = {}, 0
+    taken, lanes, products = {}, 0, 0
     for node in sorted(found, key=lambda node: -node.operator.operands()[0].dtype.bits):
         telling, folding = found[node], design.folding(node)
         if telling.operator is None or telling.operator.cycles(folding) * len(telling.frames) > cycles:
             continue
-        width = telling.operator.takes(folding)[0].width
-        if lanes + width <= LANES_AT_MOST:
-            taken[node], lanes = telling, lanes + width
+        width = 0 if telling.lanes else telling.operator.takes(folding)[0].width
+        if lanes + width <= LANES_AT_MOST and products + telling.lanes <= PRODUCTS_AT_MOST:
+            taken[node], lanes, products = telling, lanes + width, products + telling.lanes
     return {node: taken[node] for node in found if node in taken}
 
 
@@ -142,14 +148,14 @@ def _boundary(tensor: str, values: np.ndarray) -> Boundary:
 
 
 def reach_error(found: Reach) -> UserError:
-    """A function of one integer is not golden: where, in the model's own words."""
+    """A sum or a function of one integer is not golden: where, in the model's own words."""
     assert found.run is not None
     first = found.run.difference
     what = str(first) if first is not None else "; ".join(found.run.deadlock)
     problem = Problem(
         "circuit-differs",
         f"{what} ({found.run.mismatches} values and {found.run.firing_mismatches} firings differ)",
-        "the core alone, at the thresholds of its function and the ends of its range",
+        "the core alone, at the ends of its range and the thresholds of its function",
         "this is a bug of onnx-hw, or of a tool: please report it with the model",
         "simulate",
     )

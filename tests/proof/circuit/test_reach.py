@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +15,15 @@ from onnx_hw import golden
 from onnx_hw.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.lookup import Lookup
+from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.telling import FRAMES
 from onnx_hw.options import Engine
 from onnx_hw.proof.circuit import prove, reach
 from onnx_hw.tensor import Tensor
-from onnx_hw_rtl import multiply_add_shift, requantize
+from onnx_hw_rtl import depthwise, matmul, multiply_add_shift, requantize
 from onnx_hw_rtl.saturate import saturate
 from sketched_designs import Sketch
 
@@ -35,6 +38,17 @@ def network() -> Design:
     (levels,) = sketch.add("down", down, [sketch.input("sums", SUMS)], (2,), 8)
     values = np.random.default_rng(0).integers(-8, 8, (1, 16))
     sketch.add("table", Lookup(replace(down.results()[0], low=-8, high=7), values, Int(4)), [levels], (2,), 8)
+    return sketch.design()
+
+
+def sums() -> Design:
+    """Two products of an image, of vectors and of windows."""
+    draw, sketch = np.random.default_rng(2), Sketch()
+    image = Tensor((4, 3, 2), Int(8), -100, 127)
+    whole = Depthwise(image, draw.integers(-128, 128, (2, 3, 3)), pads=(1, 1, 1, 1), strides=(2, 1))
+    sketch.add("windows", whole, [sketch.input("image", image)], (2, 1), 8)
+    vectors = Tensor((1, 4, 6), Int(8, False), 3, 255)
+    sketch.add("vectors", MatMul(vectors, draw.integers(-9, 9, (3, 6))), [sketch.input("rows", vectors)], (4, 2), 8)
     return sketch.design()
 
 
@@ -59,6 +73,26 @@ def test_a_saturation_that_ignores_two_bits_passes_samples_but_not_the_ends(
     assert "down.o[" in reach.reach_error(found).problems[0].message
 
 
+@pytest.mark.parametrize(("module", "core"), [(matmul.MatMul, "vectors"), (depthwise.Depthwise, "windows")])
+def test_a_sum_without_its_highest_bit_passes_samples_but_not_the_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: type, core: str
+) -> None:
+    """A sum that lacks its highest bit passes samples, and is seen at the ends."""
+    begin = module.__init__
+
+    def narrow(self: Any, *arguments: Any, **named: Any) -> None:
+        begin(self, *arguments, **named)
+        self.result = Shape(self.result.width - 1, True)
+
+    monkeypatch.setattr(module, "__init__", narrow)
+    design, draw = sums(), np.random.default_rng(3)
+    samples = {"image": draw.integers(-9, 9, (2, 4, 3, 2)), "rows": draw.integers(3, 30, (2, 1, 4, 6))}
+    simulator, names = prove.compile_simulator(design, tmp_path, engine=Engine.INTERPRETED)
+    assert prove.prove(design, simulator, names, golden.trace(design.network, samples)).agrees
+    error = reach.reach_error(reach.reach(design, tmp_path, Engine.INTERPRETED))
+    assert f"{core}.o[" in error.problems[0].message
+
+
 def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
     design = network()
     down, table = (node.operator for node in design.network.nodes)
@@ -67,7 +101,7 @@ def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
     exact = down.exact
     assert found.thresholds == found.of_thresholds == int((exact.reached & exact.missed).sum())
     assert found.of_places >= table.values.size and found.places == found.of_places
-    assert (found.cores, found.of_cores) == (2, 2)
+    assert (found.cores, found.of_cores) == (2, 2) and found.ends == found.of_ends == 2 * (3 + 1)
     shown = down.telling(design.foldings["down"]).frames.reshape(-1, 3)
     assert shown.shape[0] % FRAMES == 0
     for channel, thresholds in enumerate(exact.thresholds):
@@ -75,9 +109,14 @@ def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
         assert {-2000, 1900, *inner, *(inner - 1)} <= set(shown[:, channel].tolist())
 
 
+def test_sums_are_driven_to_their_ends(tmp_path: Path) -> None:
+    found = reach.reach(sums(), tmp_path, Engine.INTERPRETED)
+    assert found.agrees and found.cores == 2 and found.ends == found.of_ends == 2 * (2 + 3)
+
+
 def test_what_there_is_no_time_for_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "LANES_AT_MOST", 2)
     found = reach.reach(network(), tmp_path, Engine.INTERPRETED)
     assert (found.cores, found.of_cores) == (1, 2)
     assert found.thresholds == found.of_thresholds
-    assert found.places < found.of_places and "1 of 2 requantizers" in str(found)
+    assert found.places < found.of_places and "1 of 2 sums, requantizers" in str(found)
