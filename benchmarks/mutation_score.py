@@ -41,7 +41,12 @@ OF_A_PLACE = {
     "rtl/onnx_hw_rtl/link": ["tests/link/test_link_end.py", "tests/link/test_session.py"],
     "rtl/onnx_hw_rtl/primitives/ecp5": ["tests/rtl/test_ecp5_primitives.py"],
     "onnx_hw/ops": ["tests/ops/test_demands_know_the_circuits.py"],
-    "onnx_hw/quantize/lower": ["tests/quantize/test_import_exactness.py", "tests/quantize/test_import_model.py"],
+    "onnx_hw/passes": ["tests/passes"],
+    "onnx_hw/quantize/lower": [
+        "tests/quantize/test_import_exactness.py",
+        "tests/quantize/test_import_model.py",
+        "tests/quantize",
+    ],
 }
 """Tests of every file there."""
 NAMED = ("tests/ops/test_*faults*.py", "tests/proof/test_faults_of_the_lowering.py", "tests/formal/test_*.py",

@@ -37,11 +37,16 @@ def _flipped(bit: str) -> str:
 
 def _inverted(module: Any, net: Any, kind: str) -> int:
     """A new net, the contrary of one."""
-    ins, out, table = {"LUT4": ("ABCD", "Z", "INIT"), "SB_LUT4": (("I0", "I1", "I2", "I3"), "O", "LUT_INIT")}[kind]
+    four = ("I0", "I1", "I2", "I3")
+    ins, out, table = {
+        "LUT4": ("ABCD", "Z", "INIT"),
+        "SB_LUT4": (four, "O", "LUT_INIT"),
+        "LUT1": (four[:1], "F", "INIT"),
+    }[kind]
     new = 10**6 + len(module["cells"])
     module["cells"][f"inverter{new}"] = {
         "type": kind,
-        "parameters": {table: "0101010101010101"},
+        "parameters": {table: "0101010101010101"[-(2 ** len(ins)) :]},
         "connections": {ins[0]: [net], **{pin: ["0"] for pin in ins[1:]}, out: [new]},
     }
     return new
@@ -163,8 +168,61 @@ class Ice40:
         enabled[0]["connections"]["E"] = ["1"]
 
 
+class Gowin:
+    """Gowin LittleBee, whose multipliers have no registers here."""
+
+    @staticmethod
+    def unsigned_operand(modules: Modules) -> None:
+        first(modules, "MULT9X9")["connections"]["ASIGN"] = ["0"]
+
+    @staticmethod
+    def upper_half_without_address(modules: Modules) -> None:
+        ground = first(modules, "SPX9")["connections"]["WRE"]
+        pins = first(modules, "SPX9")["connections"]["AD"]
+        pins[max(k for k, net in enumerate(pins) if [net] != ground)] = "0"
+
+    @staticmethod
+    def inverted_reset(modules: Modules) -> None:
+        name, module = next((name, module) for name, module in modules.items() if name != "top")
+        pins = first({name: module}, "DFFR")["connections"]
+        pins["RESET"] = [_inverted(module, pins["RESET"][0], "LUT1")]
+
+    @staticmethod
+    def flipped_payload(modules: Modules) -> None:
+        _flip_payload(modules, "LUT1")
+
+    @staticmethod
+    def wrong_port(modules: Modules) -> None:
+        pins = first(modules, "DPX9B")["connections"]
+        pins["DOA"], pins["DOB"] = pins["DOB"], pins["DOA"]
+
+    @staticmethod
+    def swapped_bytes(modules: Modules) -> None:
+        """Halves of bytes, which is what a word has here."""
+        parameters = first(modules, "SPX9")["parameters"]
+        _swapped(parameters, "INIT_RAM_", 9, lambda word: word[:1] + word[5:] + word[1:5])
+
+    @staticmethod
+    def flipped_weight(modules: Modules) -> None:
+        parameters = first(modules, "SPX9")["parameters"]
+        parameters["INIT_RAM_00"] = parameters["INIT_RAM_00"][:-1] + _flipped(parameters["INIT_RAM_00"][-1])
+
+    @staticmethod
+    def register_too_many(modules: Modules) -> None:
+        """Of a block RAM, behind what it reads."""
+        first(modules, "SPX9")["parameters"]["READ_MODE"] = "1"
+
+    @staticmethod
+    def lost_enable(modules: Modules) -> None:
+        enabled = list(cells(modules, "DFFE", "DFFRE"))
+        net = enabled[0]["connections"]["CE"]
+        for cell in enabled:
+            if cell["connections"]["CE"] == net:
+                cell["connections"]["CE"] = ["1"]
+
+
 def faults(family: type) -> list[Fault]:
     return [getattr(family, name) for name in vars(family) if not name.startswith("_")]
 
 
-FAULTS = {"ecp5": faults(Ecp5), "ice40": faults(Ice40)}
+FAULTS = {"ecp5": faults(Ecp5), "ice40": faults(Ice40), "gowin": faults(Gowin)}
