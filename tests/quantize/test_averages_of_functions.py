@@ -75,6 +75,7 @@ def test_a_function_that_grows_beyond_what_its_table_can_tell(tmp_path: Path, sc
     """Numbers up to 84 122 from a table in steps of 1/256: half of one is too much for what a fine scale tells."""
     sketch = Sketch(opset=21)
     y = sketch.node("GlobalAveragePool", sketch.node("Exp", sketch.through_integers("x", 0.09, 1)))
+    y = sketch.node("Reshape", sketch.node("Relu", sketch.node("Flatten", y)), sketch.constant(np.array([1, 5, 1, 1])))
     averages = sketch.through_integers(y, scale, -11, np.int16)
     weights = sketch.dequantized(np.arange(-7, 8, dtype=np.int8).reshape(3, 5, 1, 1), np.array(0.01, dtype=np.float32))
     result = sketch.through_integers(sketch.node("Conv", averages, weights), 100 * scale, 3, np.int16)

@@ -40,6 +40,9 @@ FINER = 12
 FAR = 1 << 20
 """Exponent of a step that any number is fine enough for."""
 
+UNCHANGED = frozenset((Effect.KEEPS, Effect.JOINS, Effect.BOUNDS, Effect.ADDS))
+"""What leaves the numbers, and how far off they are, as they are."""
+
 LARGEST_FUNCTION = 1 << 24
 """Arguments, of all channels together, for which a function is computed."""
 
@@ -211,14 +214,20 @@ def finely_tabled(builder: Builder, node: Node, value: Real | Function) -> Real 
 
 
 def _coarsest(builder: Builder, node: Node) -> int:
-    """The exponent of the greatest power of two that is fine enough for who quantizes what a node makes."""
-    scales = [
-        builder.constant(reader.inputs[1])
-        for reader in builder.graph.nodes
-        if reader.inputs[:1] == node.outputs[:1] and facts_of(reader).effect is Effect.QUANTIZES
-    ]
-    steps = [float(abs(scale.reshape(-1)[0])) for scale in scales if scale is not None and scale.size == 1]
-    return min((int(np.frexp(step)[1]) - 1 - FINER for step in steps if 0 < step < np.inf), default=FAR)
+    """The exponent of the greatest power of two that is fine enough for who quantizes what a node makes, be it moved or
+    bounded before."""
+    names, found = set(node.outputs), FAR
+    for reader in builder.graph.nodes:
+        if names.isdisjoint(reader.inputs):
+            continue
+        effect = facts_of(reader).effect
+        if effect in UNCHANGED:
+            names.update(reader.outputs)
+        elif effect is Effect.QUANTIZES and reader.inputs[0] in names:
+            scale = builder.constant(reader.inputs[1])
+            step = float(abs(scale.reshape(-1)[0])) if scale is not None and scale.size == 1 else 0.0
+            found = min(found, int(np.frexp(step)[1]) - 1 - FINER) if 0 < step < np.inf else found
+    return found
 
 
 def _operator(operand: Any, integers: np.ndarray, dtype: Int) -> Operator | None:
