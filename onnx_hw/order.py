@@ -200,14 +200,15 @@ class Order:
 
 def fewest_lanes(tensor: Tensor, beats: int, pixels: int = 1) -> int | None:
     """The fewest lanes with which a frame takes at most so many beats; None if none are enough."""
-    per_pixel_group = beats // Order(tensor, tensor.channels, pixels).beats
+    rows, columns, _ = tensor.shape
+    per_pixel_group = beats // (rows * -(-columns // pixels))
     return -(-tensor.channels // per_pixel_group) if per_pixel_group else None
 
 
 def least_pixels(tensor: Tensor, beats: int) -> int | None:
     """The fewest pixels, a power of two or a whole row, with which a frame can take at most so many beats; or None."""
-    pixels, row = 1, tensor.shape[1]
-    while Order(tensor, tensor.channels, pixels).beats > beats:
+    pixels, (rows, row, _) = 1, tensor.shape
+    while rows * -(-row // pixels) > beats:
         if pixels == row:
             return None
         pixels = min(2 * pixels, row)

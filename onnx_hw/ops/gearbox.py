@@ -93,9 +93,9 @@ class Gearbox(Ring[GearboxFolding]):
             found += decoded((0, 1) if order.groups > 1 else (0,), counted(order.groups))
         stored, chosen = (lanes // group * size for lanes in (folding.in_lanes, folding.out_lanes))
         found += delayed(stored, 1) + delayed(1, self.LATENCY) + delayed(counted(reads), 1)
-        for read in self._read(folding, stores, reads):
-            found += Demand.of(Memory(read, max(2, blocks), in_logic=True))
-            found += copied(1 + 2 * counted(blocks), read)
+        for read, count in self._read(folding, stores, reads).items():
+            found += Demand.of(Memory(read, max(2, blocks), in_logic=True)) * count
+            found += copied(1 + 2 * counted(blocks), read) * count
         found += Demand.of(Function(1 + counted(stores), stores if stores > 1 else 0))
         return found + Demand.of(Multiplexer(reads, chosen), Register(chosen)) + copied(counted(reads), chosen)
 
@@ -105,15 +105,20 @@ class Gearbox(Ring[GearboxFolding]):
         block = lcm(folding.in_lanes, folding.out_lanes)
         stores, reads = (min(order.groups, block // order.lanes) for order in (given, made))
         blocks = max(2, _blocks(given.groups, stores, self.stored_beats(folding)))
-        ring = (Demand.of(Memory(read, blocks, in_logic=True)) for read in self._read(folding, stores, reads))
+        read = self._read(folding, stores, reads).items()
+        ring = tuple((Memory(bits, blocks, in_logic=True), count) for bits, count in read)
         chosen = folding.out_lanes * folding.pixels * self.operand.dtype.bits
-        return sum(ring, Demand.of(Multiplexer(reads, chosen)))
+        return Demand((*ring, (Multiplexer(reads, chosen), 1)))
 
-    def _read(self, folding: GearboxFolding, stores: int, reads: int) -> Iterator[int]:
-        """Bits of each store of the ring that are ever read: not the lanes behind the last channel."""
-        bits = folding.pixels * self.operand.dtype.bits
-        for place in range(stores):
-            yield min(folding.in_lanes, max(0, reads * folding.out_lanes - place * folding.in_lanes)) * bits
+    def _read(self, folding: GearboxFolding, stores: int, reads: int) -> dict[int, int]:
+        """How many stores of the ring there are, by how many of their bits are ever read: not what lies behind the last
+        channel.
+        """
+        bits, most = folding.pixels * self.operand.dtype.bits, reads * folding.out_lanes
+        whole = min(stores, most // folding.in_lanes)
+        part = (most - whole * folding.in_lanes) * bits if whole < stores else 0
+        found = {folding.in_lanes * bits: whole, part: whole < stores, 0: stores - whole - (part > 0)}
+        return {read: count for read, count in found.items() if count}
 
     def core(self, folding: GearboxFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.gearbox import Gearbox as Circuit

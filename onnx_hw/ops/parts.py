@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
-from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Loop, Memory, Multiplexer, Register, Unseen
+from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Loop, Memory, Multiplexer, Part, Register, Unseen
 
 BITS_PER_ADDRESS_COPY = 6 * 36
 """Bits of weights that one copy of the address reaches."""
@@ -62,20 +63,22 @@ def memory_parts(width: int, depth: int) -> int:
     return -(-width // memory_reach(depth))
 
 
+@lru_cache(maxsize=1 << 12)
 def memories(width: int, depth: int, read: tuple[tuple[int, int], ...] = ()) -> Demand:
     """A memory in its parts.
 
     Args:
         read: (first bit, bit behind the last) of what a control that has copies chooses from; empty where that is all.
     """
-    found, reach = Demand(), memory_reach(depth)
+    found, reach = Counter[Part](), memory_reach(depth)
     for first in range(0, width, reach):
         whole = Memory(min(reach, width - first), depth)
-        inside = [(max(0, low - first), min(whole.width, high - first)) for low, high in read or ((0, width),)]
-        kept = tuple((low, high) for low, high in inside if low < high)
+        last = first + whole.width
+        inside = [(low, high) for low, high in read or ((0, width),) if low < last and high > first]
+        kept = tuple((max(0, low - first), min(whole.width, high - first)) for low, high in inside)
         used = Memory(whole.width, depth, read=kept) if kept else Register(0)
-        found += Demand.of(whole if kept == ((0, whole.width),) else Unseen(whole, used))
-    return found
+        found[whole if kept == ((0, whole.width),) else Unseen(whole, used)] += 1
+    return Demand(tuple(found.items()))
 
 
 def added(bits: int) -> Demand:

@@ -86,6 +86,7 @@ class Offers:
         self._known: dict[tuple[str, Folding], Alternative] = {}
         self._either: set[tuple[str, Folding]] = set()  # offered with either kind of multiplier: those with hardware's
         self._least: dict[tuple[str, bool], list[tuple[int, int, np.ndarray | None]]] = {}
+        self._interval, self._answers = 0, dict[tuple[str, Key | None, Key | None], tuple[Any, ...]]()
 
     @cached_property
     def least_cycles(self) -> tuple[int, int]:
@@ -120,6 +121,12 @@ class Offers:
         for node in self.network.nodes:
             self._meet(found, node, interval, self._given(found, node), self._wanted(found, node))
         return _that_leave_enough(found, allowed)
+
+    def least_by_themselves(self, interval: int) -> np.ndarray:
+        """(resources,) int64: what nodes take at least, each asked by itself, without what lies between them."""
+        found = {node.name: self._by_itself(node, interval) for node in self.network.nodes}
+        least = _least_of_each({name: some for name, some in found.items() if some})
+        return np.asarray(sum(least.values(), NOTHING))
 
     def least(self, node: Node, interval: int) -> np.ndarray | None:
         """(2,) int64: the MAC lanes and multipliers that a node takes at least, asked by itself; None if too slow.
@@ -181,12 +188,21 @@ class Offers:
         return list({one.folding: one for one in found}.values())
 
     def _new(self, node: Node, interval: int, given: Order | None, wanted: Order | None, have: set[Folding]) -> bool:
-        return any(folding not in have for folding in node.operator.foldings(interval, given, wanted))
+        return any(folding not in have for folding in self._asked(node, interval, given, wanted))
+
+    def _asked(self, node: Node, interval: int, given: Order | None, wanted: Order | None) -> tuple[Any, ...]:
+        """What the operator offers; it is asked again for every pair of neighbours that change something."""
+        if interval != self._interval:
+            self._interval, self._answers = interval, {}
+        key = node.name, key_of(given) if given else None, key_of(wanted) if wanted else None
+        if key not in self._answers:
+            self._answers[key] = tuple(node.operator.foldings(interval, given, wanted))
+        return self._answers[key]
 
     def _offered(
         self, node: Node, interval: int, given: Iterable[Order | None], wanted: list[Order | None]
     ) -> list[Alternative]:
-        asked = (node.operator.foldings(interval, before, after) for before in given for after in wanted)
+        asked = (self._asked(node, interval, before, after) for before in given for after in wanted)
         offered = dict.fromkeys(folding for offer in asked for folding in offer)
         if self.in_logic and "multiplier" in node.operator.folding_type.names():
             self._either.update((node.name, folding) for folding in offered)

@@ -62,6 +62,8 @@ def choose_folding(network: Network, budget: Budget, from_interval: int = 0, cos
 
 def _choose(offers: Offers, budget: Budget, from_interval: int, longest: int | None = None) -> Foldings | None:
     """Of an interval no longer than that."""
+    if _far_too_little(offers, budget):
+        return None
     _, one = offers.least_cycles
     for first, last in ((1, one - 1), (one, longest_interval(offers.network))):
         found = _fastest(offers, budget, max(first, from_interval), min(last, longest or last))
@@ -108,7 +110,13 @@ def _fastest(offers: Offers, budget: Budget, first: int, last: int) -> Foldings 
 
 def hopeless(offers: Offers, budget: Budget) -> bool:
     """Whether even the slowest designs take far more than there is: faster ones do, too, whatever their luck."""
-    return impossible(offers, longest_interval(offers.network), budget.times(LUCK))
+    return _far_too_little(offers, budget) or impossible(offers, longest_interval(offers.network), budget.times(LUCK))
+
+
+def _far_too_little(offers: Offers, budget: Budget) -> bool:
+    """The same, if it is seen without what lies between cores."""
+    least = offers.least_by_themselves(longest_interval(offers.network))
+    return bool((least > allowed_by(budget.times(LUCK))).any())
 
 
 def interval_for_lanes(offers: Offers, budget: Budget, first: int, last: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -88,10 +89,17 @@ class Costs:
         best = np.minimum((so_far + found[:, None]).min(axis=0), LARGEST)
         bounds = np.where(known, np.inf, self._costs[given, taken] * ROUNDING)
         likely = np.flatnonzero((so_far + bounds[:, None] <= best).any(axis=1))
-        for k in likely:
-            bounds[k] = self._bounded(int(given[k]), taken) * ROUNDING
-        for k in likely[np.argsort((so_far.min(axis=1) + bounds)[likely], kind="stable")]:
-            if (so_far[k] + bounds[k] <= best).any():
+        least = so_far.min(axis=1)
+        cheapest_first = [(float(least[k] + bounds[k]), int(k)) for k in likely]
+        heapify(cheapest_first)
+        while cheapest_first:
+            _, k = heappop(cheapest_first)
+            if not (so_far[k] + bounds[k] <= best).any():
+                continue
+            if not self._between.bounded[given[k], taken]:
+                bounds[k] = self._bounded(int(given[k]), taken) * ROUNDING
+                heappush(cheapest_first, (float(least[k] + bounds[k]), k))
+            else:
                 found[k] = self._learned(int(given[k]), taken)
                 best = np.minimum(best, so_far[k] + found[k])
         return found
@@ -101,9 +109,8 @@ class Costs:
         return np.array([[self._learned(int(k), taken) for taken in range(self.taken)] for k in given])
 
     def _bounded(self, given: int, taken: int) -> float:
-        if not self._between.bounded[given, taken]:
-            self._between.bound(given, taken)
-            self._costs[given, taken] = self._at(given, taken)
+        self._between.bound(given, taken)
+        self._costs[given, taken] = self._at(given, taken)
         return float(self._costs[given, taken])
 
     def _learned(self, given: int, taken: int) -> float:

@@ -70,7 +70,9 @@ class _Whole:
         return not depths or self._times(depths).live
 
     def keeps_rate(self, depths: Mapping[str, int], changed: Sequence[str] | None = None) -> bool:
-        return self._rate.keeps(self.interval, depths, changed)
+        """Near cores are asked first: they mostly know why not, and sooner."""
+        near = all(self.may_keep_rate(depths, tensor) for tensor in changed or ())
+        return near and self._rate.keeps(self.interval, depths, changed)
 
     def may_keep_rate(self, depths: Mapping[str, int], changed: str) -> bool:
         return self._rate.may_keep(self.interval, depths, changed)
