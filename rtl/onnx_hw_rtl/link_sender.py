@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import memory, stream
 from amaranth.lib.crc.catalog import CRC16_IBM_3740
 from amaranth.lib.wiring import Component, In, Out
@@ -11,9 +11,7 @@ from onnx_hw_link.link import FromChip, Link
 
 __all__ = ["LinkSender"]
 
-_GREETED = 15
-"""Number of the first byte of a greeting: those of the digest are 16 to 31 then, which takes few look-up tables."""
-
+_INDICES = 256  # the last one is that of a greeting's last byte
 _HEADER = 4  # bytes: kind, number, the number of the next packet of data, credit
 
 
@@ -47,13 +45,14 @@ class LinkSender(Component):
         busy, in_payload, in_crc, shown = (Signal(name=name) for name in ("busy", "in_payload", "in_crc", "shown"))
         kind, index = Signal(3), Signal(8)
         following = Signal(8)  # number of the result that is sent, or will be next
-        stored, kept, result = self._results(m, following, index)
+        is_hello, is_result = kind == _low(FromChip.HELLO), kind == _low(FromChip.RESULT)
+        stored, kept, payload = self._payloads(m, is_hello, following, index)
         due = ("hello", "status", "missing", "answer")
         hello, status, missing, answer = (Signal(name=f"{name}_due") for name in due)
         told = Signal()  # the bit of the credit that says that a quarter of the buffer was read
-        ends = {FromChip.HELLO: _GREETED + len(link.greeting.to_bytes()), FromChip.RESULT: link.result_bytes}
+        greeted = _INDICES - len(link.greeting.to_bytes())  # index of the first byte of a greeting
+        ends = {FromChip.HELLO: _INDICES, FromChip.RESULT: link.result_bytes}
         sent, at_end = Signal(), Signal()
-        is_hello, is_result = kind == _low(FromChip.HELLO), kind == _low(FromChip.RESULT)
         has_payload = is_hello | is_result
         m.d.comb += [
             sent.eq(o.valid & o.ready),
@@ -68,7 +67,7 @@ class LinkSender(Component):
         with m.If(in_crc):
             m.d.comb += o.payload.eq(crc.crc[8:])
         with m.Elif(in_payload):
-            m.d.comb += o.payload.eq(Mux(is_hello, self._greeting(m, index), result))
+            m.d.comb += o.payload.eq(payload)
         with m.Else():
             header = (Cat(kind, 0, 0, 0, 0, 1), following, self.expected, self.credit)
             with m.Switch(index[:2]):
@@ -87,7 +86,7 @@ class LinkSender(Component):
             with m.Elif(in_payload & at_end):
                 m.d.sync += [in_payload.eq(0), in_crc.eq(1), index.eq(0)]
             with m.Elif(~in_crc & ~in_payload & (index[:2] == _HEADER - 1)):
-                m.d.sync += [in_payload.eq(has_payload), in_crc.eq(~has_payload), index.eq(Mux(is_hello, _GREETED, 0))]
+                m.d.sync += [in_payload.eq(has_payload), in_crc.eq(~has_payload), index.eq(Mux(is_hello, greeted, 0))]
         # The next packet.
         with m.If(~busy):
             with m.If(hello):
@@ -111,26 +110,34 @@ class LinkSender(Component):
             m.d.sync += [hello.eq(1), status.eq(0), missing.eq(0), answer.eq(0), told.eq(0)]
         return m
 
-    def _results(self, m: Module, number: Signal, index: Signal) -> tuple[Signal, Signal, Signal]:
-        """The buffer, a slot for each packet.
+    def _payloads(self, m: Module, is_hello: Value, number: Signal, index: Signal) -> tuple[Signal, Signal, Value]:
+        """The buffer, a slot for each packet of results, their bytes side by side: what they leave free is at its end,
+        and holds the greeting, if that has room there.
 
         Returns:
-            (number of the first one that is not complete, that of the oldest one that is kept, byte of another one).
+            (number of the first result that is not complete, that of the oldest one that is kept, byte of the greeting
+            or of another result).
         """
-        slots, size = self.link.slots, self.link.slot_bytes
-        m.submodules.memory = ram = memory.Memory(shape=8, depth=slots * size, init=[])
+        slots, size, greeting = self.link.slots, self.link.slot_bytes, self.link.greeting.to_bytes()
+        fits = len(greeting) <= slots * (size - self.link.result_bytes)
+        contents = [*bytes(slots * size - len(greeting)), *greeting] if fits else []
+        m.submodules.memory = ram = memory.Memory(shape=8, depth=slots * size, init=contents)
         write_port, read_port = ram.write_port(), ram.read_port()
         stored, kept = Signal(8), Signal(8)  # numbers: of the slot that is filled, of the oldest that is kept
         filled = Signal(range(size))
         slot_bits, byte_bits = (slots - 1).bit_length(), (size - 1).bit_length()
-        taken = Signal()
+        taken, at = Signal(), Signal(range(slots * size))
+        m.d.comb += at.eq(Cat(number[:slot_bits], index[:byte_bits]))
+        if fits:
+            with m.If(is_hello):
+                m.d.comb += at.eq(len(contents) - _INDICES | index)  # the highest bits are ones
         m.d.comb += [
             self.i.ready.eq((stored ^ kept)[: slot_bits + 1] != slots),  # they are as many apart where all are taken
             taken.eq(self.i.valid & self.i.ready),
-            write_port.addr.eq(Cat(filled[:byte_bits], stored[:slot_bits])),
+            write_port.addr.eq(Cat(stored[:slot_bits], filled[:byte_bits])),
             write_port.data.eq(self.i.payload),
             write_port.en.eq(taken),
-            read_port.addr.eq(Cat(index[:byte_bits], number[:slot_bits])),
+            read_port.addr.eq(at),
             read_port.en.eq(1),
         ]
         with m.If(self.hello):
@@ -142,13 +149,15 @@ class LinkSender(Component):
                     m.d.sync += [filled.eq(0), stored.eq(stored + 1)]
             with m.If(self.ack):
                 m.d.sync += kept.eq(self.acked)
-        return stored, kept, read_port.data
+        if fits:
+            return stored, kept, read_port.data
+        return stored, kept, Mux(is_hello, self._in_logic(m, greeting, index), read_port.data)
 
-    def _greeting(self, m: Module, index: Signal) -> Signal:
+    def _in_logic(self, m: Module, greeting: bytes, index: Signal) -> Signal:
         """A byte of what is said of this design."""
         byte = Signal(8)
         with m.Switch(index):
-            for k, value in enumerate(self.link.greeting.to_bytes(), _GREETED):
+            for k, value in enumerate(greeting, _INDICES - len(greeting)):
                 with m.Case(k):
                     m.d.comb += byte.eq(value)
         return byte

@@ -19,6 +19,7 @@ from onnx_hw_boards.demand import Adder, Demand, Memory, Multiplexer, Part, Regi
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ice40 import ICE40_UP
 from onnx_hw_link.link import Link, Port
+from onnx_hw_rtl.link_sender import LinkSender
 
 
 class Parts(Component):
@@ -80,6 +81,14 @@ def test_a_shell_grows_with_its_streams(name: str) -> None:
     rtlil = shell_of(link(*wide), board, clock).rtlil
     widths = re.findall(r"cell \$dff .*\n    parameter .WIDTH (\d+)", rtlil)
     assert large.ff == sum(map(int, widths))
+
+
+def test_what_a_chip_says_of_itself_takes_no_look_up_table() -> None:
+    """It stands in the memory of the results, where that has room."""
+    sent = Port("x", 40, 1, 8)
+    links = (Link(bytes(16), (sent,), (Port("y", 1, width, 8),), 10**6) for width in (20, 23))  # of 32 less a trailer's
+    free, full = (ICE40_UP.cost(demand_of_netlist(to_rtlil(LinkSender(link)))) for link in links)
+    assert free.lut + 16 <= full.lut and free.bram == full.bram == 1
 
 
 def test_a_network_has_the_rest_of_the_chip() -> None:
