@@ -1,6 +1,7 @@
 """How many faults the tests see: small random changes of the code that makes circuits, one at a time.
 
-    python benchmarks/mutation_score.py [--first N] [--count N] [--timeout SECONDS] [--json FILE] [--in-full]
+    python benchmarks/mutation_score.py [--first N] [--count N] [--only PATH] [--timeout SECONDS]
+                                       [--json FILE] [--in-full]
     python benchmarks/mutation_score.py --named
 
 Three hundred changes are drawn with a seed that stands here: a constant one more or less, a comparison turned round, a
@@ -282,6 +283,8 @@ def score(options: argparse.Namespace, copy: Copy) -> None:
     known = json.loads(options.json.read_text()) if options.json and options.json.exists() else []
     rows = {row["number"]: row for row in known}
     for number, mutation in list(enumerate(mutations()))[options.first : options.first + options.count]:
+        if not mutation.file.startswith(options.only):
+            continue
         before = rows.get(number, {}).get("verdict", "")
         if before and not (options.in_full and before.startswith(SURVIVES)):
             continue
@@ -325,6 +328,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=0, help="number of the first change")
     parser.add_argument("--count", type=int, default=MUTATIONS, help="how many of them")
+    parser.add_argument("--only", default="", help="those of files whose paths begin so")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for the tests of a file, and for the build")
     parser.add_argument("--json", type=Path, help="file for what was found; what stands in it is not run again")
     parser.add_argument("--in-full", action="store_true", help="what survived before, against all that is drawn")
