@@ -256,6 +256,8 @@ WAITING: dict[str, Callable[[Qonnx, str, str], str]] = {
     "a function of a sum": lambda s, a, b: s.quant(s.node("LeakyRelu", s.node("Add", a, b)), 0.3, 5),
     "thresholds of a sum": lambda s, a, b: s.thresholds(s.node("Add", a, b), np.array([[-1.0, 0.2, 3]] * 3)),
     "thresholds of a product": lambda s, a, b: s.thresholds(s.node("Mul", a, b), np.array([[-1.0, 0.2, 3]] * 3)),
+    "thresholds of a function": lambda s, a, b: s.thresholds(
+        s.node("LeakyRelu", s.node("Add", a, b)), np.array([[-1.0, 0.2, 3], [-0.01, 0, 1], [0.5, 1, 2]])),
     "a product of joined data": lambda s, a, b: s.node(
         "Conv", s.node("Concat", a, b, axis=1), s.weights((3, 6, 3, 3), 0)),
     "padded joined data": lambda s, a, b: s.node(
