@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,10 +14,14 @@ from hypothesis import given
 from drawn_cases import many
 from drawn_cores import drawn
 from drawn_operators import requantizers
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.memories import Memory
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize
+from onnx_hw.tensor import Tensor
 from onnx_hw_rtl.rom import Rom
 
 
@@ -61,6 +66,16 @@ def in_bits(memory: Memory, first: int, last: int) -> list[int]:
 @given(requantizers())
 def test_of_a_requantizer(case: tuple[Requantize, Folding]) -> None:
     assert unsaid(*case) == []
+
+
+@pytest.mark.parametrize("offset", [-60, 60])
+def test_of_a_requantizer_whose_addends_have_one_sign(offset: int) -> None:
+    slopes = tuple(Fraction(100 + k, 2**15 + 1) for k in range(96))
+    operator = Requantize(Tensor((1, 1, 96), Int(12)), slopes, (Fraction(offset),), Grid.over(Int(8)))
+    folding = operator.folding_type(1)
+    circuit = operator.circuit_of(folding)
+    assert isinstance(circuit, MultiplyAddShift) and len({int(addend) > 0 for addend in circuit.addends}) == 1
+    assert roms(operator, folding) and unsaid(operator, folding) == []
 
 
 @pytest.mark.parametrize("kind", ["matmul", "matmul_in_logic", "depthwise", "lookup", "requantize", "small_requantize"])
