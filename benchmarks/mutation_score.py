@@ -40,7 +40,7 @@ FILES_OF_TESTS = 3
 OF_A_PLACE = {
     "rtl/onnx_hw_rtl/assembly": ["tests/test_assemble.py"],
     "rtl/onnx_hw_rtl/link": ["tests/link/test_link_end.py", "tests/link/test_session.py"],
-    "rtl/onnx_hw_rtl/primitives/ecp5": ["tests/rtl/test_ecp5_primitives.py"],
+    "rtl/onnx_hw_rtl/primitives/ecp5": ["tests/rtl/test_ecp5_primitives.py", "tests/rtl/test_soft_multiplier.py"],
     "onnx_hw/ops": ["tests/ops/test_reordered.py", "tests/ops/test_demands_know_the_circuits.py"],
     "onnx_hw/passes": ["tests/passes"],
     "onnx_hw/quantize/lower": [
