@@ -13,7 +13,7 @@ from onnx_hw.ops.operator import OWN_RESET
 from onnx_hw.ops.outbox import outbox_demand
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.demand import Demand, Product
+from onnx_hw_boards.demand import Demand, Memory, Product
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_boards.families.family import Family
@@ -140,3 +140,18 @@ def test_a_chip_without_multipliers_has_them_in_look_up_tables() -> None:
     one = Demand.of(Product(8, 8))
     assert ICE40_UP.cost(one).dsp == 1 and ICE40_HX.cost(one).dsp == 0
     assert 8 * 8 < ICE40_HX.cost(one).lut < 3 * 8 * 8 and ICE40_UP.cost(one).lut == 0
+
+
+@pytest.mark.parametrize("family", [ECP5, GOWIN, ICE40_UP], ids=["ecp5", "gowin", "ice40"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_words_of_many_block_rams_are_chosen_between(family: Family, constant: bool) -> None:
+    width = 16
+
+    def cells(depth: int) -> Cells:
+        return family.cost(Demand.of(Memory(width, depth, constant=constant)))
+
+    whole = cells(1 << 10)  # as wide parts as the word asks for, none behind another
+    for more, least in ((3, 2), (4, 2), (7, 4)):
+        deep = cells(more << 14)  # beyond what the deepest of all block RAMs holds
+        assert deep.lut - whole.lut >= least * width
+        assert 0 < deep.ff - whole.ff < width  # bits of the address

@@ -29,6 +29,7 @@ from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
     address_registers,
     bits_of_address,
+    chosen_between,
     fewest_blocks,
     function,
     in_few_words,
@@ -123,7 +124,8 @@ def memory(part: Memory) -> Mapped:
         pointers, more = 2 * (part.depth - 1).bit_length(), part.parts - 1
         lut, ff = 6 * banks * part.columns(4) + chosen, 0 if part.at_once else read
         return lut + more * (pointers + 1), ff + more * pointers, 0, 0
-    return 0, 0, 0, blocks // -(-part.width // bits) * part.columns(bits)
+    lut, ff = chosen_between(BLOCK_RAMS, part.width, part.depth, part.columns(1))
+    return lut, ff, 0, blocks // -(-part.width // bits) * part.columns(bits)
 
 
 def _flip_flops(part: Memory) -> Mapped | None:
@@ -141,7 +143,7 @@ def _constants(part: Memory) -> Mapped:
         depends = bits_of_address(part)
         return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address_registers(part), 0, 0
     blocks, _ = fewest_blocks(BLOCK_RAMS, part.width, part.depth)
-    return 0, 0, 0, blocks
+    return *chosen_between(BLOCK_RAMS, part.width, part.depth, part.width), 0, blocks
 
 
 def table(words: int) -> float:

@@ -27,7 +27,7 @@ from onnx_hw_boards.demand import (
 )
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ice40_products import in_logic, product
-from onnx_hw_boards.families.yosys_mapping import Mapped, constants, fewest_blocks, function, total
+from onnx_hw_boards.families.yosys_mapping import Mapped, chosen_between, constants, fewest_blocks, function, total
 
 __all__ = ["cost", "cost_without_multipliers"]
 
@@ -116,7 +116,8 @@ def _memory(part: Memory) -> Mapped:
         read = part.columns(1)
         chosen = part.depth - 1 + (part.bypassed and part.depth < FEWEST_WITH_ANOTHER)
         return read * chosen + part.depth, read * (part.depth + (not part.at_once)), 0, 0
-    return 0, 0, 0, blocks // -(-part.width // bits) * part.columns(bits)
+    lut, ff = chosen_between(BLOCK_RAMS, part.width, part.depth, part.columns(1))
+    return lut, ff, 0, blocks // -(-part.width // bits) * part.columns(bits)
 
 
 def table(words: int) -> float:

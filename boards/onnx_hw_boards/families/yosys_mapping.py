@@ -10,6 +10,7 @@ __all__ = [
     "Mapped",
     "address_registers",
     "bits_of_address",
+    "chosen_between",
     "constants",
     "fewest_blocks",
     "function",
@@ -51,6 +52,16 @@ def fewest_blocks(shapes: Sequence[tuple[int, int]], width: int, depth: int) -> 
     return min((-(-depth // words) * -(-width // bits), bits) for words, bits in shapes)
 
 
+def chosen_between(shapes: Sequence[tuple[int, int]], width: int, depth: int, read: int) -> tuple[int, int]:
+    """(look-up tables, flip-flops) that choose a word where a memory is deeper than its block RAMs.
+
+    A look-up table for each two of them and each bit that is read; one that enables each, and the bits of the address.
+    """
+    blocks, bits = fewest_blocks(shapes, width, depth)
+    deep = blocks // -(-width // bits)
+    return (read * -(-deep // 2) + deep, (deep - 1).bit_length()) if deep > 1 else (0, 0)
+
+
 def in_few_words(part: Memory) -> bool:
     """Whether the circuit itself asks for look-up tables, for constants with an output register of their own."""
     return part.depth <= DEEPEST_ROM or part.width * part.depth <= SMALLEST_ROM
@@ -81,7 +92,8 @@ def constants(
     small = len(depends) * part.depth <= bits_of_a_block * blocks or (part.latency > 1 and in_few_words(part))
     if small if part.in_logic is None else part.in_logic:
         return sum(table(min(part.depth, 1 << bits)) for bits in depends), len(depends) + address_registers(part), 0, 0
-    return 0, len(depends) * (part.latency - 1), 0, blocks
+    lut, ff = chosen_between(shapes, len(depends), part.depth, len(depends))
+    return lut, ff + len(depends) * (part.latency - 1), 0, blocks
 
 
 def rows_of_product(x: int, y: int, signed: tuple[bool, bool]) -> int:
