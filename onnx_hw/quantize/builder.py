@@ -352,6 +352,10 @@ class Builder:
         return Boundary(value.tensor, onnx_name, value.shape, dtype, order)
 
 
+SCALES_MOVE = "scales-move"
+"""Code of the obstacle that elements of channels with scales of their own would come to lie in one channel."""
+
+
 def layout_of_image(shape: tuple[int, ...]) -> Layout:
     """That of a value [1, channels, *space]."""
     if len(shape) not in (3, 4) or shape[0] != 1:
@@ -371,7 +375,7 @@ def _per_new_channel(
         found = {numbers[channel] for channel in set(column.tolist()) - {-1}}
         if len(found) > 1:
             raise Obstacle(
-                "scales-move",
+                SCALES_MOVE,
                 f"the data `{node.inputs[0]}` of {node.op_type} must have one scale, not one per channel",
                 "put QuantizeLinear and DequantizeLinear before it",
             )

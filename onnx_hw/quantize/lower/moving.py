@@ -19,6 +19,12 @@ from onnx_hw.quantize.builder import Builder, Obstacle, Padded, T
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import Function, Integers, Operand, Pending, QuantizedConstant, Real, Surrounded, fractions
 
+EXCHANGES = frozenset(
+    ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+    + ("DepthToSpace", "Expand", "Gather", "Slice", "SpaceToDepth", "Split", "Tile")
+)
+"""Operators that put elements elsewhere, and do nothing else."""
+
 
 @lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth")
 def move(builder: Builder, node: Node) -> None:
@@ -30,7 +36,7 @@ def move(builder: Builder, node: Node) -> None:
     numbers = np.arange(value.where.size).reshape(value.shape)
     for name, origin in zip(node.outputs, _run(builder, node, numbers), strict=True):
         if name:
-            builder.values[name] = _placed(builder, node, value, origin, fill=0)
+            builder.values[name] = placed(builder, node, value, origin, fill=0)
 
 
 @lowers("Resize", "Upsample")
@@ -55,7 +61,7 @@ def pad(builder: Builder, node: Node) -> None:
         value = builder.elements(node, partial=True)
         numbers = np.arange(value.where.size).reshape(value.shape)
         (origin,) = _run(builder, node, numbers, omitted=2)
-        builder.values[result] = _placed(builder, node, value, origin, fill=0)
+        builder.values[result] = placed(builder, node, value, origin, fill=0)
         return
     around = builder.operand(node)
     # the numbers are those of elements + 1, so that 0, which every version puts there, is nowhere
@@ -63,7 +69,7 @@ def pad(builder: Builder, node: Node) -> None:
     (origin,) = _run(builder, _with_value_0(node), numbers, omitted=2)
     origin = origin.astype(np.int64) - 1
     if (origin >= 0).all() and not isinstance(around, Pending):
-        builder.values[result] = _placed(builder, node, around, origin, fill=0)
+        builder.values[result] = placed(builder, node, around, origin, fill=0)
         return
     fill = _fill(builder, node)
     integer = _integer_for(builder, around, fill)
@@ -71,10 +77,22 @@ def pad(builder: Builder, node: Node) -> None:
         assert not isinstance(around, Integers), "every integer stands for itself"
         builder.pending[result] = Surrounded(around, origin, fill)
         return
-    made = builder.values[result] = _placed(builder, node, around, origin, integer)
+    made = builder.values[result] = placed(builder, node, around, origin, integer)
     pads = pads_of_image(origin, around.shape)
     if pads is not None and made.tensor != around.tensor:
         builder.padded[made.tensor] = Padded(around, pads, integer, origin.shape)
+
+
+def moved_once_quantized(builder: Builder, node: Node) -> bool:
+    """Whether a node moves the elements of a value that waits for a quantizer: then its results wait, too."""
+    waiting = builder.pending.get(node.inputs[0])
+    if waiting is None or node.domain or node.op_type not in EXCHANGES:
+        return False
+    numbers = np.arange(prod(waiting.shape)).reshape(waiting.shape)
+    for name, origin in zip(node.outputs, _run(builder, node, numbers), strict=True):
+        if name:
+            builder.pending[name] = Surrounded(waiting, origin, Fraction(0))
+    return True
 
 
 def pads_of_image(origin: np.ndarray, shape: tuple[int, ...]) -> tuple[int, int, int, int] | None:
@@ -147,7 +165,7 @@ def _run(builder: Builder, node: Node, numbers: np.ndarray, omitted: int | None 
     return [np.asarray(result) for result in compute(node, arguments)]
 
 
-def _placed(builder: Builder, node: Node, value: T, origin: np.ndarray, fill: int) -> T:
+def placed(builder: Builder, node: Node, value: T, origin: np.ndarray, fill: int) -> T:
     """A value made of another's elements; nothing happens in hardware if each of them is there once."""
     flat, shape = origin.reshape(-1).astype(np.int64), origin.shape
     if flat.size == value.where.size and (np.bincount(flat[flat >= 0], minlength=flat.size) == 1).all():

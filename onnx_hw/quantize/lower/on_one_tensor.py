@@ -9,6 +9,7 @@ from __future__ import annotations
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.joining import joined_in_one_tensor
+from onnx_hw.quantize.lower.moving import moved_once_quantized
 from onnx_hw.quantize.lower.one_tensor import counted_from_zero
 from onnx_hw.quantize.lower.registry import Lowering
 from onnx_hw.quantize.lower.two_tensors import in_one_tensor
@@ -16,7 +17,7 @@ from onnx_hw.quantize.values import Joined, Product, Real, Sum, Surrounded
 
 
 def lower(lowering: Lowering, builder: Builder, node: Node) -> None:
-    """Lower a node; what it cannot read while it waits for a quantizer gets a stream.
+    """Lower a node; what it cannot read while it waits for a quantizer gets a stream, or else waits on in new places.
 
     Raises:
         Obstacle, NotFinite: as the lowering does.
@@ -24,12 +25,13 @@ def lower(lowering: Lowering, builder: Builder, node: Node) -> None:
     try:
         lowering(builder, node)
     except Obstacle as obstacle:
-        if not _gets_a_stream(builder, node, obstacle.needs):
+        if _gets_a_stream(builder, node, obstacle.needs):
+            try:
+                lowering(builder, node)
+            except Obstacle:  # a quantizer is what was missing
+                raise obstacle from None
+        elif not moved_once_quantized(builder, node):
             raise
-        try:
-            lowering(builder, node)
-        except Obstacle:  # a quantizer is what was missing
-            raise obstacle from None
 
 
 def _gets_a_stream(builder: Builder, node: Node, name: str) -> bool:

@@ -16,6 +16,7 @@ from onnx_hw.onnx.operators.registry import facts_of
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.activation import bounds_of
 from onnx_hw.quantize.lower.joining import quantize_joined
+from onnx_hw.quantize.lower.moving import placed
 from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import quantize_product, quantize_sum
@@ -149,7 +150,7 @@ def integers_on(builder: Builder, node: Node, value: Operand, grid: Grid) -> Int
         case Surrounded():
             inside = integers_on(builder, node, value.value, grid)
             fill = grid.integer(value.fill)
-            return builder.moved(inside, value.origin.reshape(-1), value.shape, node, fill=fill)
+            return placed(builder, node, inside, value.origin, fill=fill)
         case Maxima():
             return value.of_integers(builder, integers_on(builder, node, value.value, grid))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.reduce import Reduce
-from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, T
+from onnx_hw.quantize.builder import SCALES_MOVE, Builder, Hardware, Obstacle, T
 from onnx_hw.quantize.lower.one_tensor import summed
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.stream_layout import Layout
@@ -77,13 +77,18 @@ def _maximum(builder: Builder, node: Node, axes: tuple[int, ...]) -> None:
 def postpone_maxima(
     builder: Builder, node: Node, value: Integers | Operand, maxima: Callable[[Builder, Hardware], Hardware]
 ) -> None:
-    """Take the maxima of the integers on a stream now, or where their order is another, once they are quantized."""
+    """Take the maxima of the integers on a stream now, or where their order is another, or each channel's scale is,
+    once they are quantized."""
     result = node.outputs[0]
     if builder.rises(value):
-        builder.values[result] = maxima(builder, value)
-    else:
-        assert not isinstance(value, Integers)
-        builder.pending[result] = Maxima(value, builder.shape(result), maxima)
+        try:
+            builder.values[result] = maxima(builder, value)
+            return
+        except Obstacle as obstacle:
+            if obstacle.code != SCALES_MOVE:
+                raise
+    assert not isinstance(value, Integers)
+    builder.pending[result] = Maxima(value, builder.shape(result), maxima)
 
 
 def carry_scale(builder: Builder, source: str, result: str) -> None:
