@@ -24,6 +24,9 @@ WIDEST = 16
 ROUNDINGS = {**Rounding.__members__, "HALF_EVEN": Rounding.ROUND}
 """By the names of QONNX, where a half is always rounded to the even integer, not to an even number of steps."""
 
+TURNED = {Rounding.FLOOR: Rounding.CEIL, Rounding.CEIL: Rounding.FLOOR}
+"""What a mode is for numbers of the other sign, where it is another one."""
+
 Constants = Callable[[str], np.ndarray | None]
 """A constant by its name: an object array of exact numbers, or None."""
 
@@ -181,13 +184,18 @@ class _Parameters:
 
 
 def _quant(given: _Parameters) -> Snapping:
-    step, zero, bits = given.step(1), given.array(2, "zero point"), given.bits(3)
+    zero, bits, rounding = given.array(2, "zero point"), given.bits(3), given.rounding("ROUND")
     if bits == 1 and given.flag("signed", 1):
-        return _bipolar_of(step, zero)
+        return _bipolar_of(given.step(1), zero)
     low, high = given.bounds(bits)
     if low >= high:
         raise Obstacle("bit-width", f"a narrow {given.node.op_type} must have 2 bits at least, not 1")
-    return Rounded(step=step, zero_point=zero, low=low, high=high, rounding=given.rounding("ROUND"))
+    scale = given.array(1, "scale")
+    if (scale < 0).all():  # the same numbers by integers of the other sign
+        rounding = TURNED.get(rounding, rounding)
+        step, zero = np.asarray(-scale, dtype=object), np.asarray(-zero, dtype=object)
+        return Rounded(step=step, zero_point=zero, low=-high, high=-low, rounding=rounding)
+    return Rounded(step=given.step(1), zero_point=zero, low=low, high=high, rounding=rounding)
 
 
 def _bipolar(given: _Parameters) -> Snapping:

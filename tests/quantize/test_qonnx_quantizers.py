@@ -53,15 +53,16 @@ def by_hand(position: Fraction, mode: str) -> int:
     return plain.get(mode, sign * nearest)
 
 
-@pytest.mark.parametrize("zero", [0, 3])
+@pytest.mark.parametrize(("zero", "sign"), [(0, 1), (3, 1), (3, -1)])
 @pytest.mark.parametrize("narrow", [0, 1])
 @pytest.mark.parametrize("mode", MODES)
-def test_every_mode_on_ties(tmp_path: Path, mode: str, narrow: int, zero: int) -> None:
+def test_every_mode_on_ties(tmp_path: Path, mode: str, narrow: int, zero: int, sign: int) -> None:
+    """Also of a negative scale, whose integers fall."""
     s = Qonnx(1)
-    y = s.quant(sums(s, 0.25), 0.5, 4, zero, narrow=narrow, rounding_mode=mode)
+    y = s.quant(sums(s, 0.25), sign * 0.5, 4, zero, narrow=narrow, rounding_mode=mode)
     network = built(s, tmp_path, [1, 1], s.node("MatMul", y, s.floats([[1.0]])))
     wanted = [
-        Fraction(1, 2) * (min(max(by_hand(Fraction(k, 2) + zero, mode), -8 + narrow), 7) - zero)
+        Fraction(sign, 2) * (min(max(by_hand(Fraction(sign * k, 2) + zero, mode), -8 + narrow), 7) - zero)
         for k in range(-WIDE, WIDE + 1)
     ]
     assert outputs(network, numbers()).reshape(-1).tolist() == [float(number) for number in wanted]
@@ -217,7 +218,7 @@ def _unsorted(s: Qonnx, y: str) -> str:
 REFUSED: dict[str, tuple[str, Callable[[Qonnx, str], str]]] = {
     "thresholds that fall": ("thresholds-not-sorted", _unsorted),
     "a flat staircase": ("scale", lambda s, y: s.thresholds(y, np.array([[0.0, 1.0]]), out_scale=0.0)),
-    "a negative scale": ("scale", lambda s, y: s.quant(y, -0.5, 4)),
+    "a negative scale of one bit": ("scale", lambda s, y: s.quant(y, -0.5, 1)),
     "many bits": ("bit-width", lambda s, y: s.quant(y, 1e-6, 24)),
     "half a bit": ("bit-width", lambda s, y: s.quant(y, 0.1, 3.5)),
     "a mode that nobody knows": ("rounding", lambda s, y: s.quant(y, 0.1, 4, rounding_mode="SIDEWAYS")),
