@@ -21,7 +21,7 @@ from onnx_hw.options import BuildOptions, Engine, Stage, VerifyOptions
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Running, Silent
 from onnx_hw.proof.circuit.engines import simulator_of
-from onnx_hw.proof.circuit.many_frames import Bench, Proven, Shard, prove_shards, shards_of, with_samples
+from onnx_hw.proof.circuit.many_frames import Bench, Proven, Shard, begin_to_load, prove_shards, shards_of, with_samples
 from onnx_hw.report.asked import files_of, sha256
 from onnx_hw.report.read import options_of, read_report
 from onnx_hw.report.report import Report
@@ -165,6 +165,8 @@ def _proven(
     with here if alone else hired(options.scheduler, options.jobs, folder.path) as workers:
         running.fact = "compiling"
         made_again = workers.submit(_digest, design, work.options.board) if digest else None
+        for _ in range(workers.width):
+            workers.submit(begin_to_load)
         if options.scheduler is None:  # in the meantime
             simulator, names = simulator_of(design, work.board, folder.path, options.engine, work.account)
             if alone or simulator.name == Engine.COMPILED:  # the others do not travel
