@@ -4,8 +4,9 @@
 
 The design is the one that a build makes for the board; random frames pass by the driver that users have, and are
 compared with golden. Their cycles, as the chip counts them, are compared with the firing law's: of the first ones
-each, of all others how far they are apart. Then some frames pass while a share of the bytes on the wire is hit by a
-fault, and what that leaves of the frames a second is told.
+each, by what the chip tells and by when each beat came to the network; of all others how far they are apart. Then some
+frames pass while a share of the bytes on the wire is hit by a fault, and what that leaves of the frames a second is
+told.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections import Counter
 from itertools import pairwise, takewhile
 from pathlib import Path
 
+import numpy as np
+
 from boards import DIGITS, drawn_frames
 from onnx_hw import flow
 from onnx_hw.assemble import to_serial_chip
@@ -29,7 +32,7 @@ from onnx_hw.timing.link_times import CLOCK, BehindALink
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.host_model import HostModel
-from onnx_hw_link.session import Faults, FrameResult
+from onnx_hw_link.session import FrameResult
 from onnx_hw_sim.pseudo_terminal import PseudoTerminal
 from onnx_hw_sim.serial_line import SerialChip, WireFaults
 
@@ -50,15 +53,16 @@ def main() -> None:
     assert netlist.link is not None
     host = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist, board))))
     divisor = round(host.link.clock_hz / host.baud)
-    rtlil = to_serial_chip(design, host.link, divisor)
+    traced = len(host.link.inputs) == 1
+    rtlil = to_serial_chip(design, host.link, divisor, traced=traced)
     sent, wanted = drawn_frames(design, host.link, max(given.frames, given.faulty))
     print(f"{given.model.stem} on {given.board}: a frame every {design.interval:,} cycles by the law", flush=True)
 
-    def passed(count: int, share: float) -> tuple[list[FrameResult], int, Faults, int]:
-        """(results, cycles, faults as the driver has them, bytes hit)."""
+    def passed(count: int, share: float) -> tuple[list[FrameResult], int, np.ndarray]:
+        """(results, cycles, those in which beats came to the network)."""
         faults = WireFaults(share, seed=1)
         with tempfile.TemporaryDirectory() as place:
-            chip = SerialChip(rtlil, divisor, Path(place))
+            chip = SerialChip(rtlil, divisor, Path(place), traced=traced)
             with (
                 PseudoTerminal(chip, faults) as port,
                 Chip(port.path, baud=host.baud, digest=host.link.digest, timeout=300) as device,
@@ -73,19 +77,25 @@ def main() -> None:
                     f"{device.session.faults}; {seconds:.0f} s",
                     flush=True,
                 )
-                return results, cycles, device.session.faults, faults.hit
+                return results, cycles, chip.comes
 
-    results, clean, _, _ = passed(given.frames, 0.0)
+    results, clean, comes = passed(given.frames, 0.0)
     free = list(takewhile(lambda result: not result.waited, results))[: given.law]
     if len(host.link.inputs) == 1 and free and free[0].began is not None:
-        seen = BehindALink(design, host.link).compare([r.began for r in free], [r.ended for r in free])
-        print(f"{seen.frames:,} frames by the law, {seen.exact:,} to the cycle; wrong: {seen.wrong or 'none'}")
+        law, ended = BehindALink(design, host.link), [result.ended for result in free]
+        beats = comes.reshape(given.frames, -1)[: len(free)]
+        for name, seen in (
+            ("what the chip tells", law.compare([result.began for result in free], ended)),
+            ("beats as they came", law.compare_traced(free[0].began, ended, beats)),
+        ):
+            print(f"by the law and {name}: {seen.frames:,} frames, {seen.exact:,} of them known to the cycle; ", end="")
+            print(f"wrong: {seen.wrong or 'none'}")
     apart = Counter((after.ended - before.ended) % CLOCK for before, after in pairwise(results))
     print("cycles from frame to frame:", ", ".join(f"{cycles:,} ({n:,})" for cycles, n in apart.most_common(5)))
     alone = Counter(result.latency_cycles for result in results if result.began is not None)
     print("from first beat in to last beat out:", ", ".join(f"{c:,} ({n:,})" for c, n in alone.most_common(3)))
     if given.faulty:
-        _, hit, _, _ = passed(given.faulty, given.share)
+        _, hit, _ = passed(given.faulty, given.share)
         print(f"{clean / given.frames / (hit / given.faulty):.1%} of the frames a second, by a share of {given.share}")
 
 

@@ -118,16 +118,17 @@ _ELEMENT = re.compile(r"\\\S+\[\d+\]\S*")
 """A name with a number in brackets; a bit of a wire is set apart by a space."""
 
 
-def to_serial_chip(design: Design, link: Link, divisor: int) -> str:
+def to_serial_chip(design: Design, link: Link, divisor: int, *, traced: bool = False) -> str:
     """The netlist of a whole chip at a serial line, as it is simulated: without what differs from board to board.
 
     Args:
         divisor: clock cycles of a bit.
+        traced: it has one input, and shows when beats of it come.
     """
     from onnx_hw_rtl.shell import Shell
-    from onnx_hw_rtl.uart_shell import UartShell
+    from onnx_hw_rtl.uart_shell import TracedUartShell, UartShell
 
-    return to_rtlil(Shell(UartShell(assemble(design)[0], link, divisor)))
+    return to_rtlil(Shell((TracedUartShell if traced else UartShell)(assemble(design)[0], link, divisor)))
 
 
 def in_shell(design: Design, shell: Shell, link: Link) -> Component:

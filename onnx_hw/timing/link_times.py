@@ -88,15 +88,30 @@ class BehindALink:
 
         Cycles count from the first one that is taken in a chip that has done what it does once.
         """
-        frames, settled = len(begins), self._once + CYCLES_OF_A_BYTE * self.link.inputs[0].beat_bytes
-        offers = np.zeros((frames, self._beats), dtype=np.int64)
-        offers[:, 0] = np.asarray(begins) + settled
-        found = self._events.solve(frames, offers={self._input: offers.reshape(-1)})
+        comes = np.zeros((len(begins), self._beats), dtype=np.int64)
+        comes[:, 0] = begins
+        return self._ends_of(comes)
+
+    def _ends_of(self, comes: np.ndarray) -> np.ndarray:
+        """As ``_ends``, of frames whose beats (frames, beats) do not come before certain cycles."""
+        frames, settled = len(comes), self._once + CYCLES_OF_A_BYTE * self.link.inputs[0].beat_bytes
+        found = self._events.solve(frames, offers={self._input: comes.reshape(-1) + settled})
         assert not found.waits
         last = [found.sinks[tensor].reshape(frames, -1)[:, -1] for tensor in self._sinks]
         began = int(found.fires[self._consumer][self._once + self._first])
         ends: np.ndarray = np.max(last, axis=0) - began
         return ends
+
+    def compare_traced(self, began: int, ended: Sequence[int], comes: np.ndarray) -> Seen:
+        """Frames from the first of a session on, all of whose beats were watched as they came.
+
+        Args:
+            began, ended: what the chip told of the first beat taken, and of the frames' ends: modulo ``CLOCK``.
+            comes: (frames, beats) cycles, from any one, in which beats are there for the network to take.
+        """
+        seen = np.array([(cycle - began) % CLOCK for cycle in ended])
+        wrong = seen - self._ends_of(comes - comes[0, 0])
+        return Seen(len(seen), len(seen), self.latency, tuple((int(k), int(wrong[k])) for k in np.flatnonzero(wrong)))
 
     def compare(self, began: Sequence[int | None], ended: Sequence[int]) -> Seen:
         """Frames from the first of a session on, with what the chip told of them: modulo ``CLOCK``, None if unknown.

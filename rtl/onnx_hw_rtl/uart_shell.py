@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module
-from amaranth.lib.wiring import Component, In, Out, connect
+from typing import ClassVar
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib.wiring import Component, In, Member, Out, connect
 
 from onnx_hw_link.link import Link
 from onnx_hw_rtl.joined import join, put_inside
 from onnx_hw_rtl.link import LinkEnd
 from onnx_hw_rtl.uart import UartReceiver, UartTransmitter
 
-__all__ = ["UartShell"]
+__all__ = ["TracedUartShell", "UartShell"]
 
 
 class UartShell(Component):
@@ -26,9 +28,11 @@ class UartShell(Component):
         rx, tx: the line, seen from the chip.
     """
 
+    MORE_PORTS: ClassVar[dict[str, Member]] = {}
+
     def __init__(self, network: Component, link: Link, divisor: int) -> None:
         self.network, self.link, self.divisor = network, link, divisor
-        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1)})
+        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), **self.MORE_PORTS})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -47,4 +51,23 @@ class UartShell(Component):
         ]
         connect(m, end.o, transmitter.i)
         join(m, (*self.link.inputs, *self.link.outputs), end, self.network)
+        return m
+
+
+class TracedUartShell(UartShell):
+    """One to be simulated, of a network with one input.
+
+    Ports:
+        comes: a beat is there for the network to take, and was not in the cycle before.
+    """
+
+    MORE_PORTS: ClassVar[dict[str, Member]] = {"comes": Out(1)}
+
+    def elaborate(self, platform: object) -> Module:
+        m = super().elaborate(platform)
+        (port,) = self.link.inputs
+        valid, ready = (getattr(self.network, f"{port.name}_{part}") for part in ("valid", "ready"))
+        waits = Signal()
+        m.d.sync += waits.eq(valid & ~ready)
+        m.d.comb += self.comes.eq(valid & ~waits)
         return m

@@ -6,6 +6,7 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -19,6 +20,7 @@ struct Simulation {
     // From the chip: bits that have come, a 1 above them; 0 between bytes.
     uint32_t coming = 0;
     int64_t come_left = 0;
+    std::vector<int64_t> comes;  // cycles in which beats for the network come
     std::string error;
 
     explicit Simulation(int64_t d) : divisor(d) {
@@ -33,6 +35,7 @@ struct Simulation {
         *line->clk = 1;
         line->eval(line->model);
         cycle++;
+        if (line->comes && *line->comes) comes.push_back(cycle);
     }
 };
 
@@ -43,6 +46,8 @@ extern "C" {
 
 void* line_simulation_open(int64_t divisor) { return new Simulation(divisor); }
 void line_simulation_close(void* handle) { delete static_cast<Simulation*>(handle); }
+int64_t line_simulation_came(void* handle) { return int64_t(static_cast<Simulation*>(handle)->comes.size()); }
+const int64_t* line_simulation_comes(void* handle) { return static_cast<Simulation*>(handle)->comes.data(); }
 int64_t line_simulation_cycle(void* handle) { return static_cast<Simulation*>(handle)->cycle; }
 const char* line_simulation_error(void* handle) { return static_cast<Simulation*>(handle)->error.c_str(); }
 

@@ -10,6 +10,7 @@ struct Line {
     uint8_t* rst;
     uint8_t* rx;        // of the chip
     const uint8_t* tx;  // of the chip
+    const uint8_t* comes;  // a beat for the network; may be null
 };
 
 const Line* line_open();

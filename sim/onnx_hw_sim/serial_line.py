@@ -29,7 +29,7 @@ struct Binding {
     VerilatedContext context;
     Vtop top{&context};
     Line line{[](void* self) { static_cast<Binding*>(self)->top.eval(); }, this,
-        &top.clk, &top.rst, &top.rx, &top.tx};
+        &top.clk, &top.rst, &top.rx, &top.tx, %s};
     ~Binding() { top.final(); }
 };
 const Line* line_open() { return &(new Binding)->line; }
@@ -75,16 +75,23 @@ class SerialChip:
         rtlil: its netlist.
         divisor: clock cycles of a bit.
         folder: where it is compiled, unless an equal one has been before.
+        traced: it has a port ``comes`` as well; see ``onnx_hw_rtl.uart_shell.TracedUartShell``.
 
     Raises:
         ToolMissing, ToolFailed: as ``build_library``.
     """
 
     def __init__(
-        self, rtlil: str, divisor: int, folder: Path, *, on_first_run: Callable[[Tool], None] | None = None
+        self,
+        rtlil: str,
+        divisor: int,
+        folder: Path,
+        *,
+        traced: bool = False,
+        on_first_run: Callable[[Tool], None] | None = None,
     ) -> None:
         circuit = Circuit(rtlil, (), ())
-        bound = Bound(_BINDING, "line.cpp", "line.h")
+        bound = Bound(_BINDING % ("&top.comes" if traced else "nullptr"), "line.cpp", "line.h")
         library = build_library(circuit, folder.resolve(), bound=bound, on_first_run=on_first_run)
         self.divisor = divisor
         self._c = c = ctypes.CDLL(str(library))
@@ -93,6 +100,8 @@ class SerialChip:
             ("open", pointer, [i64]),
             ("close", None, [pointer]),
             ("cycle", i64, [pointer]),
+            ("came", i64, [pointer]),
+            ("comes", ctypes.POINTER(i64), [pointer]),
             ("error", ctypes.c_char_p, [pointer]),
             ("run", i64, [pointer, i64, pointer, i64, pointer, pointer, i64]),
         ):
@@ -104,6 +113,13 @@ class SerialChip:
     def cycle(self) -> int:
         """Cycles simulated so far."""
         return int(self._c.line_simulation_cycle(self._handle))
+
+    @property
+    def comes(self) -> np.ndarray:
+        """(beats,) the cycles in which beats came to the network so far."""
+        count = self._c.line_simulation_came(self._handle)
+        cycles = self._c.line_simulation_comes(self._handle)
+        return np.ctypeslib.as_array(cycles, (count,)).copy() if count else np.zeros(0, dtype=np.int64)
 
     def run(self, cycles: int, to: list[int]) -> tuple[int, bytes]:
         """So many cycles, sending bytes: how many of them have been begun, and what came.
