@@ -1,4 +1,4 @@
-"""Other examples in every run, and more of them, for all cores."""
+"""More examples for all cores."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from at_length import CORES, prove_core
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CORES)
 def test_core(name: str) -> None:
-    prove_core(CORES[name], 50)
+    prove_core(CORES[name], 30)

@@ -28,7 +28,7 @@ from onnx_hw.proof.circuit.compare import Run, simulate_and_compare
 from onnx_hw.proof.circuit.prove import compile_simulator
 from onnx_hw.proof.circuit.stalls import full_rate
 
-LANES_AT_MOST = PRODUCTS_AT_MOST = 64
+LANES_AT_MOST, PRODUCTS_AT_MOST = 64, 16
 """Of all functions together, of all sums: what they take to compile is small beside the rest."""
 
 CYCLES_AT_MOST = {Engine.COMPILED: 400_000, Engine.INTERPRETED: 4_000}
