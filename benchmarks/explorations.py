@@ -77,8 +77,9 @@ def kills(asked: argparse.Namespace) -> None:
     """Killed at random moments and begun again; entries of the store tell what was made twice."""
     dice, made = random.Random(asked.seed), Counter()
     with tempfile.TemporaryDirectory() as there:
+        began = time.monotonic()
         subprocess.run(explore(asked, Path(there), "--jobs", 2), check=True, capture_output=True)
-        whole = found(Path(there))
+        whole, latest = found(Path(there)), max(25.0, (time.monotonic() - began) / 3)
     with tempfile.TemporaryDirectory() as there:
         place = Path(there)
         for _ in range(asked.kills):
@@ -86,7 +87,7 @@ def kills(asked: argparse.Namespace) -> None:
             running = subprocess.Popen(
                 explore(asked, place, "--jobs", 2), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
-            until, wait = time.monotonic() + dice.uniform(5, 25), None
+            until, wait = time.monotonic() + dice.uniform(5, latest), None
             while time.monotonic() < until and wait is None:
                 wait = running.poll()
                 time.sleep(0.1)

@@ -18,9 +18,10 @@ def shown(found: Verified) -> Group:
     of = f" ({found.samples:,} samples, again and again)" if 0 < found.samples < found.frames else ""
     of = " (random)" if not found.samples else of
     rate = found.frames / found.seconds if found.seconds else 0.0
+    told = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
     facts = [
         Fact("proof", Text(f"{found.values:,} values and {found.firings:,} firings, 0 wrong, in {found.runs:,} runs")),
-        Fact("frames", Text(f"{found.frames:,}{of}, {rate:,.0f} a second, {found.engine}")),
+        Fact("frames", Text(f"{found.frames:,}{of}, {told} a second, {found.engine}")),
     ]
     if found.labelled:
         golden, circuit = found.golden_right / found.labelled, found.circuit_right / found.labelled
