@@ -12,7 +12,7 @@ import mlperf_tiny
 from onnx_hw import flow, golden
 from onnx_hw.network import Network
 
-FRAMES = 3
+FRAMES = 2
 AFTERWARDS = ["DequantizeLinear", "Softmax", "QuantizeLinear"]
 SIMULATED = ("resnet8", "autoencoder")
 """The others, whose circuits are larger, and bitstreams: ``benchmarks/``."""
