@@ -14,8 +14,13 @@ settings.load_profile("house")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Quick tests first: what is broken is seen soon."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+    """Quick tests first: what is broken is seen soon. Then the longest: no process ends minutes after the others."""
+
+    def minutes(item: pytest.Item) -> tuple[bool, float]:
+        slow = item.get_closest_marker("slow")
+        return slow is not None, -slow.kwargs.get("minutes", 0) if slow else 0
+
+    items.sort(key=minutes)
 
 
 @pytest.fixture(scope="session", autouse=True)

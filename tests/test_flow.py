@@ -160,7 +160,7 @@ def test_an_unknown_board() -> None:
     assert "did you mean `ecp5`" in str(caught.value)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=2)
 def test_a_bitstream_at_100_mhz_and_again(tmp_path: Path) -> None:
     """All stages, 12 lanes at 100 MHz; a second build is cached. Larger networks: ``benchmarks/build_models.py``."""
     options = BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", multipliers=12, clock_mhz=100.0)

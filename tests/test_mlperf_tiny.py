@@ -50,7 +50,7 @@ def test_data_neither_vanishes_nor_saturates(name: str) -> None:
         assert array.std(axis=0).mean() > 1.5, tensor
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=0.7)
 @pytest.mark.parametrize("name", SIMULATED)
 def test_every_value_and_every_firing_of_the_circuit(name: str) -> None:
     design = flow.schedule(network_of(name), multipliers=64)

@@ -60,7 +60,7 @@ def test_nextpnr_knows_every_pin(name: str, tmp_path: Path) -> None:
         tools.run(nextpnr, arguments, cwd=tmp_path, log=log)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=1.5)
 @pytest.mark.parametrize("name", ["icebreaker"])
 def test_digits_to_a_bitstream(name: str, tmp_path: Path) -> None:
     """With its link, which it keeps all but busy; it is simulated on the way, as on every board.

@@ -168,7 +168,7 @@ CALLS = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=0.7)
 def test_ctrl_c_while_a_tool_runs(model: Path, tmp_path: Path) -> None:
     """One build, interrupted again and again; each time it comes further."""
     terminal, out = Terminal_(tmp_path, WRAPPER), tmp_path / "out"
