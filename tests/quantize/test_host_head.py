@@ -44,7 +44,7 @@ def dft(s: Sketch, x: str) -> str:
 def resized(s: Sketch, x: str) -> str:
     """An operator that hardware has, but not with this attribute."""
     y = s.node("Reshape", x, s.constant(ints(1, 1, 8, 9)))
-    return s.node("Resize", y, "", s.constant(np.array([1, 1, 2, 2], "f")), mode="linear")
+    return s.node("Resize", y, "", s.constant(np.array([1, 1, 2, 2], "f")), mode="cubic")
 
 
 def both(s: Sketch, x: str) -> str:

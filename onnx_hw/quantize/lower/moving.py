@@ -16,6 +16,7 @@ import numpy as np
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.quantize.builder import Builder, Obstacle, Padded, T
+from onnx_hw.quantize.lower.interpolating import interpolate
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import Function, Integers, Operand, Pending, QuantizedConstant, Real, Surrounded, fractions
 
@@ -41,11 +42,14 @@ def move(builder: Builder, node: Node) -> None:
 
 @lowers("Resize", "Upsample")
 def resize(builder: Builder, node: Node) -> None:
-    """mode = nearest"""
+    """mode = nearest; linear by whole factors, but for align_corners"""
     mode = node.attributes.get("mode", "nearest")
     mode = mode.decode() if isinstance(mode, bytes) else mode
+    if mode in ("linear", "bilinear"):
+        interpolate(builder, node)
+        return
     if mode != "nearest":
-        raise Obstacle("resize-mode", f"the mode of {node.op_type} must be nearest, not {mode}")
+        raise Obstacle("resize-mode", f"the mode of {node.op_type} must be nearest or linear, not {mode}")
     if node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         raise Obstacle("resize-mode", "the coordinates of a Resize must not be tf_crop_and_resize")
     move(builder, node)
