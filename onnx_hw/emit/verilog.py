@@ -47,11 +47,12 @@ def of_rtlil(
     Raises:
         ToolMissing, ToolFailed: yosys.
     """
+    from onnx_hw_sim.shared_library import OPTIMISATION
     from onnx_hw_tools import tools
 
     yosys = tools.find("yosys")
     (folder / "circuit.il").write_text(rtlil, encoding="utf-8")
-    script = "read_rtlil circuit.il; proc; opt -fast; opt_clean; write_verilog -noattr yosys.v"
+    script = f"read_rtlil circuit.il; proc; {OPTIMISATION}; write_verilog -noattr yosys.v"
     tools.run(yosys, ["-q", "-p", script], cwd=folder, log=folder / "yosys.log", on_first_run=on_first_run)
     return portable((folder / "yosys.v").read_text(encoding="utf-8"), module, ports)
 

@@ -22,8 +22,9 @@ HERE = Path(__file__).parent
 LIBRARY = "simulation.so"
 VERILOG = "yosys.v"
 
-# A second of yosys makes a fifth of speed; who looks at waves wants every signal to be there.
-OPTIMISATION = "opt -fast; opt_clean"
+# A second of yosys makes a fifth of speed; who looks at waves wants every signal to be there. What has two names gets one
+# first: of a flip-flop that never changes, yosys takes away the initial value under one name and stumbles over the other.
+OPTIMISATION = "opt_clean; opt -fast; opt_clean"
 OPTIMISATION_FOR_WAVES = "opt_clean"
 # -O3 here is Verilator's own optimisation. Lint is for people who write Verilog.
 VERILATOR_FLAGS = ["-cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "--no-assert"]

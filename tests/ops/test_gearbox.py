@@ -1,11 +1,13 @@
 """Gearbox: the circuit against golden and against the firing law."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 
 from design_bench import assert_proven, prove
 from drawn_cases import Case, cases, few, many
 from drawn_operators import gearboxes
+from onnx_hw import flow
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
@@ -43,6 +45,12 @@ def test_one_beat_less_than_the_live_capacity_deadlocks(lanes: tuple[int, int]) 
     run = prove(alone(Gearbox(operand, live - 1), lanes, 4))
     assert_proven(run, live=False)
     assert [line.split(" waits")[0] for line in run.deadlock] == ["node.writer", "node.reader"]
+
+
+def test_lanes_that_no_pixel_has_are_compiled() -> None:
+    """Flip-flops that never change, each under two names: yosys must not stumble over their initial values."""
+    design = alone(Gearbox(Tensor((1, 1, 5), Int(8)), 6), (1, 6), 4)
+    assert flow.simulate(design, {"i": np.zeros((2, 1, 1, 5), np.int8)}, engine="compiled").agrees
 
 
 @pytest.mark.parametrize(("lanes", "beats"), [((5, 7), 4), ((7, 5), 4), ((16, 3), 6), ((3, 16), 6)])
