@@ -10,7 +10,9 @@ import pytest
 from onnx.helper import make_node
 
 from onnx_hw import flow
+from onnx_hw.errors import UserError
 from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.quantize.import_model import import_model
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch
 
@@ -213,6 +215,25 @@ def test_reductions(tmp_path: Path, operator: str, axes: tuple[int, ...], keepdi
     network = assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y), 0.0417, rarely=0.02)
     if keepdims:  # the circuit is the same one
         assert_circuit_agrees(network)
+
+
+@pytest.mark.parametrize(("operator", "of"), [("ReduceMean", "Sub"), ("ReduceSum", "Add")])
+def test_reductions_of_sums_of_unlike_scales(tmp_path: Path, operator: str, of: str) -> None:
+    """No integers stand for such sums before they are quantized: those of each operand are added up instead."""
+    sketch = Sketch(opset=18)
+    y = sketch.node(of, sketch.through_integers("x", 0.03125, -5), sketch.through_integers("y", 0.0417123, 3))
+    y = sketch.through_integers(sketch.node(operator, y, sketch.constant(ints(2, 3))), 0.0213, 2)
+    path = write(sketch, tmp_path / "m.onnx", dict.fromkeys("xy", SHAPE), y)
+    assert_circuit_agrees(assert_agrees(path, 0.0213))
+
+
+def test_so_many_pixels_of_such_a_sum_must_be_quantized_before(tmp_path: Path) -> None:
+    sketch = Sketch(opset=18)
+    y = sketch.node("Add", sketch.through_integers("x", 0.03125, -5), sketch.through_integers("y", 0.0417123, 3))
+    y = sketch.through_integers(sketch.node("ReduceMean", y, sketch.constant(ints(2, 3))), 0.0213, 2)
+    path = write(sketch, tmp_path / "m.onnx", {"x": [1, 1, 20, 20], "y": [1, 1, 20, 20]}, y)
+    with pytest.raises(UserError, match="must be quantized before ReduceMean"):
+        import_model(flow.read(path))
 
 
 @pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])

@@ -125,6 +125,8 @@ class Facts:
             point is.
         means: the operator of real numbers that one on integers stands for.
         jumps: it is a function with jumps: on one, the last bit of an argument decides.
+        moves: all that the results have are elements of its first input, whole; the others and the attributes say which
+            of them is where.
         along_axis: a batch is treated entry by entry unless its attribute ``axis`` names the axis of the batch.
         shape_at: the input that may state the lengths of the result's axes.
         random: equal inputs give other results each time.
@@ -138,6 +140,7 @@ class Facts:
     rounded: int | None = None
     means: Means | None = None
     jumps: bool = False
+    moves: bool = False
     along_axis: bool = False
     shape_at: int | None = None
     random: bool = False

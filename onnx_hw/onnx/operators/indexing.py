@@ -27,7 +27,7 @@ def gather_type(x: TensorType, indices: TensorType, *, axis: int = 0) -> TensorT
     return x.with_shape((*x.shape[:along], *indices.shape, *x.shape[along + 1 :]))
 
 
-@operator(since=(1, 11, 13), types=gather_type, facts=Facts(Effect.KEEPS))
+@operator(since=(1, 11, 13), types=gather_type, facts=Facts(Effect.KEEPS, moves=True))
 def Gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
     """Slices along one axis; negative indices count from the end."""
     return np.take(x, indices, axis=axis)
@@ -139,7 +139,7 @@ def slice_type(
     return _sliced_type(x, starts.value, ends.value, _value(axes), _value(steps))
 
 
-@operator(since=(10, 11, 13), types=slice_type, shape_inputs=(1, 2, 3, 4), facts=Facts(Effect.KEEPS))
+@operator(since=(10, 11, 13), types=slice_type, shape_inputs=(1, 2, 3, 4), facts=Facts(Effect.KEEPS, moves=True))
 def Slice(x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Array:
     """Python's slices, steps below zero included; the others axes stay whole."""
     return x[slices(x.shape, starts, ends, axes, steps)]

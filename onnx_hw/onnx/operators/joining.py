@@ -44,7 +44,7 @@ def split_2_type(x: TensorType, *, axis: int = 0, split: Ints | None = None, cal
     return _parts(x, split, axis, None, call.results)
 
 
-@operator(since=18, types=split_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
+@operator(since=18, types=split_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS, moves=True))
 def Split(
     x: Array, split: Array | None = None, *, axis: int = 0, num_outputs: int | None = None, call: Call
 ) -> tuple[Array, ...]:
@@ -127,7 +127,7 @@ def tile_type(x: TensorType, repeats: TensorType) -> TensorType:
     return x.with_shape([a * b for a, b in zip(x.shape, repeats.value.tolist(), strict=True)])
 
 
-@operator(since=(6, 13), types=tile_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
+@operator(since=(6, 13), types=tile_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS, moves=True))
 def Tile(x: Array, repeats: Array) -> Array:
     return np.tile(x, repeats.tolist())
 

@@ -12,7 +12,7 @@ from onnx_hw.onnx.operators.registry import Ints, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, broadcast_shape, like_first, normal_axes, normal_axis
 
 
-@operator(since=(1, 13, 14, 16, 19, 21, 23, 24, 25), types=like_first, facts=Facts(Effect.KEEPS))
+@operator(since=(1, 13, 14, 16, 19, 21, 23, 24, 25), types=like_first, facts=Facts(Effect.KEEPS, moves=True))
 def Identity(x: Array) -> Array:
     return x
 
@@ -22,7 +22,12 @@ def reshape_type(x: TensorType, shape: TensorType, *, allowzero: int = 0) -> Ten
     return x.with_shape(new_shape(x.shape, shape.value, allowzero))
 
 
-@operator(since=(14, 19, 21, 23, 24, 25), types=reshape_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS, shape_at=1))
+@operator(
+    since=(14, 19, 21, 23, 24, 25),
+    types=reshape_type,
+    shape_inputs=(1,),
+    facts=Facts(Effect.KEEPS, moves=True, shape_at=1),
+)
 def Reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
     """-1 takes what is left; 0 keeps the length of ``x`` there, unless ``allowzero``."""
     return x.reshape(new_shape(x.shape, shape, allowzero))
@@ -77,7 +82,7 @@ def transpose_type(x: TensorType, *, perm: Ints | None = None) -> TensorType:
     return x.with_shape([x.shape[axis] for axis in permutation(perm, x.ndim)])
 
 
-@operator(since=(1, 13, 21, 23, 24, 25), types=transpose_type, facts=Facts(Effect.KEEPS))
+@operator(since=(1, 13, 21, 23, 24, 25), types=transpose_type, facts=Facts(Effect.KEEPS, moves=True))
 def Transpose(x: Array, *, perm: Ints | None = None) -> Array:
     """Axis ``i`` of the result is axis ``perm[i]`` of ``x``; without ``perm`` the order is reversed."""
     return x.transpose(permutation(perm, x.ndim))
@@ -100,7 +105,7 @@ def flatten_type(x: TensorType, *, axis: int = 1) -> TensorType:
     return x.with_shape(flat_shape(x.shape, axis))
 
 
-@operator(since=(1, 9, 11, 13, 21, 23, 24, 25), types=flatten_type, facts=Facts(Effect.KEEPS))
+@operator(since=(1, 9, 11, 13, 21, 23, 24, 25), types=flatten_type, facts=Facts(Effect.KEEPS, moves=True))
 def Flatten(x: Array, *, axis: int = 1) -> Array:
     """A matrix: the axes before ``axis`` are its rows, the others its columns."""
     return x.reshape(flat_shape(x.shape, axis))
@@ -130,7 +135,7 @@ def squeeze_type(x: TensorType, axes: TensorType | None = None) -> TensorType:
     return x.with_shape(squeezed(x.shape, None if axes is None else axes.value))
 
 
-@operator(since=(13, 21, 23, 24, 25), types=squeeze_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
+@operator(since=(13, 21, 23, 24, 25), types=squeeze_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS, moves=True))
 def Squeeze(x: Array, axes: Array | None = None) -> Array:
     """Drops the axes, or all of length 1 when none are given."""
     return x.reshape(squeezed(x.shape, axes))
@@ -164,7 +169,7 @@ def unsqueeze_type(x: TensorType, axes: TensorType) -> TensorType:
     return x.with_shape(unsqueezed(x.shape, axes.value))
 
 
-@operator(since=(13, 21, 23, 24, 25), types=unsqueeze_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
+@operator(since=(13, 21, 23, 24, 25), types=unsqueeze_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS, moves=True))
 def Unsqueeze(x: Array, axes: Array) -> Array:
     """New axes of length 1 at these places of the result."""
     return x.reshape(unsqueezed(x.shape, axes))
@@ -206,7 +211,7 @@ def expand_type(x: TensorType, shape: TensorType) -> TensorType:
     return x.with_shape(broadcast_shape(x, wanted))
 
 
-@operator(since=(8, 13), types=expand_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS, shape_at=1))
+@operator(since=(8, 13), types=expand_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS, moves=True, shape_at=1))
 def Expand(x: Array, shape: Array) -> Array:
     """Broadcast against ``shape``, both ways."""
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape.tolist())))
@@ -219,7 +224,7 @@ def depth_to_space_type(x: TensorType, *, blocksize: int, mode: str = "DCR") -> 
     return x.with_shape((batch, channels // blocksize**2, height * blocksize, width * blocksize))
 
 
-@operator(since=(11, 13, 28), types=depth_to_space_type, facts=Facts(Effect.KEEPS))
+@operator(since=(11, 13, 28), types=depth_to_space_type, facts=Facts(Effect.KEEPS, moves=True))
 def DepthToSpace(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
     """Channels become blocks of pixels; the block (``mode`` DCR) or the channel (CRD) is the outer index."""
     batch, channels, height, width = x.shape
@@ -244,7 +249,7 @@ def space_to_depth_type(x: TensorType, *, blocksize: int, mode: str = "DCR") -> 
     return x.with_shape((batch, channels * blocksize**2, height // blocksize, width // blocksize))
 
 
-@operator(since=28, types=space_to_depth_type, facts=Facts(Effect.KEEPS))
+@operator(since=28, types=space_to_depth_type, facts=Facts(Effect.KEEPS, moves=True))
 def SpaceToDepth(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
     """The inverse of DepthToSpace."""
     batch, channels, height, width = x.shape

@@ -14,17 +14,12 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.quantize.builder import Builder, Obstacle, Padded, T
 from onnx_hw.quantize.lower.interpolating import interpolate
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import Function, Integers, Operand, Pending, QuantizedConstant, Real, Surrounded, fractions
-
-EXCHANGES = frozenset(
-    ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-    + ("DepthToSpace", "Expand", "Gather", "Slice", "SpaceToDepth", "Split", "Tile")
-)
-"""Operators that put elements elsewhere, and do nothing else."""
 
 
 @lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth")
@@ -90,7 +85,7 @@ def pad(builder: Builder, node: Node) -> None:
 def moved_once_quantized(builder: Builder, node: Node) -> bool:
     """Whether a node moves the elements of a value that waits for a quantizer: then its results wait, too."""
     waiting = builder.pending.get(node.inputs[0])
-    if waiting is None or node.domain or node.op_type not in EXCHANGES:
+    if waiting is None or not facts_of(node).moves:
         return False
     numbers = np.arange(prod(waiting.shape)).reshape(waiting.shape)
     for name, origin in zip(node.outputs, _run(builder, node, numbers), strict=True):

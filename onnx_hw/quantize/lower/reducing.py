@@ -8,13 +8,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from onnx_hw.exact.wide_sums import WIDEST
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.quantize.builder import SCALES_MOVE, Builder, Hardware, Obstacle, T
 from onnx_hw.quantize.lower.one_tensor import summed
 from onnx_hw.quantize.lower.registry import lowers
+from onnx_hw.quantize.lower.two_tensors import factors_of
 from onnx_hw.quantize.stream_layout import Layout
-from onnx_hw.quantize.values import Integers, Maxima, Operand, Real
+from onnx_hw.quantize.values import Integers, Maxima, Operand, Real, Sum
 from onnx_hw.tensor import Tensor
 
 
@@ -52,14 +54,38 @@ def _axes(builder: Builder, node: Node) -> tuple[int, ...]:
 
 
 def _mean_or_sum(builder: Builder, node: Node, axes: tuple[int, ...], *, mean: bool) -> None:
-    """The mean of ``slope·x + offset`` over n pixels is ``(slope / n)·Σx + offset``; the sum n·(mean)."""
+    """The mean of ``slope·x + offset`` over n pixels is ``(slope / n)·Σx + offset``; the sum n·(mean). The sum of two
+    tensors that waits for a quantizer becomes one of their means."""
+    name, result = node.inputs[0], node.outputs[0]
+    waiting = None if name in builder.values else builder.pending.get(name)
+    if isinstance(waiting, Sum) and not waiting.clipped and factors_of(waiting) is None:
+        builder.pending[result] = _sum_of_two(builder, node, waiting, axes, mean=mean)
+        return
     real, tensor = _pixels(builder, node, summed(builder, node), axes)
-    stream = builder.add(node.label, Reduce(tensor, "sum"), [real.tensor], node, output=node.outputs[0])
+    stream = builder.add(node.label, Reduce(tensor, "sum"), [real.tensor], node, output=result)
+    builder.values[result] = _of_sums(builder, node, real, tensor, stream, mean=mean)
+
+
+def _sum_of_two(builder: Builder, node: Node, waiting: Sum, axes: tuple[int, ...], *, mean: bool) -> Sum:
+    """The operands' steps have no simple ratio, so each has sums of its own."""
+    reals = []
+    for real, which in ((waiting.a, "first"), (waiting.b, "second")):
+        low, high = builder.tensors[real.tensor].range
+        placed, tensor = _pixels(builder, node, real, axes)
+        if real.error or (high - low) * tensor.pixels >= WIDEST:
+            raise builder.unfit(node)
+        stream = builder.add(f"{node.label}/{which}", Reduce(tensor, "sum"), [placed.tensor], node)
+        reals.append(_of_sums(builder, node, placed, tensor, stream, mean=mean))
+    return replace(waiting, a=reals[0], b=reals[1])
+
+
+def _of_sums(builder: Builder, node: Node, real: Real, tensor: Tensor, stream: str, *, mean: bool) -> Real:
+    """What the sums of all pixels of a tensor stand for."""
     shape, n = builder.shape(node.outputs[0]), tensor.pixels
     slope = tuple(s * Fraction(1, n) for s in real.slope) if mean else real.slope
     offset = real.offset if mean else tuple(n * o for o in real.offset)
     error = real.error if mean else n * real.error
-    builder.values[node.outputs[0]] = Real(stream, shape, np.arange(tensor.channels), slope, offset, error=error)
+    return Real(stream, shape, np.arange(tensor.channels), slope, offset, error=error)
 
 
 def _maximum(builder: Builder, node: Node, axes: tuple[int, ...]) -> None:

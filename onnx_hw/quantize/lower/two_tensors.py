@@ -102,16 +102,22 @@ def in_one_tensor(builder: Builder, node: Node, value: Sum | Product) -> Real | 
         total, slope = _multiplied(builder, node, value)
         real = Real(total, value.shape, builder.positions(value.a), (slope,))
     else:
-        (p,), (q,) = value.a.slope, value.b.slope
-        (c,), (d,) = value.a.offset, value.b.offset
-        factors = (p / q).as_integer_ratio()
-        if max(factors) > MOST_FACTOR:
+        (p,), (c,), (d,) = value.a.slope, value.a.offset, value.b.offset
+        factors = factors_of(value)
+        if factors is None:
             return value
         add = Add(a, b, (factors[0], value.sign * factors[1]))
         total = builder.add(f"{node.label}/sum", add, [value.a.tensor, value.b.tensor], node)
         line = (p / factors[0],), (c + value.sign * d,)
         real = Real(total, value.shape, builder.positions(value.a), *line)
     return replace(real, low=value.low, high=value.high)
+
+
+def factors_of(value: Sum) -> tuple[int, int] | None:
+    """Of the operands' integers, where their steps have a simple ratio; both are positive."""
+    (p,), (q,) = value.a.slope, value.b.slope
+    factors = (p / q).as_integer_ratio()
+    return None if max(factors) > MOST_FACTOR else factors
 
 
 def _operand(builder: Builder, node: Node, k: int) -> Real:

@@ -138,6 +138,38 @@ def test_what_is_lowered_says_its_effect():
     assert all(row(*key).effect is not None for key in LOWERINGS)
 
 
+MOVES = {
+    "Identity": ((), {}),
+    "Reshape": (([3, 8],), {}),
+    "Transpose": ((), {"perm": [0, 2, 3, 1]}),
+    "Flatten": ((), {}),
+    "Squeeze": (([0],), {}),
+    "Unsqueeze": (([1],), {}),
+    "Expand": (([5, 4, 2, 3],), {}),
+    "DepthToSpace": ((), {"blocksize": 2}),
+    "SpaceToDepth": ((), {"blocksize": 1}),
+    "Split": (([1, 3],), {"axis": 1}),
+    "Tile": (([1, 2, 1, 3],), {}),
+    "Gather": (([2, 0, 2],), {"axis": 1}),
+    "Slice": (([3, 2], [-9, 0], [1, 3], [-2, -1]), {}),
+}
+"""By operator: what it reads beside data, and its attributes."""
+
+
+def test_what_only_moves_elements_makes_none_of_its_own():
+    assert {op_type for domain, op_type in ROWS if row(domain, op_type).moves} == set(MOVES)
+    places = np.arange(24).reshape(1, 4, 2, 3)
+    numbers = np.random.default_rng(0).normal(size=places.size).astype(np.float32)
+    for op_type, (others, attributes) in MOVES.items():
+        inputs = tuple("xabcd"[: 1 + len(others)])
+        node = Node("n", op_type, "", 18, inputs, ("y", "z") if op_type == "Split" else ("y",), attributes)
+        constants = [np.array(other) for other in others]
+        for moved, where in zip(
+            compute(node, [numbers[places], *constants]), compute(node, [places, *constants]), strict=True
+        ):
+            np.testing.assert_array_equal(moved, numbers[where], err_msg=op_type)
+
+
 def test_facts_are_stated_once():
     with pytest.raises(ValueError, match=r"the facts of Relu \(opset 1000\) must be stated once"):
 
