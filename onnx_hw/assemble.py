@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -111,6 +112,9 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
+_ELABORATION = threading.Lock()
+"""Amaranth numbers its values one after the other, over all circuits: only one thread at a time may make some."""
+
 _COLLISION = re.compile(r"(parameter \\COLLISION_X_MASK 1')0((?:\n    parameter .*)*?\n    parameter \\CLK_ENABLE 1\n)")
 """In the cell of a synchronous read port, of a memory with one write port."""
 
@@ -152,14 +156,16 @@ def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Names,
     """
     from onnx_hw_sim.circuit import Circuit, Stream
 
-    assembly, names = assemble(design, probes=True)
+    with _ELABORATION:
+        assembly, names = assemble(design, probes=True)
+        text = to_rtlil(assembly) if netlist else ""
 
     def stream(edge: Edge) -> Stream:
         return Stream(names.edges[edge.tensor], edge.width, edge.type.dtype.bits, edge.type.dtype.signed)
 
     edges = design.edges()
     circuit = Circuit(
-        to_rtlil(assembly) if netlist else "",
+        text,
         sources=tuple(stream(edge) for edge in edges if edge.producer is None),
         sinks=tuple(stream(edge) for edge in edges if edge.consumer is None),
         probes=tuple(stream(edge) for edge in edges if edge.producer and edge.consumer),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from onnx_hw import flow, golden, samples
+from onnx_hw.beside import beside
 from onnx_hw.board import comfortable, find_board, fuller_than_comfortable
 from onnx_hw.build_folder import BuildFolder
 from onnx_hw.chip.fit import check_fit
@@ -24,15 +26,15 @@ from onnx_hw.folding_file import read_foldings, to_text
 from onnx_hw.frames import Given, by_circuit, by_reference, read_given, streamed_in
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
-from onnx_hw.options import BuildOptions, Stage
+from onnx_hw.options import BuildOptions, Engine, Stage
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.what_bounds import what_bounds
 from onnx_hw.progress import Progress
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.proof.circuit.gate_level import NotSimulated
 from onnx_hw.proof.circuit.gate_level import difference_error as netlist_error
-from onnx_hw.proof.circuit.prove import Proof
-from onnx_hw.proof.circuit.reach import reach_error
+from onnx_hw.proof.circuit.prove import Proof, compiles
+from onnx_hw.proof.circuit.reach import Reach, reach_error
 from onnx_hw.proof.compare import compare
 from onnx_hw.quantize.batch_as_frames import batch_as_frames
 from onnx_hw.quantize.calibrate import Ranges, seen_in
@@ -203,16 +205,18 @@ class Work:
         self.account.say(f"{self.netlist.lines:,} lines of netlist, {self.netlist.pins} pins")
 
     def simulate(self) -> None:
-        design, account = self.design, self.account
-        self.proof = self.toolchain.simulate(
-            design, self.given.frames, self.options.board, folder=self.folder.path, listener=account
-        )
-        account.note(
-            design=fill.describe_plan(design, self.proof, fps=self.options.fps),
-            simulation=fill.describe_proof(self.proof),
-            accuracy=self._accuracy(),
-        )
-        reached = self.toolchain.reach(design, self.folder.path / "simulation", self.proof.engine, account)
+        design, account, board = self.design, self.account, self.options.board
+        # What compiles the circuit mostly takes one processor, so the cores alone cost a second one hardly any time.
+        with beside(self._reach, Engine.COMPILED) if compiles() else nullcontext() as reaching:
+            self.proof = self.toolchain.simulate(
+                design, self.given.frames, board, folder=self.folder.path, listener=account
+            )
+            account.note(
+                design=fill.describe_plan(design, self.proof, fps=self.options.fps),
+                simulation=fill.describe_proof(self.proof),
+                accuracy=self._accuracy(),
+            )
+            reached = reaching.result() if reaching else self._reach(self.proof.engine)
         account.note(reached=fill.describe_reach(reached))
         account.prove(golden_circuit=chain.golden_circuit(self.proof, reached))
         if not self.proof.agrees:
@@ -229,6 +233,9 @@ class Work:
         self.toolchain.emit(self.folder, account.note_file, design, self.given.frames, self.proof.verilog, account)
         if isinstance(self.board, VerilogBoard):
             write_shell(self.folder, account.note_file, design, self.netlist, self.board, self.given.frames, account)
+
+    def _reach(self, engine: str) -> Reach:
+        return self.toolchain.reach(self.design, self.folder.path / "simulation", engine, self.account)
 
     def _waves(self) -> tuple[Path, str] | None:
         """The circuit's waveforms around a difference, or else from the beginning: file, and the command to see it."""

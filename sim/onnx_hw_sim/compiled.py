@@ -181,8 +181,10 @@ class CompiledSimulator:
 
     def _fires(self, handle: int, cycles: int) -> dict[str, np.ndarray]:
         width = self._c.simulation_fire_bytes(handle)
-        bits = _array(self._c.simulation_fires(handle), cycles * width).reshape(cycles, width)
-        return {engine: np.flatnonzero(bits[:, k // 8] & (1 << k % 8)) for k, engine in enumerate(self.circuit.engines)}
+        rows = _array(self._c.simulation_fires(handle), cycles * width).reshape(cycles, width)
+        columns = np.ascontiguousarray(rows.T)  # eight engines lie side by side in each, which is read eight times
+        engines = enumerate(self.circuit.engines)
+        return {engine: np.flatnonzero(columns[k // 8] & (1 << k % 8) != 0) for k, engine in engines}
 
 
 def _array(address: int | None, size: int) -> np.ndarray:

@@ -87,6 +87,18 @@ def frames_to_simulate(design: Design, given: int, engine: str) -> int:
     return min(given, max(FULL_RATE_FRAMES, CYCLES_AT_MOST // interval))
 
 
+def compiles() -> bool:
+    """Whether there is what compiles a circuit: else Amaranth's own simulator takes over."""
+    from onnx_hw_sim.shared_library import Toolchain
+    from onnx_hw_tools.tools import ToolMissing
+
+    try:
+        Toolchain.find()
+    except ToolMissing:
+        return False
+    return True
+
+
 def compile_simulator(
     design: Design,
     folder: Path,
