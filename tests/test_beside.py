@@ -29,14 +29,19 @@ def test_what_fails_beside_fails_where_its_result_is_wanted():
 
 @pytest.mark.parametrize("why", [KeyboardInterrupt, ValueError])
 def test_tools_end_with_a_block_that_does_not_end_well(tmp_path, why):
-    begun = threading.Event()
+    begun, running = threading.Event(), []
 
     def call() -> None:
         command = Command("sleep", ("sleep", "600"), tmp_path, tmp_path / "log")
         begun.set()
         execute([command])
 
-    with pytest.raises(why), beside(call) as result:
-        assert begun.wait(10)
-        raise why
-    assert isinstance(result.exception(), GivenUp)
+    def block() -> None:
+        with beside(call) as result:
+            running.append(result)
+            assert begun.wait(10)
+            raise why
+
+    with pytest.raises(why):
+        block()
+    assert isinstance(running[0].exception(), GivenUp)

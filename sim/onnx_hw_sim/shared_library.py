@@ -22,8 +22,9 @@ HERE = Path(__file__).parent
 LIBRARY = "simulation.so"
 VERILOG = "yosys.v"
 
-# A second of yosys makes a fifth of speed; who looks at waves wants every signal to be there. What has two names gets one
-# first: of a flip-flop that never changes, yosys takes away the initial value under one name and stumbles over the other.
+# A second of yosys makes a fifth of speed; who looks at waves wants every signal to be there. What has two names gets
+# one first: of a flip-flop that never changes, yosys takes away the initial value under one name and stumbles over the
+# other.
 OPTIMISATION = "opt_clean; opt -fast; opt_clean"
 OPTIMISATION_FOR_WAVES = "opt_clean"
 # -O3 here is Verilator's own optimisation. Lint is for people who write Verilog.
@@ -38,8 +39,8 @@ COMMON_FLAGS += ["-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0"]
 # Two circuits in one process must not share what happens to be called the same: a C++ compiler marks static members as
 # unique in the whole process, and the second circuit would compute with the weights of the first.
 COMMON_FLAGS += ["-fvisibility=hidden"]
-# The code of a circuit is one long straight line, in which -O2 finds nothing that would make it run faster than -O1 does
-# (tables are data, no code), and takes twice as long.
+# The code of a circuit is one long straight line, in which -O2 finds nothing that would make it run faster than -O1
+# does (tables are data, no code), and takes twice as long.
 CIRCUIT_FLAGS = ["-O1"]
 ONCE_FLAGS = ["-O0"]  # code that runs once: constructors, initial values
 WORTH_A_COMPILER_ONCE = 1_000_000  # bytes of it
