@@ -8,7 +8,8 @@ reaches by six methods, and with outputs in floats. A final Softmax is cut; the 
 all evaluation samples, as onnxruntime computes it in floats. Accumulators leave, then integers of eight bits. Of the
 requantizers it tells what share of the channels multiplies by at most ten bits, and the look-up tables of all of them
 with one lane each. ``--plain`` takes ranges from the least and greatest number and rounds weights to nearest.
-``--document`` puts the table into a Markdown file, between the lines ``<!-- table -->``.
+``--sqnr DB`` searches for the widths that reach so much. ``--document`` puts the table into a Markdown file, between
+the lines ``<!-- table -->``.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from onnx_hw.ops.requantize import Requantize
 from onnx_hw.options import Leaving
 from onnx_hw.proof.likeness import Likeness
 from onnx_hw.quantize.calibrate import RangeMethod
+from onnx_hw.quantize.goal import Goal
 from onnx_hw.quantize.scheme import Precision, Scheme
 
 BATCH = 32
@@ -228,12 +230,14 @@ def main() -> None:
     parser.add_argument("--document", type=Path, metavar="FILE", help="whose table is written anew")
     parser.add_argument("--weights", type=int, default=8, metavar="BITS")
     parser.add_argument("--data", type=int, default=8, metavar="BITS")
+    parser.add_argument("--sqnr", type=float, metavar="DB", help="instead of bits for all")
     parser.add_argument("--plain", action="store_true", help="minimum and maximum, rounded to nearest")
     given = parser.parse_args()
     scheme = Scheme(
         data=Precision(given.data),
         weights=Precision(given.weights, symmetric=True, per_channel=True),
         ranges=RangeMethod.MIN_MAX if given.plain else RangeMethod.LEAST_LOSS,
+        goal=None if given.sqnr is None else Goal(given.sqnr),
     )
     print(HEAD)
     found = []

@@ -4,12 +4,17 @@ The error of an output is (w − ŵ)ᵀ·H·(w − ŵ), where H is the covarianc
 Weights are rounded one after the other, and the rest moves to where the error is least: the method of optimal brain
 compression (Frantar and Alistarh 2022), in the order of GPTQ. The mean of the columns is left to the bias.
 
+Where integers are few, their rounding is most of what is lost, and two things more are done: scales are searched by the
+error that remains after that, and at last one weight after the other is rounded once more, all others being what they
+are, as long as the error falls. With many bits neither gains anything, and few samples mislead both.
+
 With few rows H knows little of new data. It is damped with the mean of its diagonal, the more so the fewer rows there
 are to a column, so that few samples do no harm: without rows nothing but rounding to nearest would remain.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +28,15 @@ RIDGE = 0.3
 
 FACTORS = np.linspace(0.4, 1.0, 25)
 """Of the scale at which the largest weight is the greatest integer, by which others are tried."""
+
+FEW = 31
+"""Greatest integer of weights whose rounding is most of what is lost."""
+
+BESIDE = np.linspace(0.8, 1.2, 9)
+"""Of the scale that is best for rounding to nearest, by which others are tried for few integers."""
+
+SWEEPS = 6
+"""Times that all weights are rounded once more, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +107,7 @@ def _ridge(data: np.ndarray, missing: np.ndarray) -> np.ndarray:
 
 
 def scales_for(weights: np.ndarray, columns: Columns, greatest: int) -> np.ndarray:
-    """(groups, outputs) the scales at which rounding to nearest and saturation lose least, 1 for an output of zeros.
+    """(groups, outputs) the scales that lose least, 1 for an output of zeros.
 
     Args:
         weights: (groups, outputs, columns).
@@ -101,12 +115,29 @@ def scales_for(weights: np.ndarray, columns: Columns, greatest: int) -> np.ndarr
     """
     largest = np.abs(weights).max(axis=2)
     full = np.where(largest > 0, largest / greatest, 1.0)
-    best, least = full, np.full(full.shape, np.inf)
-    for factor in FACTORS[::-1]:
-        scale = full * factor
-        rounded = np.clip(np.rint(weights / scale[:, :, None]), -greatest, greatest) * scale[:, :, None]
-        lost = (np.square(rounded - weights) * columns.diagonal[:, None]).sum(axis=2)
-        best, least = np.where(lost < least, scale, best), np.minimum(lost, least)
+
+    def to_nearest(scale: np.ndarray) -> np.ndarray:
+        nearest = np.clip(np.rint(weights / scale[:, :, None]), -greatest, greatest) * scale[:, :, None]
+        lost: np.ndarray = (np.square(nearest - weights) * columns.diagonal[:, None]).sum(axis=2)
+        return lost
+
+    def by_effect(scale: np.ndarray) -> np.ndarray:
+        zero = np.zeros_like(scale)
+        off = weights - _made_up(weights, columns, scale, zero, -greatest, greatest) * scale[:, :, None]
+        lost: np.ndarray = ((off @ columns.covariance) * off).sum(axis=2)
+        return lost
+
+    best = _best(full, FACTORS[::-1], to_nearest)
+    return best if greatest > FEW else _best(best, BESIDE, by_effect)
+
+
+def _best(scale: np.ndarray, factors: np.ndarray, lost: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """(groups, outputs) the scale times one of the factors, each that which loses least."""
+    best, least = scale, np.full(scale.shape, np.inf)
+    for factor in factors:
+        tried = scale * factor
+        found = lost(tried)
+        best, least = np.where(found < least, tried, best), np.minimum(found, least)
     return best
 
 
@@ -120,6 +151,14 @@ def rounded(
         scale, zero: (groups, outputs).
         low, high: the least and the greatest integer.
     """
+    found = _made_up(weights, columns, scale, zero, low, high)
+    return found if high > FEW else _settled(found, weights, columns, scale, zero, low, high)
+
+
+def _made_up(
+    weights: np.ndarray, columns: Columns, scale: np.ndarray, zero: np.ndarray, low: int, high: int
+) -> np.ndarray:
+    """Integers of which each makes up for what those before it are off by; the arguments are those of ``rounded``."""
     order = np.argsort(-columns.diagonal, axis=1, kind="stable")
     sorted_rows = np.take_along_axis(columns.covariance, order[:, :, None], axis=1)
     covariance = np.take_along_axis(sorted_rows, order[:, None, :], axis=2)
@@ -134,3 +173,29 @@ def rounded(
         error = (rest[:, :, k] - (nearest - zero) * scale) / factor[:, k, k][:, None]
         rest[:, :, k + 1 :] -= error[:, :, None] * factor[:, None, k, k + 1 :]
     return np.take_along_axis(integers, np.argsort(order, axis=1)[:, None, :], axis=2)
+
+
+def _settled(
+    integers: np.ndarray,
+    weights: np.ndarray,
+    columns: Columns,
+    scale: np.ndarray,
+    zero: np.ndarray,
+    low: int,
+    high: int,
+) -> np.ndarray:
+    """Integers of which none can change alone so that less is lost; the arguments are those of ``rounded``."""
+    found = integers.copy()
+    slope = (weights - (found - zero[:, :, None]) * scale[:, :, None]) @ columns.covariance
+    for _ in range(SWEEPS):
+        changed = False
+        for k in range(found.shape[2]):
+            wished = found[:, :, k] + slope[:, :, k] / (columns.diagonal[:, None, k] * scale)
+            moved = np.clip(np.rint(wished), low, high).astype(np.int64) - found[:, :, k]
+            if moved.any():
+                changed = True
+                found[:, :, k] += moved
+                slope -= (moved * scale)[:, :, None] * columns.covariance[:, None, k]
+        if not changed:
+            break
+    return found

@@ -105,6 +105,24 @@ def test_weights_are_rounded_by_their_effect(seed: int) -> None:
     assert errors[0] < errors[1]
 
 
+def test_few_integers_are_such_that_none_is_better_changed_alone() -> None:
+    """Nor does another scale beside the one that is found lose less."""
+    random = np.random.default_rng(0)
+    weights, most = random.normal(0, 1, (2, 3, 9)), 7
+    known = Columns.of(np.maximum(random.normal(0, 1, (2, 90, 9)) @ random.normal(0, 1, (2, 9, 9)), 0))
+
+    def lost(scale: np.ndarray, change: np.ndarray) -> np.ndarray:
+        found = np.clip(rounded(weights, known, scale, np.zeros((2, 3)), -most, most) + change, -most, most)
+        off = weights - found * scale[:, :, None]
+        return ((off @ known.covariance) * off).sum(axis=2)
+
+    scale = scales_for(weights, known, most)
+    least = lost(scale, np.zeros(9))
+    for change in np.concatenate([np.eye(9), -np.eye(9)]):
+        assert (lost(scale, change) >= least - 1e-12).all()
+    assert all((lost(scale * factor, np.zeros(9)).sum() >= least.sum()) for factor in (0.7, 1.4))
+
+
 def test_columns_that_know_of_nothing_round_to_nearest() -> None:
     weights = np.random.default_rng(0).normal(0, 1, (2, 3, 4))
     known = Columns.of(np.zeros((2, 5, 4)))
