@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
 from rich.segment import Segment
@@ -25,6 +26,7 @@ from onnx_hw.spelling import legible, printable
 
 WIDEST = 110  # characters; a stage line on a wide terminal is still read at one glance
 FACTS = 16  # characters before what is said of a stage
+HINT = 9  # characters before what is said of where a problem is, and how to mend it
 PLAIN_WIDTH = 160  # of tables that go to a file or a pipe
 
 
@@ -90,13 +92,37 @@ class Terminal:
             self.err.print(self._line(running, ended, "red" if outcome else ""), soft_wrap=not self.err.is_terminal)
 
     def warn(self, message: str, hint: str = "") -> None:
-        self.err.print(_said(Text("warning", "yellow"), Problem("", message, hint=hint)), soft_wrap=True)
+        self._say(Text("warning", "yellow"), Problem("", message, hint=hint))
 
     def problems(self, problems: Iterable[Problem]) -> None:
         """Everything that is wrong, an empty line between two of them."""
         for k, problem in enumerate(problems):
-            head = Text(f"error[{problem.code}]", "bold red")
-            self.err.print(*([Text()] if k else []), _said(head, problem), sep="\n", soft_wrap=True)
+            if k:
+                self.err.print()
+            self._say(Text(f"error[{problem.code}]", "bold red"), problem)
+
+    def _say(self, head: Text, problem: Problem) -> None:
+        """The one shape of every message: what must be and what was, where, how to mend it.
+
+        A terminal breaks its lines between words, and between the parts of what is said where, or as a hint.
+        """
+        what = "\n".join((problem.message, *problem.details()))
+        parts = [(name, said) for name, said in (("where", problem.where), ("hint", problem.hint)) if said]
+        if not self.err.is_terminal:
+            text = Text.assemble(head, ": ", what)
+            for name, said in parts:
+                text.append(f"\n  {name:<6} ").append(said)
+            self.err.print(text, soft_wrap=True)
+            return
+        self.err.print(Text.assemble(head, ": ", what))
+        grid = Table.grid()
+        grid.add_column(width=HINT)
+        grid.add_column(overflow="fold")
+        for name, said in parts:
+            fits = cell_len(said) + HINT <= self.err.width
+            grid.add_row(Text(f"  {name}", "cyan"), Text(said if fits else said.replace("; ", ";\n")))
+        if parts:
+            self.err.print(grid)
 
     def note(self, *parts: str) -> None:
         """A line on standard error; where a terminal is too narrow for it, a line each part, beside what they say."""
@@ -171,12 +197,3 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s"
-
-
-def _said(head: Text, problem: Problem) -> Text:
-    """The one shape of every message: what must be and what was, where, how to mend it."""
-    text = Text.assemble(head, ": ", "\n".join((problem.message, *problem.details())))
-    for name, said in (("where", problem.where), ("hint", problem.hint)):
-        if said:
-            text.append(f"\n  {name:<6} ", "cyan").append(said)
-    return text

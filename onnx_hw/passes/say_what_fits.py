@@ -138,7 +138,7 @@ def _largest(design: Design, field: str) -> str:
         for edge in design.edges()
         if edge.producer is None or edge.consumer is None
     }
-    amounts = {name: amount(cost, field) for name, cost in costs.items()}
+    amounts = {name: taken for name, cost in costs.items() if (taken := amount(cost, field))}
     first = sorted(amounts, key=lambda name: -amounts[name])[:LARGEST]
     return f"{RESOURCES[field]}: {', '.join(f'{name} {amounts[name]:,}' for name in first)}"
 

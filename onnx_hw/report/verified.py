@@ -19,8 +19,9 @@ def shown(found: Verified) -> Group:
     of = " (random)" if not found.samples else of
     rate = found.frames / found.seconds if found.seconds else 0.0
     told = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+    runs = "one run" if found.runs == 1 else f"{found.runs:,} runs"
     facts = [
-        Fact("proof", Text(f"{found.values:,} values and {found.firings:,} firings, 0 wrong, in {found.runs:,} runs")),
+        Fact("proof", Text(f"{found.values:,} values and {found.firings:,} firings, 0 wrong, in {runs}")),
         Fact("frames", Text(f"{found.frames:,}{of}, {told} a second, {found.engine}")),
     ]
     if found.labelled:

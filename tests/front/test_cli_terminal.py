@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from onnx_hw.errors import Problem
 from onnx_hw.front.terminal import Terminal, duration
 from onnx_hw.options import Stage
 
@@ -121,6 +123,29 @@ def test_a_live_line_is_rewritten_and_kept():
 @pytest.mark.parametrize(("columns", "between"), [("41", " "), ("40", f"\r\n{'':16}")])
 def test_a_note_that_is_too_long_is_cut_between_its_parts(columns, between):
     assert f"a build of a model{between}→ a folder for a board\r\n" in on_a_terminal(COLUMNS=columns)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_problem_is_broken_between_its_words_and_parts(monkeypatch, width):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    what, where = (
+        "the chip must hold the design: " * 5,
+        "; ".join(f"`conv{k}/Conv` takes {k} block RAMs" for k in range(9)),
+    )
+    terminal = Terminal()
+    with terminal.err.capture() as caught:
+        terminal.problems([Problem("too-big", what.strip(), where, "use fewer lanes")])
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", caught.get()).splitlines()
+    assert max(map(len, lines)) <= width
+    begin, hint = (
+        next(k for k, line in enumerate(lines) if line.startswith(f"  {name}")) for name in ("where", "hint")
+    )
+    assert " ".join(" ".join(lines[:begin]).split()) == f"error[too-big]: {what.strip()}"
+    assert [line[9:].strip() for line in lines[begin:hint]] == [
+        f"{part}{';' * (k < 8)}" for k, part in enumerate(where.split("; "))
+    ]
+    assert lines[hint].rstrip() == "  hint   use fewer lanes"
 
 
 def test_no_color():
