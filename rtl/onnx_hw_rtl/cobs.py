@@ -27,9 +27,9 @@ class CobsDecoder(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        left = Signal(8)  # bytes of the run to come
+        left = Signal(8)  # bytes of the run to come, and one; none at the beginning of a packet
         zero = Signal()  # one stands between this run and the next
-        at_code = left == 0
+        at_code = left[1:] == 0
         is_zero = self.byte == 0
         m.d.comb += [
             self.end.eq(self.strobe & is_zero),
@@ -38,7 +38,7 @@ class CobsDecoder(Component):
             self.o_byte.eq(Mux(at_code, 0, self.byte)),
         ]
         with m.If(self.strobe):
-            m.d.sync += left.eq(Mux(is_zero, 0, Mux(at_code, self.byte, left) - 1))
+            m.d.sync += left.eq(Mux(at_code | is_zero, self.byte, left - 1))
             with m.If(at_code | is_zero):
                 m.d.sync += zero.eq(~is_zero & (self.byte != _FULL))
         return m
@@ -61,20 +61,18 @@ class CobsEncoder(Component):
         code = Signal(8, init=1)  # bytes of the run so far, and one
         ended = Signal()  # the last byte of the packet has gone
         closed = Signal()  # and the last code
-        full, is_zero = code == _FULL, i.payload == 0
-        m.d.comb += o.valid.eq(i.valid | full | ended)
-        with m.If(full | (ended & ~closed)):
-            m.d.comb += o.payload.eq(code)
-            with m.If(o.ready):
-                m.d.sync += code.eq(1)
-                with m.If(~full):
-                    m.d.sync += closed.eq(1)
-        with m.Elif(ended):
-            m.d.comb += o.payload.eq(0)
-            with m.If(o.ready):
-                m.d.sync += [ended.eq(0), closed.eq(0)]
-        with m.Else():
-            m.d.comb += [o.payload.eq(Mux(is_zero, code, i.payload)), i.ready.eq(o.ready)]
-            with m.If(i.valid & o.ready):
-                m.d.sync += [code.eq(Mux(is_zero, 1, code + 1)), ended.eq(self.last)]
+        full, by_code, passes = code == _FULL, Signal(), Signal()
+        m.d.comb += [
+            by_code.eq(Mux(ended, ~closed, i.payload == 0) | full),
+            passes.eq(o.valid & o.ready),
+            o.valid.eq(i.valid | full | ended),
+            o.payload.eq(Mux(by_code, code, i.payload) & ~closed.replicate(8)),
+            i.ready.eq(o.ready & ~full & ~ended),
+        ]
+        with m.If(passes & ~closed):
+            m.d.sync += code.eq(Mux(by_code, 1, code + 1))
+        with m.If(i.valid & i.ready):
+            m.d.sync += ended.eq(self.last)
+        with m.If(passes & ended & ~full):
+            m.d.sync += [closed.eq(~closed), ended.eq(~closed)]
         return m

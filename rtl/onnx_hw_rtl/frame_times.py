@@ -48,9 +48,14 @@ class FrameTimes(Component):
             m.d.sync += begun.eq(begun + 1)
             with m.If(~follows):
                 m.d.sync += [follows.eq(1), followed.eq(begun)]
-        first = _numbered(self.index, _BEGAN)
+        first, last = Signal(), Signal()  # bytes of which time; by a switch, where synthesis subtracts for a comparison
+        with m.Switch(self.index):
+            with m.Case(*range(_BEGAN, _ENDED)):
+                m.d.comb += first.eq(1)
+            with m.Case(*range(_ENDED, _ENDED + _BYTES)):
+                m.d.comb += last.eq(1)
         began, begins = self._kept(m, "began", self.begins & ~follows, clock[:8], place, first & known)
-        ended, _ = self._kept(m, "ended", self.ends, clock[:8], place, _numbered(self.index, _ENDED))
+        ended, _ = self._kept(m, "ended", self.ends, clock[:8], place, last)
         with m.If(self.ends):
             m.d.sync += [done.eq(done + 1), known.eq(follows & ~begins & (done == followed))]
         with m.If(told & known):
@@ -78,8 +83,3 @@ class FrameTimes(Component):
         with m.If(enters | (self.passes & asked)):
             m.d.sync += row.eq(Cat(row[8:], clock | Mux(lowest, low, 0)))
         return row[:8], waits
-
-
-def _numbered(index: Value, first: int) -> Value:
-    """Whether a byte is one of a time."""
-    return (index >= first) & (index < first + _BYTES)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import memory, stream
-from amaranth.lib.crc.catalog import CRC16_IBM_3740
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.link import FromHost, Link
+from onnx_hw_rtl.crc import Crc16
 
 __all__ = ["LinkReceiver"]
 
@@ -47,8 +47,7 @@ class LinkReceiver(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        crc = CRC16_IBM_3740(data_width=8).create()
-        m.submodules.crc = ResetInserter(self.end)(crc)  # in fewer look-up tables than by its own ``start``
+        m.submodules.crc = ResetInserter(self.end)(crc := Crc16())
         kind, number = Signal(8), Signal(8)
         position = Signal(range(_LEAST + 1))  # bytes of the packet so far, no more than matter
         is_data, behind = kind == FromHost.DATA, Signal(8)
@@ -56,10 +55,10 @@ class LinkReceiver(Component):
         overflow, write, right = Signal(), Signal(), Signal()
         m.d.comb += [
             behind.eq(self.expected - number),
-            crc.data.eq(self.byte),
-            crc.valid.eq(self.strobe),
-            write.eq(self.strobe & (position >= _HEADER) & is_data & in_turn),
-            right.eq(self.end & self.whole & crc.match_detected & (position == _LEAST)),
+            crc.byte.eq(self.byte),
+            crc.strobe.eq(self.strobe),
+            write.eq(self.strobe & _at_least(position, _HEADER) & is_data & in_turn),
+            right.eq(self.end & self.whole & crc.match & (position == _LEAST)),
         ]
         with m.If(self.end):
             m.d.sync += position.eq(0)
@@ -116,7 +115,7 @@ class LinkReceiver(Component):
         ]
         m.d.sync += fresh.eq((read != sure) & ~(self.o.valid & self.o.ready) & ~self.hello)
         if self.link.frame_at_once:
-            m.d.sync += enough.eq((sure - read)[: len(read)] >= self.link.input_bytes)
+            m.d.sync += enough.eq(_at_least((sure - read)[: len(read)], self.link.input_bytes))
         with m.If(self.hello):
             m.d.sync += read.eq(0)
         with m.Elif(self.o.valid & self.o.ready):
@@ -134,3 +133,15 @@ class LinkReceiver(Component):
                 m.d.sync += overflow.eq(1)
             with m.Else():
                 m.d.sync += written.eq(moved)
+
+
+def _at_least(value: Value, least: int) -> Value:
+    """Whether a number is a constant or more: a gate for each bit that matters, where synthesis subtracts."""
+    found: Value | None = None  # by the bits so far, from the lowest on that is set in ``least``; below it all are so
+    for bit in range(len(value)):
+        if found is None:
+            found = value[bit] if least >> bit & 1 else None
+        else:
+            found = value[bit] & found if least >> bit & 1 else value[bit] | found
+    assert found is not None
+    return found

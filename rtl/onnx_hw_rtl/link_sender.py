@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import memory, stream
-from amaranth.lib.crc.catalog import CRC16_IBM_3740
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.link import FromChip, Link
+from onnx_hw_rtl.crc import Crc16
 
 __all__ = ["LinkSender"]
 
@@ -39,9 +39,8 @@ class LinkSender(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         link, o = self.link, self.o
-        crc = CRC16_IBM_3740(data_width=8).create()
         begin = Signal()
-        m.submodules.crc = ResetInserter(begin)(crc)  # in fewer look-up tables than by its own ``start``
+        m.submodules.crc = ResetInserter(begin)(crc := Crc16())
         busy, in_payload, in_crc, shown = (Signal(name=name) for name in ("busy", "in_payload", "in_crc", "shown"))
         kind, index = Signal(3), Signal(8)
         following = Signal(8)  # number of the result that is sent, or will be next
@@ -58,8 +57,8 @@ class LinkSender(Component):
             sent.eq(o.valid & o.ready),
             o.valid.eq(busy & shown),
             self.o_last.eq(in_crc & index[0]),
-            crc.data.eq(o.payload),
-            crc.valid.eq(sent),  # of itself, too: its high byte takes that away, and the low byte is high then
+            crc.byte.eq(o.payload),
+            crc.strobe.eq(sent),  # of itself, too: its high byte takes that away, and the low byte is high then
             begin.eq(~busy),
         ]
         m.d.sync += shown.eq(busy & ~sent)  # memory and CRC need a cycle
