@@ -221,8 +221,15 @@ class Depthwise(Operator[DepthwiseFolding]):
         if folding.in_logic and chunks * taps == 1:
             found += folding.out_pixels * known_products_demand(bits, self.weights)
         else:
-            found += lanes * product_demand(self.operand.dtype, self.weight_type, in_logic=folding.in_logic)
+            found += self._products(folding)
         return found + lanes * (delayed(bits + weight, 1) + accumulator(made))
+
+    def demand_at_least(self, folding: DepthwiseFolding) -> Demand:
+        return Demand() if folding.in_logic else self._products(folding)
+
+    def _products(self, folding: DepthwiseFolding) -> Demand:
+        one = product_demand(self.operand.dtype, self.weight_type, in_logic=folding.in_logic)
+        return self.lanes(folding) * one
 
     def core(self, folding: DepthwiseFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.depthwise import Depthwise as Circuit

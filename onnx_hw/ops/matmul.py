@@ -17,7 +17,7 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding, Multiplier
-from onnx_hw.ops.matmul_demand import matmul_demand
+from onnx_hw.ops.matmul_demand import matmul_demand, products
 from onnx_hw.ops.memories import Memory, weight_memories
 from onnx_hw.ops.numbers import Numbers, Turns
 from onnx_hw.ops.operator import Operator, pixels_beside
@@ -265,6 +265,9 @@ class MatMul(Operator[MatMulFolding]):
 
     def demand(self, folding: MatMulFolding) -> Demand:
         return matmul_demand(self, folding)
+
+    def demand_at_least(self, folding: MatMulFolding) -> Demand:
+        return Demand() if folding.in_logic else products(self, folding)
 
     def core(self, folding: MatMulFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.matmul import MatMul as Circuit

@@ -48,12 +48,18 @@ def matmul_demand(operator: MatMul, folding: MatMulFolding) -> Demand:
     if folding.in_logic and not operator.comes and groups * beats == 1:
         found += folding.pixels * known_products_demand(operand.bits, operator.constants)
     else:
-        found += lanes * folding.pixels * product_demand(operand, weight, in_logic=folding.in_logic)
+        found += products(operator, folding)
     if not folding.in_logic:
         taken = lanes * weight.bits if operator.comes else unlike(lanes * weight.bits, groups * beats)
         fresh = folding.in_lanes * folding.pixels * operand.bits + taken
         found += Demand.of(Shared(lanes * folding.pixels * (operand.bits + weight.bits) - fresh))
     return found + results * _dot(operator, folding)
+
+
+def products(operator: MatMul, folding: MatMulFolding) -> Demand:
+    """Of numbers that are not known."""
+    one = product_demand(operator.operand.dtype, operator.weight_type, in_logic=folding.in_logic)
+    return operator.lanes(folding) * one
 
 
 def _vectors(operator: MatMul, folding: MatMulFolding, index: int) -> Demand:

@@ -12,29 +12,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from onnx_hw.design import pins_of
 from onnx_hw.network import Network, Node
-from onnx_hw.ops.conversion import conversion
 from onnx_hw.ops.folding import Folding, Multiplier
-from onnx_hw.ops.operator import Operator, Resources
+from onnx_hw.ops.operator import Resources
 from onnx_hw.order import Order
+from onnx_hw.passes.between_orders import Between, Key, as_array, at_least, between, fifos, key_of, part_of
 from onnx_hw.passes.budget import RESOURCES, Budget
 from onnx_hw.passes.cost import Cost
 from onnx_hw.passes.least_cycles import least_cycles
 from onnx_hw.tensor import Tensor
 
-SHALLOW = 2
-"""Tokens of a FIFO that holds up nobody for long: the depth is chosen later."""
-
 NOTHING = np.zeros(len(RESOURCES), dtype=np.int64)
 
-Key = tuple[int, int, int, int]
-"""Of an order, on a tensor that is known: its lanes, pixels, tile, times."""
+Streams = tuple[tuple[Order, ...], tuple[Order, ...]]
+"""The orders that a folding takes, and those that it gives."""
+
+PRODUCTS = 2
+"""MAC lanes and multipliers come first of ``RESOURCES``."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,6 @@ class Alternative:
     gives: tuple[Order, ...]
 
 
-@dataclass(frozen=True)
-class Between:
-    """The cores between neighbours that do not agree.
-
-    Attributes:
-        used, fifos: see ``Alternative``.
-        cycles: of the slowest that is slower than both neighbours; else 0.
-    """
-
-    used: np.ndarray
-    fifos: int
-    cycles: int
-
-
 Alternatives = dict[str, list[Alternative]]
 """By node."""
 
@@ -81,9 +67,12 @@ class Offers:
 
     def __init__(self, network: Network, cost: Cost, *, in_logic: bool = False) -> None:
         self.network, self.in_logic = network, in_logic
+        self._nodes = {node.name: node for node in network.nodes}
         self._cost = cost
         self._leaving = [boundary.tensor for boundary in network.outputs]
         self._known: dict[tuple[str, Folding], Alternative] = {}
+        self._bounds: dict[tuple[str, Folding], np.ndarray] = {}
+        self._too_wide: dict[str, dict[Folding, Streams]] = {}
         self._either: set[tuple[str, Folding]] = set()  # offered with either kind of multiplier: those with hardware's
         self._least: dict[tuple[str, bool], list[tuple[int, int, np.ndarray | None]]] = {}
         self._interval, self._answers = 0, dict[tuple[str, Key | None, Key | None], tuple[Any, ...]]()
@@ -96,7 +85,7 @@ class Offers:
     @cached_property
     def multiplying(self) -> list[Node]:
         """The nodes that have lanes or multipliers."""
-        return [n for n in self.network.nodes if self._alternative(n, n.operator.narrowest).used[:2].any()]
+        return [n for n in self.network.nodes if self._alternative(n, n.operator.narrowest).used[:PRODUCTS].any()]
 
     def at(self, interval: int, budget: Budget) -> Alternatives | None:
         """The alternatives with which every node keeps up; None if there are none, or the budget is too small for all.
@@ -105,6 +94,7 @@ class Offers:
             budget: what the whole network may use.
         """
         allowed = allowed_by(budget)
+        self._too_wide = {node.name: {} for node in self.network.nodes}
         found: Alternatives = {}
         for node in self.network.nodes:
             found[node.name] = self._by_itself(node, interval)
@@ -116,10 +106,13 @@ class Offers:
         if few is None:
             return None
         found |= few
+        least = {name: used[:PRODUCTS] for name, used in _least_of_each(found).items()}
+        spare = allowed[:PRODUCTS] - sum(least.values(), NOTHING[:PRODUCTS])
+        most = {name: used + spare for name, used in least.items()}
         for node in reversed(self.network.nodes):
-            self._meet(found, node, interval, [], self._wanted(found, node))
+            self._meet(found, node, interval, [], self._wanted(found, node), most[node.name])
         for node in self.network.nodes:
-            self._meet(found, node, interval, self._given(found, node), self._wanted(found, node))
+            self._meet(found, node, interval, self._given(found, node), self._wanted(found, node), most[node.name])
         return _that_leave_enough(found, allowed)
 
     def least_by_themselves(self, interval: int) -> np.ndarray:
@@ -129,7 +122,7 @@ class Offers:
         return np.asarray(sum(least.values(), NOTHING))
 
     def least(self, node: Node, interval: int) -> np.ndarray | None:
-        """(2,) int64: the MAC lanes and multipliers that a node takes at least, asked by itself; None if too slow.
+        """(PRODUCTS,) int64: the MAC lanes and multipliers a node takes at least, asked by itself; None if too slow.
 
         Asked anew only where the answer may be another one.
         """
@@ -137,55 +130,86 @@ class Offers:
         for first, last, used in known:
             if first <= interval <= last:
                 return used
-        needs = [(one.used[:2], one.folding) for one in self._by_itself(node, interval)]
-        if not needs:
+        folded = self._foldings_by_itself(node, interval)
+        if not folded:
             known.append((0, interval, None))
             return None
-        least = np.min([need for need, _ in needs], axis=0)
-        as_few = (node.operator.cycles(folding) for need, folding in needs if (need == least).all())
+        needs = self._that_may_be_least(node, folded)
+        least = np.min([one.used[:PRODUCTS] for one in needs], axis=0)
+        as_few = (node.operator.cycles(one.folding) for one in needs if (one.used[:PRODUCTS] == least).all())
         known.append((min(as_few, default=interval), interval, least))
         return np.asarray(least)
 
+    def _that_may_be_least(self, node: Node, foldings: list[Folding]) -> list[Alternative]:
+        """Those that take least lanes or multipliers, and others; what takes more of both is not priced."""
+        bounds = {folding: self._products_at_least(node, folding) for folding in foldings}
+        found: list[Alternative] = []
+        for folding in sorted(foldings, key=lambda folding: tuple(bounds[folding])):
+            if not found or (bounds[folding] <= np.min([one.used[:PRODUCTS] for one in found], axis=0)).any():
+                found.append(self._alternative(node, folding))
+        return found
+
     def between(self, given: Order, wanted: Order) -> Between:
         """What lies between neighbours."""
-        part, alike = _part_of(given, wanted)
-        found = _between(self._cost, part, key_of(given), key_of(wanted))
+        part, alike = part_of(given, wanted)
+        found = between(self._cost, part, key_of(given), key_of(wanted))
         return replace(found, cycles=found.cycles * alike) if found.cycles else found
 
     def between_at_least(self, given: Order, wanted: Order) -> Between:
         """No more than what lies between neighbours, found sooner."""
-        return _at_least(self._cost, _part_of(given, wanted)[0], key_of(given), key_of(wanted))
+        return at_least(self._cost, part_of(given, wanted)[0], key_of(given), key_of(wanted))
 
     def fifo_of(self, order: Order) -> int:
         """LUTs of a shallow FIFO for a stream."""
-        return _fifos(self._cost, [order])
+        return fifos(self._cost, [order])
 
     def in_hardware(self, name: str, one: Alternative) -> Alternative | None:
         """The same node with as wide streams, whose products are the chip's multipliers'; None if none is offered."""
-        key = name, replace(one.folding, multiplier=Multiplier.HARDWARE)  # type: ignore[call-arg]
-        return self._known[key] if key in self._either else None
+        node, folding = self._nodes[name], replace(one.folding, multiplier=Multiplier.HARDWARE)  # type: ignore[call-arg]
+        return self._alternative(node, folding) if (name, folding) in self._either else None
 
-    def _meet(self, found: Alternatives, node: Node, interval: int, given: list[Order], wanted: list[Order]) -> None:
-        """Add the foldings that meet neighbours; both at once only where each alone changes something."""
-        have = {one.folding for one in found[node.name]}
+    def _meet(
+        self,
+        found: Alternatives,
+        node: Node,
+        interval: int,
+        given: list[Order],
+        wanted: list[Order],
+        most: np.ndarray,
+    ) -> None:
+        """Add the foldings that meet neighbours; both at once only where each alone changes something.
+
+        Args:
+            most: (PRODUCTS,) float64: what the node may take of these; foldings that take more are not priced.
+        """
+        have = {one.folding for one in found[node.name]} | self._too_wide[node.name].keys()
         bare = set(have)
         entries = [order for order in given if self._new(node, interval, order, None, bare)]
         exits = [order for order in wanted if self._new(node, interval, None, order, bare)]
-        for one in self._offered(node, interval, [None, *entries], [None, *exits]):
-            if one.folding not in have:
-                have.add(one.folding)
-                found[node.name].append(one)
+        for folding in self._offered(node, interval, [None, *entries], [None, *exits]):
+            if folding in have:
+                continue
+            have.add(folding)
+            if (self._products_at_least(node, folding) <= most).all():
+                found[node.name].append(self._alternative(node, folding))
+            else:
+                operator = node.operator
+                self._too_wide[node.name][folding] = operator.takes(folding), operator.gives(folding)
 
     def _by_itself(self, node: Node, interval: int) -> list[Alternative]:
         """The foldings of a node whose neighbours have not chosen."""
+        return [self._alternative(node, folding) for folding in self._foldings_by_itself(node, interval)]
+
+    def _foldings_by_itself(self, node: Node, interval: int) -> list[Folding]:
         found = self._offered(node, interval, [None], [None])
         if found and node.operator.macs and interval < self.least_cycles[1]:
             operand = node.operator.operands()[0]
-            least, row = min(order.pixels for one in found for order in one.takes[:1]), operand.shape[1]
+            takes = (node.operator.takes(folding) for folding in found)
+            least, row = min(order.pixels for orders in takes for order in orders[:1]), operand.shape[1]
             even = {pixels for pixels in range(1, row + 1) if row % pixels == 0 or pixels & (pixels - 1) == 0}
             more = {pixels for pixels in even if pixels > least}
             found += self._offered(node, interval, [Order(operand, 1, pixels) for pixels in sorted(more)], [None])
-        return list({one.folding: one for one in found}.values())
+        return list(dict.fromkeys(found))
 
     def _new(self, node: Node, interval: int, given: Order | None, wanted: Order | None, have: set[Folding]) -> bool:
         return any(folding not in have for folding in self._asked(node, interval, given, wanted))
@@ -201,13 +225,23 @@ class Offers:
 
     def _offered(
         self, node: Node, interval: int, given: Iterable[Order | None], wanted: list[Order | None]
-    ) -> list[Alternative]:
+    ) -> list[Folding]:
         asked = (self._asked(node, interval, before, after) for before in given for after in wanted)
         offered = dict.fromkeys(folding for offer in asked for folding in offer)
         if self.in_logic and "multiplier" in node.operator.folding_type.names():
             self._either.update((node.name, folding) for folding in offered)
             offered |= dict.fromkeys(replace(folding, multiplier=Multiplier.LOGIC) for folding in list(offered))
-        return [self._alternative(node, folding) for folding in offered]
+        return list(offered)
+
+    def _products_at_least(self, node: Node, folding: Folding) -> np.ndarray:
+        """(PRODUCTS,) int64: told without pricing all of it."""
+        key = node.name, folding
+        if key in self._known:
+            return self._known[key].used[:PRODUCTS]
+        if key not in self._bounds:
+            lanes = node.operator.lanes(folding)
+            self._bounds[key] = np.array([lanes, self._cost.at_least(node.operator, folding).dsp])
+        return self._bounds[key]
 
     def _alternative(self, node: Node, folding: Folding) -> Alternative:
         key = node.name, folding
@@ -218,93 +252,40 @@ class Offers:
             ends = [order for tensor, order in zip(node.inputs, takes, strict=True) if not self._made(tensor)]
             ends += [order for tensor, order in zip(node.outputs, gives, strict=True) if tensor in self._leaving]
             used += as_array(Resources(pins=sum(map(pins_of, ends))))
-            self._known[key] = Alternative(folding, used, _fifos(self._cost, gives), takes, gives)
+            self._known[key] = Alternative(folding, used, fifos(self._cost, gives), takes, gives)
         return self._known[key]
 
     def _made(self, tensor: str) -> bool:
         return self.network.producer(tensor) is not None
 
+    def _streams(self, found: Alternatives, node: Node) -> Iterator[Streams]:
+        """What others may meet: foldings that meet what is too wide may do well beside others, too."""
+        yield from ((one.takes, one.gives) for one in found[node.name])
+        yield from self._too_wide[node.name].values()
+
     def _given(self, found: Alternatives, node: Node) -> list[Order]:
         """What makers give; and from outside, what may be as wide as what the node gives itself."""
         makers = (self.network.producer(tensor) for tensor in node.inputs)
-        orders = [one.gives[k] for maker, k in filter(None, makers) for one in found[maker.name]]
+        orders = [gives[k] for maker, k in filter(None, makers) for _, gives in self._streams(found, maker)]
         if not all(map(self._made, node.inputs)):
-            own = [order for one in found[node.name] for order in one.gives]
+            own = [order for _, gives in self._streams(found, node) for order in gives]
             orders += [order for tensor in node.operator.operands() for order in _as_wide(tensor, own)]
         return _different(orders)
 
     def _wanted(self, found: Alternatives, node: Node) -> list[Order]:
         """What readers take; and outside, what may be as wide as what the node takes itself."""
         readers = (reader for tensor in node.outputs for reader in self.network.consumers(tensor))
-        orders = [one.takes[k] for reader, k in readers for one in found[reader.name]]
+        orders = [takes[k] for reader, k in readers for takes, _ in self._streams(found, reader)]
         if any(tensor in self._leaving for tensor in node.outputs):
-            own = [order for one in found[node.name] for order in one.takes]
+            own = [order for takes, _ in self._streams(found, node) for order in takes]
             orders += [order for tensor in node.operator.results() for order in _as_wide(tensor, own)]
         return _different(orders)
-
-
-def key_of(order: Order) -> Key:
-    """Orders of a tensor with one key are alike."""
-    return order.lanes, order.pixels, order.tile, order.times
-
-
-def as_array(used: Resources) -> np.ndarray:
-    """(resources,) int64."""
-    return np.array([getattr(used, field) for field in RESOURCES], dtype=np.int64)
 
 
 def allowed_by(budget: Budget) -> np.ndarray:
     """(resources,) float64: infinity where there is no bound."""
     bounds = (getattr(budget, field) for field in RESOURCES)
     return np.array([np.inf if bound is None else bound for bound in bounds])
-
-
-def _part_of(given: Order, wanted: Order) -> tuple[Tensor, int]:
-    """The smallest tensor between whose orders the same lies, and how often it passes in a frame: rows are alike, and
-    groups of pixels where their number stays.
-    """
-    rows, columns, channels = given.tensor.shape
-    alike = 1
-    if given.tile == given.pixels and wanted.tile == wanted.pixels:
-        alike, columns = rows, columns if given.pixels != wanted.pixels else given.pixels
-    return Tensor((rows // alike, columns, channels), given.tensor.dtype), alike
-
-
-@lru_cache(maxsize=1 << 16)
-def _at_least(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
-    """See ``_between``."""
-    cores = list(conversion(Order(tensor, *given), Order(tensor, *wanted)))
-    used = sum((cost.at_least(operator, folding) for operator, folding in cores), Resources())
-    return Between(as_array(used), _fifos(cost, [o for core, folding in cores for o in core.gives(folding)]), 0)
-
-
-@lru_cache(maxsize=1 << 16)
-def _between(cost: Cost, tensor: Tensor, given: Key, wanted: Key) -> Between:
-    """Many tensors of a network are alike, and what is asked of it again and again."""
-    before, after = Order(tensor, *given), Order(tensor, *wanted)
-    cores = list(conversion(before, after))
-    used = sum((_core(cost, operator, folding) for operator, folding in cores), Resources())
-    cycles = 0
-    if max(before.pixels, after.pixels) % min(before.pixels, after.pixels):  # else no slower than both ends
-        cycles = max(operator.cycles(folding) for operator, folding in cores)
-    fifos = _fifos(cost, [order for operator, folding in cores for order in operator.gives(folding)])
-    return Between(as_array(used), fifos, cycles)
-
-
-@lru_cache(maxsize=1 << 16)
-def _core(cost: Cost, operator: Operator[Any], folding: Folding) -> Resources:
-    """One that lies between many pairs of neighbours."""
-    return cost(operator, folding)
-
-
-def _fifos(cost: Cost, orders: Iterable[Order]) -> int:
-    """LUTs of a FIFO for each of these streams."""
-    return sum(_fifo(cost, order.width * order.tensor.dtype.bits) for order in orders)
-
-
-@lru_cache(maxsize=1 << 12)
-def _fifo(cost: Cost, bits: int) -> int:
-    return cost.of_fifo(bits, SHALLOW).lut
 
 
 def _as_wide(tensor: Tensor, orders: list[Order]) -> Iterator[Order]:

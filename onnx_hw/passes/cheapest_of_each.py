@@ -15,7 +15,8 @@ import numpy as np
 
 from onnx_hw.network import Node
 from onnx_hw.order import Order
-from onnx_hw.passes.alternatives import Alternative, Alternatives, Offers, key_of
+from onnx_hw.passes.alternatives import Alternative, Alternatives, Offers
+from onnx_hw.passes.between_orders import key_of
 from onnx_hw.passes.neighbours import Neighbours
 from onnx_hw.passes.table_of_prices import Axis, Table
 

@@ -7,11 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 
+from drawn_cores import drawn
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.conversion import conversion
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.order import Order
-from onnx_hw.passes.alternatives import Offers, as_array
+from onnx_hw.passes.alternatives import Offers
+from onnx_hw.passes.between_orders import as_array
 from onnx_hw.passes.cost import Cost, cost
 from onnx_hw.passes.fold_for_interval import LUT, between
 from onnx_hw.tensor import Tensor
@@ -58,3 +60,18 @@ def test_a_bound_is_no_more_than_the_cost(family: Family) -> None:
         gearbox = Gearbox(Tensor((1, pixels, channels), Int(int(rng.integers(1, 17)))))
         folding = GearboxFolding(*map(int, rng.integers(1, channels + 1, 2)), pixels)
         assert (as_array(its.at_least(gearbox, folding)) <= as_array(its(gearbox, folding))).all()
+
+
+@pytest.mark.parametrize("family", [ECP5, ICE40_UP, GOWIN], ids=lambda family: family.name)
+def test_a_bound_knows_the_multipliers_of_products(family: Family) -> None:
+    """Of drawn cores of all operators no more than what they take; of those with constant weights all multipliers."""
+    its, multiplying = Cost.of(family), 0
+    for number in range(80):
+        core = drawn(3, number)
+        least, found = its.at_least(core.operator, core.folding), its(core.operator, core.folding)
+        assert least.dsp <= found.dsp
+        assert least.bram <= found.bram
+        if core.name in ("matmul", "depthwise"):
+            assert least.dsp == found.dsp
+            multiplying += least.dsp > 0
+    assert multiplying > 3
