@@ -10,7 +10,7 @@ from onnx_hw.exact.requantization import BITS_IN_LOGIC, Requantizer
 from onnx_hw.exact.tables import Table, Thresholds
 from onnx_hw.ops.parts import counted, decoded, delayed, engine, position, rom, unlike
 from onnx_hw.order import Order
-from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Register
+from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Memory, Register
 
 
 def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: int, latency: int) -> Demand:
@@ -35,23 +35,28 @@ def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: i
     elif rows * steps > 1:
         found += position(rows * steps)
     copied += counted(rows * steps)
-    own, alike = _lane(circuit, operand, rows, steps)
+    lane, channel, alike = _lane(circuit, operand, rows, steps)
     alike += delayed(copied, 1)
-    return found + order.width * (delayed(operand.bits, 1) + own) + alike.copied(order.width)
+    channels = order.lanes * channel.copied(order.pixels)
+    return found + order.width * (delayed(operand.bits, 1) + lane) + channels + alike.copied(order.width)
 
 
-def _lane(circuit: Requantizer, operand: Int, rows: int, steps: int) -> tuple[Demand, Demand]:
-    """What differs from lane to lane; and what is alike in all of them."""
+def _lane(circuit: Requantizer, operand: Int, rows: int, steps: int) -> tuple[Demand, Demand, Demand]:
+    """What each lane has of its own; what is alike in the lanes of a channel, pixel by pixel; and in all of them."""
     saturated = _saturate(operand.bits, circuit.clamp.bits)
     match circuit:
         case MultiplyAddShift():
             own, constants, turn = _multiplication(circuit, rows, steps)
-            return (saturated + own, turn + constants) if rows == 1 else (saturated + own + constants, turn)
+            if rows == 1:
+                return saturated + own, Demand(), turn + constants
+            merged = all(memory.in_logic for memory, _ in constants.all(Memory))  # block RAMs are as many as there are
+            return (saturated + own, constants, turn) if merged else (saturated + own + constants, Demand(), turn)
         case Table():
             width, words = Int.holding(circuit.low, circuit.high).bits, rows << circuit.clamp.bits
-            return saturated + _rom(width, words) + delayed(width, 1), delayed(counted(rows), 1)
+            return saturated + _rom(width, words) + delayed(width, 1), Demand(), delayed(counted(rows), 1)
         case Thresholds():
-            return saturated + _search(circuit, rows), Demand()
+            compared, first = _search(circuit, rows)
+            return saturated + compared, first, Demand()
 
 
 def _rom(width: int, words: int) -> Demand:
@@ -151,13 +156,21 @@ def _digits(circuit: MultiplyAddShift, digits: int, steps: int) -> list[tuple[in
     return [codes if any(codes := tuple(found[j::digits])) else () for j in range(digits)]
 
 
-def _search(circuit: Thresholds, rows: int) -> Demand:
-    """A comparison for each bit of the result, each with a memory twice as deep as the one before."""
-    bits, found = circuit.clamp.bits, Demand()
+def _search(circuit: Thresholds, rows: int) -> tuple[Demand, Demand]:
+    """A comparison for each bit of the result, each with a memory twice as deep as the one before.
+
+    Returns:
+        All but the first memory, which asks for the channel alone; and that memory.
+    """
+    bits, found, first = circuit.clamp.bits, Demand(), Demand()
     for step in range(circuit.depth):
         waits = 3 * (bits + counted(rows)) if step else 2 * bits  # the last one passes nothing on
         words = rows << circuit.depth - 1 - step
         compared = Demand.of(Comparison(bits, known=words == 1), Register(1))
-        found += delayed(waits + 3 * (circuit.depth - 1 - step), 1) + compared + _rom(bits, words)
+        found += delayed(waits + 3 * (circuit.depth - 1 - step), 1) + compared
+        if words == rows and rows * bits <= BITS_IN_LOGIC:
+            first = _rom(bits, words)
+        else:
+            found += _rom(bits, words)
     made = Int.holding(circuit.low, circuit.high).bits
-    return found + Demand.of(Function(circuit.depth, made), Register(made))
+    return found + Demand.of(Function(circuit.depth, made), Register(made)), first

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from drawn_cores import Drawn
+from estimated_cores import FAMILIES, Estimate, made_of, said_of
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.build_folder import opened
 from onnx_hw.chip.synthesize import synthesize
@@ -38,7 +40,6 @@ def requantize(channels: int) -> Requantize:
         (16, RequantizeFolding(1, 2)),
         (16, RequantizeFolding(4, 7)),
         (64, RequantizeFolding(1, 13)),
-        (128, RequantizeFolding(1)),
         (128, RequantizeFolding(1, 13)),
         (128, RequantizeFolding(8, 4)),
         (256, RequantizeFolding(1, 5)),
@@ -53,3 +54,10 @@ def test_size(channels: int, folding: Folding, tmp_path: Path) -> None:
     told = operator.resources(folding)
     assert (made.used.dsp, made.used.bram) == (0, told.bram)
     assert 1 / 1.3 < made.used.lut / told.lut < 1.3
+
+
+@pytest.mark.slow
+def test_pixels_side_by_side_have_one_table_of_constants_where_copies_are_merged(tmp_path: Path) -> None:
+    core = Drawn("requantize", requantize(64), RequantizeFolding(1, 12, 4), 3)
+    one = Estimate(said_of(core, FAMILIES["ice40"]), made_of(core, tmp_path / "build", FAMILIES["ice40"]))
+    assert one.close and one.exact, one
