@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TypeVar
 
 __all__ = [
@@ -198,13 +199,13 @@ class Demand:
     @classmethod
     def of(cls, *parts: Part) -> Demand:
         """One of each."""
-        return cls(tuple((part, 1) for part in parts))
+        return cls(tuple(zip(parts, repeat(1))))
 
     def __add__(self, other: Demand) -> Demand:
         return Demand(self.parts + other.parts)
 
     def __mul__(self, times: int) -> Demand:
-        return Demand(tuple((part, count * times) for part, count in self.parts)) if times else Demand()
+        return Demand(tuple([(part, count * times) for part, count in self.parts])) if times else Demand()
 
     __rmul__ = __mul__
 
