@@ -67,6 +67,10 @@ class GivenUp(Exception):
 
 _owner: ContextVar[str] = ContextVar("owner", default="")
 _given_up: set[str] = set()
+_running: dict[str, list[subprocess.Popen[bytes]]] = {}
+"""By owner."""
+_changing = threading.Lock()
+"""Of these two: what begins is known before it can be given up."""
 
 
 def called_for(owner: str, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -79,8 +83,16 @@ def called_for(owner: str, call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def end_tools_of(owner: str) -> None:
-    """End the tools that run in this process for an owner, and any that would begin."""
-    _given_up.add(owner)
+    """Kill the tools that run in this process for an owner; none begins any more.
+
+    At once, not with the grace of ``execute``: where this process is asked to end again, it does so without waiting for
+    the thread that would look after them.
+    """
+    with _unbroken(), _changing:
+        _given_up.add(owner)
+        for child in _running.get(owner, ()):
+            if child.returncode is None:
+                _signal(child, signal.SIGKILL)
 
 
 def execute(commands: list[Command], *, parallel: int = 1, timeout: float | None = None) -> None:
@@ -92,27 +104,42 @@ def execute(commands: list[Command], *, parallel: int = 1, timeout: float | None
         ToolFailed: for the first command that fails or takes longer than ``timeout`` seconds.
         GivenUp: see ``end_tools_of``.
     """
-    waiting = deque(commands)
+    waiting, owner = deque(commands), _owner.get()
     running: dict[subprocess.Popen[bytes], tuple[Command, float]] = {}
     try:
         while waiting or running:
-            if _owner.get() in _given_up:
+            if owner in _given_up:
                 raise GivenUp
             while waiting and len(running) < parallel:
                 command = waiting.popleft()
-                with _unbroken():
-                    running[_start(command)] = (command, time.monotonic())
+                with _unbroken(), _changing:
+                    if owner in _given_up:
+                        raise GivenUp
+                    child = _start(command)
+                    running[child] = (command, time.monotonic())
+                    _running.setdefault(owner, []).append(child)
             for child, (command, since) in list(running.items()):
                 if not _runs(child):
                     del running[child]
+                    _forget(owner, child)
                     if child.returncode:
-                        raise _failed(command, _reason(child.returncode))
+                        raise GivenUp if owner in _given_up else _failed(command, _reason(child.returncode))
                 elif timeout is not None and time.monotonic() - since > timeout:
                     raise _failed(command, f"still running after {timeout:g} s")
             if running:
                 time.sleep(GLANCE)
     finally:
         _end(list(running))
+        for child in running:
+            _forget(owner, child)
+
+
+def _forget(owner: str, child: subprocess.Popen[bytes]) -> None:
+    """A child that has ended: its number may soon be somebody else's."""
+    with _unbroken(), _changing:
+        _running[owner].remove(child)
+        if not _running[owner]:
+            del _running[owner]
 
 
 def _start(command: Command) -> subprocess.Popen[bytes]:
