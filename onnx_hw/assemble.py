@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from onnx_hw.design import Design, Edge
+from onnx_hw.pause_garbage_collection import garbage_collection_paused
 from onnx_hw_boards.verilog_board import Shell
 
 if TYPE_CHECKING:
@@ -80,7 +78,7 @@ def to_rtlil(top: Component, platform: object = None) -> str:
     """The netlist in yosys' own text format, tidied; module name ``top``."""
     from amaranth.back import rtlil
 
-    with _no_collection():
+    with garbage_collection_paused():
         text = rtlil.convert(top, name="top", platform=platform, emit_src=False)
     return tidy(text)
 
@@ -98,18 +96,6 @@ def tidy(rtlil: str) -> str:
     """
     text = _COLLISION.sub(r"\g<1>1\g<2>", rtlil)
     return _ELEMENT.sub(lambda name: re.sub(r"\[(\d+)\]", r".\1", name[0]), text)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Millions of small objects live to the end: looking for dead ones among them takes longer than making them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 _ELABORATION = threading.Lock()

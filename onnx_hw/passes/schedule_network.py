@@ -22,9 +22,9 @@ from onnx_hw.passes.fold_for_interval import fold_for, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.least_cycles import longest_interval
-from onnx_hw.passes.pause_garbage_collection import garbage_collection_paused
 from onnx_hw.passes.say_what_fits import Place, folding_too_big, folding_too_slow, nothing_fits, too_many_frames
 from onnx_hw.passes.size_fifos import kept_interval, size_fifos
+from onnx_hw.pause_garbage_collection import garbage_collection_paused
 from onnx_hw.verify_design import faults_of_foldings, faults_of_repetition
 
 
