@@ -153,13 +153,16 @@ def requantize(draw: Random) -> Operator:
 
 
 def small_requantize(draw: Random) -> Operator:
-    """Few steps, or few arguments: thresholds and tables."""
-    channels, bits = draw.choice((4, 8, 16)), draw.randint(6, 14)
-    each = draw.choice((1, channels))
-    grid = Int(draw.randint(1, 4))
-    scales = tuple(Fraction(draw.randrange(400, 1500), 1009 << max(0, bits - grid.bits)) for _ in range(each))
-    offsets = tuple(Fraction(draw.randrange(-(10**3), 10**3), 10**3) for _ in range(each))
-    return Requantize(Tensor((6, 6, channels), Int(bits)), scales, offsets, Grid.over(grid, zero_point=0))
+    """Few steps, or few arguments: thresholds and tables. Of channels that never take a step not all of them are."""
+    while True:
+        channels, bits = draw.choice((4, 8, 16)), draw.randint(6, 14)
+        each = draw.choice((1, channels))
+        grid = Int(draw.randint(1, 4))
+        scales = tuple(Fraction(draw.randrange(400, 1500), 1009 << max(0, bits - grid.bits)) for _ in range(each))
+        offsets = tuple(Fraction(draw.randrange(-(10**3), 10**3), 10**3) for _ in range(each))
+        found = Requantize(Tensor((6, 6, channels), Int(bits)), scales, offsets, Grid.over(grid, zero_point=0))
+        if (found.exact.missed & found.exact.reached).any():
+            return found
 
 
 def lookup(draw: Random) -> Operator:

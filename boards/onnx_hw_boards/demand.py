@@ -109,11 +109,12 @@ class Comparison:
     """Which of two numbers of so many bits is the greater.
 
     Attributes:
-        known: whether one of them is a constant.
+        inverted: bits of one of them that have to be inverted where a carry does not; None for all of them. A constant
+            has none, and one of a few constants those that are not alike.
     """
 
     bits: int
-    known: bool = False
+    inverted: int | None = None
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,14 @@ class Multiplexer:
 
     Attributes:
         tree: whether it is written as a tree over the bits of the number, or case by case.
+        cleared: whether one of the words is a constant, and only a register takes what is chosen, which may be cleared
+            instead.
     """
 
     ways: int
     bits: int
     tree: bool = False
+    cleared: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from onnx_hw.ops.parts import changing, counted, decoded, delayed, engine, position, rom, shared_buffer
-from onnx_hw.ops.rearrange_plan import DEEPEST_IN_LOGIC, Plan, separate
+from onnx_hw.ops.rearrange_plan import DEEPEST_IN_LOGIC, FILL, UNUSED, Plan, separate
 from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register
 
 MANY = 8
@@ -32,8 +32,8 @@ def rearrange_demand(plan: Plan, capacity: int, in_width: int, latency: int) -> 
         width = bits * len(port.stored)
         found += Demand.of(Memory(width, ring), Register(width))
     for column in walk.patterns[0].T:
-        ways = len({taken for taken in column.tolist() if taken != -2})
-        found += Demand.of(Multiplexer(ways, bits, tree=True), Register(bits))
+        taken = set(column.tolist()) - {UNUSED}
+        found += Demand.of(Multiplexer(len(taken), bits, tree=True, cleared=FILL in taken), Register(bits))
     return found
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import BITS_IN_LOGIC, Requantizer
 from onnx_hw.exact.tables import Table, Thresholds
+from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.parts import counted, decoded, delayed, engine, position, rom, unlike
 from onnx_hw.order import Order
-from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Memory, Register
+from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Memory, Register, Unseen
 
 
 def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: int, latency: int) -> Demand:
@@ -35,13 +39,15 @@ def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: i
     elif rows * steps > 1:
         found += position(rows * steps)
     copied += counted(rows * steps)
+    found += delayed(copied, 1).copied(order.width)
+    if isinstance(circuit, Thresholds):
+        return found + _searches(circuit, operand.bits, order)
     lane, channel, alike = _lane(circuit, operand, rows, steps)
-    alike += delayed(copied, 1)
     channels = order.lanes * channel.copied(order.pixels)
     return found + order.width * (delayed(operand.bits, 1) + lane) + channels + alike.copied(order.width)
 
 
-def _lane(circuit: Requantizer, operand: Int, rows: int, steps: int) -> tuple[Demand, Demand, Demand]:
+def _lane(circuit: MultiplyAddShift | Table, operand: Int, rows: int, steps: int) -> tuple[Demand, Demand, Demand]:
     """What each lane has of its own; what is alike in the lanes of a channel, pixel by pixel; and in all of them."""
     saturated = _saturate(operand.bits, circuit.clamp.bits)
     match circuit:
@@ -54,9 +60,6 @@ def _lane(circuit: Requantizer, operand: Int, rows: int, steps: int) -> tuple[De
         case Table():
             width, words = Int.holding(circuit.low, circuit.high).bits, rows << circuit.clamp.bits
             return saturated + _rom(width, words) + delayed(width, 1), Demand(), delayed(counted(rows), 1)
-        case Thresholds():
-            compared, first = _search(circuit, rows)
-            return saturated + compared, first, Demand()
 
 
 def _rom(width: int, words: int) -> Demand:
@@ -156,21 +159,66 @@ def _digits(circuit: MultiplyAddShift, digits: int, steps: int) -> list[tuple[in
     return [codes if any(codes := tuple(found[j::digits])) else () for j in range(digits)]
 
 
-def _search(circuit: Thresholds, rows: int) -> tuple[Demand, Demand]:
+def _searches(circuit: Thresholds, bits: int, order: Order) -> Demand:
+    """All lanes, arguments of so many bits included."""
+    channels, alike = channels_of(channel_words(order.tensor, order.lanes)), order.pixels
+    if circuit.channels == 1:
+        channels, alike = np.zeros((1, 1), dtype=np.int64), order.width
+    made = Int.holding(circuit.low, circuit.high).bits
+    beside = delayed(bits, 1) + _saturate(bits, circuit.clamp.bits)
+    beside += Demand.of(Function(circuit.depth, made), Register(made))
+    turn = counted(len(channels)) * (1 + 3 * (circuit.depth - 1))
+    found, seen = delayed(turn, 1).copied(order.width), set[bytes]()
+    for lane in channels.T:
+        thresholds = circuit.thresholds[lane]
+        if (thresholds > circuit.clamp.min).any():  # what every argument passes needs no comparison
+            search, first = _search(circuit, thresholds, seen)
+            found += alike * (beside + search) + first.copied(alike)
+    return found
+
+
+def _search(circuit: Thresholds, thresholds: np.ndarray, seen: set[bytes]) -> tuple[Demand, Demand]:
     """A comparison for each bit of the result, each with a memory twice as deep as the one before.
+
+    Args:
+        thresholds: (rows, 2^depth - 1) of the lane's channels.
+        seen: what the bits of the first thresholds of other lanes are, channel by channel; this lane's are put into it.
 
     Returns:
         All but the first memory, which asks for the channel alone; and that memory.
     """
     bits, found, first = circuit.clamp.bits, Demand(), Demand()
     for step in range(circuit.depth):
-        waits = 3 * (bits + counted(rows)) if step else 2 * bits  # the last one passes nothing on
-        words = rows << circuit.depth - 1 - step
-        compared = Demand.of(Comparison(bits, known=words == 1), Register(1))
-        found += delayed(waits + 3 * (circuit.depth - 1 - step), 1) + compared
-        if words == rows and rows * bits <= BITS_IN_LOGIC:
-            first = _rom(bits, words)
+        words, passed = thresholds[:, (1 << step) - 1 :: 2 << step], circuit.depth - 1 - step
+        different, in_logic = _different(words.reshape(-1), bits), words.size * bits <= BITS_IN_LOGIC
+        inverted = len(different)
+        if passed or not in_logic:
+            found += rom(len(different) if in_logic else bits, words.size, in_logic=in_logic)
         else:
-            found += _rom(bits, words)
-    made = Int.holding(circuit.low, circuit.high).bits
-    return found + Demand.of(Function(circuit.depth, made), Register(made)), first
+            fresh = different - seen
+            first, inverted = _first_memory(len(different), len(fresh), len(words), alone=not seen), len(fresh)
+            seen |= fresh
+        waits = (3 if step else 2) * bits  # the last one passes nothing on
+        found += delayed(waits + 3 * passed, 1) + Demand.of(Comparison(bits, inverted), Register(1))
+    return found, first
+
+
+def _different(words: np.ndarray, bits: int) -> set[bytes]:
+    """What the bits of some words are, word by word, that are no constants; those that are alike count once."""
+    columns = words >> np.arange(bits)[:, None] & 1
+    return {column.tobytes() for column in columns.astype(bool) if column.any() and not column.all()}
+
+
+def _first_memory(different: int, fresh: int, words: int, *, alone: bool) -> Demand:
+    """Of constants whose address is the same in all lanes.
+
+    Args:
+        different: bits of a word.
+        fresh: how many of them no other lane has.
+        alone: whether no other lane has delayed the address.
+    """
+    if not different:
+        return Demand()
+    whole = Memory(different, words, constant=True, in_logic=True, latency=2)
+    used = replace(whole, width=fresh, latency=2 if alone else 1) if fresh else Register(0)
+    return Demand.of(Unseen(whole, used))

@@ -43,7 +43,18 @@ class Table(Component):
                         m.d.sync += word.eq(value)
             m.d.comb += self.data.eq(word)
         else:
-            m.submodules.rom = rom = memory.Memory(shape=self.width, depth=len(self.words), init=self.words)
-            port = rom.read_port()
-            m.d.comb += [port.addr.eq(Value.cast(self.index)), self.data.eq(delayed(m, port.data, 1, "word"))]
+            self._store(m)
         return m
+
+    def _store(self, m: Module) -> None:
+        """In a memory, where bits that are alike lie once: synthesis cannot know of it, and of what follows from it."""
+        columns = [sum((word >> bit & 1) << k for k, word in enumerate(self.words)) for bit in range(self.width)]
+        never, always = 0, (1 << len(self.words)) - 1
+        kept = [column for column in dict.fromkeys(columns) if column not in (never, always)]
+        init = [sum((column >> k & 1) << place for place, column in enumerate(kept)) for k in range(len(self.words))]
+        m.submodules.rom = rom = memory.Memory(shape=len(kept), depth=len(init), init=init)
+        port = rom.read_port()
+        word = delayed(m, port.data, 1, "word")
+        m.d.comb += port.addr.eq(Value.cast(self.index))
+        for bit, column in enumerate(columns):
+            m.d.comb += self.data[bit].eq(column == always if column in (never, always) else word[kept.index(column)])

@@ -13,14 +13,20 @@ import pytest
 from drawn_cores import KINDS, drawn
 from onnx_hw.assemble import to_rtlil
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.tables import Thresholds
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
+from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.requantize_demand import requantize_demand
 from onnx_hw.ops.sliding_demand import reached
+from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
-from onnx_hw_boards.demand import Memory, Unseen
+from onnx_hw_boards.demand import Comparison, Demand, Memory, Multiplexer, Unseen
 from onnx_hw_boards.families.ecp5 import ECP5
+from onnx_hw_boards.families.family import Family
+from onnx_hw_boards.families.gowin import GOWIN
 from onnx_hw_boards.families.ice40 import ICE40_UP
 from onnx_hw_rtl.target import Target
 
@@ -100,3 +106,47 @@ def test_an_operand_that_is_subtracted_is_inverted_where_a_carry_does_not() -> N
     plus, minus = (Add(*[Tensor((4, 4, 4), Int(8))] * 2, (1, sign)) for sign in (1, -1))
     added, subtracted = (ICE40_UP.cost(one.demand(one.folding_type(2))).lut for one in (plus, minus))
     assert subtracted >= added + 2 * 7
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_thresholds_of_two_words_compare_for_nothing_where_a_carry_does(seed: int) -> None:
+    """Each bit of them is a constant, the turn, or the turn's complement, in all lanes; iCE40 inverts these once."""
+    draw = Random(seed)
+    bits, lanes = draw.randint(8, 14), draw.randint(2, 6)
+    half = 1 << bits - 2
+    one, other = (np.array([draw.randrange(-half, half)], dtype=np.int64) for _ in range(2))
+    ends = np.array([-half, half - 1])  # so that the clamp is as wide as the arguments of the other lanes
+    compared = []
+    for rows in (2, 3):
+        thresholds = np.array([one, other] * lanes + [ends[:1], ends[1:]] * lanes)[: rows * lanes]
+        circuit = Thresholds(Int(bits), thresholds, 0, 1)
+        order = Order(Tensor((2, 2, rows * lanes), Int(bits)), lanes)
+        found = requantize_demand(circuit, Int(bits), order, 1, 6)
+        inverted = [part.inverted for part, count in found.all(Comparison) for _ in range(count)]
+        assert len(inverted) == lanes
+        compared.append(sum(inverted))
+    assert compared[0] <= 2 and compared[1] <= 6  # 2 ** rows - 2 bits that are no constants
+
+
+def test_a_lane_that_every_argument_passes_is_no_comparison() -> None:
+    thresholds = np.array([[5], [-64], [9], [-64]])
+    order = Order(Tensor((2, 2, 4), Int(7)), 2)
+    found = requantize_demand(Thresholds(Int(7), thresholds, 0, 1), Int(7), order, 1, 6)
+    assert sum(count for _, count in found.all(Comparison)) == 1
+
+
+@pytest.mark.parametrize("family", [ECP5, ICE40_UP, GOWIN], ids=repr)
+def test_a_constant_beside_one_lane_is_a_reset(family: Family) -> None:
+    def tables(*ways: int, cleared: bool) -> list[int]:
+        parts = (Multiplexer(count, 64, tree=True, cleared=cleared) for count in ways)
+        return [family.cost(Demand.of(part)).lut for part in parts]
+
+    assert tables(2, 3, cleared=True) == tables(1, 2, cleared=False)
+    assert tables(4, 9, cleared=True) == tables(4, 9, cleared=False)
+    at = np.arange(32).reshape(4, 4, 2)
+    padded = np.pad(at, ((1, 1), (1, 1), (0, 0)), constant_values=-1)
+    for source, constant in ((at[1:], False), (padded, True)):
+        operator = Rearrange(Tensor((4, 4, 2), Int(8)), source.shape, source.reshape(-1))
+        demand = operator.demand(RearrangeFolding(2, 2))
+        chosen = [part for part, count in demand.all(Multiplexer) for _ in range(count)]
+        assert [(part.ways, part.cleared) for part in chosen] == [(2, True) if constant else (1, False)] * 2

@@ -28,6 +28,7 @@ from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
     address_registers,
+    beside_clearing,
     bits_of_address,
     chosen_between,
     fewest_blocks,
@@ -71,7 +72,8 @@ def _cost(part: Part) -> Mapped:
             return 0, 0, 0, 0
         case Adder(bits) | Comparison(bits):  # a carry cell has inputs left that gate the addends
             return (bits + bits % 2 if bits >= SHORTEST_CHAIN else max(bits, 0) * 1.5), 0, 0, 0
-        case Multiplexer(ways, bits, tree):
+        case Multiplexer(ways, bits, tree, cleared):
+            ways = beside_clearing(ways) if cleared else ways
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
         case Function(inputs, bits):
             return bits * function(inputs), 0, 0, 0

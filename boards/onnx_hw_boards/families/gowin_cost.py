@@ -26,7 +26,7 @@ from onnx_hw_boards.demand import (
 )
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ecp5_cost import BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, memory, multiplexer, table, up_down
-from onnx_hw_boards.families.yosys_mapping import Mapped, constants, function, rows_of_product, total
+from onnx_hw_boards.families.yosys_mapping import Mapped, beside_clearing, constants, function, rows_of_product, total
 
 __all__ = ["cost"]
 
@@ -56,7 +56,8 @@ def _cost(part: Part) -> Mapped:
             return (bits + (bits if gated else 0)) * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
         case Comparison(bits):
             return bits * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
-        case Multiplexer(ways, bits, tree):
+        case Multiplexer(ways, bits, tree, cleared):
+            ways = beside_clearing(ways) if cleared else ways
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
         case Function(inputs, bits):
             return bits * function(inputs), 0, 0, 0

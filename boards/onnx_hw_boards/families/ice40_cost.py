@@ -27,7 +27,15 @@ from onnx_hw_boards.demand import (
 )
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ice40_products import in_logic, product
-from onnx_hw_boards.families.yosys_mapping import Mapped, chosen_between, constants, fewest_blocks, function, total
+from onnx_hw_boards.families.yosys_mapping import (
+    Mapped,
+    beside_clearing,
+    chosen_between,
+    constants,
+    fewest_blocks,
+    function,
+    total,
+)
 
 __all__ = ["cost", "cost_without_multipliers"]
 
@@ -80,9 +88,10 @@ def _cost(part: Part) -> Mapped:
             return 0, 0, 0, 0
         case Adder(bits, gated, carried, inverted):  # the inputs of a carry are those of its look-up table
             return max(bits - carried, 0) * (2 if gated else 1) + inverted, 0, 0, 0
-        case Comparison(bits, known):  # of carries alone, but for what inverts one of the numbers
-            return (1 if known else max(bits, 0)), 0, 0, 0
-        case Multiplexer(ways, bits, tree):
+        case Comparison(bits, inverted):  # of carries alone, but for what inverts one of the numbers
+            return max(1, bits if inverted is None else inverted), 0, 0, 0
+        case Multiplexer(ways, bits, tree, cleared):
+            ways = beside_clearing(ways) if cleared else ways
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
         case Function(inputs, bits):
             return bits * function(inputs), 0, 0, 0

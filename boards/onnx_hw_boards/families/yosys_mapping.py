@@ -9,6 +9,7 @@ from onnx_hw_boards.demand import Demand, Memory, Part
 __all__ = [
     "Mapped",
     "address_registers",
+    "beside_clearing",
     "bits_of_address",
     "chosen_between",
     "constants",
@@ -41,6 +42,15 @@ def total(demand: Demand, cost: Callable[[Part], Mapped]) -> tuple[int, int, int
 def function(inputs: int) -> float:
     """A bit: a look-up table takes four inputs; tests of more are a tree."""
     return 0 if inputs < 1 else 1 if inputs <= 4 else (inputs - 1) / 3
+
+
+def beside_clearing(ways: int) -> int:
+    """Words that are left to choose from where a register is cleared instead of taking one: a reset does one choice.
+
+    It does so only where that choice is the last one, which it is of two words; of three, two and a gate are as many
+    inputs as a look-up table has.
+    """
+    return ways - 1 if ways <= 3 else ways
 
 
 def fewest_blocks(shapes: Sequence[tuple[int, int]], width: int, depth: int) -> tuple[int, int]:
