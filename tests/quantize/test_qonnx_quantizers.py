@@ -103,6 +103,19 @@ def test_steps_that_lead_down(tmp_path: Path, place: str) -> None:
     np.testing.assert_array_equal(outputs(network, numbers()), 3 * (1.25 - reached.sum(-1, keepdims=True) / 2))
 
 
+@pytest.mark.parametrize("step", [0.5, -0.5])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_infinity_around(tmp_path: Path, sign: int, step: float) -> None:
+    """Pads beyond every threshold are the last integer or the first, whichever way the steps lead."""
+    s = Qonnx(6)
+    y = s.node("Pad", sums(s, 1.0), s.constant(np.array([0, 1, 0, 1])), s.floats(sign * np.inf))
+    y = s.thresholds(y, np.array([[-3, 0, 5]]), out_scale=step, out_bias=1.25)
+    network = built(s, tmp_path, [1, 1], s.node("MatMul", y, s.floats(np.eye(3))))
+    inside, around = (numbers() >= np.array([-3, 0, 5])).sum(-1, keepdims=True), 3 if sign > 0 else 0
+    wanted = np.concatenate([np.full_like(inside, around), inside, np.full_like(inside, around)], axis=-1)
+    np.testing.assert_array_equal(outputs(network, numbers()), 1.25 + step * wanted)
+
+
 @pytest.mark.parametrize("bits", [2, 3, 8, 16])
 @pytest.mark.parametrize("signed", [0, 1])
 @pytest.mark.parametrize("narrow", [0, 1])

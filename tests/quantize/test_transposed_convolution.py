@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from onnx_hw import flow, golden
+from onnx_hw.errors import UserError
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_witness import assert_agrees, assert_circuit_agrees, by_onnxruntime, random_frames, write
 from qdq_models import Sketch
@@ -91,3 +92,14 @@ def test_functions_of_what_has_yet_to_move(tmp_path: Path, name: str) -> None:
     turned = sketch.node("Transpose", y, perm=[0, 1, *range(2, len(shape))][::-1])
     y = sketch.through_integers(turned, 0.0417, -3)
     assert_circuit_agrees(assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": shape}, y), 0.0417))
+
+
+def test_too_many_phases(tmp_path: Path) -> None:
+    """Side by side, of one pixel."""
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.03125, 0)
+    weights = sketch.dequantized(np.ones((1, 1, 1, 1), np.int8), np.array([0.5]))
+    y = sketch.node("ConvTranspose", x, weights, strides=[257, 256])
+    path = write(sketch, tmp_path / "m.onnx", {"x": [1, 1, 1, 2]}, sketch.through_integers(y, 0.5, 0))
+    with pytest.raises(UserError, match="must be at most 65,536, not 65,792"):
+        flow.quantize(flow.read(path))
