@@ -5,6 +5,7 @@ The templates lie beside this file. They hold every word and every shape; what i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 200  # characters
 ON_ONE_LINE = 24  # characters of a name or an option that no line breaks
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 MOST_ROWS = 200  # of a table in a notebook
 
 
@@ -67,7 +69,7 @@ def _environment() -> Environment:
 
 
 def marked(text: str) -> Markup:
-    """A sentence in which names and options stand between backquotes, these as code."""
+    """A sentence in which names and options may stand between backquotes, these as code; no line breaks an option."""
     from markupsafe import Markup, escape
 
     parts = printable(text).split("`")
@@ -77,7 +79,8 @@ def marked(text: str) -> Markup:
         Markup("<code{}>{}</code>").format(Markup(' class="whole"' * (len(part) <= ON_ONE_LINE)), part)
         for part in parts[1::2]
     )
-    return Markup("").join(part for pair in zip(parts[::2], (*code, ""), strict=True) for part in pair)
+    plain = (Markup(_OPTION.sub(r'<span class="whole">\g<0></span>', str(escape(part)))) for part in parts[::2])
+    return Markup("").join(part for pair in zip(plain, (*code, ""), strict=True) for part in pair)
 
 
 def figures(number: float, digits: int = 4) -> str:
