@@ -218,7 +218,7 @@ class _Exploration:
             for design, rows in alike:
                 before = first.setdefault(repr(self.plans[design].design), self.rows[rows[0]])
                 if before.choice.design != design:
-                    self._change(rows, state=State.SAME, why=f"the design of row {before.number}")
+                    self._change(rows, state=State.SAME, why=f"the design of {before.choice}")
             left = [(design, rows) for design, rows in alike if self.rows[rows[0]].state is State.PLANNED]
             costs = [costs_of(self.plans[design].estimate, self.plans[design].interval) for design, _ in left]
             for (_, rows), kept in zip(left, front(costs), strict=True):

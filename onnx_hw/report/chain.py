@@ -77,7 +77,11 @@ def reference_golden(found: Agreement) -> Link:
     if not found.frames:
         return Link(compared="no frame could be drawn; give samples with --inputs")
     apart = found.values_compared - found.equal
-    ties = f"; {apart:,} value{'s' * (apart > 1)} rounded the other way, each next to a tie" if apart else "; every value the same"
+    ties = (
+        f"; {apart:,} value{'s' * (apart > 1)} rounded the other way, each next to a tie"
+        if apart
+        else "; every value the same"
+    )
     return Link(
         PROVEN, f"{found.tensors_compared} tensors that both know{ties}", found.frames, 1, found.values_compared
     )

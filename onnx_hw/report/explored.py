@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     from onnx_hw.explore_model import Explored
 
 DATA, PAGE = "explore.json", "explore.html"
+
+BOARD = "--board"
+SHORT = {BOARD: "board", "--multipliers": "lanes", "--clock": "clock"} | {
+    f"--{name}": name for name in ("fps", "folding", "bits", "seed")
+}
+"""What a column of the terminal is called."""
+LEFT_OUT = {"--seed": "1"}
+"""What an option is where a choice does not say it."""
+NAMED = 6  # choices of which the same is said, before the others are counted
 
 _WAYS = (("lut", "LUT4"), ("dsp", "multipliers"), ("bram", "block RAMs"))
 
@@ -55,33 +65,68 @@ def ordered(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=key)
 
 
-def shown(rows: Sequence[Row], most: int | None = None) -> Table:
-    """The rows as a table; dim what is not in front, with a mark at the knee.
+def shown(rows: Sequence[Row], most: int | None = None) -> Group:
+    """The rows as a table, of each what distinguishes it; dim what is not in front, with a mark at the knee.
+
+    Rows that have ended, or are not ready, are named below it, those together of which the same is to say.
 
     Args:
-        most: rows that there is place for.
+        most: lines that there is place for.
     """
+    rows, options = ordered(rows), distinguishing(rows)
+    below = _below(rows, options)
+    alive = [row for row in rows if row.state not in ENDED]
+    room = len(alive) if most is None else max(1, most - len(below) - 2)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("", "choice"):
-        table.add_column(name, no_wrap=not name, overflow="fold")
-    for name in ("cycles", "LUT4", "mult.", "RAM", "MHz", "frames/s"):
+    for name in ("", *(SHORT.get(option, option) for option in options)):
+        table.add_column(name, overflow="fold")
+    routed = _routed(alive)
+    for name in ("cycles", "LUT4", "mult.", "RAM", *(["MHz"] if routed else []), "frames/s"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
-    rows = ordered(rows)
-    for row in rows[:most]:
+    for row in alive[:room]:
         cells = row.cells
         mark = "◆" if row.knee else "•" if row.best else " "
         numbers = [
             "" if row.interval is None else f"{row.interval:,}",
             *(["", "", ""] if cells is None else [f"{cells.lut:,}", f"{cells.dsp:,}", f"{cells.bram:,}"]),
-            "" if row.fmax_mhz is None else f"{row.fmax_mhz:.1f}",
+            *([] if not routed else ["" if row.fmax_mhz is None else f"{row.fmax_mhz:.1f}"]),
             "" if row.frames_per_second is None else f"{row.frames_per_second:,.0f}",
         ]
-        style = "" if row.best else "dim"
-        table.add_row(Text(mark), Text(str(row.choice)), *map(Text, numbers), Text(said(row)), style=style)
-    if most is not None and len(rows) > most:
-        table.add_row("", f"{len(rows) - most} more", style="dim")
-    return table
+        table.add_row(*map(Text, (mark, *_values(row, options), *numbers)), style="" if row.best else "dim")
+    hidden = len(alive) - room
+    more = [Text(f"{hidden} more", "dim")] if hidden > 0 else []
+    return Group(*([table] if alive else []), *more, *below)
+
+
+def distinguishing(rows: Sequence[Row]) -> list[str]:
+    """The options in which rows differ; the board where they do not, so that a row has a name."""
+    choices = [_settings(row) for row in rows]
+    names = dict.fromkeys(name for choice in choices for name in choice)
+    return [name for name in names if len({choice.get(name) for choice in choices}) > 1] or [BOARD]
+
+
+def _settings(row: Row) -> dict[str, str]:
+    words = row.choice.arguments()
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def _values(row: Row, options: Sequence[str]) -> list[str]:
+    settings = _settings(row)
+    return [settings.get(option, LEFT_OUT.get(option, "-")) for option in options]
+
+
+def _below(rows: Sequence[Row], options: Sequence[str]) -> list[Text]:
+    """``refused: too few lanes: ecp5 2; icebreaker 2``"""
+    told: dict[str, list[str]] = {}
+    for row in rows:
+        if said(row):
+            told.setdefault(said(row), []).append(" ".join(_values(row, options)))
+    lines = []
+    for what, names in told.items():
+        others = len(names) - NAMED
+        all_named = "; ".join(names[:NAMED]) + (f"; {others} more" if others > 0 else "")
+        lines.append(Text(f"{what}: {all_named}", "dim"))
+    return lines
 
 
 def said(row: Row) -> str:
