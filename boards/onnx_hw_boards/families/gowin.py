@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_hw_boards.device import Cells, Device
+from onnx_hw_boards.families.around import with_few_tables_around
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 from onnx_hw_boards.families.gowin_cost import cost
 
@@ -42,7 +43,7 @@ GOWIN = Family(
     # By itself synth_gowin puts pads on the ports of every module that is kept.
     mappers={
         "abc9": (
-            "synth_gowin -family gw1n -noiopads -top top",
+            *with_few_tables_around("synth_gowin -family gw1n -noiopads -top top"),
             "iopadmap -bits -inpad IBUF O:I -outpad OBUF I:O -toutpad TBUF ~OEN:I:O top",
         )
     },
