@@ -12,7 +12,7 @@ def garbage_collection_paused() -> Iterator[None]:
     """Python looks for values that refer to each other in circles the more often the more there are.
 
     Where nearly all of them live to the end, as the parts of a circuit or the demands of a search, looking takes long:
-    a fifth of a search.
+    a fifth of a search. Afterwards they count as old, so that the first look is no longer for the pause.
     """
     looked = gc.isenabled()
     gc.disable()
@@ -20,4 +20,7 @@ def garbage_collection_paused() -> Iterator[None]:
         yield
     finally:
         if looked:
+            if not gc.get_freeze_count():  # else whoever froze values would find them thawed
+                gc.freeze()
+                gc.unfreeze()  # into the oldest generation
             gc.enable()
