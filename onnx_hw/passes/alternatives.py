@@ -144,9 +144,11 @@ class Offers:
         """Those that take least lanes or multipliers, and others; what takes more of both is not priced."""
         bounds = {folding: self._products_at_least(node, folding) for folding in foldings}
         found: list[Alternative] = []
+        least = np.full(PRODUCTS, np.iinfo(np.int64).max)
         for folding in sorted(foldings, key=lambda folding: tuple(bounds[folding])):
-            if not found or (bounds[folding] <= np.min([one.used[:PRODUCTS] for one in found], axis=0)).any():
+            if (bounds[folding] <= least).any():
                 found.append(self._alternative(node, folding))
+                least = np.minimum(least, found[-1].used[:PRODUCTS])
         return found
 
     def between(self, given: Order, wanted: Order) -> Between:
