@@ -135,8 +135,8 @@ def _groups(fetch: Fetch, tables: list[Table], padded: int) -> Demand:
     size, address, found = fetch.group * fetch.bits, counted(fetch.ring), Demand()
     most, made = fetch.word // size, set[tuple[str, bytes]]()
 
-    def new(kind: str, what: np.ndarray) -> bool:
-        key = kind, what.tobytes()
+    def new(kind: str, what: bytes) -> bool:
+        key = kind, what
         fresh = key not in made
         made.add(key)
         return fresh
@@ -144,18 +144,18 @@ def _groups(fetch: Fetch, tables: list[Table], padded: int) -> Demand:
     for table in tables:
         depends = _depends(table.words, table.filled)
         if len(table.words) <= MERGED:
-            depends = {column: bits for column, bits in depends.items() if new("table", np.frombuffer(column))}
+            depends = {column: bits for column, bits in depends.items() if new("table", column)}
         if depends:
             found += _table(fetch, tuple(depends.values()), len(table.words))
         parts = memory_parts(fetch.word, fetch.ring)
-        if new("place", table.place):
+        if new("place", table.place.tobytes()):
             found += Demand.of(Register(address if parts == 1 else 0), Adder(address if table.place.any() else 0))
         if parts > 1:
             found += delayed(address, parts)
-        if padded and new("inside", np.stack([table.row, table.column])):
+        if padded and new("inside", table.row.tobytes() + table.column.tobytes()):
             found += Demand.of(Register(2), Function(4, 2 * padded))
         columns = [table.slices >> k & 1 for k in range(most.bit_length())]
-        chosen = sum(bool(column.any() and not column.all()) and new("slices", column) for column in columns)
+        chosen = sum(bool(column.any() and not column.all()) and new("slices", column.tobytes()) for column in columns)
         left = reached(columns, most)
         read = tuple((k * size, (k + 1) * size) for k in left)
         found += memories(fetch.word, fetch.ring, read if len(left) < most else ())
@@ -201,18 +201,14 @@ def _depends(words: np.ndarray, used: np.ndarray) -> dict[bytes, int]:
     if not places.size:  # a group behind the last element of every window
         return {}
     kept = words[places]
-    changes, reached = int(np.bitwise_or.reduce(kept ^ kept[0])), []
-    for a in range((len(words) - 1).bit_length()):
-        other = places ^ 1 << a
-        pairs = other < len(words)
-        here, there = places[pairs], other[pairs]
-        moved = np.where(used[there], words[here] ^ words[there], 0)
-        reached.append(int(np.bitwise_or.reduce(moved, initial=0)))
-    found = {}
-    for k in range(changes.bit_length()):
-        if changes >> k & 1:
-            found[(kept >> k & 1).tobytes()] = max(1, sum(moved >> k & 1 for moved in reached))
-    return found
+    changes = int(np.bitwise_or.reduce(kept ^ kept[0]))
+    bits = np.array([k for k in range(changes.bit_length()) if changes >> k & 1], dtype=np.int64)[:, None]
+    address = np.arange((len(words) - 1).bit_length())[:, None]
+    other = places ^ 1 << address
+    other = np.where(other < len(words), other, places)
+    reached = np.bitwise_or.reduce(np.where(used[other], kept ^ words[other], 0), axis=1)
+    columns, counts = (kept >> bits & 1).astype(np.uint8), (reached >> bits & 1).sum(axis=1)
+    return {column.tobytes(): max(1, int(count)) for column, count in zip(columns, counts, strict=True)}
 
 
 def _steps(wide: Sliding, per_pixel: int, beats: int) -> tuple[list[int], list[int]]:
