@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.parts import copied, counted, decoded, delayed, engine, position, shared_buffer
+from onnx_hw.ops.parts import (
+    BITS_PER_COPY,
+    copied,
+    counted,
+    decoded,
+    delayed,
+    engine,
+    position,
+    shared_buffer,
+    stored_words,
+)
 from onnx_hw.ops.ring import Ring
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
-from onnx_hw_boards.demand import Demand, Function, Memory, Multiplexer, Register
+from onnx_hw_boards.demand import Demand, Function, Multiplexer, Register
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -93,9 +103,11 @@ class Gearbox(Ring[GearboxFolding]):
             found += decoded((0, 1) if order.groups > 1 else (0,), counted(order.groups))
         stored, chosen = (lanes // group * size for lanes in (folding.in_lanes, folding.out_lanes))
         found += delayed(stored, 1) + delayed(1, self.LATENCY) + delayed(counted(reads), 1)
-        for read, count in self._read(folding, stores, reads).items():
-            found += Demand.of(Memory(read, max(2, blocks), in_logic=True)) * count
-            found += copied(1 + 2 * counted(blocks), read) * count
+        rings = self._read(folding, stores, reads).items()
+        for read, count in rings:
+            found += count * (stored_words(read, max(2, blocks)) + copied(1, read))
+        parts = sum(count * -(-read // BITS_PER_COPY) for read, count in rings)
+        found += delayed(2 * counted(blocks), 1).copied(parts)
         found += Demand.of(Function(1 + counted(stores), stores if stores > 1 else 0))
         return found + Demand.of(Multiplexer(reads, chosen), Register(chosen)) + copied(counted(reads), chosen)
 
@@ -106,7 +118,7 @@ class Gearbox(Ring[GearboxFolding]):
         stores, reads = (min(order.groups, block // order.lanes) for order in (given, made))
         blocks = max(2, _blocks(given.groups, stores, self.stored_beats(folding)))
         read = self._read(folding, stores, reads).items()
-        ring = tuple((Memory(bits, blocks, in_logic=True), count) for bits, count in read)
+        ring = sum((count * stored_words(bits, blocks) for bits, count in read), Demand()).parts
         chosen = folding.out_lanes * folding.pixels * self.operand.dtype.bits
         return Demand((*ring, (Multiplexer(reads, chosen), 1)))
 

@@ -81,6 +81,13 @@ def memories(width: int, depth: int, read: tuple[tuple[int, int], ...] = ()) -> 
     return Demand(tuple(found.items()))
 
 
+def stored_words(width: int, depth: int) -> Demand:
+    """A memory of few words, in parts that a control reaches; a register behind it."""
+    whole, rest = divmod(width, BITS_PER_COPY)
+    parts = whole * Demand.of(Memory(BITS_PER_COPY, depth, in_logic=True))
+    return parts + Demand.of(Memory(rest, depth, in_logic=True)) if rest else parts
+
+
 def added(bits: int) -> Demand:
     """An adder with a register behind it."""
     return Demand.of(Adder(bits), Register(bits))
@@ -177,6 +184,10 @@ def accumulator(bits: int) -> Demand:
     return added(bits) + Demand.of(Function(2, bits))
 
 
-def maximum(bits: int) -> Demand:
-    """The greater one of two, in a register."""
-    return Demand.of(Comparison(bits), Multiplexer(2, bits), Register(bits))
+def maximum(bits: int, *, chosen: bool = False) -> Demand:
+    """The greater one of two, in a register.
+
+    Args:
+        chosen: one of them comes out of a multiplexer, which can as well give what inverts it.
+    """
+    return Demand.of(Comparison(bits, 0 if chosen else None), Multiplexer(2, bits), Register(bits))

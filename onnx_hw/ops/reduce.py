@@ -97,7 +97,7 @@ class Reduce(Operator[EvenFolding]):
         found += delayed(lanes * bits, 1)
         found += lanes * Demand.of(Memory(made, chunks, at_once=not early, in_logic=True))
         if self.kind == "max":
-            return found + lanes * maximum(bits)
+            return found + lanes * maximum(bits, chosen=1 < chunks < CHUNKS_IN_FLIGHT)
         return found + lanes * (added(made) + Demand.of(Function(2, made)))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:

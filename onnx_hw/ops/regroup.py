@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.parts import copied, counted, decoded, delayed, engine, position, shared_buffer
+from onnx_hw.ops.parts import (
+    BITS_PER_COPY,
+    copied,
+    counted,
+    decoded,
+    delayed,
+    engine,
+    position,
+    shared_buffer,
+    stored_words,
+)
 from onnx_hw.ops.ring import Ring
 from onnx_hw.order import UNUSED, Order
 from onnx_hw.tensor import Tensor
-from onnx_hw_boards.demand import Demand, Function, Memory, Multiplexer, Register
+from onnx_hw_boards.demand import Demand, Function, Multiplexer, Register
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -112,9 +122,13 @@ class Regroup(Ring[RegroupFolding]):
         words = 1 << counted(groups) + counted(beats)
         data = size if gathers else pixels * size
         found += delayed(data, 1) + delayed(1, self.LATENCY)
-        found += pixels * copied(1 + 2 * counted(words), size)
-        ring = Demand.of(Memory(size, words, in_logic=True))
-        found += pixels * (ring + Demand.of(Function(counted(pixels) + 1) if gathers and pixels > 1 else Register(0)))
+        parts = -(-size // BITS_PER_COPY)
+        found += delayed(2 * counted(words), 1).copied(pixels * parts)
+        found += pixels * copied(1, size) if gathers else delayed(1, 1).copied(pixels * parts)
+        found += pixels * (
+            stored_words(size, words)
+            + Demand.of(Function(counted(pixels) + 1) if gathers and pixels > 1 else Register(0))
+        )
         if gathers:
             return found + delayed(pixels * size, 1)
         return found + Demand.of(Register(size), Multiplexer(pixels, size)) + copied(counted(pixels), size)

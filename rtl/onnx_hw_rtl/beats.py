@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.link import Port
+from onnx_hw_rtl.feedback_register import following, states, width_for
 
 __all__ = ["BeatsFromBytes", "BytesFromBeats", "Turns", "beat_of_bytes", "bytes_of_beat"]
 
@@ -34,6 +36,8 @@ class Turns(Component):
         period = next(k for k in range(1, count + 1) if count % k == 0 and [*turns[:k]] * (count // k) == [*turns])
         self.turns, self.rounds = tuple(turns[:period]), count // period
         self.streams = 1 + max(stream for stream, _ in turns)
+        longest = max(beats for _, beats in turns)
+        self._places = tuple(islice(states(width_for(longest)), longest))  # of the longest turn; others begin within
         super().__init__({"step": In(1), "stream": Out(_numbers(self.streams)), "first": Out(1), "last": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -41,26 +45,27 @@ class Turns(Component):
         turns, (stream, beats) = self.turns, self.turns[0]
         turn = Signal(_numbers(len(turns)))
         whose = Signal(_numbers(self.streams), init=stream)
-        left = Signal(range(max(beats for _, beats in turns)), init=beats - 1)
+        place = Signal(width_for(len(self._places)), init=self._places[-beats])  # in the turn
         rounds = Signal(range(self.rounds), init=self.rounds - 1)
         first = Signal(init=1)
-        at_end, following = turn == len(turns) - 1, self._following(m, turn, len(left))
+        at_end, after = turn == len(turns) - 1, self._after(m, turn, len(place))
+        at_last = place == self._places[-1]
         m.d.comb += [
             self.stream.eq(whose),
             self.first.eq(first),
-            self.last.eq((left == 0) & at_end & (rounds == 0)),
+            self.last.eq(at_last & at_end & (rounds == 0)),
         ]
         with m.If(self.step):
-            m.d.sync += [left.eq(left - 1), first.eq(self.last)]
-            with m.If(left == 0):
-                m.d.sync += [Cat(left, whose).eq(following), turn.eq(turn + 1)]
-                with m.If(at_end):
-                    m.d.sync += [turn.eq(0), rounds.eq(Mux(rounds == 0, self.rounds - 1, rounds - 1))]
+            m.d.sync += [place.eq(following(place)), first.eq(self.last)]
+        with m.If(self.step & at_last):  # beside what it overrides: where it is a constant, flip-flops do it alone
+            m.d.sync += [Cat(place, whose).eq(after), turn.eq(turn + 1)]
+            with m.If(at_end):
+                m.d.sync += [turn.eq(0), rounds.eq(Mux(rounds == 0, self.rounds - 1, rounds - 1))]
         return m
 
-    def _following(self, m: Module, turn: Signal, width: int) -> Value:
-        """The turn after this one: beats less one in so many bits, and the stream above them."""
-        words = [stream << width | beats - 1 for stream, beats in (*self.turns[1:], self.turns[0])]
+    def _after(self, m: Module, turn: Signal, width: int) -> Value:
+        """The turn after this one: the place at which it begins, and the stream above it."""
+        words = [stream << width | self._places[-beats] for stream, beats in (*self.turns[1:], self.turns[0])]
         shape = width + (self.streams - 1 or 1).bit_length()
         if len(words) > self.MOST_IN_LOGIC:
             m.submodules.memory = rom = memory.Memory(shape=shape, depth=len(words), init=words)
@@ -147,18 +152,17 @@ class BytesFromBeats(Component):
     Args:
         ports: the streams.
         turns: see ``Turns``.
-        trailer: its bytes.
 
     Ports:
         {name}_payload, {name}_valid, {name}_ready: each stream.
         o, last: the bytes, the last one of a frame's trailer marked.
         ends: the last beat of a frame is taken.
-        index, trailer: the byte of the trailer that is asked for, and what it is.
+        trailer, trailer_last: its next byte, and whether that is its last one.
         passes: that byte is taken.
     """
 
-    def __init__(self, ports: Sequence[Port], turns: Sequence[tuple[int, int]], trailer: int) -> None:
-        self.ports, self.turns, self.trailer_bytes = tuple(ports), tuple(turns), trailer
+    def __init__(self, ports: Sequence[Port], turns: Sequence[tuple[int, int]]) -> None:
+        self.ports, self.turns = tuple(ports), tuple(turns)
         super().__init__(
             {
                 **{f"{port.name}_payload": In(port.width * port.bits) for port in ports},
@@ -168,8 +172,8 @@ class BytesFromBeats(Component):
                 "last": Out(1),
                 "ends": Out(1),
                 "passes": Out(1),
-                "index": Out(range(trailer)),
                 "trailer": In(8),
+                "trailer_last": In(1),
             }
         )
 
@@ -185,7 +189,7 @@ class BytesFromBeats(Component):
             sent.eq(self.o.valid & self.o.ready),
             trailing.eq(behind & (left == 0)),
             self.o.valid.eq((left != 0) | behind),
-            self.last.eq(trailing & (self.index == self.trailer_bytes - 1)),
+            self.last.eq(trailing & self.trailer_last),
             self.ends.eq(turns.step & turns.last),
             self.passes.eq(sent & trailing),
         ]
@@ -194,10 +198,8 @@ class BytesFromBeats(Component):
             m.d.comb += self.o.payload.eq(self.trailer)
         with m.If(sent & ~trailing):
             m.d.sync += [word.eq(word >> 8), left.eq(left - 1)]
-        with m.If(self.passes):
-            m.d.sync += self.index.eq(self.index + 1)
-            with m.If(self.last):
-                m.d.sync += [self.index.eq(0), behind.eq(0)]
+        with m.If(self.passes & self.trailer_last):
+            m.d.sync += behind.eq(0)
         with m.Switch(turns.stream):
             for k, port in enumerate(self.ports):
                 valid, ready = getattr(self, f"{port.name}_valid"), getattr(self, f"{port.name}_ready")

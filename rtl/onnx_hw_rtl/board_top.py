@@ -7,6 +7,7 @@ from typing import Any
 from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Fragment, Module, ResetSignal, Signal, Value
 from amaranth.lib import io
 
+from onnx_hw_rtl.feedback_register import following, state_after, width_for
 from onnx_hw_rtl.target import PllSetting, Target
 
 __all__ = ["BoardTop"]
@@ -23,7 +24,7 @@ class BoardTop(Elaboratable):
         target: what it is elaborated for.
         link: name and number of the platform's resource that has the subsignals ``rx`` and ``tx``.
         setting: of the PLL between the platform's clock and ``sync``; None for none.
-        reset_cycles: at least so many, 1 or more: the next power of two is taken.
+        reset_cycles: at least so many.
     """
 
     def __init__(
@@ -72,13 +73,13 @@ class BoardTop(Elaboratable):
     def _reset(self, m: Module, asleep: Signal) -> None:
         """The reset of ``sync``: a flip-flop that starts as 1, as its counter starts from 0 in every family."""
         awake = Signal(2)
-        count = Signal((self.reset_cycles - 1).bit_length() + 1)  # its highest bit says that it is enough
-        reset = Signal(init=1)
-        m.d.board += [awake.eq(awake << 1 | ~asleep), reset.eq(~count[-1])]
+        count = Signal(width_for(self.reset_cycles + 1))  # a number of a feedback register
+        reset, enough = Signal(init=1), count == state_after(self.reset_cycles, len(count))
+        m.d.board += [awake.eq(awake << 1 | ~asleep), reset.eq(~enough)]
+        with m.If(~enough):
+            m.d.board += count.eq(following(count))
         with m.If(~awake[1]):
             m.d.board += count.eq(0)
-        with m.Elif(~count[-1]):
-            m.d.board += count.eq(count + 1)
         m.d.comb += ResetSignal("sync").eq(reset)
 
 

@@ -15,8 +15,8 @@ class CobsDecoder(Component):
     """COBS, byte by byte: each run of bytes that are not zero stands behind its length and one.
 
     Ports:
-        byte, strobe: of the wire.
-        o_byte, o_strobe: of the packet, in the same cycle.
+        byte, strobe: of the wire, two cycles or more apart; each byte stays for a cycle behind its strobe.
+        o_byte, o_strobe: of the packet, in the same cycles.
         end: the packet is over, in the cycle of the zero behind it.
         whole: with ``end``: it ended where a run ended.
     """
@@ -27,20 +27,23 @@ class CobsDecoder(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        left = Signal(8)  # bytes of the run to come, and one; none at the beginning of a packet
+        code, count = Signal(8, init=1), Signal(8, init=1)  # of the run; bytes of it so far, and one
         zero = Signal()  # one stands between this run and the next
-        at_code = left[1:] == 0
+        at_code = code == count
         is_zero = self.byte == 0
+        passes = Signal()
         m.d.comb += [
             self.end.eq(self.strobe & is_zero),
             self.whole.eq(at_code),
             self.o_strobe.eq(self.strobe & ~is_zero & (~at_code | zero)),
             self.o_byte.eq(Mux(at_code, 0, self.byte)),
         ]
-        with m.If(self.strobe):
-            m.d.sync += left.eq(Mux(at_code | is_zero, self.byte, left - 1))
-            with m.If(at_code | is_zero):
-                m.d.sync += zero.eq(~is_zero & (self.byte != _FULL))
+        m.d.sync += passes.eq(self.strobe)
+        with m.If(passes):
+            m.d.sync += count.eq(count + 1)
+        with m.If(passes & (at_code | is_zero)):
+            m.d.sync += [count.eq(1), code.eq(self.byte | is_zero)]  # a packet begins where a run has ended
+            m.d.sync += zero.eq(~is_zero & (self.byte != _FULL))
         return m
 
 

@@ -1,8 +1,8 @@
-"""CRC-16/IBM-3740, a byte in each cycle: polynomial 0x1021, beginning with 0xFFFF, the high byte first."""
+"""CRC-16/IBM-3740, half a byte in each cycle: polynomial 0x1021, beginning with 0xFFFF, the high byte first."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
 __all__ = ["Crc16"]
@@ -11,27 +11,28 @@ __all__ = ["Crc16"]
 class Crc16(Component):
     """The CRC of bytes; a reset begins anew.
 
-    A byte and the high byte of the CRC together make eight bits, of which the rest is made; so written, synthesis
-    takes fewer look-up tables than for the matrix of sixteen by twenty-four bits.
+    A byte takes two cycles, half of the look-up tables that it takes at once.
 
     Ports:
-        byte, strobe: the bytes.
+        byte, strobe: the bytes, two cycles or more apart; each stays for a cycle behind its strobe.
         crc: of all of them.
         match: their last two are the CRC of those before.
     """
 
     def __init__(self) -> None:
-        super().__init__({"byte": In(8), "strobe": In(1), "crc": Out(16, init=0xFFFF), "match": Out(1)})
+        super().__init__(
+            {"byte": In(8), "strobe": In(1), "crc": Out(16, init=0xFFFF), "match": Out(1)},
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        mixed, apart = Signal(8), Signal(8)
+        second, mixed = Signal(), Signal(4)
+        m.d.sync += second.eq(self.strobe)
         m.d.comb += [
-            mixed.eq(self.byte ^ self.crc[8:]),
-            apart.eq(mixed ^ mixed[4:]),
+            mixed.eq(Mux(second, self.byte[:4], self.byte[4:]) ^ self.crc[12:]),
             self.match.eq(self.crc == 0),
         ]
-        with m.If(self.strobe):
-            low = Cat(Const(0, 8), self.crc[:8])
-            m.d.sync += self.crc.eq(low ^ apart ^ Cat(Const(0, 5), apart) ^ Cat(Const(0, 12), apart[:4]))
+        with m.If(self.strobe | second):
+            above = Cat(Const(0, 4), self.crc[:12])
+            m.d.sync += self.crc.eq(above ^ mixed ^ Cat(Const(0, 5), mixed) ^ Cat(Const(0, 12), mixed))
         return m

@@ -21,10 +21,16 @@ class DistributedMemory(Memory):
         return elaborated
 
 
-def stored(m: Module, data: Value, depth: int, control: Value, name: str) -> Value:
-    """What lies at the address to read, one cycle later. ``control``: strobe, address to write, address to read."""
+def stored(m: Module, data: Value, depth: int, control: Value, name: str, platform: object) -> Value:
+    """What lies at the address to read, one cycle later; nothing is written where it is read, in the same cycle.
+
+    Args:
+        control: strobe, address to write, address to read.
+        platform: without distributed memory it may be a block RAM, which would else be made to answer like one.
+    """
+    at_once = primitives_of(platform).distributed_memory
     m.submodules[f"{name}_words"] = ring = DistributedMemory(shape=len(data), depth=depth, init=[])
-    write_port, read_port = ring.write_port(), ring.read_port(domain="comb")
+    write_port, read_port = ring.write_port(), ring.read_port(domain="comb" if at_once else "sync")
     middle = 1 + len(control) // 2
     m.d.comb += [
         write_port.addr.eq(control[1:middle]),
@@ -32,5 +38,5 @@ def stored(m: Module, data: Value, depth: int, control: Value, name: str) -> Val
         write_port.en.eq(control[0]),
         read_port.addr.eq(control[middle:]),
     ]
-    found: Value = delayed(m, read_port.data, 1, name)
+    found: Value = delayed(m, read_port.data, 1, name) if at_once else read_port.data
     return found

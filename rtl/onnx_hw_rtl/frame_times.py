@@ -5,10 +5,12 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Component, In, Out
 
+from onnx_hw_rtl import feedback_register
+
 __all__ = ["FrameTimes"]
 
 _BYTES = 4  # of a time
-_BEGAN, _ENDED = 1, 1 + _BYTES  # where they begin
+_NUMBER_BITS = 8
 
 
 class FrameTimes(Component):
@@ -18,62 +20,67 @@ class FrameTimes(Component):
     that ends within four cycles of its beginning.
 
     The clock counts cycles by four, a byte of it in each, through one short adder; so a time is a clock that passes by
-    and the place in those four cycles, and is kept in a row of bytes that nothing chooses between.
+    and the place in those four cycles, and is kept in a row of bytes that nothing chooses between. Which frame is
+    followed is asked by equality alone: frames are numbered as a feedback register counts, fewer than 255 inside at a
+    time.
 
     Ports:
         begins, ends: strobes, of the first beat in and of the last beat out, some cycles apart from the next one.
         waits: a byte of results has no room yet.
-        index, byte: of what is known of the frame that has ended: 0 says whether its beginning is (1), and whether
-            results had to wait for room since this was told of the frame before (2); 1..4 are the cycle of the
-            beginning, 5..8 that of the end, little-endian. They are asked for one after the other, the first of the
-            end no sooner than seven cycles behind it.
-        passes: that byte is taken.
+        byte: of what is known of the frame that has ended, one after the other: the first says whether its beginning
+            is (1), and whether results had to wait for room since this was told of the frame before (2); four are the
+            cycle of the beginning, four that of the end, little-endian, the first of them asked for no sooner than
+            seven cycles behind it.
+        passes, last: that byte is taken, and is the last one.
     """
 
     def __init__(self) -> None:
         strobes = {name: In(1) for name in ("begins", "ends", "waits", "passes")}
-        super().__init__({**strobes, "index": In(range(_ENDED + _BYTES)), "byte": Out(8)})
+        super().__init__({**strobes, "byte": Out(8), "last": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        clock, carry, place = Signal(8 * _BYTES), Signal(), Signal(range(_BYTES))
-        lowest = place == _BYTES - 1
+        clock, carry, place, lowest = Signal(8 * _BYTES), Signal(), Signal(range(_BYTES)), Signal()
         total = clock[:8] + Cat(carry & ~lowest, 0, lowest)
-        m.d.sync += [Cat(clock, carry).eq(Cat(clock[8:], total)), place.eq(place + 1)]
+        m.d.sync += [
+            Cat(clock, carry).eq(Cat(clock[8:], total)),
+            place.eq(_following(place)),
+            lowest.eq(place == _BYTES - 2),
+        ]
 
-        begun, done, followed = (Signal(8, name=name) for name in ("begun", "done", "followed"))  # numbers of frames
+        times, index = Signal(), Signal(range(2 * _BYTES))  # the first byte has passed; which one behind it
+        first, second = times & ~index[-1], times & index[-1]
+        told = Signal()
+        m.d.comb += [self.last.eq(index.all()), told.eq(self.passes & self.last)]
+        with m.If(self.passes):
+            m.d.sync += [times.eq(~self.last), index.eq(Mux(times, _following(index), 0))]
+
+        begun, done, followed = (Signal(_NUMBER_BITS, name=name) for name in ("begun", "done", "followed"))
         follows, known, waited = Signal(), Signal(), Signal()
-        told = self.passes & (self.index == _ENDED + _BYTES - 1)
         with m.If(self.begins):
-            m.d.sync += begun.eq(begun + 1)
+            m.d.sync += begun.eq(feedback_register.following(begun))
             with m.If(~follows):
                 m.d.sync += [follows.eq(1), followed.eq(begun)]
-        first, last = Signal(), Signal()  # bytes of which time; by a switch, where synthesis subtracts for a comparison
-        with m.Switch(self.index):
-            with m.Case(*range(_BEGAN, _ENDED)):
-                m.d.comb += first.eq(1)
-            with m.Case(*range(_ENDED, _ENDED + _BYTES)):
-                m.d.comb += last.eq(1)
-        began, begins = self._kept(m, "began", self.begins & ~follows, clock[:8], place, first & known)
-        ended, _ = self._kept(m, "ended", self.ends, clock[:8], place, last)
+        began, begins = self._kept(m, "began", self.begins & ~follows, clock[:8], place, lowest, first & known)
+        ended, _ = self._kept(m, "ended", self.ends, clock[:8], place, lowest, second)
         with m.If(self.ends):
-            m.d.sync += [done.eq(done + 1), known.eq(follows & ~begins & (done == followed))]
+            m.d.sync += [done.eq(feedback_register.following(done)), known.eq(follows & ~begins & (done == followed))]
         with m.If(told & known):
             m.d.sync += [known.eq(0), follows.eq(0)]
+        with m.If(told):
+            m.d.sync += waited.eq(0)
         with m.If(self.waits):
             m.d.sync += waited.eq(1)
-        with m.Elif(told):
-            m.d.sync += waited.eq(0)
-        m.d.comb += self.byte.eq(Mux(first, began, Mux(self.index == 0, Cat(known, waited), ended)))
+        m.d.comb += self.byte.eq(Mux(times, Mux(index[-1], ended, began), Cat(known, waited)))
         return m
 
     def _kept(
-        self, m: Module, name: str, event: Value, clock: Value, place: Value, asked: Value
+        self, m: Module, name: str, event: Value, clock: Value, place: Value, lowest: Value, asked: Value
     ) -> tuple[Value, Value]:
         """(next byte of the time of an event, whether its first one has yet to come)."""
         row = Signal(8 * _BYTES, name=name)
         waits, comes, at = Signal(name=f"{name}_waits"), Signal(name=f"{name}_comes"), Signal(2, name=f"{name}_at")
-        lowest, due, low, enters = place == _BYTES - 1, waits | event, Mux(event, place, at), Signal(name=f"{name}_in")
+        due, enters = waits | event, Signal(name=f"{name}_in")
         m.d.comb += enters.eq(Mux(lowest, due, comes))
         m.d.sync += waits.eq(due & ~lowest)
         with m.If(event):
@@ -81,5 +88,11 @@ class FrameTimes(Component):
         with m.If(lowest):
             m.d.sync += comes.eq(due)
         with m.If(enters | (self.passes & asked)):
-            m.d.sync += row.eq(Cat(row[8:], clock | Mux(lowest, low, 0)))
+            low = (at | event.replicate(2)) & lowest.replicate(2)  # the highest place is the one of the lowest byte
+            m.d.sync += row.eq(Cat(row[8:], clock | low))
         return row[:8], waits
+
+
+def _following(value: Value) -> Value:
+    """The next number, in gates: a carry chain takes more than these few bits."""
+    return Cat(bit ^ value[:k].all() for k, bit in enumerate(value))

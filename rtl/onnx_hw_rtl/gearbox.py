@@ -73,12 +73,12 @@ class Gearbox(Core):
         asks = reader.decode(lambda turn: pick(turn["beat"], further), range(span), "further")
         frees = reader.decode(lambda turn: pick(turn["beat"], freed), range(span), "freed")
         shared.count(m, writer, reader, further=asks, released=frees)
-        self._move(m, writer, reader)
+        self._move(m, writer, reader, platform)
         self.arrives(m, "o", self.LATENCY)
         self.report(m, writer, reader)
         return m
 
-    def _move(self, m: Module, writer: Engine, reader: Engine) -> None:
+    def _move(self, m: Module, writer: Engine, reader: Engine, platform: object) -> None:
         """The ring: for each place of a block a memory, in parts with addresses of their own."""
         group = gcd(self.in_lanes, self.out_lanes)
         size = group * self.pixels * self.bits
@@ -94,7 +94,7 @@ class Gearbox(Core):
             controls = Cat(fires, *([write_block, read_block] if self.blocks > 1 else []))
             for bits, its_own in spread(m, controls, len(data), f"place{place}"):
                 name = f"place{place}_from{bits.start}"
-                rings.append(stored(m, data[bits], max(2, self.blocks), its_own, name))
+                rings.append(stored(m, data[bits], max(2, self.blocks), its_own, name, platform))
         block = Cat(*rings)
         groups = [block[k * size : (k + 1) * size] for k in range(self.in_places * in_groups)]
         groups += [Const(0, size)] * (self.out_places * out_groups - len(groups))

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from onnx_hw_link.link import TRAILER, Link
+from onnx_hw_link.link import Link
 from onnx_hw_rtl.beats import BeatsFromBytes, BytesFromBeats
 from onnx_hw_rtl.cobs import CobsDecoder, CobsEncoder
 from onnx_hw_rtl.frame_times import FrameTimes
@@ -45,7 +45,7 @@ class LinkEnd(Component):
         m.submodules.receiver, m.submodules.sender = receiver, sender = LinkReceiver(link), LinkSender(link)
         beats, taken_apart = (
             BeatsFromBytes(link.inputs, link.input_turns),
-            BytesFromBeats(link.outputs, link.output_turns, TRAILER),
+            BytesFromBeats(link.outputs, link.output_turns),
         )
         times = FrameTimes()
         anew = ResetInserter(self.restart)
@@ -66,9 +66,9 @@ class LinkEnd(Component):
             times.begins.eq(beats.begins),
             times.ends.eq(taken_apart.ends),
             times.waits.eq(taken_apart.o.valid & ~taken_apart.o.ready),
-            times.index.eq(taken_apart.index),
             times.passes.eq(taken_apart.passes),
             taken_apart.trailer.eq(times.byte),
+            taken_apart.trailer_last.eq(times.last),
         ]
         for name in ("hello", "ack", "again", "taken", "missed", "acked", "expected", "credit"):
             m.d.comb += getattr(sender, name).eq(getattr(receiver, name))

@@ -16,6 +16,7 @@ __all__ = ["LinkReceiver"]
 
 _HEADER = 3  # bytes: kind, number, the next result that the host waits for
 _LEAST = _HEADER + 2  # with the CRC
+_KIND_BITS = max(FromHost).bit_length()  # what is above is not looked at
 
 
 class LinkReceiver(Component):
@@ -48,8 +49,8 @@ class LinkReceiver(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.crc = ResetInserter(self.end)(crc := Crc16())
-        kind, number = Signal(8), Signal(8)
-        position = Signal(range(_LEAST + 1))  # bytes of the packet so far, no more than matter
+        kind, number = Signal(_KIND_BITS), Signal(8)
+        come = Signal(_LEAST)  # the packet has a byte, two, ...
         is_data, behind = kind == FromHost.DATA, Signal(8)
         in_turn = behind == 0
         overflow, write, right = Signal(), Signal(), Signal()
@@ -57,40 +58,40 @@ class LinkReceiver(Component):
             behind.eq(self.expected - number),
             crc.byte.eq(self.byte),
             crc.strobe.eq(self.strobe),
-            write.eq(self.strobe & _at_least(position, _HEADER) & is_data & in_turn),
-            right.eq(self.end & self.whole & crc.match & (position == _LEAST)),
+            write.eq(self.strobe & come[_HEADER - 1] & is_data & in_turn),
+            right.eq(self.end & self.whole & crc.match & come[-1]),
         ]
+        with m.If(self.strobe):
+            m.d.sync += come.eq(come << 1 | 1)
         with m.If(self.end):
-            m.d.sync += position.eq(0)
-        with m.Elif(self.strobe):
-            m.d.sync += position.eq(Mux(position == _LEAST, _LEAST, position + 1))
-            for at, field in enumerate((kind, number, self.acked)):
-                with m.If(position == at):
-                    m.d.sync += field.eq(self.byte)
+            m.d.sync += come.eq(0)
+        for field, before, here in zip((kind, number, self.acked), (1, *come), come, strict=False):
+            with m.If(self.strobe & before & ~here):
+                m.d.sync += field.eq(self.byte)
         m.d.comb += [
             self.hello.eq(right & (kind == FromHost.HELLO)),
             self.ack.eq(right & ~self.hello),
             self.again.eq(kind == FromHost.POLL),
             self.taken.eq(right & is_data & in_turn & ~overflow),
         ]
-        self._say_what_is_missing(m, right, is_data, behind, position)
+        self._say_what_is_missing(m, right, is_data, behind, come[0])
         with m.If(self.hello | self.taken):
             m.d.sync += self.expected.eq(number + is_data)
         self._keep(m, write, overflow)
         return m
 
-    def _say_what_is_missing(self, m: Module, right: Signal, is_data: Value, behind: Signal, position: Signal) -> None:
+    def _say_what_is_missing(self, m: Module, right: Signal, is_data: Value, behind: Signal, begun: Value) -> None:
         """A packet that is not right, at once; of those that come out of turn behind it, none. Those that have been
         taken before are not missed: half of all numbers count as earlier.
         """
-        told, begun, wrong, ahead = (Signal(name=name) for name in ("told", "begun", "wrong", "ahead"))
+        told, greeted, wrong, ahead = (Signal(name=name) for name in ("told", "greeted", "wrong", "ahead"))
         m.d.comb += [
-            wrong.eq(self.end & ~right & ~(self.whole & (position == 0))),  # two zeros in a row are no packet
+            wrong.eq(self.end & ~right & ~(self.whole & ~begun)),  # two zeros in a row are no packet
             ahead.eq(right & is_data & ~self.taken & (behind[7] | (behind == 0))),
-            self.missed.eq(begun & (wrong | (ahead & ~told))),
+            self.missed.eq(greeted & (wrong | (ahead & ~told))),
         ]
         with m.If(self.hello):
-            m.d.sync += [begun.eq(1), told.eq(0)]
+            m.d.sync += [greeted.eq(1), told.eq(0)]
         with m.Elif(self.end):
             m.d.sync += told.eq((told | ahead | wrong) & ~self.taken)
 
@@ -115,7 +116,7 @@ class LinkReceiver(Component):
         ]
         m.d.sync += fresh.eq((read != sure) & ~(self.o.valid & self.o.ready) & ~self.hello)
         if self.link.frame_at_once:
-            m.d.sync += enough.eq(_at_least((sure - read)[: len(read)], self.link.input_bytes))
+            m.d.sync += enough.eq(_is_ahead(sure, read, self.link.input_bytes))
         with m.If(self.hello):
             m.d.sync += read.eq(0)
         with m.Elif(self.o.valid & self.o.ready):
@@ -133,6 +134,13 @@ class LinkReceiver(Component):
                 m.d.sync += overflow.eq(1)
             with m.Else():
                 m.d.sync += written.eq(moved)
+
+
+def _is_ahead(sure: Value, read: Value, frame: int) -> Value:
+    """Whether there is a frame, where ``read`` is at the beginning of one: so the bits below do not differ."""
+    below = (frame & -frame).bit_length() - 1
+    first, others = read[below:], sure[below:]
+    return first != others if frame >> below == 1 else _at_least((others - first)[: len(first)], frame >> below)
 
 
 def _at_least(value: Value, least: int) -> Value:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import Component, In, Out
@@ -11,7 +14,6 @@ from onnx_hw_rtl.crc import Crc16
 
 __all__ = ["LinkSender"]
 
-_INDICES = 256  # the last one is that of a greeting's last byte
 _HEADER = 4  # bytes: kind, number, the number of the next packet of data, credit
 
 
@@ -39,65 +41,68 @@ class LinkSender(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         link, o = self.link, self.o
-        begin = Signal()
-        m.submodules.crc = ResetInserter(begin)(crc := Crc16())
-        busy, in_payload, in_crc, shown = (Signal(name=name) for name in ("busy", "in_payload", "in_crc", "shown"))
-        kind, index = Signal(3), Signal(8)
+        idle = Signal(init=1)
+        m.submodules.crc = ResetInserter(idle)(crc := Crc16())
+        # One of these, or idle: a header's bytes one after the other, the payload, the bytes of the CRC.
+        header, in_payload, crc_high, crc_low = Signal(_HEADER), Signal(), Signal(), Signal()
+        byte, sent, second, reads, shown = Signal(8), Signal(), Signal(), Signal(), Signal()
+        kind = Signal(3)
         following = Signal(8)  # number of the result that is sent, or will be next
         is_hello, is_result = kind == _low(FromChip.HELLO), kind == _low(FromChip.RESULT)
+        index = Signal(range(max(len(link.greeting.to_bytes()), link.slot_bytes)))  # bytes of the payload behind this
         stored, kept, payload = self._payloads(m, is_hello, following, index)
         due = ("hello", "status", "missing", "answer")
         hello, status, missing, answer = (Signal(name=f"{name}_due") for name in due)
         told = Signal()  # the bit of the credit that says that a quarter of the buffer was read
-        greeted = _INDICES - len(link.greeting.to_bytes())  # index of the first byte of a greeting
-        ends = {FromChip.HELLO: _INDICES, FromChip.RESULT: link.result_bytes}
-        sent, at_end = Signal(), Signal()
-        has_payload = is_hello | is_result
+        news, begins = Signal(), Signal()
         m.d.comb += [
             sent.eq(o.valid & o.ready),
-            o.valid.eq(busy & shown),
-            self.o_last.eq(in_crc & index[0]),
-            crc.byte.eq(o.payload),
+            o.valid.eq(shown),
+            o.payload.eq(byte),
+            self.o_last.eq(crc_low),
+            crc.byte.eq(byte),
             crc.strobe.eq(sent),  # of itself, too: its high byte takes that away, and the low byte is high then
-            begin.eq(~busy),
         ]
-        m.d.sync += shown.eq(busy & ~sent)  # memory and CRC need a cycle
+        # A byte stays for another cycle, for its CRC; what follows is read meanwhile.
+        m.d.sync += [second.eq(sent), reads.eq((second & ~idle) | begins), shown.eq(reads | (shown & ~sent))]
         # What is sent.
-        with m.If(in_crc):
-            m.d.comb += o.payload.eq(crc.crc[8:])
-        with m.Elif(in_payload):
-            m.d.comb += o.payload.eq(payload)
-        with m.Else():
-            header = (Cat(kind, 0, 0, 0, 0, 1), following, self.expected, self.credit)
-            with m.Switch(index[:2]):
-                for k, byte in enumerate(header):
-                    with m.Case(k):
-                        m.d.comb += o.payload.eq(byte)
+        parts = [(header[0], Cat(kind, 0, 0, 0, 0, 1)), (header[1], following), (header[2], self.expected)]
+        parts += [(header[3], self.credit), (in_payload, payload), (crc_high | crc_low, crc.crc[8:])]
+        with m.If(reads):
+            m.d.sync += byte.eq(reduce(or_, (value & here.replicate(8) for here, value in parts)))
         # One byte after the other.
-        with m.Switch(kind):
-            for packet, end in ends.items():
-                with m.Case(_low(packet)):
-                    m.d.comb += at_end.eq(index == end - 1)
+        at_end, has_payload = index == 0, is_hello | is_result
         with m.If(sent):
-            m.d.sync += index.eq(index + 1)
-            with m.If(in_crc & index[0]):
-                m.d.sync += [busy.eq(0), in_crc.eq(0), index.eq(0), following.eq(following + is_result)]
-            with m.Elif(in_payload & at_end):
-                m.d.sync += [in_payload.eq(0), in_crc.eq(1), index.eq(0)]
-            with m.Elif(~in_crc & ~in_payload & (index[:2] == _HEADER - 1)):
-                m.d.sync += [in_payload.eq(has_payload), in_crc.eq(~has_payload), index.eq(Mux(is_hello, greeted, 0))]
+            m.d.sync += [
+                header.eq(header << 1),
+                in_payload.eq((header[-1] & has_payload) | (in_payload & ~at_end)),
+                crc_high.eq((header[-1] & ~has_payload) | (in_payload & at_end)),
+                crc_low.eq(crc_high),
+                index.eq(index - 1),
+            ]
+            with m.If(crc_low):
+                m.d.sync += [idle.eq(1), following.eq(following + is_result)]
+        with m.If(header[-1]):
+            m.d.sync += index.eq(Mux(is_hello, len(link.greeting.to_bytes()) - 1, link.result_bytes - 1))
         # The next packet.
-        with m.If(~busy):
+        m.d.comb += [
+            news.eq(status | (told != self.credit[5])),
+            begins.eq(idle & (hello | missing | answer | news | (following[: len(stored)] != stored))),
+        ]
+        with m.If(begins):
+            m.d.sync += [idle.eq(0), header.eq(1), status.eq(0), told.eq(self.credit[5])]
+        with m.If(idle):
+            m.d.sync += hello.eq(0)
             with m.If(hello):
-                m.d.sync += [busy.eq(1), kind.eq(_low(FromChip.HELLO)), hello.eq(0), following.eq(0)]
-            with m.Elif(missing | answer | status | (told != self.credit[5])):
-                other = Mux(answer, _low(FromChip.ANSWER), _low(FromChip.STATUS))
-                m.d.sync += [busy.eq(1), kind.eq(Mux(missing, _low(FromChip.MISSING), other))]
-                m.d.sync += [missing.eq(0), answer.eq(answer & missing), status.eq(0), told.eq(self.credit[5])]
-                with m.If(answer & ~missing):
-                    m.d.sync += following.eq(kept)
-            with m.Elif(following != stored):
-                m.d.sync += [busy.eq(1), kind.eq(_low(FromChip.RESULT)), told.eq(self.credit[5])]
+                m.d.sync += [kind.eq(_low(FromChip.HELLO)), following.eq(0)]
+            with m.Elif(missing):
+                m.d.sync += [kind.eq(_low(FromChip.MISSING)), missing.eq(0)]
+            with m.Elif(answer):
+                m.d.sync += [kind.eq(_low(FromChip.ANSWER)), answer.eq(0), following.eq(kept)]
+            with m.Elif(news):
+                m.d.sync += kind.eq(_low(FromChip.STATUS))
+            with m.Else():
+                m.d.sync += kind.eq(_low(FromChip.RESULT))
         # What has to be sent.
         with m.If(self.taken):
             m.d.sync += status.eq(1)
@@ -114,40 +119,42 @@ class LinkSender(Component):
         and holds the greeting, if that has room there.
 
         Returns:
-            (number of the first result that is not complete, that of the oldest one that is kept, byte of the greeting
-            or of another result).
+            (low bits of the number of the first result that is not complete, number of the oldest one that is kept,
+            byte of the greeting or of another result).
         """
-        slots, size, greeting = self.link.slots, self.link.slot_bytes, self.link.greeting.to_bytes()
-        fits = len(greeting) <= slots * (size - self.link.result_bytes)
-        contents = [*bytes(slots * size - len(greeting)), *greeting] if fits else []
+        slots, size, greeting = self.link.slots, self.link.slot_bytes, self.link.greeting.to_bytes()[::-1]
+        room = 1 << (len(greeting) - 1).bit_length()  # so that the bits above are ones
+        fits = room <= slots * (size - self.link.result_bytes)
+        contents = [*bytes(slots * size - room), *greeting] if fits else []
         m.submodules.memory = ram = memory.Memory(shape=8, depth=slots * size, init=contents)
         write_port, read_port = ram.write_port(), ram.read_port()
-        stored, kept = Signal(8), Signal(8)  # numbers: of the slot that is filled, of the oldest that is kept
-        filled = Signal(range(size))
         slot_bits, byte_bits = (slots - 1).bit_length(), (size - 1).bit_length()
-        taken, at = Signal(), Signal(range(slots * size))
+        stored = Signal(slot_bits + 1)  # number of the slot that is filled
+        kept = Signal(8)  # that of the oldest one that is kept
+        filled = Signal(range(size), init=self.link.result_bytes - 1)  # bytes of it behind this one
+        taken, ended, at = Signal(), Signal(), Signal(range(slots * size))
         m.d.comb += at.eq(Cat(number[:slot_bits], index[:byte_bits]))
         if fits:
             with m.If(is_hello):
-                m.d.comb += at.eq(len(contents) - _INDICES | index)  # the highest bits are ones
+                m.d.comb += at.eq(slots * size - room | index)
         m.d.comb += [
-            self.i.ready.eq((stored ^ kept)[: slot_bits + 1] != slots),  # they are as many apart where all are taken
+            self.i.ready.eq((stored ^ kept)[: len(stored)] != slots),  # they are as many apart where all are taken
             taken.eq(self.i.valid & self.i.ready),
+            ended.eq(taken & (self.last | (filled == 0 if self.link.results > 1 else 0))),
             write_port.addr.eq(Cat(stored[:slot_bits], filled[:byte_bits])),
             write_port.data.eq(self.i.payload),
             write_port.en.eq(taken),
             read_port.addr.eq(at),
             read_port.en.eq(1),
         ]
+        with m.If(taken):
+            m.d.sync += filled.eq(filled - 1)
+        with m.If(ended):
+            m.d.sync += [filled.eq(self.link.result_bytes - 1), stored.eq(stored + 1)]
+        with m.If(self.ack):
+            m.d.sync += kept.eq(self.acked)
         with m.If(self.hello):
-            m.d.sync += [stored.eq(0), kept.eq(0), filled.eq(0)]
-        with m.Else():
-            with m.If(taken):
-                m.d.sync += filled.eq(filled + 1)
-                with m.If(self.last | (filled == self.link.result_bytes - 1)):
-                    m.d.sync += [filled.eq(0), stored.eq(stored + 1)]
-            with m.If(self.ack):
-                m.d.sync += kept.eq(self.acked)
+            m.d.sync += [stored.eq(0), kept.eq(0), filled.eq(self.link.result_bytes - 1)]
         if fits:
             return stored, kept, read_port.data
         return stored, kept, Mux(is_hello, self._in_logic(m, greeting, index), read_port.data)
@@ -156,7 +163,7 @@ class LinkSender(Component):
         """A byte of what is said of this design."""
         byte = Signal(8)
         with m.Switch(index):
-            for k, value in enumerate(greeting, _INDICES - len(greeting)):
+            for k, value in enumerate(greeting):
                 with m.Case(k):
                     m.d.comb += byte.eq(value)
         return byte

@@ -13,6 +13,7 @@ from onnx_hw_rtl.distributed_memory import DistributedMemory
 from onnx_hw_rtl.engine import Engine, delayed
 from onnx_hw_rtl.pool import fold_into
 from onnx_hw_rtl.stream import StreamShape, groups_of
+from onnx_hw_rtl.target import primitives_of
 
 __all__ = ["Reduce"]
 
@@ -58,7 +59,7 @@ class Reduce(Core):
             total = Signal(self.result, name=f"total{lane}")
             following = Signal(self.result, name=f"following{lane}")
             result = delayed(m, following, 1, f"result{lane}")
-            stored = self._store(m, lane, chunk, control[1], following, result)
+            stored = self._store(m, lane, chunk, control[1], following, result, platform)
             m.d.comb += [
                 value.eq(element[lane * bits : (lane + 1) * bits]),
                 total.eq(stored),
@@ -69,19 +70,23 @@ class Reduce(Core):
         self.report(m, engine)
         return m
 
-    def _store(self, m: Module, lane: int, chunk: Value, strobe: Value, following: Value, result: Value) -> Value:
+    def _store(
+        self, m: Module, lane: int, chunk: Value, strobe: Value, following: Value, result: Value, platform: object
+    ) -> Value:
         """Stage 1: a lane's total so far. With some chunks, there is time for a register on either side of the memory.
 
         Args:
             chunk: of the current operation; stage 0.
             strobe: there is an operation; stage 1.
             following, result: the next total, at the end of stage 1 and in stage 2.
+            platform: without distributed memory that register is the memory's own.
         """
         m.submodules[f"totals{lane}"] = totals = DistributedMemory(
             shape=len(result), depth=max(2, self.chunks), init=[]
         )
-        write_port, read_port = totals.write_port(), totals.read_port(domain="comb")
         early = self.chunks >= CHUNKS_IN_FLIGHT
+        own = early and not primitives_of(platform).distributed_memory
+        write_port, read_port = totals.write_port(), totals.read_port(domain="sync" if own else "comb")
         at_write = delayed(m, chunk, 1 + early, f"write_at{lane}")
         m.d.comb += [
             write_port.en.eq(delayed(m, strobe, early, f"write{lane}")),
@@ -89,5 +94,5 @@ class Reduce(Core):
             write_port.data.eq(result if early else following),
             read_port.addr.eq(chunk if early else at_write),
         ]
-        found: Value = delayed(m, read_port.data, early, f"total{lane}")
+        found: Value = delayed(m, read_port.data, early and not own, f"total{lane}")
         return found

@@ -76,7 +76,7 @@ class Regroup(Core):
         asks = reader.decode(lambda turn: self._need_grows_by(reader, turn), range(-span, span), "further")
         frees = reader.decode(lambda turn: self._releases(reader, turn), range(span), "freed")
         shared.count(m, writer, reader, further=asks, released=frees)
-        self._move(m, writer, reader)
+        self._move(m, writer, reader, platform)
         self.arrives(m, "o", self.LATENCY)
         self.report(m, writer, reader)
         return m
@@ -115,7 +115,7 @@ class Regroup(Core):
 
     # ---- the data path ----------------------------------------------------------------------------------------------
 
-    def _move(self, m: Module, writer: Engine, reader: Engine) -> None:
+    def _move(self, m: Module, writer: Engine, reader: Engine, platform: object) -> None:
         data = delayed(m, bits_of(self.i.payload), 1, "data")
         write_slot, write_address = self._position(m, writer, self.gathers)
         read_slot, read_address = self._position(m, reader, not self.gathers)
@@ -128,7 +128,10 @@ class Regroup(Core):
             parts = spread(m, controls, self.size, f"pixel{k}")
             depth = 1 << len(write_address)
             pixels.append(
-                Cat(stored(m, word[bits], depth, its_own, f"pixel{k}_from{bits.start}") for bits, its_own in parts)
+                Cat(
+                    stored(m, word[bits], depth, its_own, f"pixel{k}_from{bits.start}", platform)
+                    for bits, its_own in parts
+                )
             )
         m.d.comb += bits_of(self.outboxes["o"].data).eq(self._made(m, pixels, read_slot))
 

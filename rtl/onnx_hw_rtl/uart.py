@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
+
+from onnx_hw_rtl.feedback_register import following, state_after, width_for
 
 __all__ = ["LEAST_DIVISOR", "UartReceiver", "UartTransmitter"]
 
@@ -22,7 +24,7 @@ class UartReceiver(Component):
 
     Ports:
         rx: the line; 1 when nothing is sent.
-        byte, strobe: a byte has come, for one cycle.
+        byte, strobe: a byte has come, for one cycle; it stays for another one.
     """
 
     def __init__(self, divisor: int) -> None:
@@ -34,19 +36,22 @@ class UartReceiver(Component):
         line = Signal(2, init=0b11)  # the line keeps no clock of ours
         level = line[1]
         m.d.sync += line.eq(Cat(self.rx, line[0]))
-        left = Signal(range(self.divisor))  # cycles until the bit is sampled
+        place = Signal(width_for(self.divisor))  # in a bit: a number of a feedback register
         bits = Signal(9)  # what has come; the start bit, 0 at last, began at the top of nine ones
-        busy = Signal()
-        m.d.sync += left.eq(Mux(left == 0, self.divisor - 1, left - 1))
+        busy, first = Signal(), Signal()
+        m.d.sync += place.eq(following(place))
+        with m.If(~busy | (place == state_after(self.divisor - 1, len(place)))):
+            m.d.sync += place.eq(0)
         with m.If(~busy):
-            m.d.sync += [left.eq((self.divisor - 1) // 2), bits.eq(0x1FF), busy.eq(~level)]
-        with m.Elif(left == 0):
-            m.d.sync += bits.eq(Cat(bits[1:], level))
-            with m.If(bits[0] == 0):  # this is the stop bit
-                m.d.comb += self.strobe.eq(1)
-                m.d.sync += busy.eq(0)
-            with m.Elif((bits == 0x1FF) & level):  # it was no start bit
-                m.d.sync += busy.eq(0)
+            m.d.sync += [first.eq(1), busy.eq(~level)]
+            with m.If(~level):
+                m.d.sync += bits.eq(0x1FF)
+        with m.Elif(place == state_after((self.divisor - 1) // 2, len(place))):
+            m.d.sync += first.eq(0)
+            with m.If(bits[0]):
+                m.d.sync += bits.eq(Cat(bits[1:], level))
+            m.d.comb += self.strobe.eq(~bits[0])  # this is the stop bit
+            m.d.sync += busy.eq(bits[0] & ~(first & level))  # or it was no start bit
         m.d.comb += self.byte.eq(bits[1:])
         return m
 
@@ -68,16 +73,18 @@ class UartTransmitter(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        left = Signal(range(self.divisor))
+        place = Signal(width_for(self.divisor))  # in a bit, also where none is sent: a number of a feedback register
         bits = Signal(9)  # what is still to be sent, the stop bit at last
         line = Signal(init=1)
-        m.d.comb += [self.tx.eq(line), self.i.ready.eq((left == 0) & (bits == 0))]
-        with m.If(left != 0):
-            m.d.sync += left.eq(left - 1)
-        with m.Elif(bits != 0):
-            m.d.sync += [line.eq(bits[0]), bits.eq(bits >> 1), left.eq(self.divisor - 1)]
-        with m.Elif(self.i.valid):
-            m.d.sync += [line.eq(0), bits.eq(Cat(self.i.payload, 1)), left.eq(self.divisor - 1)]
+        begins = place == state_after(self.divisor - 1, len(place))
+        m.d.comb += [self.tx.eq(line), self.i.ready.eq(begins & (bits == 0))]
+        m.d.sync += place.eq(following(place))
+        with m.If(begins):
+            m.d.sync += [place.eq(0), line.eq(bits[0]), bits.eq(bits >> 1)]
+            with m.If(bits == 0):
+                m.d.sync += line.eq(~self.i.valid)
+                with m.If(self.i.valid):
+                    m.d.sync += bits.eq(Cat(self.i.payload, 1))
         return m
 
 

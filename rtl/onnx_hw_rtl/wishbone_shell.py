@@ -90,7 +90,7 @@ class WishboneShell(Component):
         into, out = InputWindow(link.input_bytes, self.window), OutputWindow(self.window)
         beats, taken_apart = (
             BeatsFromBytes(link.inputs, link.input_turns),
-            BytesFromBeats(link.outputs, link.output_turns, TRAILER),
+            BytesFromBeats(link.outputs, link.output_turns),
         )
         times = FrameTimes()
         anew = ResetInserter(restart)
@@ -102,9 +102,9 @@ class WishboneShell(Component):
             out.last.eq(taken_apart.last),
             times.begins.eq(beats.begins),
             times.ends.eq(taken_apart.ends),
-            times.index.eq(taken_apart.index),
             times.passes.eq(taken_apart.passes),
             taken_apart.trailer.eq(times.byte),
+            taken_apart.trailer_last.eq(times.last),
             self.irq.eq(out.ready),
         ]
         join(m, link.inputs, beats, self.network)

@@ -19,6 +19,7 @@ from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.requantize_demand import requantize_demand
 from onnx_hw.ops.sliding_demand import reached
 from onnx_hw.order import Order
@@ -150,3 +151,18 @@ def test_a_constant_beside_one_lane_is_a_reset(family: Family) -> None:
         demand = operator.demand(RearrangeFolding(2, 2))
         chosen = [part for part, count in demand.all(Multiplexer) for _ in range(count)]
         assert [(part.ways, part.cleared) for part in chosen] == [(2, True) if constant else (1, False)] * 2
+
+
+@pytest.mark.parametrize("operator", [Gearbox, Reduce, Regroup], ids=lambda kind: str(kind.__name__))
+def test_words_that_may_be_block_ram_are_read_by_a_clock_there(operator: type) -> None:
+    """What is read at once and then registered would be made of a block RAM with bypasses around it."""
+    image = Tensor((4, 4, 8), Int(8))
+    core, folding = {
+        Gearbox: lambda: (Gearbox(image), GearboxFolding(2, 4)),
+        Reduce: lambda: (Reduce(image, "sum"), EvenFolding(1)),
+        Regroup: lambda: (Regroup(image), RegroupFolding(1, 1, 2)),
+    }[operator]()
+    read = re.compile(r"  cell \$memrd_v2 .*?\n  end\n", re.S)
+    for family, at_once in (("ice40", False), ("ecp5", True), ("gowin", True)):
+        ports = read.findall(to_rtlil(core.core(folding, {"o": 1}), Target(family)))
+        assert ports and all(("CLK_ENABLE 0" in port) == at_once for port in ports), family

@@ -32,7 +32,7 @@ def test_times_are_those_of_the_frames(seed: int) -> None:
                 inside.append(cycle)
             index = len(asked[2]) if asked else 0
             passes = asked is not None and cycle >= asked[1] + 2 + index and source.random() < 0.9
-            for name, value in (("begins", begins), ("ends", ends), ("index", index), ("passes", passes)):
+            for name, value in (("begins", begins), ("ends", ends), ("passes", passes)):
                 context.set(getattr(circuit, name), value)
             if asked is not None and passes:
                 asked[2].append(context.get(circuit.byte))
