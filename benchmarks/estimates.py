@@ -1,10 +1,12 @@
 """What cores are said to cost, against what yosys makes of them.
 
     nice python benchmarks/estimates.py [N] [--family NAME] [--seed SEED] [--kind KIND] [--below LUT] [--kept FILE]
+    python benchmarks/estimates.py --record
 
 Draws N cores of all operators in turn (``tests/drawn_cores.py``), each with a folding, synthesizes each of them alone
 as a build does, and prints the estimate over the count, in look-up tables and in flip-flops; then the share of cores
 that are within 15 % in both. What is measured is kept in the file, so that another run does not synthesize it again.
+``--record`` writes down what is said of some, which a test holds on to (``tests/chip/recorded_estimates.txt``).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from drawn_cores import KINDS, drawn
 from estimated_cores import FAMILIES, Estimate, made_of, said_of
 from onnx_hw_boards.device import Cells
+from recorded_estimates import RECORDED, lines
 
 KEPT = Path(gettempdir()) / "onnx_hw_estimates.json"
 
@@ -32,7 +35,11 @@ def main() -> None:
     parser.add_argument("--kind", choices=list(KINDS), help="of these cores alone")
     parser.add_argument("--below", type=int, metavar="LUT", help="cores of fewer look-up tables, as estimated")
     parser.add_argument("--kept", type=Path, default=KEPT, help=f"file of counts; {KEPT} if none is given")
+    parser.add_argument("--record", action="store_true", help="write the estimates of the tests anew, and end")
     given = parser.parse_args()
+    if given.record:
+        RECORDED.write_text("\n".join(lines()) + "\n", encoding="utf-8")
+        return
     known: dict[str, list[int]] = json.loads(given.kept.read_text()) if given.kept.exists() else {}
     found, family = [], FAMILIES[given.family]
     for number in range(given.count):

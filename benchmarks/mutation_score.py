@@ -39,6 +39,7 @@ SEED, MUTATIONS = 13, 300
 FILES_OF_TESTS = 3
 OF_A_PLACE = {
     "rtl/onnx_hw_rtl/assembly": ["tests/test_assemble.py"],
+    "rtl/onnx_hw_rtl/engine": ["tests/ops/test_own_results.py"],
     "rtl/onnx_hw_rtl/link": ["tests/link/test_link_end.py", "tests/link/test_session.py"],
     "rtl/onnx_hw_rtl/primitives/ecp5": ["tests/rtl/test_ecp5_primitives.py", "tests/rtl/test_soft_multiplier.py"],
     "onnx_hw/ops": ["tests/ops/test_reordered.py", "tests/ops/test_demands_know_the_circuits.py"],
@@ -50,6 +51,8 @@ OF_A_PLACE = {
     ],
 }
 """Tests of every file there."""
+AT_ONCE = {"onnx_hw/ops": ["tests/chip/test_recorded_estimates.py"]}
+"""Tests of every file there that see much within seconds, and so come first."""
 NAMED = ("tests/ops/test_*faults*.py", "tests/proof/test_faults_of_the_lowering.py", "tests/formal/test_*.py",
          "tests/proof/circuit/test_gate_level.py", "tests/proof/circuit/test_prove.py")  # fmt: skip
 TOO_SLOW, SURVIVES = "too slow", "SURVIVES"
@@ -208,8 +211,11 @@ def tests_of(file: str) -> list[str]:
             seen |= set(new)
     direct = [(len(names), test) for test, names in tests.items() if _module(Path(file)) in names]
     chosen = list(dict.fromkeys([*list(found)[: FILES_OF_TESTS - 1], *(test for _, test in sorted(direct)), *found]))
-    everybody = next((tests for place, tests in OF_A_PLACE.items() if file.startswith(place)), [])
-    return list(dict.fromkeys([*map(str, chosen[:FILES_OF_TESTS]), *everybody]))
+    first, everybody = (
+        next((tests for place, tests in of_places.items() if file.startswith(place)), [])
+        for of_places in (AT_ONCE, OF_A_PLACE)
+    )
+    return list(dict.fromkeys([*first, *map(str, chosen[:FILES_OF_TESTS]), *everybody]))
 
 
 def _module(path: Path) -> str:
