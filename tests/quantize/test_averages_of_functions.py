@@ -39,24 +39,25 @@ def test_average_of_a_function(tmp_path: Path, average: int) -> None:
         assert_circuit_agrees(network)
 
 
-def saturating(path: Path, step: float, dtype: type) -> Path:
-    """Averages of numbers up to 287,000, most of which are beyond the integers of a small scale."""
+def saturating(path: Path, step: float, dtype: type, factor: float) -> Path:
+    """Averages of numbers up to 287,000 times a factor, most of which are beyond the integers of a small scale."""
     sketch = Sketch(opset=21)
     exponential = sketch.node("Exp", sketch.through_integers("x", 0.0952, -5))
+    exponential = sketch.node("Mul", exponential, sketch.constant(np.float32(factor)))
     y = sketch.through_integers(sketch.node("AveragePool", exponential, kernel_shape=[1, 2]), step, 11, dtype)
     weight = sketch.dequantized(np.ones((1, 1, 1, 1), dtype=np.int8), np.float32(1))
     return write(sketch, path / "m.onnx", {"x": (1, 1, 16, 16)}, sketch.node("Conv", y, weight))
 
 
-@pytest.mark.parametrize("step", [3000.0, 40.0, 9.0])
+@pytest.mark.parametrize(("step", "factor"), [(3000.0, 1), (40.0, 1), (9.0, 1), (9.0 / 2**20, 2**-20)])
 @pytest.mark.parametrize("dtype", [np.int8, np.int16])
-def test_a_scale_that_is_small_beside_the_function(tmp_path: Path, step: float, dtype: type) -> None:
+def test_a_scale_that_is_small_beside_the_function(tmp_path: Path, step: float, factor: float, dtype: type) -> None:
     """The table becomes finer, so that its rounding does not show in those that do not saturate."""
     x = np.linspace(-11.9, 12.4, 256, dtype=np.float32).reshape(1, 1, 1, 16, 16)
-    (found,) = golden.run(flow.quantize(flow.read(saturating(tmp_path, step, dtype))), {"x": x}).values()
+    (found,) = golden.run(flow.quantize(flow.read(saturating(tmp_path, step, dtype, factor))), {"x": x}).values()
     scale, step = float(np.float32(0.0952)), float(np.float32(step))
     numbers = np.exp(scale * (np.clip(np.rint(x / np.float32(0.0952)) - 5, -128, 127) + 5).astype(np.float64))
-    real = (numbers[..., 1:] + numbers[..., :-1]) / 2 / step
+    real = factor * (numbers[..., 1:] + numbers[..., :-1]) / 2 / step
     real = np.clip(real, np.iinfo(dtype).min - 11, np.iinfo(dtype).max - 11)
     assert np.abs(found / step - real).max() <= 0.501
 

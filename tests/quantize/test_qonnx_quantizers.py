@@ -131,6 +131,21 @@ def test_widths(tmp_path: Path, bits: int, signed: int, narrow: int) -> None:
     assert {tensor.dtype for tensor in network.entries.values()} == {Int(bits, signed=bool(signed))}
 
 
+@pytest.mark.parametrize("weights", [[[0.5]], [[0.5, 0.25]]])
+def test_more_bits_than_hardware_quantizes_to(tmp_path: Path, weights: list[list[float]]) -> None:
+    """Nothing is rounded where all numbers are integers of that grid already; else it is refused."""
+    for step, refused in ((0.125, False), (0.375, True)):
+        s = Qonnx(7)
+        y = s.node("MatMul", s.quant("x", 1.0, 8), s.quant(s.floats(weights), weights, 4))
+        y = s.node("MatMul", s.quant(y, step, 24), s.floats(np.eye(len(weights[0]))))
+        path = s.written(tmp_path / "m.onnx", [1, 1], y)
+        if refused:
+            with pytest.raises(UserError, match="16 bits at most"):
+                flow.quantize(flow.read(path))
+        else:
+            np.testing.assert_array_equal(outputs(flow.quantize(flow.read(path)), numbers()), numbers() * weights)
+
+
 def test_dead_channels(tmp_path: Path) -> None:
     """Scales of 1e-10 and of 1e10, beside ordinary ones."""
     s = Qonnx(5)
