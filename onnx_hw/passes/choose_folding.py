@@ -50,8 +50,7 @@ def least_interval(network: Network) -> tuple[int, Node]:
 def choose_folding(network: Network, budget: Budget, from_interval: int = 0, cost: Cost = own_cost) -> Foldings | None:
     """The foldings of the least interval, ``from_interval`` or more, that fits; None if nothing fits.
 
-    First with several pixels a beat, where they are needed, then with one. Products are made of look-up tables, where
-    the budget says that they may, if the design is faster for it.
+    Products are made of look-up tables, where the budget says that they may, if the design is faster for it.
     """
     found = _choose(Offers(network, cost), budget, from_interval)
     if not budget.in_logic:
@@ -61,15 +60,21 @@ def choose_folding(network: Network, budget: Budget, from_interval: int = 0, cos
 
 
 def _choose(offers: Offers, budget: Budget, from_interval: int, longest: int | None = None) -> Foldings | None:
-    """Of an interval no longer than that."""
+    """Of an interval no longer than that.
+
+    Several pixels a beat are tried where one a beat fits as fast as it can be: they take more of everything, and there
+    are so many of their foldings that to refuse them one by one takes longest of all.
+    """
     if _far_too_little(offers, budget):
         return None
     _, one = offers.least_cycles
-    for first, last in ((1, one - 1), (one, longest_interval(offers.network))):
-        found = _fastest(offers, budget, max(first, from_interval), min(last, longest or last))
-        if found is not None:
-            return found
-    return None
+    slowest = longest_interval(offers.network)
+    last = slowest if longest is None else min(slowest, longest)
+    first = max(one, from_interval)
+    found = _fastest(offers, budget, first, last)
+    if first <= last and (found is None or _interval(offers.network, found) > one * LUCK):
+        return found
+    return _fastest(offers, budget, max(1, from_interval), min(one - 1, last)) or found
 
 
 def _interval(network: Network, foldings: Foldings) -> int:

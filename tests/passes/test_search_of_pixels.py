@@ -16,9 +16,11 @@ from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.passes import choose_folding
+from onnx_hw.passes.alternatives import Offers
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.choose_folding import Search
-from onnx_hw.passes.cost import Cost
+from onnx_hw.passes.cost import Cost, cost
 from onnx_hw.passes.fold_for_interval import fold_for
 from onnx_hw.passes.least_cycles import longest_interval
 from onnx_hw.passes.schedule_network import schedule_network
@@ -124,3 +126,23 @@ def test_another_search_will_do() -> None:
     network = convolutions(8, (1, 4))
     design = designed(network, search=Search(slowest, slowest))
     assert design.interval == longest_interval(network) > designed(network).interval
+
+
+def test_not_tried_where_one_pixel_a_beat_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are so many foldings of several pixels that refusing them would take longest of all."""
+    tried: list[int] = []
+    original = choose_folding.fold
+
+    def fold(offers: Offers, interval: int, budget: Budget) -> object:
+        tried.append(interval)
+        return original(offers, interval, budget)
+
+    monkeypatch.setattr(choose_folding, "fold", fold)
+    network = in_a_line(Tensor((12, 12, 1), Int(8)), lambda x: Pool(x, "max", (2, 2), (1, 1), (0, 0, 0, 0)))
+    least = Offers(network, cost).least_cycles[1]
+    design = designed(network)
+    assert min(tried) < least and design.interval < least
+    slowest = designed(network, fps=rate(longest_interval(network)))
+    tried.clear()
+    assert choose_folding.choose_folding(network, Budget(lut=slowest.resources().lut * 9 // 10)) is None
+    assert tried and all(interval >= least for interval in tried)
