@@ -9,6 +9,7 @@ from rich.text import Text
 
 import onnx_hw_boards
 from onnx_hw.errors import UserError
+from onnx_hw.report.digits_on_boards import DIGITS_ON_BOARDS
 from onnx_hw.report.fact import Fact
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
 
 
 def listed() -> Group:
-    """Of each board what it is, what its chip holds, how a host reaches it, and its clock."""
-    return Group(*(_fact(name, _said(onnx_hw_boards.board(name))) for name in onnx_hw_boards.names()))
+    """Of each board what it is, what its chip holds, how a host reaches it, its clock, and what an example gets."""
+    return Group(*(_fact(name, _said(onnx_hw_boards.board(name)) + _example(name)) for name in onnx_hw_boards.names()))
+
+
+def _example(board: str) -> Text:
+    return Text(f"\ndigits, the example: {DIGITS_ON_BOARDS[board]}" if board in DIGITS_ON_BOARDS else "")
 
 
 def fitting(board: Board, found: Fit | UserError) -> Fact:

@@ -57,8 +57,10 @@ GOWIN = Family(
         placed="placed.json",
     ),
     packing=Packing("gowin_pack", ("-d", "{option}", "-o", "{bitstream}", "{placed}"), ".fs"),
+    # A RAM16SDP4 takes the six flip-flops beside it, too, which yosys does not count: a tenth more than is said. At
+    # 84 % by nextpnr's count its placer did not end in half an hour, at 65 % it takes seconds.
     fill=Fill(
-        comfortable={"lut": 0.7, "ff": 0.7, "dsp": 0.6, "bram": 0.8}, most={"lut": 0.85, "ff": 0.85, "bram": 0.9}
+        comfortable={"lut": 0.7, "ff": 0.6, "dsp": 0.6, "bram": 0.8}, most={"lut": 0.85, "ff": 0.68, "bram": 0.9}
     ),
 )
 
