@@ -40,3 +40,29 @@ def test_a_place_is_given_back_by_an_acknowledgement_alone() -> None:
     simulator.add_testbench(bench)
     simulator.run()
     assert counts == [LINK.slots * LINK.result_bytes, 0, LINK.result_bytes]
+
+
+def test_nothing_is_said_unasked_but_that_half_of_the_credit_came_or_went() -> None:
+    """One packet each time; a host that is silent hears nothing else."""
+    sender, packets = LinkSender(LINK), []
+
+    async def listen(context) -> None:  # type: ignore[no-untyped-def]
+        packets.append(0)
+        for _ in range(300):
+            packets[-1] += context.get(sender.o.valid & sender.o_last)
+            await context.tick()
+
+    async def bench(context) -> None:  # type: ignore[no-untyped-def]
+        context.set(sender.o.ready, 1)
+        context.set(sender.hello, 1)
+        await context.tick()
+        context.set(sender.hello, 0)
+        for credit in (0, 16, 31, 32, 48, 63, 15, 0):
+            context.set(sender.credit, credit)
+            await listen(context)
+
+    simulator = Simulator(sender)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert packets == [1, 0, 0, 1, 0, 0, 1, 0]
