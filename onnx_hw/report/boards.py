@@ -26,7 +26,7 @@ def listed() -> Group:
 
 
 def _example(board: str) -> Text:
-    return Text(f"\ndigits, the example: {DIGITS_ON_BOARDS[board]}" if board in DIGITS_ON_BOARDS else "")
+    return Text(f"\ndigits gets {DIGITS_ON_BOARDS[board]}" if board in DIGITS_ON_BOARDS else "")
 
 
 def fitting(board: Board, found: Fit | UserError) -> Fact:

