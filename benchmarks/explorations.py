@@ -1,6 +1,6 @@
 """Many builds at once: what two workers gain, what a killed exploration costs, and a proof of 10,000 frames in shards.
 
-    python benchmarks/explorations.py times [--board ecp5] [--multipliers 3,6,12,24] [--seeds 8]
+    python benchmarks/explorations.py times [--board NAME] [--multipliers 3,6,12,24] [--seeds 8]
     python benchmarks/explorations.py kills [--board up5k] [--kills 10]
     python benchmarks/explorations.py rows [--board up5k] [--rows 4]
     python benchmarks/explorations.py frames [--frames 10000]
@@ -34,7 +34,7 @@ from onnx_hw import golden
 from onnx_hw.build import build
 from onnx_hw.errors import UserError
 from onnx_hw.network import Network
-from onnx_hw.options import Stage, Stalls, VerifyOptions
+from onnx_hw.options import DEFAULT_BOARD, Stage, Stalls, VerifyOptions
 from onnx_hw.verify_build import verify
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"
@@ -188,10 +188,14 @@ def front(asked: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_subparsers(required=True)
-    for what, board in ((times, "ecp5"), (kills, "up5k"), (rows, "up5k")):
+    for what, board, counts in (
+        (times, DEFAULT_BOARD, "3,6,12,24"),
+        (kills, "up5k", "1,2,3,4"),
+        (rows, "up5k", "1,2,3,4"),
+    ):
         kind = kinds.add_parser(what.__name__, help=what.__doc__)
         kind.add_argument("--board", default=board)
-        kind.add_argument("--multipliers", default="3,6,12,24" if board == "ecp5" else "1,2,3,4")
+        kind.add_argument("--multipliers", default=counts)
         kind.add_argument("--seeds", type=int, default=8)
         kind.add_argument("--kills", type=int, default=10)
         kind.add_argument("--rows", type=int, default=4)

@@ -20,9 +20,11 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component
 
+import onnx_hw_boards
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.operator import priced
 from onnx_hw.ops.products_in_logic import known_products_demand, product_demand
+from onnx_hw.options import DEFAULT_BOARD
 from onnx_hw_rtl.constant_multiplier import ConstantMultiplier
 from onnx_hw_rtl.soft_multiplier import SoftMultiplier
 from onnx_hw_rtl.target import Target
@@ -33,7 +35,11 @@ CELLS = {"LUT4": 1, "CCU2C": 2, "SB_LUT4": 1}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--family", default="ecp5", help="that yosys has a synth_ command for")
+    parser.add_argument(
+        "--family",
+        default=onnx_hw_boards.board(DEFAULT_BOARD).family.primitives,
+        help="that yosys has a synth_ command for",
+    )
     parser.add_argument("--widest", type=int, default=8, help="bits of an operand")
     parser.add_argument("--constants", type=int, default=20, metavar="N")
     given = parser.parse_args()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from onnx_hw.broken import Fault, refuse
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.operator import Resources, usual_price
+from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.outbox import CREDIT_RETURN, DEEPEST_IN_LUTRAM, outbox_resources, visible_after
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.verify_schedule import faults_of_schedule
@@ -18,6 +18,7 @@ from onnx_hw.templates import render_value
 from onnx_hw.tensor import Tensor
 from onnx_hw.verify_design import faults_of_design
 from onnx_hw_boards.families.family import Price
+from onnx_hw_boards.families.usual import usual_price
 
 
 @dataclass(frozen=True)

@@ -23,16 +23,13 @@ from onnx_hw.order import Order, fewest_lanes, least_pixels
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
 from onnx_hw_boards.demand import Demand, Register
-from onnx_hw_boards.families.ecp5_cost import cost
 from onnx_hw_boards.families.family import Price
+from onnx_hw_boards.families.usual import usual_price
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
     from onnx_hw_rtl.stream import StreamShape
-
-usual_price: Price = cost
-"""Where no board is in sight, that of the default one."""
 
 
 @dataclass(frozen=True)

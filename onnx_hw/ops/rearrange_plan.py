@@ -14,11 +14,10 @@ from math import isqrt, prod
 
 import numpy as np
 
-from onnx_hw.exact.requantization import LUTS_PER_BLOCK_RAM
+from onnx_hw.exact.requantization import BLOCK_RAMS, LUTS_PER_BLOCK_RAM
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.rearrange_turns import Turns
 from onnx_hw.order import Order
-from onnx_hw_boards.families.ecp5_cost import BLOCK_RAMS
 from onnx_hw_boards.families.yosys_mapping import fewest_blocks
 
 FILL, UNUSED = -1, -2

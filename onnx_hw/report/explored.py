@@ -116,7 +116,7 @@ def _values(row: Row, options: Sequence[str]) -> list[str]:
 
 
 def _below(rows: Sequence[Row], options: Sequence[str]) -> list[Text]:
-    """``refused: too few lanes: ecp5 2; icebreaker 2``"""
+    """``refused: too few lanes: hx8k 2; icebreaker 2``"""
     told: dict[str, list[str]] = {}
     for row in rows:
         if said(row):

@@ -18,7 +18,7 @@ from onnx_hw.chip.synthesize import synthesize
 from onnx_hw.design import Design
 from onnx_hw.errors import user_error
 from onnx_hw.listener import NOBODY, Listener
-from onnx_hw.options import Engine
+from onnx_hw.options import DEFAULT_BOARD, Engine
 from onnx_hw.proof.circuit.gate_level import load
 from onnx_hw.proof.circuit.prove import compile_simulator
 from onnx_hw.proof.circuit.stalls import SEED
@@ -62,7 +62,7 @@ def _gates(design: Design, board: Board, folder: Path, listener: Listener) -> tu
     chip = netlist_of(design, board)
     if chip.reset_delay is None:
         what = "the streams must be on the chip's pins; on this board they are behind its link"
-        raise user_error("engine", what, where="--engine gates", hint="a bare chip, such as --board ecp5")
+        raise user_error("engine", what, where="--engine gates", hint=f"a bare chip, such as --board {DEFAULT_BOARD}")
     made = synthesize(BuildFolder(folder), chip.rtlil, chip.family, on_first_run=listener.first_run)
     try:
         simulator, roms, _ = load(design, chip, made.netlist)
