@@ -9,7 +9,8 @@ all evaluation samples, as onnxruntime computes it in floats. Accumulators leave
 requantizers it tells what share of the channels multiplies by at most ten bits, and the look-up tables of all of them
 with one lane each. ``--plain`` takes ranges from the least and greatest number and rounds weights to nearest.
 ``--sqnr DB`` searches for the widths that reach so much. ``--document`` puts the table into a Markdown file, between
-the lines ``<!-- table -->``.
+the lines ``<!-- table -->``. ``--divisions N`` divides the samples anew, N times, into as many that calibrate and as
+many that evaluate, and tells what that leaves of int8 outputs, beside ranges from the least and greatest number.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from onnx_hw import flow, golden
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import choose, costs, weigh
 from onnx_hw.network import Network
+from onnx_hw.onnx.model import Model
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.options import Leaving
 from onnx_hw.proof.likeness import Likeness
@@ -194,11 +196,16 @@ def requantizers(network: Network) -> tuple[float, int]:
     return 100 * short / max(channels, 1), luts
 
 
-def measured(case: Case, anchor: Mapping[str, Any], scheme: Scheme) -> Found:
+def read_model(case: Case) -> Model:
+    """As from a file."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{case.name}.onnx"
         onnx.save(case.model, path)
-        model = flow.read(path)
+        return flow.read(path)
+
+
+def measured(case: Case, anchor: Mapping[str, Any], scheme: Scheme) -> Found:
+    model = read_model(case)
     wanted, begun = in_floats(case), time.monotonic()
     sums, few = (
         flow.quantize(model, {case.input: case.calibration}, replace(scheme, leaving=leaving)) for leaving in Leaving
@@ -214,12 +221,33 @@ def measured(case: Case, anchor: Mapping[str, Any], scheme: Scheme) -> Found:
     return Found(case.name, len(wanted), *columns, agree, *top1, *requantizers(sums), seconds)
 
 
-def found_in(folder: Path, names: list[str], scheme: Scheme) -> Iterator[Found]:
-    """Every model, the small ones first."""
+def divided_anew(case: Case, times: int) -> Iterator[Case]:
+    """The same samples, others of which calibrate."""
+    frames, count = np.concatenate([case.calibration, case.evaluation]), len(case.calibration)
+    for seed in range(times):
+        order = np.random.default_rng(seed).permutation(len(frames))
+        yield replace(case, calibration=frames[order[:count]], evaluation=frames[order[count:]], labels=None)
+
+
+def compare_ranges(case: Case, times: int, scheme: Scheme) -> str:
+    """A line: the mean and the least decibels of int8 outputs, with ranges as chosen and with those that were seen."""
+    model, told = read_model(case), []
+    for method in (scheme.ranges, RangeMethod.MIN_MAX):
+        choice = replace(scheme, leaving=Leaving.INT8, ranges=method)
+        decibels = []
+        for part in divided_anew(case, times):
+            network = flow.quantize(model, {part.input: part.calibration}, choice)
+            decibels.append(Likeness().with_values(in_integers(part, network), in_floats(part)).sqnr_db or np.inf)
+        told.append(f"{np.mean(decibels):8.2f} {min(decibels):8.2f}")
+    return f"{case.name:33} {len(case.calibration):4} {len(case.evaluation):4} {' '.join(told)}"
+
+
+def cases_in(folder: Path, names: list[str]) -> Iterator[tuple[Case, Mapping[str, Any]]]:
+    """Every model, the small ones first, and what onnxruntime reaches with it."""
     anchors = json.loads((folder / "ptq_anchor.json").read_text())["models"]
     cost = {name: anchor["macs"] * (anchor["n_calib"] + anchor["n_eval"]) for name, anchor in anchors.items()}
     for name in sorted(names or anchors, key=lambda name: cost[name]):
-        yield measured(case_of(folder, name, anchors[name]), anchors[name], scheme)
+        yield case_of(folder, name, anchors[name]), anchors[name]
 
 
 def main() -> None:
@@ -232,6 +260,7 @@ def main() -> None:
     parser.add_argument("--data", type=int, default=8, metavar="BITS")
     parser.add_argument("--sqnr", type=float, metavar="DB", help="instead of bits for all")
     parser.add_argument("--plain", action="store_true", help="minimum and maximum, rounded to nearest")
+    parser.add_argument("--divisions", type=int, metavar="N", help="of the samples anew")
     given = parser.parse_args()
     scheme = Scheme(
         data=Precision(given.data),
@@ -239,9 +268,16 @@ def main() -> None:
         ranges=RangeMethod.MIN_MAX if given.plain else RangeMethod.LEAST_LOSS,
         goal=None if given.sqnr is None else Goal(given.sqnr),
     )
+    cases = cases_in(given.folder, given.models)
+    if given.divisions:
+        print(f"{'int8 outputs, dB':33} {'of':>4} {'n':>4} {'chosen':>8} {'least':>8} {'seen':>8} {'least':>8}")
+        for case, _ in cases:
+            print(compare_ranges(case, given.divisions, scheme), flush=True)
+        return
     print(HEAD)
     found = []
-    for one in found_in(given.folder, given.models, scheme):
+    for case, anchor in cases:
+        one = measured(case, anchor, scheme)
         found.append(one)
         print(one.row(), flush=True)
         if given.json:
