@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 
 from onnx_hw.errors import Problem, UserError
+from onnx_hw.npz import read_npz
 from onnx_hw.onnx.capability import MAX_AXES
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Value
@@ -198,16 +200,10 @@ def write_samples(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 def _load(path: Path) -> dict[str, np.ndarray]:
     where = str(path)
     try:
-        # Opened here, since numpy leaves a broken archive that it opened itself to the garbage collector.
         with path.open("rb") as file:
-            _require_numpy(file.read(len(GIT_LFS)), path)
+            _require_archive(file.read(len(GIT_LFS)), path)
             file.seek(0)
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                hint = 'one array per graph input, by name: np.savez("samples.npz", image=images)'
-                message = "the file must be an npz archive, not a single npy array"
-                raise UserError(_problem("samples-format", message, where, hint))
-            stored = {key: loaded[key] for key in loaded.files}
+            stored, others = read_npz(file)
     except UserError:
         raise
     except FileNotFoundError:
@@ -221,7 +217,6 @@ def _load(path: Path) -> dict[str, np.ndarray]:
         hint = 'write it with np.savez("samples.npz", name=array); arrays of Python objects cannot be read'
         message = f"the file must be an npz archive of numpy arrays; numpy says: {error or type(error).__name__}"
         raise UserError(_problem("samples-format", message, where, hint)) from None
-    others = [key for key, value in stored.items() if not isinstance(value, np.ndarray)]
     if others:
         hint = 'write it with np.savez("samples.npz", name=array)'
         message = f"the npz archive must hold numpy arrays alone; {_listed('it has the other file', others)}"
@@ -229,10 +224,14 @@ def _load(path: Path) -> dict[str, np.ndarray]:
     return stored
 
 
-def _require_numpy(start: bytes, path: Path) -> None:
-    """numpy takes every file it does not know for pickled objects, and says how to load them."""
-    if start.startswith((b"PK", b"\x93NUMPY")):
+def _require_archive(start: bytes, path: Path) -> None:
+    """An archive begins like one; what other files are is said."""
+    if start.startswith(b"PK"):
         return
+    if start.startswith(npy.MAGIC_PREFIX):
+        hint = 'one array per graph input, by name: np.savez("samples.npz", image=images)'
+        message = "the file must be an npz archive, not a single npy array"
+        raise UserError(_problem("samples-format", message, str(path), hint))
     what, hint = f"it begins with {start[:8]!r}", 'write it with np.savez("samples.npz", name=array)'
     if not start:
         what = "it is empty"
@@ -264,12 +263,20 @@ def _stacked(array: np.ndarray, value: Value, where: str, finite: bool) -> np.nd
         return _wrong_shape(array.shape, value.shape, where)
     if not len(stacked):
         return _problem("samples-count", "there must be at least one sample, the array is empty", where)
-    if finite and stacked.dtype.kind in "fc" and not np.isfinite(stacked).all():
-        place = np.argwhere(~np.isfinite(stacked))[0]
+    if finite and (place := _infinite(stacked)):
         spelled = ", ".join(map(str, place))
-        message = f"every value must be finite, not {stacked[tuple(place)]} as at [{spelled}]"
+        message = f"every value must be finite, not {stacked[place]} as at [{spelled}]"
         return _problem("samples-finite", message, where)
     return stacked
+
+
+def _infinite(stacked: np.ndarray) -> tuple[int, ...]:
+    """Where the first number is that is none; empty where all are finite."""
+    if stacked.dtype.kind in "fc":
+        for k, sample in enumerate(stacked):  # of all at once, a large array's would not fit the memory
+            if not (finite := np.isfinite(sample)).all():
+                return k, *map(int, np.argwhere(~finite)[0])
+    return ()
 
 
 def _takes_samples(pattern: Sequence[int | str | None]) -> bool:

@@ -28,15 +28,13 @@ from onnx_hw.errors import Problem, UserError, user_error
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Value
 from onnx_hw.png import read_png
+from onnx_hw.samples_together import SamplesTogether
 from onnx_hw.spelling import short
 from onnx_hw.toml_file import read_toml
 
 DESCRIPTION = "samples.toml"
 LARGEST_DESCRIPTION = 1 << 16  # bytes
 LARGEST_IMAGE = 1 << 28  # bytes of a PNG file
-MOST_BYTES = 1 << 30
-"""Of all samples of a folder: they are there all at once."""
-
 TOLD = 10
 """Files whose faults are told; others may have the same one."""
 
@@ -68,7 +66,7 @@ class Scaling:
 def read_folder(
     folder: Path, inputs: Sequence[Value], read_file: ReadFile, check: CheckArray
 ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-    """All samples of a folder, by graph input, stacked on the first axis; and their labels.
+    """All samples of a folder, by graph input, stacked on the first axis; and their labels. A file is read at a time.
 
     Args:
         inputs: the graph's inputs.
@@ -81,38 +79,24 @@ def read_folder(
     paths = _paths(folder)
     scaling = _scaling(folder / DESCRIPTION)
     problems: list[Problem] = []
-    parts: list[Mapping[str, np.ndarray]] = []
     labels: list[np.ndarray | None] = []
-    size = 0
-    for path in paths:
-        try:
-            if path.suffix.lower() == ".npz":
-                found, known = read_file(path)
+    with SamplesTogether([value.name for value in inputs]) as together:
+        for path in paths:
+            try:
+                if path.suffix.lower() == ".npz":
+                    found, known = read_file(path)
+                else:
+                    found, known = {inputs[0].name: _single(path, inputs, scaling, check)}, None
+                together.add(path, found)
+            except UserError as error:
+                problems.extend(error.problems)
+                if len(problems) >= TOLD:
+                    break
             else:
-                found, known = {inputs[0].name: _single(path, inputs, scaling, check)}, None
-        except UserError as error:
-            problems.extend(error.problems)
-            if len(problems) >= TOLD:
-                break
-            continue
-        size += sum(array.nbytes for array in found.values())
-        if size > MOST_BYTES:
-            message = f"the samples of a folder must take at most {MOST_BYTES >> 20:,} MiB; `{path.name}` is beyond"
-            raise UserError(_problem("samples-size", message, str(folder), "give fewer: some hundred are enough"))
-        parts.append(found)
-        labels.append(known)
-    if problems:
-        raise UserError(*problems[:TOLD])
-    arrays = {}
-    for value in inputs:
-        shapes = [part[value.name].shape[1:] for part in parts]
-        for path, shape in zip(paths, shapes, strict=True):
-            if shape != shapes[0]:
-                message = (
-                    f"all samples must have one shape, {list(shapes[0])} as in `{paths[0].name}`, not {list(shape)}"
-                )
-                raise UserError(_problem("samples-shape", message, str(path)))
-        arrays[value.name] = np.concatenate([part[value.name] for part in parts])
+                labels.append(known)
+        if problems:
+            raise UserError(*problems[:TOLD])
+        arrays = together.arrays()
     given = [known for known in labels if known is not None]
     if 0 < len(given) < len(labels):
         lacking = next(path for path, known in zip(paths, labels, strict=True) if known is None)

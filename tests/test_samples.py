@@ -1,5 +1,11 @@
 """Samples in npz files: what is read, and what is said about a file that does not fit the model."""
 
+import gc
+import io
+import tracemalloc
+import zipfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -201,3 +207,47 @@ def test_writing(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.npz"]
     with pytest.raises(UserError, match="cannot be written"):
         write_samples(tmp_path / "nowhere" / "out.npz", {"scores": np.zeros(1)})
+
+
+def stored(tmp_path: Path, kind: str, array: np.ndarray) -> Path:
+    """The array in an archive, packed or not, or its samples one by one in a folder."""
+    if kind == "folder":
+        (tmp_path / "many").mkdir()
+        for k, sample in enumerate(array):
+            np.save(tmp_path / "many" / f"{k:03}.npy", sample[None])
+        return tmp_path / "many"
+    (np.savez if kind == "plain" else np.savez_compressed)(tmp_path / "many.npz", x=array)
+    return tmp_path / "many.npz"
+
+
+@pytest.mark.parametrize("kind", ["plain", "packed", "folder"])
+def test_what_is_large_stays_on_disk(tmp_path, monkeypatch, kind):
+    array = np.random.default_rng(1).standard_normal((64, 1, 128, 128)).astype(np.float32)  # 4 MiB
+    monkeypatch.setattr("onnx_hw.large_array.HELD", 1 << 18)
+    path, value = stored(tmp_path, kind, array), Value("x", "float", (1, 1, 128, 128))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        found = read_samples(path, [value])
+        assert tracemalloc.get_traced_memory()[1] < array.nbytes / 3
+    finally:
+        tracemalloc.stop()
+    assert found.count == 64 and np.array_equal(found.arrays["x"].reshape(array.shape), array)
+    assert all(np.array_equal(frame["x"][0, 0], array[k, 0]) for k, frame in enumerate(found))
+
+
+def test_a_header_may_claim_anything(tmp_path):
+    """Nothing is made room for before it is there."""
+    content = io.BytesIO()
+    np.save(content, np.zeros((4, 4), np.float32))
+    claimed = content.getvalue().replace(b"(4, 4), }", b"(999999999, 9999), }").replace(b" " * 13 + b"\n", b"  \n")
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", claimed)
+    with pytest.raises(UserError, match="more than there are"):
+        read_samples(tmp_path / "x.npz", [Value("x", "float", (4, 4))])
+
+
+def test_columns_first(tmp_path):
+    array = np.asfortranarray(np.arange(60, dtype=np.float32).reshape(3, 4, 5))
+    np.savez(tmp_path / "x.npz", x=array)
+    assert np.array_equal(read_samples(tmp_path / "x.npz", [Value("x", "float", (4, 5))]).arrays["x"], array)

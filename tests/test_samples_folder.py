@@ -16,6 +16,7 @@ from PIL import Image
 from command_line import call
 from material_folders import EXAMPLES
 from onnx_hw.errors import UserError
+from onnx_hw.large_array import LargeArray
 from onnx_hw.onnx.model import Value
 from onnx_hw.png import read_png
 from onnx_hw.report.asked import sha256
@@ -172,6 +173,13 @@ def test_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / "b.png").unlink()
     with pytest.raises(UserError, match="labels or none"):
         read_samples(tmp_path, [IMAGE])
-    monkeypatch.setattr("onnx_hw.samples_folder.MOST_BYTES", 5)
-    with pytest.raises(UserError, match="at most"):
+    np.savez(tmp_path / "b.npz", image=np.zeros((1, 3, 3, 1), np.uint8))
+    with pytest.raises(UserError, match=r"`a\.png`, not"):
+        read_samples(tmp_path, [Value("image", "uint8", (None, None, 3, 1))])
+
+    def full(_array: LargeArray, _piece: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(LargeArray, "add", full)
+    with pytest.raises(UserError, match="no room: No space"):
         read_samples(tmp_path, [IMAGE])
