@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnx_hw_boards.device import Cells, Device
+from onnx_hw_boards.families.around import with_few_tables_around
 from onnx_hw_boards.families.ecp5_cost import cost
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 
@@ -34,7 +35,7 @@ ECP5 = Family(
     },
     cost=cost,
     mappers={
-        "abc9": ("synth_ecp5 -top top",),
+        "abc9": with_few_tables_around("synth_ecp5 -top top"),
         "abc": (
             "synth_ecp5 -top top -run begin:map_luts",
             "abc -dress -lut 4:7",
