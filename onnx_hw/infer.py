@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 AUTO, SIMULATED = "auto", "sim"
 
-TIMEOUT, SIMULATED_TIMEOUT = 1.5, 120.0
-"""Seconds without any news; a simulated chip is some hundred times slower than a real one."""
+TIMEOUT = 1.5
+"""Seconds without any news."""
 
 
 @dataclass(frozen=True)
@@ -159,24 +159,13 @@ def _port(
     if options.port != SIMULATED:
         yield options.port, TIMEOUT
         return
-    from onnx_hw.assemble import to_serial_chip
     from onnx_hw.build_folder import BuildFolder
-    from onnx_hw_sim.pseudo_terminal import PseudoTerminal
-    from onnx_hw_sim.serial_line import SerialChip
+    from onnx_hw.simulated_board import TIMEOUT as SIMULATED_TIMEOUT
+    from onnx_hw.simulated_board import simulated_board
 
     assert design is not None
-    divisor = round(model.link.clock_hz / model.baud)
-    with progress.stage(Stage.SIMULATE) as running:
-        running.fact = "compiling"
-        chip = SerialChip(
-            to_serial_chip(design, model.link, divisor), divisor, BuildFolder(options.folder).path / "simulation"
-        )
-        with PseudoTerminal(chip) as port:
-            running.fact = f"the whole chip, bit by bit, at {port.path}"
-            yield port.path, SIMULATED_TIMEOUT
-            running.fact = f"{chip.cycle:,} cycles of the whole chip, bit by bit"
-            if port.error is not None:
-                raise port.error
+    with simulated_board(design, model, BuildFolder(options.folder), progress) as port:
+        yield port, SIMULATED_TIMEOUT
 
 
 def _compare(outputs: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> None:

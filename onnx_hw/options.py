@@ -55,6 +55,7 @@ class Evaluator(StrEnum):
     ICARUS = Engine.ICARUS.value
     INTERPRETED = Engine.INTERPRETED.value
     GATES = Engine.GATES.value
+    BOARD = "board"  # the whole chip of a board with a link, simulated behind a port, by the driver
 
 
 class Stalls(StrEnum):

@@ -1,4 +1,4 @@
-"""A model's outputs for samples, computed by the ONNX operators, by the integer network, or by the circuit."""
+"""A model's outputs for samples, by the ONNX operators, the integer network, the circuit, or a simulated board."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from onnx_hw.outputs import Outputs
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.proof.circuit.reach import Reach
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, batches_of
+from onnx_hw.simulated_board import on_simulated_board, require_link
 from onnx_hw.toolchain import Toolchain
 from onnx_hw.work import Work
 
 NETWORK = (Stage.READ, Stage.QUANTIZE)
 CIRCUIT = (*NETWORK, Stage.SCHEDULE, Stage.SIMULATE)
+CHIP = (*NETWORK, Stage.SCHEDULE, Stage.ASSEMBLE)
 
 
 def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
@@ -30,6 +32,8 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
     """
     if options.engine is Evaluator.REFERENCE:
         return _by_reference(options)
+    if options.engine is Evaluator.BOARD:
+        return _by_board(options, progress or Silent())
     on_circuit = options.engine is not Evaluator.GOLDEN
     engine = Engine(options.engine) if on_circuit and options.engine is not Evaluator.SIMULATION else None
     nothing_else = Toolchain(
@@ -45,6 +49,18 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
         outputs = by_circuit(work.design, work.proof, frames)
     else:
         outputs = golden.run(work.network, frames)
+    return Outputs(batches_of(outputs, work.batch), work.given.labels)
+
+
+def _by_board(options: RunOptions, progress: Progress) -> Outputs:
+    """The chip that a build makes, without one."""
+    work = Work(options.build(), progress)
+    require_link(work.board)
+    with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
+        for stage in CHIP:
+            work.take(stage)
+        assert work.given.frames is not None
+        outputs = on_simulated_board(work.given.frames, work.design, work.netlist, work.board, work.folder, progress)
     return Outputs(batches_of(outputs, work.batch), work.given.labels)
 
 

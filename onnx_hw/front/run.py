@@ -19,7 +19,8 @@ from onnx_hw.options import Evaluator, Quantizing, Reading, RunOptions
 @click.option(
     "--engine", type=click.Choice([e.value for e in Evaluator]), default=Evaluator.GOLDEN.value, show_default=True,
     metavar="ENGINE",
-    help="reference: the ONNX operators; golden: the integer network; simulation: the circuit.",
+    help="reference: the ONNX operators; golden: the integer network; simulation: the circuit; board: the whole "
+    "chip of --board, behind a simulated port.",
 )  # fmt: skip
 @click.option("--out", type=FILE, metavar="Y.npz", help="Write the outputs, one array per graph output.")
 @BOARD

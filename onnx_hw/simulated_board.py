@@ -1,0 +1,97 @@
+"""A board that is simulated: its whole chip, bit by bit at its serial line, behind a port of this machine.
+
+The driver in front of it is the one that users have.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+
+from onnx_hw.assemble import to_serial_chip
+from onnx_hw.build_folder import BuildFolder
+from onnx_hw.chip.host_model import host_model
+from onnx_hw.chip.netlist import Netlist, baud_of
+from onnx_hw.design import Design
+from onnx_hw.errors import ExitCode, user_error
+from onnx_hw.host_by_reference import HostByReference
+from onnx_hw.options import Stage
+from onnx_hw.progress import Progress
+from onnx_hw.samples import Samples, frame_count, stack_outputs
+from onnx_hw_boards.board import Board
+from onnx_hw_boards.linked_board import LinkedBoard
+from onnx_hw_link.device import Device
+from onnx_hw_link.errors import LinkError
+from onnx_hw_link.host_model import HostModel
+
+WHERE = "--engine board"
+TIMEOUT = 120.0
+"""Seconds without any news; a simulated chip is some hundred times slower than a real one."""
+
+
+@contextmanager
+def simulated_board(design: Design, model: HostModel, folder: BuildFolder, progress: Progress) -> Iterator[str]:
+    """The name of the port.
+
+    Args:
+        model: what a host knows of the build.
+        folder: where the simulator is compiled.
+
+    Raises:
+        ToolMissing, ToolFailed: what the simulation needs.
+    """
+    from onnx_hw_sim.pseudo_terminal import PseudoTerminal
+    from onnx_hw_sim.serial_line import SerialChip
+
+    divisor = round(model.link.clock_hz / model.baud)
+    with progress.stage(Stage.SIMULATE) as running:
+        running.fact = "compiling"
+        chip = SerialChip(to_serial_chip(design, model.link, divisor), divisor, folder.path / "simulation")
+        with PseudoTerminal(chip) as port:
+            running.fact = f"the whole chip, bit by bit, at {port.path}"
+            yield port.path
+            running.fact = f"{chip.cycle:,} cycles of the whole chip, bit by bit"
+            if port.error is not None:
+                raise port.error
+
+
+def require_link(board: Board) -> None:
+    """Raises ``UserError`` for a board without a serial link."""
+    if not isinstance(board, LinkedBoard):
+        hint = "a board that has one, such as --board icebreaker; `onnx-hw boards` tells of all"
+        raise user_error("engine", f"the board must have a link; `{board.name}` has none", where=WHERE, hint=hint)
+
+
+def on_simulated_board(
+    frames: Mapping[str, np.ndarray],
+    design: Design,
+    netlist: Netlist,
+    board: Board,
+    folder: BuildFolder,
+    progress: Progress,
+) -> dict[str, np.ndarray]:
+    """The model's outputs by name, (frames, *shape).
+
+    Args:
+        frames: by graph input, (frames, *shape).
+        netlist: of the chip, which has a link.
+
+    Raises:
+        UserError: the chip does not answer.
+        ToolMissing, ToolFailed: what the simulation needs.
+    """
+    assert netlist.link is not None
+    model = HostModel.of(json.loads(host_model(design, netlist.link, baud_of(netlist, board))))
+    if model.elsewhere:
+        model = HostByReference.with_(model, design.network)
+    try:
+        with (
+            simulated_board(design, model, folder, progress) as port,
+            Device.of(model, port, timeout=TIMEOUT) as device,
+        ):
+            return stack_outputs(list(device.stream(Samples(frames, frame_count(frames)))))
+    except LinkError as error:
+        raise user_error(error.code, str(error), where=WHERE, stage="link", exit_code=ExitCode.TOOL_FAILED) from error
