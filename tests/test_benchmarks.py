@@ -39,6 +39,19 @@ def test_networks_are_drawn_and_judged() -> None:
     assert "100.000% of" in done.stdout
 
 
+def test_drawn_floats_are_quantized_by_both() -> None:
+    """A dense network, of which onnxruntime leaves nothing in floats: integers at the output cost it something."""
+    script = [sys.executable, CHECKOUT / "benchmarks" / "drawn_quantization.py", "1", "--calibration", "16"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
+    _, row, _, _, kind, whole = done.stdout.splitlines()
+    sums, best_sums, few, best_few = map(float, row.removeprefix("dense0").split())
+    assert 20 < few < sums < 50 and 15 < best_few < best_sums < 50
+    _, better, mean, least, *of_few = kind.split()
+    assert better == f"{sums > best_sums:d}/1" and mean == least and abs(float(mean) - (sums - best_sums)) < 0.02
+    assert whole.split() == ["all", better, mean, least, *of_few]
+
+
 def test_circuits_are_drawn_and_proven() -> None:
     script = [sys.executable, CHECKOUT / "benchmarks" / "random_circuits.py", "2", "add", "chains"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
