@@ -16,6 +16,7 @@ from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, even_cuts
 from onnx_hw.ops.parts import delayed, engine
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.ops.telling import Telling, of_pairs
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
@@ -105,6 +106,9 @@ class Add(Operator[ElementFolding]):
                 level.append((sign, low, high))
             terms, come = level, False
         return found
+
+    def telling(self, folding: ElementFolding) -> Telling:
+        return of_pairs(self, folding)
 
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.add import Add as Circuit

@@ -16,6 +16,7 @@ from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts
 from onnx_hw.ops.parts import added, delayed, engine
 from onnx_hw.ops.products_in_logic import multiplier_for, product_demand
 from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.ops.telling import Telling, of_pairs
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering
 from onnx_hw.tensor import Tensor
@@ -131,6 +132,9 @@ class Multiply(Operator[MultiplyFolding]):
         if self.multipliers > 1:
             found += Demand.of(Adder(made - LIMB), Register(made))
         return found
+
+    def telling(self, folding: MultiplyFolding) -> Telling:
+        return of_pairs(self, folding, folding.width)
 
     def core(self, folding: MultiplyFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.multiply import Multiply as Circuit

@@ -2,13 +2,14 @@
 
 Of a step function both sides of every threshold and both ends of the reachable range; of a table every place. Beside
 them numbers all over the range, so that every bit of an argument is seen. Of sums of products, for each result the
-operands that make it as small, and as large, as it can be.
+operands that make it as small, and as large, as it can be; of sums and products of two tensors, all pairs of ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import lcm
 from typing import Any, Protocol
 
@@ -40,21 +41,27 @@ class _Sums(_Elementwise, Protocol):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]: ...
 
 
+class _OfTwo(Protocol):
+    def operands(self) -> tuple[Tensor, ...]: ...
+    def results(self) -> tuple[Tensor, ...]: ...
+
+
 @dataclass(frozen=True)
 class Telling:
     """What an operator is to be shown.
 
     Attributes:
         operator: the same one, of an image in which the arguments fit; None where its folding allows no such image.
-        frames: (frames, height, width, channels) int64, the arguments.
+        frames: the arguments, (frames, height, width, channels) int64 for each operand.
         thresholds, of_thresholds: of all functions, those of which both sides are among the arguments, and all.
         places, of_places: the same of the places of tables.
-        ends, of_ends: of the reachable ranges, channel by channel: of arguments of functions, of sums of products.
+        ends, of_ends: of the reachable ranges, channel by channel: of arguments of functions, of sums of products, of
+            what two tensors make.
         lanes: products per cycle; 0 for a function of one integer.
     """
 
     operator: Any
-    frames: np.ndarray
+    frames: Sequence[np.ndarray]
     thresholds: int = 0
     of_thresholds: int = 0
     places: int = 0
@@ -82,7 +89,7 @@ def of_steps(operator: _Elementwise, folding: Any, exact: Steps, circuit: Requan
             places, of_places = places + len(row[-1]), of_places + len(inside)
         rows.append(_with_spread(np.concatenate(row), first, last))
     ends = 2 * len(rows)
-    return _shown(operator, folding, rows, Telling(None, np.zeros(0), told, real, places, of_places, ends, ends))
+    return _shown(operator, folding, rows, Telling(None, (), told, real, places, of_places, ends, ends))
 
 
 def of_table(operator: _Elementwise, folding: Any, functions: int) -> Telling:
@@ -91,7 +98,7 @@ def of_table(operator: _Elementwise, folding: Any, functions: int) -> Telling:
     every = np.arange(first, last + 1)
     shown = every[:: 1 + len(every) // MOST_ARGUMENTS]
     ends, places = 2 * functions, functions * len(shown)
-    counts = Telling(None, np.zeros(0), 0, 0, places, functions * len(every), ends, ends)
+    counts = Telling(None, (), 0, 0, places, functions * len(every), ends, ends)
     return _shown(operator, folding, [_with_spread(shown, first, last)], counts)
 
 
@@ -108,7 +115,7 @@ def of_vectors(operator: _Sums, folding: Any, weights: np.ndarray, lanes: int) -
     pixels = -(-len(vectors) // (FRAMES * folding.pixels)) * folding.pixels
     frames = np.resize(vectors, (FRAMES, 1, pixels, weights.shape[1]))
     wide: Any = replace(operator, operand=replace(operator.operand, shape=frames.shape[1:]))  # type: ignore[type-var]
-    counts = Telling(None if wide.illegal(folding) else wide, frames, lanes=lanes)
+    counts = Telling(None if wide.illegal(folding) else wide, (frames,), lanes=lanes)
     return _with_ends(counts, wide.operand.range, wide.golden(frames)[0], weights)
 
 
@@ -129,7 +136,30 @@ def of_windows(operator: _Sums, weights: np.ndarray, places: np.ndarray, lanes: 
         frames[frame] = ends[1]
         frames[frame, window[window >= 0]] = np.where(positive, *ends)
     images = frames.reshape(FRAMES, height, width, channels)
-    return _with_ends(Telling(operator, images, lanes=lanes), (low, high), operator.golden(images)[0], weights)
+    return _with_ends(Telling(operator, (images,), lanes=lanes), (low, high), operator.golden(images)[0], weights)
+
+
+def of_pairs(operator: _OfTwo, folding: Any, lanes: int = 0) -> Telling:
+    """For what is computed of two elements at the same place: all pairs of ends, and numbers all over both ranges.
+
+    The result is linear in each operand, so it is least and greatest at such a pair.
+    """
+    spans, (result,) = [operand.range for operand in operator.operands()], operator.results()
+    corners = np.array(list(product(*spans)))
+    over = [[first + (last - first) * (7 * k % SPREAD) // (SPREAD - 1) for k in range(SPREAD)] for first, last in spans]
+    across = np.stack([sorted(over[0]), over[1]], axis=1)
+    pairs = np.concatenate([corners, across]).astype(np.int64)
+    pixels = -(-len(pairs) // (FRAMES * folding.pixels)) * folding.pixels
+    pairs = np.resize(pairs, (FRAMES * pixels, 2))
+    channels = operator.operands()[0].channels
+    turned = np.stack([np.roll(pairs, channel, axis=0) for channel in range(channels)], axis=1)  # each has its own
+    frames = tuple(turned[:, :, k].reshape(FRAMES, 1, pixels, channels) for k in range(2))
+    a, b = (replace(operand, shape=(1, pixels, channels)) for operand in operator.operands())
+    wide: Any = replace(operator, a=a, b=b)  # type: ignore[type-var]
+    made = wide.golden(*frames)[0]
+    ends = sum(int((made == end).any(axis=(0, 1, 2)).sum()) for end in result.range)
+    shown = None if wide.illegal(folding) else wide
+    return Telling(shown, frames, ends=ends, of_ends=2 * channels, lanes=lanes)
 
 
 def _with_ends(counts: Telling, span: tuple[int, int], sums: np.ndarray, weights: np.ndarray) -> Telling:
@@ -160,4 +190,4 @@ def _shown(operator: _Elementwise, folding: Any, rows: Sequence[np.ndarray], cou
     columns = np.stack([np.resize(row, FRAMES * pixels) for row in rows], axis=1)
     frames = np.broadcast_to(columns, (FRAMES * pixels, channels)).reshape(FRAMES, 1, pixels, channels)
     wide: Any = replace(operator, operand=replace(operator.operand, shape=(1, pixels, channels)))  # type: ignore[type-var]
-    return replace(counts, operator=None if wide.illegal(folding) else wide, frames=frames)
+    return replace(counts, operator=None if wide.illegal(folding) else wide, frames=(frames,))

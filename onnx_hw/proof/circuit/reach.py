@@ -2,9 +2,9 @@
 
 The sums before a requantizer seldom come near the ends of their range, so a fault of large values passes any number of
 samples. Here such cores stand side by side in a circuit of their own, each just as in the design, and get what drives
-them there (``Operator.telling``): sums the operands that make each as small and as large as it can be; functions both
-sides of every threshold, both ends of the reachable range, every place of a table, numbers all over. Values and firings
-are compared as in any run.
+them there (``Operator.telling``): sums, of products or of two tensors, the operands that make each as small and as
+large as it can be; functions both sides of every threshold, both ends of the reachable range, every place of a table,
+numbers all over. Values and firings are compared as in any run.
 
 What does not depend on data needs no such vectors: an engine's loops end, and its weights are read to the last place,
 in every frame.
@@ -27,6 +27,7 @@ from onnx_hw.options import Engine
 from onnx_hw.proof.circuit.compare import Run, simulate_and_compare
 from onnx_hw.proof.circuit.prove import compile_simulator
 from onnx_hw.proof.circuit.stalls import full_rate
+from onnx_hw.tensor import Tensor
 
 LANES_AT_MOST, PRODUCTS_AT_MOST = 64, 16
 """Of all functions together, of all sums: what they take to compile is small beside the rest."""
@@ -107,7 +108,7 @@ def _taken(design: Design, found: Mapping[Node, Telling], cycles: int) -> dict[N
     taken, lanes, products = {}, 0, 0
     for node in sorted(found, key=lambda node: -node.operator.operands()[0].dtype.bits):
         telling, folding = found[node], design.folding(node)
-        if telling.operator is None or telling.operator.cycles(folding) * len(telling.frames) > cycles:
+        if telling.operator is None or telling.operator.cycles(folding) * len(telling.frames[0]) > cycles:
             continue
         width = 0 if telling.lanes else telling.operator.takes(folding)[0].width
         if lanes + width <= LANES_AT_MOST and products + telling.lanes <= PRODUCTS_AT_MOST:
@@ -117,14 +118,15 @@ def _taken(design: Design, found: Mapping[Node, Telling], cycles: int) -> dict[N
 
 def _alone(design: Design, taken: Mapping[Node, Telling]) -> tuple[Design, dict[str, np.ndarray]]:
     """The nodes side by side, each between a source and a sink, and all values of their frames."""
-    nodes, entries, values = [], {}, {}
+    nodes, entries, values = list[Node](), dict[str, Tensor](), dict[str, np.ndarray]()
     for node, telling in taken.items():
-        (enters,), (leaves,) = node.inputs, node.outputs
-        entry = f"{enters} into {node.name}"
-        nodes.append(replace(node, operator=telling.operator, inputs=(entry,)))
-        (entries[entry],) = telling.operator.operands()
-        values[entry] = telling.frames
-        (values[leaves],) = telling.operator.golden(telling.frames)
+        enters = zip(node.operator.inputs, node.inputs, strict=True)
+        enter = tuple(f"{tensor} into {node.name}.{port}" for port, tensor in enters)
+        nodes.append(replace(node, operator=telling.operator, inputs=enter))
+        entries |= zip(enter, telling.operator.operands(), strict=True)
+        values |= zip(enter, telling.frames, strict=True)
+        (leaves,) = node.outputs
+        (values[leaves],) = telling.operator.golden(*telling.frames)
     network = Network(
         design.network.name,
         tuple(nodes),

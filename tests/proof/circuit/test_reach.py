@@ -15,15 +15,17 @@ from onnx_hw import golden
 from onnx_hw.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.ops.add import Add
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.telling import FRAMES
 from onnx_hw.options import Engine
 from onnx_hw.proof.circuit import prove, reach
 from onnx_hw.tensor import Tensor
-from onnx_hw_rtl import depthwise, matmul, multiply_add_shift, requantize
+from onnx_hw_rtl import add, depthwise, matmul, multiply_add_shift, requantize
 from onnx_hw_rtl.saturate import saturate
 from sketched_designs import Sketch
 
@@ -102,7 +104,7 @@ def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
     assert found.thresholds == found.of_thresholds == int((exact.reached & exact.missed).sum())
     assert found.of_places >= table.values.size and found.places == found.of_places
     assert (found.cores, found.of_cores) == (2, 2) and found.ends == found.of_ends == 2 * (3 + 1)
-    shown = down.telling(design.foldings["down"]).frames.reshape(-1, 3)
+    shown = down.telling(design.foldings["down"]).frames[0].reshape(-1, 3)
     assert shown.shape[0] % FRAMES == 0
     for channel, thresholds in enumerate(exact.thresholds):
         inner = thresholds[(thresholds > -2000) & (thresholds <= 1900)]
@@ -112,6 +114,39 @@ def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
 def test_sums_are_driven_to_their_ends(tmp_path: Path) -> None:
     found = reach.reach(sums(), tmp_path, Engine.INTERPRETED)
     assert found.agrees and found.cores == 2 and found.ends == found.of_ends == 2 * (2 + 3)
+
+
+def of_two() -> Design:
+    """A weighted difference and a product, each of two tensors."""
+    sketch = Sketch()
+    a, b = Tensor((2, 3, 4), Int(8), -120, 127), Tensor((2, 3, 4), Int(6, False), 2, 60)
+    names = [sketch.input(name, of) for name, of in (("a", a), ("b", b), ("c", a), ("d", b))]
+    sketch.add("difference", Add(a, b, (3, -2)), names[:2], (2,), 8)
+    sketch.add("times", Multiply(a, b, (1, -1)), names[2:], (2,), 8)
+    return sketch.design()
+
+
+def test_what_two_tensors_make_is_driven_to_its_ends(tmp_path: Path) -> None:
+    found = reach.reach(of_two(), tmp_path, Engine.INTERPRETED)
+    assert found.agrees and found.cores == found.of_cores == 2 and found.ends == found.of_ends == 2 * 2 * 4
+
+
+def test_a_sum_of_two_tensors_that_is_too_narrow_passes_samples_but_not_the_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = add.Add.__init__
+
+    def narrow(self: Any, *arguments: Any, **named: Any) -> None:
+        begin(self, *arguments, **named)
+        self.result = Shape(self.result.width - 1, True)
+
+    monkeypatch.setattr(add.Add, "__init__", narrow)
+    design, draw = of_two(), np.random.default_rng(3)
+    samples = {name: draw.integers(2, 20, (2, 2, 3, 4)) for name in "abcd"}
+    simulator, names = prove.compile_simulator(design, tmp_path, engine=Engine.INTERPRETED)
+    assert prove.prove(design, simulator, names, golden.trace(design.network, samples)).agrees
+    error = reach.reach_error(reach.reach(design, tmp_path, Engine.INTERPRETED))
+    assert "difference.o[" in error.problems[0].message
 
 
 def test_what_there_is_no_time_for_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
