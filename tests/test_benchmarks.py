@@ -76,6 +76,19 @@ def test_averages_of_an_even_number_tie_and_no_others() -> None:
         assert float(worst) <= 1
 
 
+def test_tflite_rounds_twice() -> None:
+    """What lies less than half of 2^-n below a half becomes one: 2^-(n + 1) of all results."""
+    script = [sys.executable, CHECKOUT / "benchmarks" / "tflite_rounding.py", "400000"]
+    done = subprocess.run(script, capture_output=True, text=True, check=True)
+    _, none, *rows = done.stdout.splitlines()
+    assert none.split()[-3:] == ["0.0000%", "0.0000%", "0"]
+    for row in rows:
+        *_, slope, twice, once, steps = row.split()
+        wanted = 2.0 ** int(slope.removeprefix("2^")) / 2
+        assert abs(float(twice.rstrip("%")) / 100 - wanted) < 0.03 * wanted + 5e-5
+        assert float(once.rstrip("%")) < 0.001 and steps == "1"
+
+
 @pytest.mark.slow
 def test_soft_multipliers_take_what_they_are_said_to_take() -> None:
     """72 look-up tables for 8 × 8 bits on an ECP5, fewer in proportion; known integers on average."""

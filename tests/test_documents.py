@@ -32,6 +32,15 @@ def test_links_lead_to_files(path):
     assert not missing
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=IDS)
+def test_files_named_in_the_text_exist(path):
+    """By their whole path; ``x`` is a name that a contributor chooses."""
+    text = path.read_text(encoding="utf-8")
+    named = re.findall(r"`((?:onnx_hw|benchmarks|tests|boards|sim|examples|docs)/[\w/]+\.\w+)`", text)
+    missing = [name for name in named if not (CHECKOUT / name).exists()]
+    assert [name for name in missing if not re.search(r"\b(test_)?x\.py$", name)] == []
+
+
 def test_files_named_in_the_map_exist():
     """Cells such as ``onnx_hw/options.py`, `samples.py``: later names lie in the folder of the first."""
     rows = re.findall(r"^\| (`.*?`) \|", README.split("## Map of the code")[1], re.MULTILINE)
