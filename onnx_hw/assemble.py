@@ -78,6 +78,9 @@ def to_rtlil(top: Component, platform: object = None) -> str:
     """The netlist in yosys' own text format, tidied; module name ``top``."""
     from amaranth.back import rtlil
 
+    from onnx_hw_rtl.memory_words import write_memories_as_words
+
+    write_memories_as_words()
     with garbage_collection_paused():
         text = rtlil.convert(top, name="top", platform=platform, emit_src=False)
     return tidy(text)

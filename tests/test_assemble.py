@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec, module_from_spec
+
+import amaranth
+from amaranth.back import rtlil
+from amaranth.hdl import Module
+from amaranth.lib import memory
+from amaranth.lib.wiring import Component, Out
 
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.fork import Fork
 from onnx_hw.tensor import Tensor
+from onnx_hw_rtl import memory_words
 from sketched_designs import alone
 
 
@@ -17,3 +25,33 @@ def test_no_name_can_be_taken_for_a_bit_of_another() -> None:
     names = set(re.findall(r"^ *wire .*(\\\S+)$", text, re.MULTILINE))
     assert {r"\i__payload", r"\i__payload.2"} <= names
     assert not [name for name in names if "[" in name]
+
+
+class _Memories(Component):
+    """Memories of these shapes and depths, with words of both signs where there are any."""
+
+    def __init__(self, kinds: list[tuple[int, bool, int]]) -> None:
+        self.kinds = kinds
+        super().__init__({f"data{k}": Out(width) for k, (width, _, _) in enumerate(kinds)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for k, (width, signs, depth) in enumerate(self.kinds):
+            shape = amaranth.Shape(width, signed=signs)
+            words = [(word * 37) % (1 << width) - (signs << width >> 1) for word in range(depth - 1)]
+            m.submodules[f"memory{k}"] = words_of = memory.Memory(shape=shape, depth=depth, init=words)
+            m.d.comb += getattr(self, f"data{k}").eq(words_of.read_port().data)
+        return m
+
+
+def test_memories_are_written_as_amaranth_writes_them() -> None:
+    """Of any width, with words of both signs and fewer of them than the memory has."""
+    spec = find_spec("amaranth.back.rtlil")
+    assert spec and spec.loader
+    amaranths = module_from_spec(spec)  # a second time, as it came
+    spec.loader.exec_module(amaranths)
+    kinds = [(1, False, 2), (8, True, 5), (7, True, 1), (72, False, 64), (3, True, 33), (0, False, 4)]
+    memory_words.write_memories_as_words()
+    assert rtlil.ModuleEmitter.emit_memory.__module__ == memory_words.__name__, "this version was not looked at"
+    here = rtlil.convert(_Memories(kinds), name="top", emit_src=False)
+    assert here == amaranths.convert(_Memories(kinds), name="top", emit_src=False)
