@@ -16,6 +16,7 @@ __all__ = [
     "Comparison",
     "Copies",
     "Demand",
+    "Enable",
     "Function",
     "Loop",
     "Memory",
@@ -147,6 +148,19 @@ class Function:
 
 
 @dataclass(frozen=True)
+class Enable:
+    """When registers take something.
+
+    Attributes:
+        inputs: bits that it depends on.
+        resets: whether the registers have a reset beside it.
+    """
+
+    inputs: int
+    resets: bool
+
+
+@dataclass(frozen=True)
 class Loop:
     """A counter from 0 to ``count`` - 1 that begins anew, without its register."""
 
@@ -189,7 +203,19 @@ class Copies:
 
 
 Part = (
-    Memory | Product | Shared | Adder | Comparison | Multiplexer | Function | Loop | UpDown | Register | Unseen | Copies
+    Memory
+    | Product
+    | Shared
+    | Adder
+    | Comparison
+    | Multiplexer
+    | Function
+    | Enable
+    | Loop
+    | UpDown
+    | Register
+    | Unseen
+    | Copies
 )
 T = TypeVar("T", bound=Part)
 

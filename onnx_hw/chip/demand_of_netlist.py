@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Memory, Multiplexer, Register
+from onnx_hw_boards.demand import Adder, Comparison, Demand, Enable, Function, Memory, Multiplexer, Register
 
 __all__ = ["demand_of_netlist"]
 
@@ -23,14 +23,17 @@ _PORT = re.compile(r"connect \\(\w+) (.*)$", re.M)
 _ASSIGNMENT = re.compile(r"assign (\S+) \[(\d+)(?::(\d+))?\] (.*)$", re.M)
 _SWITCH = re.compile(r"switch (.*)$", re.M)
 _BITS = re.compile(r"(\S+) \[(\d+)(?::(\d+))?\]")
+_WIRE = re.compile(r"[\\$][^\s\[]+")
 _CONSTANT = re.compile(r"\d+'[01]*|{  }")
+_TAKEN = re.compile(r"(assign) .*$", re.M)
 _RESET = re.compile(r"^    switch \\rst \[0\]\n(?:.*\n)*", re.M)
 
 
 def demand_of_netlist(rtlil: str) -> Demand:
     """Of all modules together.
 
-    A value that a register keeps is none that it chooses from, and its reset is its own: flip-flops have both.
+    A value that a register keeps is none that it chooses from, and its reset is its own: flip-flops have both. What is
+    written twice over is there once.
 
     Args:
         rtlil: as Amaranth writes it.
@@ -42,9 +45,8 @@ def _parts(module: str) -> Iterator[Demand]:
     for width, words in _MEMORY.findall(module):
         yield Demand.of(Memory(int(width), int(words)))
     gates, kept = 0, dict[str, str]()
-    for kind, body in _CELL.findall(module):
-        numbers = {name: int(value) for name, value in _PARAMETER.findall(body)}
-        ports = dict(_PORT.findall(body))
+    cells, same = _cells(module)
+    for kind, numbers, ports in cells:
         match kind:
             case "dff":
                 kept[_wire(ports["D"])] = _wire(ports["Q"])
@@ -64,21 +66,52 @@ def _parts(module: str) -> Iterator[Demand]:
                 yield Demand.of(Multiplexer(2, numbers["WIDTH"] if several else 0))
                 gates += 0 if several else numbers["WIDTH"]
     yield Demand.of(Function(INPUTS, -(-gates // GATES)))
+    told = set[str]()
     for body in _PROCESS.findall(module):
-        yield _choice(_RESET.sub("", body), kept)
+        yield _choice(_named(same, body), kept, told)
 
 
-def _choice(body: str, kept: dict[str, str]) -> Demand:
-    """One of several values, by what tells which."""
+def _cells(module: str) -> tuple[list[tuple[str, dict[str, int], dict[str, str]]], dict[str, str]]:
+    """Those that are left when synthesis has merged what does the same with the same inputs.
+
+    Returns:
+        (kind, parameters, ports) of each, and by the wire of one that is gone that which has its value.
+    """
+    cells, same, seen = list[tuple[str, dict[str, int], dict[str, str]]](), dict[str, str](), dict[str, str]()
+    for kind, body in _CELL.findall(module):
+        ports = {name: value if name == "Y" else _named(same, value) for name, value in _PORT.findall(body)}
+        numbers, result = {name: int(value) for name, value in _PARAMETER.findall(body)}, ports.get("Y", "")
+        known = seen.setdefault(str((kind, numbers, {**ports, "Y": ""})), result) if result else result
+        if known != result:
+            same[result] = known
+        else:
+            cells.append((kind, numbers, ports))
+    return cells, same
+
+
+def _named(same: dict[str, str], text: str) -> str:
+    return _WIRE.sub(lambda wire: same.get(wire[0], wire[0]), text)
+
+
+def _choice(process: str, kept: dict[str, str], told: set[str]) -> Demand:
+    """One of several values, by what tells which; a bit of a register that is set or cleared is a function by itself.
+
+    Args:
+        kept: of a register, by the wire of what it takes, that of what it holds.
+        told: conditions that tell which value is taken, of the processes so far: more of the same take nothing.
+    """
+    body, resets = _RESET.subn("", process)
     (target, _, _, usual), *others = _ASSIGNMENT.findall(body)
     tests = len({bit for test in _SWITCH.findall(body) for bit in _bits(test)})
+    if not tests:
+        return Demand()
     parts: dict[int, set[str]] = {}
     width_of: dict[int, int] = {}
     for _, top, bottom, value in others:
         first = int(bottom or top)
         width_of[first] = max(width_of.get(first, 0), int(top) - first + 1)
         parts.setdefault(first, {usual}).add(value)
-    found, width = Demand(), sum(width_of.values())
+    found, flag = Demand(), False
     for first, values in parts.items():
         values -= {value for value in values if _wire(value) == kept.get(target)}
         known = sum(1 for value in values if _CONSTANT.fullmatch(value))
@@ -87,7 +120,14 @@ def _choice(body: str, kept: dict[str, str]) -> Demand:
             found += Demand.of(Function(tests, width_of[first]))
         elif known and len(values) == known + 1 and target not in kept:
             found += Demand.of(Function(INPUTS, width_of[first]))
-    return found + Demand.of(Function(tests, 1 if width > 1 or target in kept else 0))
+        flag = flag or (known > 0 and width_of[first] == 1)
+    when = _TAKEN.sub(r"\1", body)
+    if target in kept and flag:
+        return found + Demand.of(Function(tests))
+    if when in told or (target not in kept and sum(width_of.values()) == 1):
+        return found
+    told.add(when)
+    return found + Demand.of(Enable(tests, resets > 0) if target in kept else Function(tests))
 
 
 def _wire(value: str) -> str:

@@ -81,6 +81,7 @@ def test_digits_to_a_bitstream(name: str, tmp_path: Path) -> None:
     cores, around = design.with_fifos(), cells_of_shell(link_of(design, design.clock_mhz), board, design.clock_mhz)
     assert abs((cores.lut + around.lut) / made.lut4 - 1) < 0.15 and abs((cores.ff + around.ff) / made.ff - 1) < 0.15
     assert (cores.dsp, cores.bram + around.bram) == (made.dsp, made.bram)
+    assert abs(around.lut / (made.lut4 - sum(core.lut4 for core in made.cores)) - 1) < 0.1  # the link, pads and reset
     placed = json.loads((tmp_path / "out" / "route" / "report.json").read_text())["utilization"]
     assert all(site["used"] <= site["available"] for kind, site in placed.items() if kind != "DUMMY_CELL")
     assert placed["SB_IO"]["used"] == 3 and placed["ICESTORM_PLL"]["used"] == 1

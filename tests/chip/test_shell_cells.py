@@ -12,11 +12,13 @@ from amaranth.lib.wiring import Component, In, Out
 from drawn_cores import drawn
 from onnx_hw.assemble import to_rtlil
 from onnx_hw.board import comfortable, find_board, whole
-from onnx_hw.chip.demand_of_netlist import demand_of_netlist
+from onnx_hw.chip.demand_of_netlist import GATES, INPUTS, demand_of_netlist
 from onnx_hw.chip.netlist import shell_of
 from onnx_hw.chip.shell_cells import cells_of_shell, shell_cells
-from onnx_hw_boards.demand import Adder, Demand, Memory, Multiplexer, Part, Register
+from onnx_hw_boards.demand import Adder, Demand, Enable, Function, Memory, Multiplexer, Part, Register
 from onnx_hw_boards.device import Cells
+from onnx_hw_boards.families.ecp5 import ECP5
+from onnx_hw_boards.families.gowin import GOWIN
 from onnx_hw_boards.families.ice40 import ICE40_UP
 from onnx_hw_link.link import Link, Port
 from onnx_hw_rtl.link_sender import LinkSender
@@ -64,6 +66,44 @@ def test_parts_are_found(bits: int, words: int) -> None:
     assert sum(part.bits for part in of(Multiplexer)) == bits  # what is kept, cleared or looked up is not chosen
     tables = ICE40_UP.cost(found).lut - ICE40_UP.cost(Demand.of(Adder(bits), Multiplexer(3, bits))).lut
     assert 8 <= tables <= 2 * bits + 8  # a table of sixteen words is one look-up table a bit
+
+
+class Repeated(Component):
+    """Registers that take the sum of two words of eight bits where these are alike; sum and comparison are written out
+    for each, and the condition of two bits around them.
+    """
+
+    def __init__(self, count: int, *, resets: bool) -> None:
+        self.count, self.resets = count, resets
+        super().__init__({"a": In(8), "b": In(8), "when": In(2), "o": Out(8 * count)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for k in range(self.count):
+            held = Signal(8, name=f"held{k}", reset_less=not self.resets)
+            with m.If(self.when[0] | (self.a == self.b)), m.If(self.when[1]):
+                m.d.sync += held.eq(self.a + self.b)
+            m.d.comb += self.o.word_select(k, 8).eq(held)
+        return m
+
+
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize("count", [1, 4])
+def test_what_is_written_again_is_there_once(count: int, resets: bool) -> None:
+    found = demand_of_netlist(to_rtlil(Repeated(count, resets=resets)))
+    assert [number for part, number in found.all(Adder) if part == Adder(8)] == [1]
+    assert [(part, number) for part, number in found.all(Enable) if part.inputs] == [(Enable(2, resets), 1)]
+    assert sum(part.bits for part, _ in found.all(Register)) == 8 * count
+    gates = 15 + 1  # whether eight bits are like eight others, or another bit is set
+    assert sum(part.bits for part, _ in found.all(Function) if part.inputs == INPUTS) == -(-gates // GATES)
+
+
+def test_what_one_bit_enables_is_no_look_up_table_but_on_ice40() -> None:
+    """An iCE40's flip-flops are reset while they are enabled, and no other ones."""
+    for inputs, resets, tables in ((0, True, 0), (1, False, 0), (1, True, 1), (2, True, 1), (4, False, 1)):
+        demand = Demand.of(Enable(inputs, resets))
+        assert ICE40_UP.cost(demand).lut == tables
+        assert ECP5.cost(demand).lut == GOWIN.cost(demand).lut == (inputs > 1)
 
 
 @pytest.mark.parametrize("name", ["icebreaker", "ulx3s", "tang_nano_9k"])

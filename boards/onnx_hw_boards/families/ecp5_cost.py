@@ -13,6 +13,7 @@ from onnx_hw_boards.demand import (
     Comparison,
     Copies,
     Demand,
+    Enable,
     Function,
     Loop,
     Memory,
@@ -31,6 +32,7 @@ from onnx_hw_boards.families.yosys_mapping import (
     beside_clearing,
     bits_of_address,
     chosen_between,
+    enabling,
     fewest_blocks,
     function,
     in_few_words,
@@ -77,6 +79,8 @@ def _cost(part: Part) -> Mapped:
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
         case Function(inputs, bits):
             return bits * function(inputs), 0, 0, 0
+        case Enable(inputs):  # a bit by itself is that of the flip-flops
+            return enabling(inputs), 0, 0, 0
         case Loop(count):
             bits = (count - 1).bit_length()
             return (

@@ -13,6 +13,7 @@ from onnx_hw_boards.demand import (
     Comparison,
     Copies,
     Demand,
+    Enable,
     Function,
     Loop,
     Memory,
@@ -26,7 +27,15 @@ from onnx_hw_boards.demand import (
 )
 from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ecp5_cost import BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, memory, multiplexer, table, up_down
-from onnx_hw_boards.families.yosys_mapping import Mapped, beside_clearing, constants, function, rows_of_product, total
+from onnx_hw_boards.families.yosys_mapping import (
+    Mapped,
+    beside_clearing,
+    constants,
+    enabling,
+    function,
+    rows_of_product,
+    total,
+)
 
 __all__ = ["cost"]
 
@@ -61,6 +70,8 @@ def _cost(part: Part) -> Mapped:
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
         case Function(inputs, bits):
             return bits * function(inputs), 0, 0, 0
+        case Enable(inputs):  # a bit by itself is that of the flip-flops
+            return enabling(inputs), 0, 0, 0
         case Loop(count):
             bits = (count - 1).bit_length()
             return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0

@@ -14,6 +14,7 @@ from onnx_hw_boards.demand import (
     Comparison,
     Copies,
     Demand,
+    Enable,
     Function,
     Loop,
     Memory,
@@ -32,6 +33,7 @@ from onnx_hw_boards.families.yosys_mapping import (
     beside_clearing,
     chosen_between,
     constants,
+    enabling,
     fewest_blocks,
     function,
     total,
@@ -95,6 +97,8 @@ def _cost(part: Part) -> Mapped:
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
         case Function(inputs, bits):
             return bits * function(inputs), 0, 0, 0
+        case Enable(inputs, resets):  # a flip-flop is reset only while it is enabled
+            return enabling(inputs + resets), 0, 0, 0
         case Loop(count):
             bits = (count - 1).bit_length()
             return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0

@@ -13,6 +13,7 @@ __all__ = [
     "bits_of_address",
     "chosen_between",
     "constants",
+    "enabling",
     "fewest_blocks",
     "function",
     "in_few_words",
@@ -42,6 +43,11 @@ def total(demand: Demand, cost: Callable[[Part], Mapped]) -> tuple[int, int, int
 def function(inputs: int) -> float:
     """A bit: a look-up table takes four inputs; tests of more are a tree."""
     return 0 if inputs < 1 else 1 if inputs <= 4 else (inputs - 1) / 3
+
+
+def enabling(inputs: int) -> float:
+    """What enables flip-flops: of one bit, that bit."""
+    return function(inputs) if inputs > 1 else 0
 
 
 def beside_clearing(ways: int) -> int:
