@@ -42,6 +42,8 @@ COMMON_FLAGS += ["-fvisibility=hidden"]
 # The code of a circuit is one long straight line, in which -O2 finds nothing that would make it run faster than -O1
 # does (tables are data, no code), and takes twice as long.
 CIRCUIT_FLAGS = ["-O1"]
+# Nor do these passes of GCC's, each of which looks over the whole line again for every statement: 45 % of -O1.
+SLOW_PASSES_OF_GCC = ["-fno-tree-dse", "-fno-tree-fre", "-fno-tree-sink"]
 ONCE_FLAGS = ["-O0"]  # code that runs once: constructors, initial values
 WORTH_A_COMPILER_ONCE = 1_000_000  # bytes of it
 RUNTIME_FLAGS = ["-O2"]
@@ -183,7 +185,7 @@ def _digest(circuit: Circuit, bound: Bound, chain: Toolchain, traced: bool) -> s
         bound.text,
         OPTIMISATION_FOR_WAVES if traced else OPTIMISATION,
         *(f"{name} {version}" for name, version in chain.versions.items()),
-        *(VERILATOR_FLAGS + COMMON_FLAGS + CIRCUIT_FLAGS + ONCE_FLAGS),
+        *(VERILATOR_FLAGS + COMMON_FLAGS + CIRCUIT_FLAGS + SLOW_PASSES_OF_GCC + ONCE_FLAGS),
         (HERE / bound.driver).read_text(encoding="utf-8"),
         (HERE / bound.header).read_text(encoding="utf-8"),
         (HERE / "memory_contents.py").read_text(encoding="utf-8"),
@@ -217,11 +219,13 @@ def _compile_circuit(place: Path, chain: Toolchain, traced: bool, jobs: int) -> 
     once = [file for file in files if "__Slow" in file.name]
     often = [file for file in files if file not in once]
     include = [f"-I{HERE}", *_includes(chain), *_trace_flags(traced)]
-    ready = None if traced or not _is_gcc(chain.compiler) else _headers(chain, [*CIRCUIT_FLAGS, *include])
+    gcc = _is_gcc(chain.compiler)
+    circuit_flags = [*CIRCUIT_FLAGS, *(SLOW_PASSES_OF_GCC if gcc else [])]
+    ready = _headers(chain, [*circuit_flags, *include]) if gcc and not traced else None
     beside = ready is not None and sum(file.stat().st_size for file in once) < WORTH_A_COMPILER_ONCE
     commands, objects = [], []
     for kind, flags, worth_a_compiler, members in (
-        ("circuit", [*CIRCUIT_FLAGS, *(["-include", str(ready)] if ready else [])], 100_000, often),
+        ("circuit", [*circuit_flags, *(["-include", str(ready)] if ready else [])], 100_000, often),
         ("once", ONCE_FLAGS, WORTH_A_COMPILER_ONCE, [] if beside else once),
     ):
         for number, group in enumerate(_groups(members, jobs, worth_a_compiler)):
