@@ -12,10 +12,14 @@ from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.board import find_board
 from onnx_hw.build import build
+from onnx_hw.build_folder import opened
 from onnx_hw.chip.link import link_of
+from onnx_hw.chip.route import BITSTREAM
 from onnx_hw.chip.shell_cells import cells_of_shell
+from onnx_hw.design import Design
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
+from onnx_hw_boards.device import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.pins import PadStream, constraints, place
 from onnx_hw_tools import tools
@@ -60,6 +64,31 @@ def test_nextpnr_knows_every_pin(name: str, tmp_path: Path) -> None:
         tools.run(nextpnr, arguments, cwd=tmp_path, log=log)
 
 
+def foreseen(design: Design, board: Board, made: Cells) -> Cells:
+    """What the whole chip takes is said before, its link included, which is given back."""
+    assert isinstance(board, LinkedBoard)
+    cores, around = design.with_fifos(), cells_of_shell(link_of(design, design.clock_mhz), board, design.clock_mhz)
+    assert abs((cores.lut + around.lut) / made.lut - 1) < 0.15 and abs((cores.ff + around.ff) / made.ff - 1) < 0.15
+    assert (cores.dsp, cores.bram + around.bram) == (made.dsp, made.bram)
+    return around
+
+
+@pytest.mark.slow(minutes=1)
+@pytest.mark.parametrize("name", ["ulx3s", "tang_nano_9k"])
+def test_digits_are_routed_with_their_link(name: str, tmp_path: Path) -> None:
+    """On a board of each family, fast enough for its clock; the next test does the whole build on the third."""
+    board = with_tools(name)
+    design = flow.schedule(flow.quantize(flow.read(EXAMPLES / "digits" / "digits.onnx")), name)
+    with opened(tmp_path / "out") as folder:
+        netlist = flow.assemble(design, name)
+        synthesized = flow.synthesize(netlist, folder)
+        routed = flow.route(synthesized, netlist, folder, name)
+        packed = flow.pack(routed, folder)
+    foreseen(design, board, synthesized.used)
+    assert routed.timing_met and routed.fmax_mhz >= board.default_clock_mhz
+    assert (packed.folder / BITSTREAM).stat().st_size > 50_000
+
+
 @pytest.mark.slow(minutes=1.5)
 @pytest.mark.parametrize("name", ["icebreaker"])
 def test_digits_to_a_bitstream(name: str, tmp_path: Path) -> None:
@@ -77,10 +106,7 @@ def test_digits_to_a_bitstream(name: str, tmp_path: Path) -> None:
     assert told.serial.frames_per_second > 0.95 * 1316, "what the link carries"
     assert made.dsp == (told.design.lanes if board.cells.dsp else 0)
     design = flow.schedule(flow.quantize(flow.read(EXAMPLES / "digits" / "digits.onnx")), name)
-    assert isinstance(board, LinkedBoard)
-    cores, around = design.with_fifos(), cells_of_shell(link_of(design, design.clock_mhz), board, design.clock_mhz)
-    assert abs((cores.lut + around.lut) / made.lut4 - 1) < 0.15 and abs((cores.ff + around.ff) / made.ff - 1) < 0.15
-    assert (cores.dsp, cores.bram + around.bram) == (made.dsp, made.bram)
+    around = foreseen(design, board, Cells(made.lut4, made.ff, made.dsp, made.bram))
     assert abs(around.lut / (made.lut4 - sum(core.lut4 for core in made.cores)) - 1) < 0.1  # the link, pads and reset
     placed = json.loads((tmp_path / "out" / "route" / "report.json").read_text())["utilization"]
     assert all(site["used"] <= site["available"] for kind, site in placed.items() if kind != "DUMMY_CELL")
