@@ -24,12 +24,14 @@ from onnx_hw.outputs import Outputs
 from onnx_hw.progress import Progress, Silent
 from onnx_hw_link.device import Device
 from onnx_hw_link.errors import AnotherDesign, LinkError
-from onnx_hw_link.host_model import HostModel
+from onnx_hw_link.host_model import FILE as MODEL
+from onnx_hw_link.host_model import HostModel, NotOurs
 from onnx_hw_link.link import Link
 from onnx_hw_link.session import Faults, FrameResult
 
 if TYPE_CHECKING:
     from onnx_hw.design import Design
+    from onnx_hw.report.report import Report
     from onnx_hw.timing.link_times import Seen
 
 AUTO, SIMULATED = "auto", "sim"
@@ -93,7 +95,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
     """
     progress = progress or Silent()
     try:
-        model = HostModel.read(options.folder)
+        model = _read(options.folder)
         values = tuple(Value(x.name, _element_type(x.dtype), x.shape) for x in model.inputs)
         given = samples.read_samples(options.inputs, values)
         with _remade(options, model, progress) as design, _port(options, model, design, progress) as (port, timeout):
@@ -124,6 +126,61 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
         options.check,
         timing,
     )
+
+
+def _read(folder: Path) -> HostModel:
+    """What a host knows of a build behind a serial line; ``model.json`` alone will do.
+
+    Raises:
+        UserError: the folder is none of such a build.
+        LinkError: the file is of another format.
+    """
+    try:
+        model = HostModel.read(folder)
+    except NotOurs:
+        if (folder / MODEL).exists() or folder.is_file():
+            raise
+        raise _refused(folder) from None
+    if not model.baud:
+        raise user_error(
+            "no-port",
+            "the build must be behind a serial port; this one is behind SPI, which `infer` does not speak",
+            where=str(folder),
+            hint="the bench in its folder shell/ sends frames; docs/link.md says how a controller does",
+            stage="arguments",
+        )
+    return model
+
+
+def _refused(folder: Path) -> UserError:
+    """Why there is no ``model.json``."""
+    from onnx_hw.report.read import REPORT, read_report
+
+    if not (folder / REPORT).is_file():
+        hint = "`onnx-hw build MODEL --board ...` makes one"
+        return user_error(
+            "no-build", "the folder must be that of a build", where=str(folder), hint=hint, stage="arguments"
+        )
+    report = read_report(folder)
+    if _has_link(report):
+        hint = "build it again, at least to the stage `assemble`"
+        return user_error(
+            "no-netlist", "the build must have come to a netlist", where=str(folder), hint=hint, stage="arguments"
+        )
+    told = f"the build must be for a board with a serial port; `{report.board.name}` has none"
+    hint = "`onnx-hw boards` lists those with a UART; `onnx-hw verify` takes samples through this one's simulation"
+    return user_error("no-port", told, where=str(folder), hint=hint, stage="arguments")
+
+
+def _has_link(report: Report) -> bool:
+    """Whether the board of a build has one; of the user's own, where the build came as far as to tell."""
+    import onnx_hw_boards
+    from onnx_hw_boards.linked_board import LinkedBoard
+
+    name = report.board.name
+    if name not in onnx_hw_boards.names():
+        return report.serial is not None
+    return isinstance(onnx_hw_boards.board(name), LinkedBoard)
 
 
 @contextmanager

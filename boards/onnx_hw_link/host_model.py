@@ -67,8 +67,9 @@ class HostModel:
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else f"it is no JSON: {error}"
             hint = "build the model for a board with a link first"
-            raise NotOurs(f"the folder of a build must hold {FILE}; {path} cannot be read: {error}; {hint}") from error
+            raise NotOurs(f"the folder of a build must hold {FILE}; {path} cannot be read: {why}; {hint}") from error
         found = data.get("format") if isinstance(data, dict) else None
         if found != FORMAT:
             raise NotOurs(f"{path} must be of format {FORMAT}, not {found}: build the model again")

@@ -143,8 +143,9 @@ def bar(name: str, used: int, available: int, remark: str = "") -> Text:
 def next_step(report: Report) -> str:
     """What somebody with such a build does now."""
     if report.board.device == NO_CHIP:
-        folder = "shell" if "shell" in report.files else "verilog"
-        return f"put {folder}/ in a design of your own"
+        folder = next((name for name in ("shell", "verilog") if name in report.files), None)
+        unmade = "leave out --stop-after for the Verilog, which yosys writes"
+        return unmade if folder is None else f"put {folder}/ in a design of your own"
     if "bitstream" not in report.files:
         return "leave out --stop-after for a bitstream"
     if report.synthesis is not None and not report.synthesis.timing_met:

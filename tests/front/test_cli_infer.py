@@ -17,6 +17,7 @@ import pytest
 from serial import Serial
 
 from command_line import call
+from explore.small_model import small_model
 from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.chip.host_model import host_model
@@ -72,11 +73,42 @@ def test_no_board(built: Path, inputs: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_no_build_and_another_format(inputs: Path, tmp_path: Path) -> None:
     done = call("infer", tmp_path, "--inputs", inputs)
-    assert done.exit_code == 3
-    assert "must hold model.json" in " ".join(done.output.split())
+    assert done.exit_code == 1
+    assert "error[no-build]: the folder must be that of a build" in done.output
     (tmp_path / "model.json").write_text(json.dumps({"format": 0}))
     done = call("infer", tmp_path, "--inputs", inputs)
     assert "must be of format 1, not 0" in " ".join(done.output.split())
+    done = call("infer", tmp_path / "report.json", "--inputs", inputs)
+    assert "error[no-build]" in done.output
+
+
+@pytest.mark.parametrize(
+    ("board", "until", "said"),
+    [
+        ("ecp5", "schedule", "the build must be for a board with a serial port; `ecp5` has none"),
+        ("verilog_axi_stream", "schedule", "with a serial port; `verilog_axi_stream` has none"),
+        ("icebreaker", "quantize", "the build must have come to a netlist"),
+    ],
+)
+def test_a_build_without_a_serial_port(board: str, until: str, said: str, tmp_path: Path) -> None:
+    """The samples are not even looked for."""
+    model, out = small_model(tmp_path / "small.onnx"), tmp_path / "out"
+    done = call("build", model, "--board", board, "--stop-after", until, "--out", out)
+    assert done.exit_code == 0, done.output
+    for port in ("auto", "sim"):
+        done = call("infer", out, "--inputs", tmp_path / "none.npz", "--port", port)
+        assert done.exit_code == 1
+        assert said in " ".join(done.output.split())
+
+
+def test_a_build_behind_spi(built: Path, tmp_path: Path) -> None:
+    """It has no baud of its own: a controller drives the clock."""
+    data = json.loads((built / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps({**data, "baud": 0}))
+    for port in ("auto", "sim"):
+        done = call("infer", tmp_path, "--inputs", tmp_path / "none.npz", "--port", port)
+        assert done.exit_code == 1
+        assert "the build must be behind a serial port; this one is behind SPI" in " ".join(done.output.split())
 
 
 class Somebody(threading.Thread):

@@ -135,16 +135,19 @@ def test_boards_and_doctor_fit(width):
         assert all(line.startswith(" ") for line in lines if line)
 
 
-@pytest.mark.parametrize("outcome", ["early", "missed", "met", "verilog"])
+@pytest.mark.parametrize("outcome", ["early", "missed", "met", "verilog", "shell", "unmade"])
 def test_the_last_line_says_what_to_do_next(outcome):
     early = replace(FULL, files={"report": "report.json"}, synthesis=None)
     missed = replace(FULL, synthesis=replace(FULL.synthesis, fmax_mhz=71.2, timing_met=False))
-    verilog = replace(early, board=describe_board(onnx_hw_boards.board("verilog_spi")))
+    unmade = replace(early, board=describe_board(onnx_hw_boards.board("verilog_spi")))
+    verilog, shell = (replace(unmade, files={folder: f"{folder}/x.v"}) for folder in ("verilog", "shell"))
     told = {
         "early": (early, "leave out --stop-after"),
         "missed": (missed, "slower clock"),
         "met": (FULL, "load the bitstream"),
         "verilog": (verilog, "put verilog/ in a design of your own"),
+        "shell": (shell, "put shell/ in a design of your own"),
+        "unmade": (unmade, "leave out --stop-after for the Verilog"),
     }  # fmt: skip
     report_, said = told[outcome]
     last = shown(summary(report_, Path("out"))).splitlines()[-1]
