@@ -105,6 +105,7 @@ class Session:
         self._unanswered = 0  # frames
         self._untold = 0  # packets of results that have come since we last sent anything
         self._ack_due = self._poll_due = self._asked = False
+        self._least_piece = self.greeting.input_buffer // 4  # small packets would fill the line with headers
         self._news: float | None = None  # when something last went forward, or we asked
         self._patience = self.retry
         self._trace = 0  # bytes of input acknowledged
@@ -184,7 +185,7 @@ class Session:
             self._rest = memoryview(self._waiting.popleft())
         room = self.greeting.input_buffer - _CRC - (self._sent_to - self._freed)
         size = min(len(self._rest), MOST_PAYLOAD)
-        if not size or len(self._flying) >= _IN_FLIGHT or room < min(size, MOST_PAYLOAD // 4):
+        if not size or len(self._flying) >= _IN_FLIGHT or room < min(size, self._least_piece):
             return None
         payload = bytes(self._rest[: min(size, room)])
         self._rest = self._rest[len(payload) :]

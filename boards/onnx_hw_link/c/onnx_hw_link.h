@@ -257,7 +257,7 @@ static int onnx_hw_link_has_payload(onnx_hw_link *l) {
     room = l->input_buffer - 2u - (l->sent_to - l->freed);
     rest = l->input_bytes - l->sent;
     size = rest < ONNX_HW_LINK_PAYLOAD ? rest : ONNX_HW_LINK_PAYLOAD;
-    if (room < size && room < ONNX_HW_LINK_PAYLOAD / 4) return 0;
+    if (room < size && room < l->input_buffer / 4u) return 0; /* small packets would fill the line with headers */
     if (size > room) size = room;
     l->flying[l->made % ONNX_HW_LINK_PACKETS].frame = l->sending;
     l->flying[l->made % ONNX_HW_LINK_PACKETS].at = l->sent;
