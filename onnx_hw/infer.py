@@ -23,7 +23,7 @@ from onnx_hw.options import Stage
 from onnx_hw.outputs import Outputs
 from onnx_hw.progress import Progress, Silent
 from onnx_hw_link.device import Device
-from onnx_hw_link.errors import AnotherDesign, LinkError
+from onnx_hw_link.errors import AnotherDesign, LinkError, NoAnswer, PortFailed
 from onnx_hw_link.host_model import FILE as MODEL
 from onnx_hw_link.host_model import HostModel, NotOurs
 from onnx_hw_link.link import Link
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from onnx_hw.timing.link_times import Seen
 
 AUTO, SIMULATED = "auto", "sim"
+
+NO_BOARD = "no board at hand? `--port sim` simulates the whole chip instead"
 
 TIMEOUT = 1.5
 """Seconds without any news."""
@@ -115,7 +117,8 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
             timing = None if design is None else _timing(design, model.link, results, faults)
     except LinkError as error:
         code = ExitCode.USAGE if isinstance(error, AnotherDesign) else ExitCode.TOOL_FAILED
-        raise user_error(error.code, str(error), where=options.port, stage="link", exit_code=code) from error
+        hint = NO_BOARD if options.port != SIMULATED and isinstance(error, NoAnswer | PortFailed) else ""
+        raise user_error(error.code, str(error), where=options.port, hint=hint, stage="link", exit_code=code) from error
     ends = [result.ended for result in results]
     return Inferred(
         Outputs(outputs, given.labels),

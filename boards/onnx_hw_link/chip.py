@@ -5,6 +5,7 @@ What the bytes mean is ``onnx_hw_link.device``'s business.
 
 from __future__ import annotations
 
+import errno
 import random
 import time
 from collections.abc import Iterable, Iterator
@@ -187,14 +188,24 @@ class Chip:
             raise PortFailed(f"{self._wire.port} must stay connected and take what is sent: {error}") from error
 
 
+_WHY_NOT = {
+    errno.ENOENT: "nothing is there: is the board connected?",
+    errno.EACCES: "this user may not open it; those of its group may, which on Linux is mostly `dialout` "
+    "(sudo usermod -aG dialout $USER, then log in anew)",
+}
+"""Why a port cannot be opened, by the system's number of the error."""
+
+
 def _opened(port: str, baud: int, timeout: float) -> Any:
     import serial
 
     try:
         wire = serial.Serial(port, baud, timeout=0, write_timeout=timeout, exclusive=True)
     except (OSError, ValueError) as error:
-        busy = "ould not exclusively lock" in str(error)
-        reason = "another process uses it" if busy else str(error)
+        if "ould not exclusively lock" in str(error):
+            reason = "another process uses it"
+        else:
+            reason = _WHY_NOT.get(getattr(error, "errno", None) or 0, str(error))
         raise PortFailed(f"the port {port} must be there and free; {reason}") from error
     try:
         wire.set_low_latency_mode(True)  # of a USB adapter, which collects bytes for 16 ms otherwise

@@ -15,6 +15,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+import onnx_hw_boards
 from onnx_hw.ops.folding import spelled
 from onnx_hw.report import losses
 from onnx_hw.report.chain import LEFT_OUT, in_short
@@ -22,6 +23,7 @@ from onnx_hw.report.fact import Fact
 from onnx_hw.report.report import Accuracy, Design, FloatModel, Report, Serial, Synthesis
 from onnx_hw.report.usage import usage
 from onnx_hw.spelling import abridged, printable, short
+from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.verilog_board import NO_CHIP
 
 BAR = 10  # characters
@@ -73,7 +75,7 @@ def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
         facts.append(link(report.serial))
     facts.extend(Fact(kind, Text(printable(str(folder / path)))) for kind, path in report.files.items())
     if facts:
-        yield Group(*facts, Fact("next", Text(next_step(report))))
+        yield Group(*facts, Fact("next", Text(printable(next_step(report, folder)))))
 
 
 @dataclass(frozen=True)
@@ -140,19 +142,29 @@ def bar(name: str, used: int, available: int, remark: str = "") -> Text:
     return line.append(f"{' ' * (BAR - filled)}] {share:>4.0%}  {used:>7,} of {available:,}{remark}")
 
 
-def next_step(report: Report) -> str:
-    """What somebody with such a build does now."""
+def next_step(report: Report, folder: Path) -> str:
+    """What somebody with such a build, in ``folder``, does now."""
     if report.board.device == NO_CHIP:
-        folder = next((name for name in ("shell", "verilog") if name in report.files), None)
+        made = next((name for name in ("shell", "verilog") if name in report.files), None)
         unmade = "leave out --stop-after for the Verilog, which yosys writes"
-        return unmade if folder is None else f"put {folder}/ in a design of your own"
+        return unmade if made is None else f"put {made}/ in a design of your own"
     if "bitstream" not in report.files:
         return "leave out --stop-after for a bitstream"
     if report.synthesis is not None and not report.synthesis.timing_met:
         return "run it at a slower clock, or build it with fewer lanes: --multipliers, --fps"
     if report.serial is not None:
-        return "`onnx-hw program` puts the bitstream on the board"
+        infers = f"`onnx-hw infer {folder} --inputs X.npz`"
+        return f"`onnx-hw program {folder}{_options_of_program(report)}` puts the bitstream on the board, then {infers}"
     return "load the bitstream; `io` in the report says what its streams carry, and how integers stand for numbers"
+
+
+def _options_of_program(report: Report) -> str:
+    """Without which it refuses: some boards are programmed through their flash only, others are the user's own."""
+    name = report.board.name
+    if name not in onnx_hw_boards.names():
+        return " --board FILE.py"
+    board = onnx_hw_boards.board(name)
+    return " --flash" if isinstance(board, LinkedBoard) and board.loader.memory is None else ""
 
 
 def verdict(made: Synthesis) -> Fact:

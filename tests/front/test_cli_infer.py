@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,6 +71,31 @@ def test_no_board(built: Path, inputs: Path, monkeypatch: pytest.MonkeyPatch) ->
         done = call("infer", built, "--inputs", inputs, "--port", port)
         assert done.exit_code == 3
         assert said in " ".join(done.output.split())
+        assert "`--port sim` simulates the whole chip" in done.output
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOENT, "nothing is there: is the board connected?"),
+        (errno.EACCES, "this user may not open it; those of its group may, which on Linux is mostly `dialout`"),
+        (errno.EIO, "could not open port"),
+    ],
+)
+def test_a_port_that_the_system_does_not_open(
+    number: int, said: str, built: Path, inputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, opened = "/dev/ttyUSB7", os.open
+
+    def opens(path: str, *more: Any) -> int:
+        if path == port:
+            raise OSError(number, "not opened")
+        return opened(path, *more)
+
+    monkeypatch.setattr(os, "open", opens)
+    done = call("infer", built, "--inputs", inputs, "--port", port)
+    assert done.exit_code == 3
+    assert said in " ".join(done.output.split())
 
 
 def test_no_build_and_another_format(inputs: Path, tmp_path: Path) -> None:

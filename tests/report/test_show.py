@@ -135,6 +135,19 @@ def test_boards_and_doctor_fit(width):
         assert all(line.startswith(" ") for line in lines if line)
 
 
+@pytest.mark.parametrize(
+    ("board", "options"), [("icebreaker", " --flash"), ("ulx3s", ""), ("a_board_of_mine", " --board FILE.py")]
+)
+def test_the_last_line_of_a_board_with_a_link_can_be_typed(board, options):
+    """Some boards are programmed through their flash only; the file of one's own is nowhere to be found."""
+    serial = report.Serial(10**6, 64, 10, 1316.0, "link")
+    made = replace(FULL, board=replace(FULL.board, name=board), serial=serial)
+    text = " ".join(shown(summary(made, Path("out"))).split())
+    assert text.endswith(
+        f"next `onnx-hw program out{options}` puts the bitstream on the board, then `onnx-hw infer out --inputs X.npz`"
+    )
+
+
 @pytest.mark.parametrize("outcome", ["early", "missed", "met", "verilog", "shell", "unmade"])
 def test_the_last_line_says_what_to_do_next(outcome):
     early = replace(FULL, files={"report": "report.json"}, synthesis=None)
