@@ -19,6 +19,9 @@ from onnx import TensorProto, helper, numpy_helper
 from qdq_models import Sketch
 
 OPSET = 17
+EPSILON = 1e-3
+"""What Keras adds to the variance in a BatchNormalization: dead outputs get large weights, not endless ones."""
+
 ACTIVATIONS = ("Relu", "Relu", "Relu", "Relu", "Clip", "Clip", "LeakyRelu", "HardSwish")
 
 
@@ -133,7 +136,7 @@ class _Drawing:
         given = numpy_helper.from_array(weights.astype(np.float32), "weights")
         sums = _computed(probe, self.values, [given]).astype(np.float64)
         places = (0, *range(2, sums.ndim))
-        factors = spreads / np.maximum(sums.std(axis=places), 1e-6)
+        factors = spreads / np.sqrt(sums.var(axis=places) + EPSILON)
         biases = means - sums.mean(axis=places) * factors
         scaled = weights * factors.reshape(-1, *[1] * (weights.ndim - 1))
         constants = (self.sketch.constant(array.astype(np.float32)) for array in (scaled, biases))

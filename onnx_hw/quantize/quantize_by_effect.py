@@ -184,7 +184,7 @@ class _Weights:
             grid = precision.of_weights(weights, axis)
             if precision.symmetric and precision.per_channel:
                 scales = scales_for(matrix, known, grid.high).reshape(-1)
-                design = self._designed(node, scales)
+                design = self._designed(node, scales, grid.high * matrix.shape[2])
                 steps = design.steps if design else tuple(Fraction(float(np.float32(scale))) for scale in scales)
                 grid = Grid.over(grid.dtype, steps).within(grid.low, grid.high)
             scale, zero = (
@@ -236,8 +236,8 @@ class _Weights:
         assert len(together) == columns.shape[1]
         return together.reshape(len(together), groups, -1).transpose(1, 0, 2)
 
-    def _designed(self, node: Node, scales: np.ndarray) -> Design | None:
-        """Where the product alone is requantized."""
+    def _designed(self, node: Node, scales: np.ndarray, most: int) -> Design | None:
+        """Where the product alone is requantized; ``most`` is the greatest sum of an output's integers."""
         data, (result,) = self.carried.get(node.inputs[0]), node.outputs
         while result not in self.grids:
             following = self.readers.get(result, [])
@@ -248,7 +248,9 @@ class _Weights:
             if not term and facts_of(reader).effect is not Effect.BOUNDS:
                 return None
             result = reader.outputs[0]
-        return None if data is None else designed([float(scale) for scale in scales], data, self.grids[result])
+        if data is None:
+            return None
+        return designed([float(scale) for scale in scales], data, self.grids[result], most * (data.high - data.low))
 
     def _make_up(self, term: Term, result: str, design: Design | None) -> None:
         """The term that makes the mean of the sums what it is in floats."""

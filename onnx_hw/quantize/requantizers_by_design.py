@@ -17,11 +17,14 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 
-SHORTEST, LONGEST = 8, 10
-"""Bits of the longest multiplier of a layer."""
+SHORTEST, USUAL, LONGEST = 8, 10, 16
+"""Bits of the longest multiplier of a layer; more than the usual ones only for what would be ``MUCH_COARSER``."""
 
 COARSER = 1.02
 """What the mean square of rounding may grow by before a layer gets longer multipliers."""
+
+MUCH_COARSER = 2
+"""What that of the weights may grow by, each output counting for as much: a later product may need the small ones."""
 
 STEP_BITS = 16
 """Digits of the step of data: a multiplier times such a step, and a bias in parts of it, are exact in float32."""
@@ -72,16 +75,25 @@ class Design:
         return np.array(units, dtype=np.int64) if max(map(abs, units)) <= MOST_TERM else None
 
 
-def designed(scales: Sequence[float], data: Grid, result: Grid) -> Design:
-    """The design whose steps of weights are those scales, or a little coarser; one per output, positive."""
+def designed(scales: Sequence[float], data: Grid, result: Grid, reach: int) -> Design | None:
+    """The design whose steps of weights are those scales, or a little coarser; one per output, positive.
+
+    None where the outputs differ so much that short multipliers would make some far coarser: the weights of an output
+    that no sample wakes may be as large as its BatchNormalization likes.
+
+    Args:
+        reach: what the integers of the weights can make of those of the data at most, in absolute value.
+    """
     (step_in,), (step_out,) = data.step, result.step
     slopes = np.array(scales) * float(step_in / step_out)
+    heard = slopes * reach >= 0.5  # of all others only the term is left when the result is rounded
     for bits in range(SHORTEST, LONGEST + 1):
         shift = max(1, bits - 1 - floor(log2(float(slopes.max()))))
         if ceil(float(slopes.max()) * 2.0**shift) >= 1 << bits:
             shift = max(1, shift - 1)
         multipliers = np.maximum(np.ceil(slopes * 2.0**shift), 1)
         coarser = np.square(multipliers / (slopes * 2.0**shift))
-        if float(np.average(coarser, weights=np.square(slopes))) <= COARSER:
-            break
-    return Design(tuple(int(m) for m in multipliers), shift, data, result)
+        fine = bits >= USUAL or float(np.average(coarser, weights=np.square(slopes))) <= COARSER
+        if fine and float(coarser.mean(where=heard) if heard.any() else 1.0) <= MUCH_COARSER:
+            return Design(tuple(int(m) for m in multipliers), shift, data, result)
+    return None

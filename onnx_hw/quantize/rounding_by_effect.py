@@ -107,14 +107,14 @@ def _ridge(data: np.ndarray, missing: np.ndarray) -> np.ndarray:
 
 
 def scales_for(weights: np.ndarray, columns: Columns, greatest: int) -> np.ndarray:
-    """(groups, outputs) the scales that lose least, 1 for an output of zeros.
+    """(groups, outputs) the scales that lose least; any serves an output of zeros: that of the largest weight.
 
     Args:
         weights: (groups, outputs, columns).
         greatest: integer; the least is −greatest.
     """
     largest = np.abs(weights).max(axis=2)
-    full = np.where(largest > 0, largest / greatest, 1.0)
+    full = np.where(largest > 0, largest, largest.max() or greatest) / greatest
 
     def to_nearest(scale: np.ndarray) -> np.ndarray:
         nearest = np.clip(np.rint(weights / scale[:, :, None]), -greatest, greatest) * scale[:, :, None]

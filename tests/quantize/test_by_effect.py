@@ -216,6 +216,35 @@ def test_requantizers_are_as_they_were_designed(tmp_path: Path) -> None:
     assert len(lengths) > 20 and np.mean(np.array(lengths) <= 10) >= 0.95
 
 
+def with_odd_outputs(folder: Path, odd: np.ndarray) -> tuple[Model, dict[str, np.ndarray]]:
+    """Two dense layers; some more outputs of the first have these weights, (outputs, 8). The last input is always 0."""
+    random, s = np.random.default_rng(0), Sketch()
+    usual, last = random.normal(0, 0.02, (10, 8)), random.normal(0, 0.3, (12, 13))
+    layers = [np.concatenate([usual, odd]), last[:, : 10 + len(odd)]]
+    first, second = (s.constant(array.astype(np.float32)) for array in layers)
+    y = s.node("Gemm", s.node("Relu", s.node("Gemm", "x", first, transB=1)), second, transB=1)
+    frames = random.normal(0, 1, (40, 1, 8)).astype(np.float32)
+    frames[..., -1] = 0
+    return flow.read(s.write(folder / "m.onnx", [1, 8], y, rank=2)), {"x": frames}
+
+
+@pytest.mark.parametrize(
+    ("weight", "at", "longest"), [(0, 0, 10), (1e-12, 0, 10), (1.0, 7, 16), (1e5, 7, None)], ids=str
+)
+def test_outputs_that_are_dead_do_not_make_others_coarse(
+    tmp_path: Path, weight: float, at: int, longest: int | None
+) -> None:
+    """Zeros have whatever scale; what vanishes any; what reads a dead input one that may be very large."""
+    odd = np.zeros((3, 8))
+    odd[:, at] = weight
+    model, frames = with_odd_outputs(tmp_path, odd)
+    network = flow.quantize(model, frames)
+    (requantize,) = (node.operator for node in network.nodes if isinstance(node.operator, Requantize))
+    circuit = choose(requantize.exact)
+    assert longest is None or max(int(m).bit_length() for m in circuit.multipliers) <= longest
+    assert decibels(model, frames) > decibels(*with_odd_outputs(tmp_path, np.zeros((0, 8)))) - 1
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_weights_make_up_for_what_the_data_lacks(seed: int) -> None:
     """Of data whose errors depend on the data the sums come nearer to those in floats; of noise nothing is learned."""
