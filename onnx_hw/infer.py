@@ -61,6 +61,25 @@ class InferOptions:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """Where a build was run.
+
+    Attributes:
+        design: name of its model.
+        board: that it was made for; empty where nothing was compared.
+        digest: of the design, in hexadecimal digits.
+        port: as it was asked for.
+        baud: bits a second.
+    """
+
+    design: str
+    board: str
+    digest: str
+    port: str
+    baud: int
+
+
+@dataclass(frozen=True)
 class Inferred:
     """What came back.
 
@@ -70,6 +89,7 @@ class Inferred:
         latencies: cycles from a frame's first beat in to its last beat out, of those frames that the chip followed.
         intervals: cycles between the ends of neighbouring frames.
         faults: of the wire.
+        device: where that was.
         checked: whether all outputs were compared with golden, and found to be equal.
         timing: the cycles of the first frames against those that the firing law gives; None where it was not asked,
             there are several inputs, or the wire was at fault.
@@ -80,6 +100,7 @@ class Inferred:
     latencies: tuple[int, ...]
     intervals: tuple[int, ...]
     faults: Faults
+    device: Tried
     checked: bool = False
     timing: Seen | None = None
 
@@ -95,7 +116,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
             outputs differ from golden.
         ToolMissing, ToolFailed: what the simulation needs.
     """
-    progress = progress or Silent()
+    progress, board = progress or Silent(), ""
     try:
         model = _read(options.folder)
         values = tuple(Value(x.name, _element_type(x.dtype), x.shape) for x in model.inputs)
@@ -111,7 +132,9 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
                 results, faults = device.results, device.chip.session.faults
             if options.check:
                 from onnx_hw import golden
+                from onnx_hw.report.read import read_report
 
+                board = read_report(options.folder).board.name
                 assert design is not None
                 _compare(outputs, golden.run(design.network, given.arrays))
             timing = None if design is None else _timing(design, model.link, results, faults)
@@ -126,6 +149,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
         tuple(result.latency_cycles for result in results if result.latency_cycles is not None),
         tuple((after - before) % (1 << 32) for before, after in pairwise(ends)),
         faults,
+        Tried(model.name, board, model.link.digest.hex(), options.port, model.baud),
         options.check,
         timing,
     )

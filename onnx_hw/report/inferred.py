@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from onnx_hw.report.outputs import described
+from onnx_hw.report.tried import FORM, block
 
 if TYPE_CHECKING:
     from onnx_hw.infer import Inferred
@@ -30,6 +31,8 @@ def shown(made: Inferred) -> Text:
             f"on the wire: {faults.broken:,} broken packets, {faults.missed:,} missed, {faults.silent:,} silences, "
             f"{faults.resent:,} sent again; all of it was mended"
         )
+    if made.checked:
+        lines += ["", f"for {FORM}:", "", block(made)]
     text = described(made.outputs)
     return text.append("\n" if text.plain else "").append("\n".join(lines))
 
