@@ -51,7 +51,7 @@ class CompiledSimulator:
 
     @property
     def verilog(self) -> str:
-        """What yosys wrote of the circuit, and Verilator translated."""
+        """What yosys wrote of the circuit, module by module; Verilator translates the same, flattened."""
         return (self.library.parent / VERILOG).read_text(encoding="utf-8")
 
     @classmethod

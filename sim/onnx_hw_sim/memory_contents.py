@@ -15,7 +15,7 @@ _MEMORY = re.compile(
     r"  initial begin\n(?P<words>(?:    \S.*;\n)+)  end\n",
     re.MULTILINE,
 )
-_WORD = re.compile(r"^    (?P<name>\S+) *\[(?P<index>\d+)\] = (?P<value>\d+'[a-z][0-9a-fxz_]+);$", re.MULTILINE)
+_VALUE = re.compile(r" = (\d+'[a-z][0-9a-fxz_]+);$", re.MULTILINE)
 _ZERO = re.compile(r"\d+'[a-z]0+")
 
 
@@ -32,11 +32,12 @@ def as_constants(verilog: str) -> str:
 
     def rewrite(memory: re.Match[str]) -> str:
         nonlocal count
-        words = [word.groups() for word in _WORD.finditer(memory["words"])]
-        indices = [(memory["name"], str(index)) for index in range(int(memory["last"]) + 1)]
-        if [(name, index) for name, index, _ in words] != indices:
+        # Strings and no tuples of them: those Python would keep looking over for circles, hundreds of thousands.
+        values = _VALUE.findall(memory["words"])
+        space = " " if memory["name"].startswith("\\") else ""
+        words = (f"    {memory['name']}{space}[{index}] = {value};\n" for index, value in enumerate(values))
+        if len(values) != int(memory["last"]) + 1 or "".join(words) != memory["words"]:
             return memory[0]
-        values = [value for *_, value in words]
         width, last = memory["range"] or "", memory["last"]
         declaration = f"  reg {width}{memory['name']} [{last}:0]"
         if all(_ZERO.fullmatch(value) for value in values):
