@@ -16,6 +16,7 @@ from onnx_hw import flow
 from onnx_hw.errors import UserError
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.quantize.import_model import import_model
 from onnx_witness import assert_agrees, assert_circuit_agrees, random_frames, write
 from qdq_models import Sketch
 from quantize.test_float_models import Floats, quantized
@@ -200,3 +201,26 @@ def test_zeros_around_data_without_an_integer_for_them(tmp_path: Path, kind: str
     y = s.node(kind if kind == "ConvTranspose" else "Conv", x, s.dequantized(stored, np.float32(0.25)), **options)
     path = write(s, tmp_path / "m.onnx", {"x": [1, 4, 5, 4]}, s.through_integers(y, 2.0, 0))
     assert_circuit_agrees(assert_agrees(path, 2.0, rarely=0))
+
+
+@pytest.mark.parametrize("moved", [0.07, -2.7182817, 3e-9, 1e30])
+@pytest.mark.parametrize("kind", ["Conv", "MatMul", "of two tensors"])
+def test_a_zero_at_an_odd_part_of_a_step_takes_too_many_bits(tmp_path: Path, kind: str, moved: float) -> None:
+    """That part is some 2^-25 of a step: integers that count it would be as wide, with a threshold for each."""
+    s = Sketch()
+    x = s.node("Add", s.through_integers("x", 0.1, 0), s.constant(np.float32(moved)))
+    weights = s.dequantized(np.full((4, 4, 3, 3) if kind == "Conv" else (6, 4), 3, np.int8), np.float32(0.25))
+    if kind == "Conv":
+        y = s.node("Conv", x, weights, pads=[1, 0, 1, 2])
+    elif kind == "MatMul":  # only a border needs an integer for 0
+        padded = s.node("Pad", x, s.constant(np.array([0, 0, 0, 0, 0, 0, 1, 0])), s.constant(np.float32(0)))
+        y = s.node("MatMul", padded, weights)
+    else:
+        y = s.node("MatMul", x, s.node("Transpose", x, perm=[0, 1, 3, 2]))
+    shape = [1, 4, 5, 4] if kind == "Conv" else [1, 1, 5, 6]
+    path = write(s, tmp_path / "m.onnx", {"x": shape}, s.through_integers(y, 2.0, 0))
+    model = flow.read(path)
+    with pytest.raises(UserError, match="must be quantized"):
+        import_model(model)
+    if abs(moved) < 10 and kind != "of two tensors":
+        assert flow.quantize(model, random_frames(model)).nodes  # samples give it a quantizer

@@ -45,7 +45,7 @@ def _gets_a_stream(builder: Builder, node: Node, name: str) -> bool:
             made = joined_in_one_tensor(builder, node, waiting)
         case Surrounded(value=Real() as inside, fill=0) if inside.zero is not None:
             image = counted_from_zero(builder, node, inside, f"{node.label}/from_zero")
-            made = builder.moved(image, waiting.origin.reshape(-1), waiting.shape, node)
+            made = image and builder.moved(image, waiting.origin.reshape(-1), waiting.shape, node)
         case _:
             return False
     if isinstance(made, Real):

@@ -65,6 +65,9 @@ NEAR_A_TIE = Fraction(1, 1000)
 COARSE_TABLE = "coarse-table"
 """Code of the obstacle that no table is fine enough for a scale."""
 
+MOST_BITS = 20
+"""Of integers that are counted from another zero: what makes them has a threshold for each."""
+
 MOST_CLAMPED = 1 << 16
 """Integers in the range of a tensor whose bounds become integers."""
 
@@ -95,8 +98,10 @@ def unclipped(builder: Builder, node: Node, real: Real) -> Real:
     return replace(real, tensor=stream, where=builder.positions(real), low=None, high=None)
 
 
-def counted_from_zero(builder: Builder, node: Node, real: Real, name: str) -> Real:
+def counted_from_zero(builder: Builder, node: Node, real: Real, name: str, widest: int = MOST_BITS) -> Real | None:
     """Numbers on integers of which 0 stands for 0: where none did, their steps are a part of the others.
+
+    None where those integers need more than ``widest`` bits: a bias may be any part of a step.
 
     Args:
         name: of the hardware node.
@@ -107,7 +112,10 @@ def counted_from_zero(builder: Builder, node: Node, real: Real, name: str) -> Re
     tensor = builder.settled(real)
     first, last = (parts * bound for bound in tensor.range)
     low, high = int(first + min(places)), int(last + max(places))
-    grid = Grid.over(Int.holding(min(low, 0), max(high, 0))).within(low, high)
+    dtype = Int.holding(min(low, 0), max(high, 0))
+    if dtype.bits > widest:
+        return None
+    grid = Grid.over(dtype).within(low, high)
     stream = builder.add(name, Requantize(tensor, (Fraction(parts),), places, grid), [real.tensor], node)
     slope = tuple(number / parts for number in real.slope)
     return replace(real, tensor=stream, where=builder.positions(real), slope=slope, offset=(Fraction(0),))

@@ -66,9 +66,22 @@ def with_integer_for_zero(builder: Builder, node: Node, real: Real) -> Real:
     dtype = builder.integer_type(real)
     if real.zero_point is not None and dtype.min <= real.zero_point <= dtype.max:
         return real
-    finer = counted_from_zero(builder, node, real, f"{node.label}/from_zero")
-    if builder.integer_type(finer).bits > WIDEST:
-        raise _not_quantized(node.inputs[0])
+    return from_zero(builder, node, real, "from_zero", 0)
+
+
+def from_zero(builder: Builder, node: Node, real: Real, name: str, k: int) -> Real:
+    """The data so that 0 stands for 0.
+
+    Args:
+        name: what its hardware node is called after the product's name.
+        k: number of the product's input.
+
+    Raises:
+        Obstacle: that takes too many bits.
+    """
+    finer = counted_from_zero(builder, node, real, f"{node.label}/{name}", WIDEST)
+    if finer is None:
+        raise _not_quantized(node.inputs[k])
     return finer
 
 

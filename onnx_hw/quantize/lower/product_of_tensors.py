@@ -9,8 +9,7 @@ import numpy as np
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.quantize.builder import Builder, Obstacle
-from onnx_hw.quantize.lower.one_tensor import counted_from_zero
-from onnx_hw.quantize.lower.operand_of_product import dequantized
+from onnx_hw.quantize.lower.operand_of_product import dequantized, from_zero
 from onnx_hw.quantize.stream_layout import Layout
 from onnx_hw.quantize.values import Real
 
@@ -27,10 +26,10 @@ def product_of_tensors(builder: Builder, node: Node) -> None:
         raise Obstacle(
             "weights-rank", f"the second of two quantized tensors must be one matrix, not {list(right.shape)}"
         )
-    vectors = _without_zero_point(builder, node, builder.rows(left, inputs, node), "left")
+    vectors = _without_zero_point(builder, node, builder.rows(left, inputs, node), 0)
     columns = np.arange(inputs * outputs).reshape(inputs, outputs).T.reshape(-1)
     matrix = builder.want(right, Layout((1, outputs, inputs), columns), node)
-    matrix = _without_zero_point(builder, node, matrix, "right")
+    matrix = _without_zero_point(builder, node, matrix, 1)
     operator = MatMul(builder.tensors[vectors.tensor], builder.tensors[matrix.tensor])
     stream = builder.add(node.label, operator, [vectors.tensor, matrix.tensor], node, output=node.outputs[0])
     shape = builder.shape(node.outputs[0])
@@ -38,6 +37,6 @@ def product_of_tensors(builder: Builder, node: Node) -> None:
     builder.values[node.outputs[0]] = Real(stream, shape, np.arange(prod(shape)), slope)
 
 
-def _without_zero_point(builder: Builder, node: Node, value: Real, side: str) -> Real:
+def _without_zero_point(builder: Builder, node: Node, value: Real, k: int) -> Real:
     """The same numbers on integers of which 0 stands for 0."""
-    return counted_from_zero(builder, node, value, f"{node.label}/{side}") if value.zero_point != 0 else value
+    return from_zero(builder, node, value, ("left", "right")[k], k) if value.zero_point != 0 else value
