@@ -123,7 +123,7 @@ def windows(draw: st.DrawFn, sliding: st.SearchStrategy[Sliding] = slidings()) -
 @st.composite
 def pools(draw: st.DrawFn) -> tuple[Pool, SlidingFolding]:
     s, dtype = draw(slidings()), draw(types)
-    kind, pad_value = draw(st.sampled_from(["max", "sum"])), draw(st.integers(dtype.min, dtype.max))
+    kind, pad_value = draw(st.sampled_from(["max", "min", "sum"])), draw(st.integers(dtype.min, dtype.max))
     pool = Pool(Tensor(s.shape, dtype), kind, s.kernel, s.strides, s.pads, pad_value, s.dilations)
     folding = draw(sliding_foldings(s, s.shape[2]))
     return replace(pool, capacity=draw(_capacities(pool, folding))), folding
@@ -202,7 +202,7 @@ def regroups(draw: st.DrawFn) -> tuple[Regroup, RegroupFolding]:
 @st.composite
 def reductions(draw: st.DrawFn) -> tuple[Reduce, Folding]:
     operand = draw(tensors())
-    return Reduce(operand, draw(st.sampled_from(["max", "sum"]))), draw(even_foldings(operand.channels))
+    return Reduce(operand, draw(st.sampled_from(["max", "min", "sum"]))), draw(even_foldings(operand.channels))
 
 
 @st.composite

@@ -1,8 +1,8 @@
-"""Pool: ``result[pixel, c] = max`` or ``sum`` of the image under the kernel, channel by channel."""
+"""Pool: ``result[pixel, c] = max``, ``min`` or ``sum`` of the image under the kernel, channel by channel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,17 +24,21 @@ from onnx_hw_boards.demand import Demand
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
+FOLDS: Mapping[str, Callable[..., np.ndarray]] = {"max": np.max, "min": np.min, "sum": np.sum}
+"""What becomes of several elements, by ``kind``."""
+
 
 @dataclass(frozen=True, repr=False)
 class Pool(Operator[SlidingFolding]):
-    """Windowed maximum, or sum (an average is a sum and a requantization).
+    """Windowed maximum, minimum, or sum (an average is a sum and a requantization).
 
     Attributes:
         operand: the image.
-        kind: ``max`` or ``sum``.
+        kind: ``max``, ``min`` or ``sum``.
         kernel, strides, dilations: (rows, columns).
         pads: (top, left, bottom, right).
-        pad_value: what lies outside the image: the lowest value for ``max``, the zero point for ``sum``.
+        pad_value: what lies outside the image: the lowest value for ``max``, the greatest for ``min``, the zero point
+            for ``sum``.
         capacity: beats of the line buffer; None for as many as full rate asks for.
     """
 
@@ -52,8 +56,8 @@ class Pool(Operator[SlidingFolding]):
 
     def __post_init__(self) -> None:
         self.sliding.check()
-        if self.kind not in ("max", "sum"):
-            raise ValueError(f"a pool must be a max or a sum, not {self.kind!r}")
+        if self.kind not in FOLDS:
+            raise ValueError(f"a pool must be a max, a min or a sum, not {self.kind!r}")
         if self.capacity is not None and self.capacity < 1:
             raise ValueError(f"a line buffer must hold at least one beat, not {self.capacity}")
 
@@ -69,14 +73,14 @@ class Pool(Operator[SlidingFolding]):
         low, high = self.operand.range
         if any(self.pads):
             low, high = min(low, self.pad_value), max(high, self.pad_value)
-        if self.kind == "max":
+        if self.kind != "sum":
             return (Tensor(shape, self.operand.dtype, low, high),)
         taps = self.sliding.taps
         return (Tensor(shape, Int.holding(taps * low, taps * high), taps * low, taps * high),)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         windows = self.sliding.windows(arrays[0], self.pad_value)
-        return (windows.max(axis=(3, 4)) if self.kind == "max" else windows.sum(axis=(3, 4)),)
+        return (FOLDS[self.kind](windows, axis=(3, 4)),)
 
     def reordered(self, port: str, order: Reordering) -> tuple[Pool, dict[str, Reordering]] | None:
         shapes = {"i": self.operand.shape, "o": self.results()[0].shape}
@@ -145,7 +149,7 @@ class Pool(Operator[SlidingFolding]):
         found = sliding_demand(fetch, self.grouped(folding), self.takes(folding)[0])
         found += delayed(1, 2 * self.LATENCY - 2) + delayed(2, 1).copied(lanes)
         found += decoded((0, 1) if taps > 1 else (0,), counted(taps)) + delayed(1, self.LATENCY - 2)
-        if self.kind == "max":
+        if self.kind != "sum":
             return found + lanes * maximum(bits)
         return found + lanes * accumulator(self.results()[0].dtype.bits)
 

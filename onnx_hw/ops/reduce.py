@@ -1,4 +1,4 @@
-"""Reduce: ``result[c] = max`` or ``sum`` over all pixels of a frame (global pooling)."""
+"""Reduce: ``result[c] = max``, ``min`` or ``sum`` over all pixels of a frame (global pooling)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, even_lanes
 from onnx_hw.ops.parts import added, counted, decoded, delayed, engine, maximum
+from onnx_hw.ops.pool import FOLDS
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.order import Order
 from onnx_hw.reordering import Reordering, of_channels
@@ -29,11 +30,11 @@ CHUNKS_IN_FLIGHT = 3
 
 @dataclass(frozen=True, repr=False)
 class Reduce(Operator[EvenFolding]):
-    """Maximum or sum over the pixels.
+    """Maximum, minimum or sum over the pixels.
 
     Attributes:
         operand: the image.
-        kind: ``max`` or ``sum``.
+        kind: ``max``, ``min`` or ``sum``.
     """
 
     operand: Tensor
@@ -43,8 +44,8 @@ class Reduce(Operator[EvenFolding]):
     LATENCY = 2
 
     def __post_init__(self) -> None:
-        if self.kind not in ("max", "sum"):
-            raise ValueError(f"a reduction must be a max or a sum, not {self.kind!r}")
+        if self.kind not in FOLDS:
+            raise ValueError(f"a reduction must be a max, a min or a sum, not {self.kind!r}")
 
     def operands(self) -> tuple[Tensor, ...]:
         return (self.operand,)
@@ -52,15 +53,14 @@ class Reduce(Operator[EvenFolding]):
     def results(self) -> tuple[Tensor, ...]:
         shape = (1, 1, self.operand.channels)
         low, high = self.operand.range
-        if self.kind == "max":
+        if self.kind != "sum":
             return (Tensor(shape, self.operand.dtype, low, high),)
         pixels = self.operand.pixels
         return (Tensor(shape, Int.holding(pixels * low, pixels * high), pixels * low, pixels * high),)
 
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         (image,) = arrays
-        fold = image.max if self.kind == "max" else image.sum
-        return (fold(axis=(1, 2), keepdims=True),)
+        return (FOLDS[self.kind](image, axis=(1, 2), keepdims=True),)
 
     def reordered(self, port: str, order: Reordering) -> tuple[Reduce, dict[str, Reordering]] | None:
         """Pixels in any order are as good."""
@@ -96,7 +96,7 @@ class Reduce(Operator[EvenFolding]):
         found += decoded((0, 1), index) + controls + delayed(counted(chunks) + 2, 1)
         found += delayed(lanes * bits, 1)
         found += lanes * Demand.of(Memory(made, chunks, at_once=not early, in_logic=True))
-        if self.kind == "max":
+        if self.kind != "sum":
             return found + lanes * maximum(bits, chosen=1 < chunks < CHUNKS_IN_FLIGHT)
         return found + lanes * (added(made) + Demand.of(Function(2, made)))
 

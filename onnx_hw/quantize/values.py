@@ -231,25 +231,25 @@ class Surrounded:
 
 
 @dataclass(frozen=True)
-class Maxima:
-    """Real numbers: each the greatest of some of another value's. The integers of a scale have the same order.
+class Extrema:
+    """Real numbers: each the greatest or the least of some of another value's. Integers of a scale have their order.
 
     Attributes:
         value: the other.
         shape: of the result.
-        of_integers: (builder, the integers that ``value`` became) to the same maxima of those.
+        of_integers: (builder, the integers that ``value`` became) to the same of those.
     """
 
     value: Operand
     shape: tuple[int, ...]
     of_integers: Callable[[Any, Any], Any] = field(repr=False)
 
-    def clip(self, low: Bound, high: Bound) -> Maxima:
-        """min(max(value, low), high): no matter whether before or after the maximum."""
+    def clip(self, low: Bound, high: Bound) -> Extrema:
+        """min(max(value, low), high): no matter whether before or after."""
         return replace(self, value=self.value.clip(low, high))
 
 
-Pending = Sum | Product | Joined | Surrounded | Maxima
+Pending = Sum | Product | Joined | Surrounded | Extrema
 """Values that hardware makes when they are quantized: of several tensors, or of integers that are still to come."""
 
 Operand = Real | Function | Pending
@@ -265,7 +265,7 @@ def tensors_of(value: Operand) -> list[Real | Function]:
             return [value.a, value.b]
         case Joined():
             return list(value.parts)
-        case Surrounded() | Maxima():
+        case Surrounded() | Extrema():
             return tensors_of(value.value)
 
 

@@ -1,4 +1,4 @@
-"""``o[pixel, channel] = max`` or ``sum`` of the elements under the kernel, channel by channel.
+"""``o[pixel, channel] = max``, ``min`` or ``sum`` of the elements under the kernel, channel by channel.
 
 A sliding window that folds instead of emitting: per output pixel, per chunk of ``out_lanes`` channels, one cycle per
 element of the kernel. Latency 7.
@@ -21,17 +21,17 @@ __all__ = ["Pool", "fold_into"]
 
 
 def fold_into(kind: str, first: Value, value: Signal, total: Signal) -> Mux:
-    """The next value of an accumulator: ``value`` at the first element, else the larger one or the sum."""
-    if kind == "max":
-        return Mux(first | (value > total), value, total)
+    """The next value of an accumulator: ``value`` at the first element, else the larger or smaller one, or the sum."""
+    if kind != "sum":
+        return Mux(first | (value > total if kind == "max" else value < total), value, total)
     return Mux(first, 0, total) + value
 
 
 class Pool(Core):
-    """Windowed maximum or sum.
+    """Windowed maximum, minimum or sum.
 
     Args:
-        kind: ``max`` or ``sum``.
+        kind: ``max``, ``min`` or ``sum``.
         geometry: image and kernel.
         i, o: the streams.
         capacity: beats the buffer holds.

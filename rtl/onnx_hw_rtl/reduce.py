@@ -1,4 +1,4 @@
-"""``o[channel] = max`` or ``sum`` over all pixels: a global pool that needs no line buffer.
+"""``o[channel] = max``, ``min`` or ``sum`` over all pixels: a global pool that needs no line buffer.
 
 One beat per cycle; a running result per chunk of channels is kept in a small memory; latency 2.
 """
@@ -25,7 +25,7 @@ class Reduce(Core):
     """Maximum or sum over the pixels of a frame.
 
     Args:
-        kind: ``max`` or ``sum``.
+        kind: ``max``, ``min`` or ``sum``.
         pixels, channels: of a frame.
         i, o: the streams, of equally many lanes.
         depth: FIFO depth of the output.

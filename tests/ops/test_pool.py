@@ -26,7 +26,7 @@ def test_any_pool(case: Case) -> None:
     case.check()
 
 
-@pytest.mark.parametrize("kind", ["max", "sum"])
+@pytest.mark.parametrize("kind", ["max", "min", "sum"])
 @pytest.mark.parametrize(("channels", "lanes"), [(3, (5, 7)), (3, (2, 2)), (16, (5, 7)), (16, (7, 5)), (16, (4, 8))])
 def test_ragged_cuts(kind: str, channels: int, lanes: tuple[int, int]) -> None:
     pool = Pool(Tensor((4, 3, channels), Int(8)), kind, (2, 2), (2, 1), (1, 0, 0, 1), pad_value=-128)
@@ -48,7 +48,7 @@ def test_golden_is_the_definition(drawn: tuple[Pool, Folding]) -> None:
     (top, left, _, _), (sy, sx), (dy, dx) = pool.pads, pool.strides, pool.dilations
     image = np.arange(height * width * channels).reshape(1, height, width, channels)
     (result,) = pool.golden(image)
-    fold = max if pool.kind == "max" else sum
+    fold = {"max": max, "min": min, "sum": sum}[pool.kind]
     for row, column, channel in product(*map(range, result.shape[1:])):
         places = [(row * sy - top + r * dy, column * sx - left + c * dx) for r in range(rows) for c in range(columns)]
         values = [
@@ -86,7 +86,7 @@ def test_foldings_keep_up() -> None:
 
 
 def test_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(ValueError, match="a max or a sum, not 'mean'"):
+    with pytest.raises(ValueError, match="a max, a min or a sum, not 'mean'"):
         Pool(IMAGE, "mean", (2, 2))
     with pytest.raises(ValueError, match="at least one beat, not 0"):
         Pool(IMAGE, "max", (2, 2), capacity=0)

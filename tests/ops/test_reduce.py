@@ -19,7 +19,7 @@ def test_any_reduction(case: Case) -> None:
     case.check()
 
 
-@pytest.mark.parametrize("kind", ["max", "sum"])
+@pytest.mark.parametrize("kind", ["max", "min", "sum"])
 @pytest.mark.parametrize(("channels", "lanes"), [(3, 5), (3, 7), (16, 5), (16, 7), (16, 16), (1, 1)])
 def test_ragged_cuts(kind: str, channels: int, lanes: int) -> None:
     Case(Reduce(Tensor((3, 2, channels), Int(8)), kind), EvenFolding(lanes)).check()
@@ -35,6 +35,7 @@ def test_golden_is_the_definition() -> None:
     image = np.array([[[[1, -5], [4, 2]]], [[[7, 0], [-1, 3]]]])  # two frames of 1 × 2 pixels
     operand = Tensor((1, 2, 2), Int(8))
     assert Reduce(operand, "max").golden(image)[0].tolist() == [[[[4, 2]]], [[[7, 3]]]]
+    assert Reduce(operand, "min").golden(image)[0].tolist() == [[[[1, -5]]], [[[-1, 0]]]]
     assert Reduce(operand, "sum").golden(image)[0].tolist() == [[[[5, -3]]], [[[6, 3]]]]
 
 
@@ -54,5 +55,5 @@ def test_foldings_keep_up() -> None:
 
 
 def test_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(ValueError, match="a max or a sum, not 'mean'"):
+    with pytest.raises(ValueError, match="a max, a min or a sum, not 'mean'"):
         Reduce(Tensor((1, 1, 1), Int(8)), "mean")

@@ -9,6 +9,7 @@ from onnx_hw.quantize.lower import (
     arithmetic,
     comparing,
     convolution,
+    extremum,
     functions,
     grids,
     joining,
@@ -25,6 +26,6 @@ from onnx_hw.quantize.lower.registry import LOWERINGS, lowering_of
 __all__ = ["LOWERINGS", "lowering_of"]
 
 _FAMILIES = (
-    *(activation, arithmetic, comparing, convolution, functions, grids, joining),
+    *(activation, arithmetic, comparing, convolution, extremum, functions, grids, joining),
     *(layout, matmul, moving, pooling, quantization, reducing, transposed_convolution),
 )

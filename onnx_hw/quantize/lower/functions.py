@@ -6,7 +6,7 @@ of an integer: it is computed once, for every integer that can occur, in double 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -58,7 +58,7 @@ def function(builder: Builder, node: Node) -> None:
     builder.values[node.outputs[0]] = function_of(builder, node)
 
 
-@lowers("PRelu", "Pow", "Min", "Max", "Mod")
+@lowers("PRelu", "Pow", "Mod")
 def function_with_constants(builder: Builder, node: Node) -> None:
     """of quantized data and constants of one value per channel, as an exact table"""
     builder.values[node.outputs[0]] = function_of(builder, node)
@@ -75,10 +75,8 @@ def function_of(builder: Builder, node: Node) -> Function:
     if not sources or len(sources) < len(read):
         raise builder.unfit(node)
     first = sources[0]
-    for value in sources[1:]:
-        same = value.tensor == first.tensor and value.shape == first.shape
-        if not same or not np.array_equal(value.where, first.where):
-            raise Obstacle("two-tensors", f"{node.op_type} of two tensors is not built: all but one must be constant")
+    if not of_one_tensor(sources):
+        raise Obstacle("two-tensors", f"{node.op_type} of two tensors is not built: all but one must be constant")
     arguments = [_argument(builder, node, name, first) for name in node.inputs]
     plain = replace(node, attributes={k: v for k, v in node.attributes.items() if k not in ("axis", "broadcast")})
 
@@ -88,6 +86,14 @@ def function_of(builder: Builder, node: Node) -> Function:
 
     rises = len(sources) == 1 and (isinstance(first, Real) or first.rises) and _leaks(builder, node)
     return Function(first.tensor, first.shape, first.where, numbers, first.partial, rises)
+
+
+def of_one_tensor(values: Sequence[object]) -> bool:
+    """Whether all are numbers on the same integers, in one order: then what is made of them is a function of those."""
+    if not values or not all(isinstance(value, Real | Function) for value in values):
+        return False
+    meanings = {(value.tensor, value.shape, value.where.tobytes()) for value in values}  # type: ignore[attr-defined]
+    return len(meanings) == 1
 
 
 def _leaks(builder: Builder, node: Node) -> bool:

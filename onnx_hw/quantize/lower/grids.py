@@ -22,9 +22,9 @@ from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import in_one_tensor
 from onnx_hw.quantize.snapping import WIDEST, Counted, Rounded, Snapping, Truncated, snapping_of
 from onnx_hw.quantize.values import (
+    Extrema,
     Function,
     Integers,
-    Maxima,
     Operand,
     Product,
     QuantizedConstant,
@@ -204,7 +204,7 @@ def _integers(builder: Builder, node: Node, value: Operand, snapping: Snapping) 
             raise builder.unfit(node)
         case Real() | Function():
             return of_tensor(builder, node, value, snapping)
-        case Maxima():
+        case Extrema():
             return value.of_integers(builder, _integers(builder, node, value.value, snapping))
         case Surrounded():
             fill = fill_of(snapping, value.fill)

@@ -69,7 +69,7 @@ def _alike(parts: Sequence[Hardware]) -> bool:
 
 def _joined(builder: Builder, node: Node, parts: Sequence[T], axis: int, shape: tuple[int, ...]) -> T:
     """The core; all parts are laid out like the first one whose order is fixed."""
-    axes = _common_axes(builder, parts)
+    axes = common_axes(builder, parts)
     layouts = [layout_of_axes(part.shape, axes) for part in parts]
     whole = layout_of_axes(shape, axes)
     place = axes.index(axis)
@@ -85,7 +85,7 @@ def _joined(builder: Builder, node: Node, parts: Sequence[T], axis: int, shape: 
     return joined
 
 
-def _common_axes(builder: Builder, parts: Sequence[Hardware]) -> tuple[int, ...]:
+def common_axes(builder: Builder, parts: Sequence[Hardware]) -> tuple[int, ...]:
     """The axes of all parts, outermost first, as they are on the stream of the first part that has a fixed order."""
     for part in parts:
         if builder.stream_order(part) is not None:

@@ -20,7 +20,7 @@ from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, layout_of_imag
 from onnx_hw.quantize.lower.moving import pads_of_image
 from onnx_hw.quantize.lower.one_tensor import summed
 from onnx_hw.quantize.lower.per_element import times_per_element
-from onnx_hw.quantize.lower.reducing import carry_scale, postpone_maxima
+from onnx_hw.quantize.lower.reducing import carry_scale, postpone_extrema
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.windows import Kernel, kernel_of
 from onnx_hw.quantize.stream_layout import image_layout
@@ -29,7 +29,7 @@ from onnx_hw.tensor import Tensor
 
 
 @lowers("MaxPool")
-def max_pool(builder: Builder, node: Node) -> None:
+def maxpool_of(builder: Builder, node: Node) -> None:
     """without indices"""
     if len(node.outputs) > 1 and node.outputs[1]:
         raise Obstacle("maxpool-indices", "the indices of a MaxPool are not built: only its first output is")
@@ -43,12 +43,12 @@ def max_pool(builder: Builder, node: Node) -> None:
 
     def maxima(builder: Builder, value: Hardware) -> Hardware:
         value, tensor = builder.image(value, node)
-        pool = _pool(tensor, "max", kernel, tensor.dtype.min)
+        pool = pool_of(tensor, "max", kernel, tensor.dtype.min)
         stream = builder.add(node.label, pool, [value.tensor], node, output=result)
         carry_scale(builder, value.tensor, stream)
         return replace(value, tensor=stream, shape=shape, where=image_layout(shape).where)
 
-    postpone_maxima(builder, node, value, maxima)
+    postpone_extrema(builder, node, value, maxima)
 
 
 def _without_pads(builder: Builder, value: Integers | Operand, kernel: Kernel) -> tuple[Integers | Operand, Kernel]:
@@ -62,7 +62,7 @@ def _without_pads(builder: Builder, value: Integers | Operand, kernel: Kernel) -
 
 
 @lowers("AveragePool")
-def average_pool(builder: Builder, node: Node) -> None:
+def averagepool_of(builder: Builder, node: Node) -> None:
     """a mean over each window, of whatever it counts"""
     shape = builder.shape(node.outputs[0])
     size = tuple(int(n) for n in node.attributes["kernel_shape"])
@@ -77,7 +77,7 @@ def average_pool(builder: Builder, node: Node) -> None:
     counts = _counts(node, builder.shape(node.inputs[0])[2:])
     if (counts == 0).any():
         raise Obstacle("window-outside", f"every window {list(size)} must hold something that counts")
-    pool = _pool(tensor, "sum", kernel, zero_point)
+    pool = pool_of(tensor, "sum", kernel, zero_point)
     stream = builder.add(node.label, pool, [real.tensor], node, output=node.outputs[0])
     taps = kernel.size[0] * kernel.size[1]
     slope = tuple(s * Fraction(1, taps) for s in real.slope)
@@ -96,7 +96,7 @@ def _counts(node: Node, space: tuple[int, ...]) -> np.ndarray:
     return window.counts(space, include_pads=bool(node.attributes.get("count_include_pad", 0)))
 
 
-def _pool(tensor: Tensor, kind: str, kernel: Kernel, pad_value: int) -> Operator:
+def pool_of(tensor: Tensor, kind: str, kernel: Kernel, pad_value: int) -> Operator:
     """A single window over the whole image is a reduction, which needs no line buffer."""
     if kernel.size == tensor.shape[:2] and not any(kernel.pads):
         return Reduce(tensor, kind)

@@ -22,10 +22,10 @@ from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import quantize_product, quantize_sum
 from onnx_hw.quantize.values import (
     Clipped,
+    Extrema,
     Function,
     Integers,
     Joined,
-    Maxima,
     NotFinite,
     Operand,
     Product,
@@ -151,7 +151,7 @@ def integers_on(builder: Builder, node: Node, value: Operand, grid: Grid) -> Int
             inside = integers_on(builder, node, value.value, grid)
             fill = grid.integer(value.fill)
             return placed(builder, node, inside, value.origin, fill=fill)
-        case Maxima():
+        case Extrema():
             return value.of_integers(builder, integers_on(builder, node, value.value, grid))
 
 

@@ -1,4 +1,4 @@
-"""Reductions over all pixels: global pools, and ReduceMean, ReduceSum and ReduceMax over the axes of space."""
+"""Reductions over all pixels: global pools, and ReduceMean, ReduceSum, ReduceMax, ReduceMin over axes of space."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_hw.quantize.lower.one_tensor import summed
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import factors_of
 from onnx_hw.quantize.stream_layout import Layout
-from onnx_hw.quantize.values import Integers, Maxima, Operand, Real, Sum
+from onnx_hw.quantize.values import Extrema, Integers, Operand, Real, Sum
 from onnx_hw.tensor import Tensor
 
 
@@ -27,7 +27,7 @@ def global_average_pool(builder: Builder, node: Node) -> None:
 
 @lowers("GlobalMaxPool")
 def global_max_pool(builder: Builder, node: Node) -> None:
-    _maximum(builder, node, tuple(range(2, len(builder.shape(node.inputs[0])))))
+    _extremum(builder, node, tuple(range(2, len(builder.shape(node.inputs[0])))), "max")
 
 
 @lowers("ReduceMean", "ReduceSum")
@@ -35,9 +35,9 @@ def reduce_mean(builder: Builder, node: Node) -> None:
     _mean_or_sum(builder, node, _axes(builder, node), mean=node.op_type == "ReduceMean")
 
 
-@lowers("ReduceMax")
+@lowers("ReduceMax", "ReduceMin")
 def reduce_max(builder: Builder, node: Node) -> None:
-    _maximum(builder, node, _axes(builder, node))
+    _extremum(builder, node, _axes(builder, node), "max" if node.op_type == "ReduceMax" else "min")
 
 
 def _axes(builder: Builder, node: Node) -> tuple[int, ...]:
@@ -88,33 +88,33 @@ def _of_sums(builder: Builder, node: Node, real: Real, tensor: Tensor, stream: s
     return Real(stream, shape, np.arange(tensor.channels), slope, offset, error=error)
 
 
-def _maximum(builder: Builder, node: Node, axes: tuple[int, ...]) -> None:
+def _extremum(builder: Builder, node: Node, axes: tuple[int, ...], kind: str) -> None:
     shape = builder.shape(node.outputs[0])
 
-    def maxima(builder: Builder, value: Hardware) -> Hardware:
+    def extrema(builder: Builder, value: Hardware) -> Hardware:
         value, tensor = _pixels(builder, node, value, axes)
-        stream = builder.add(node.label, Reduce(tensor, "max"), [value.tensor], node, output=node.outputs[0])
+        stream = builder.add(node.label, Reduce(tensor, kind), [value.tensor], node, output=node.outputs[0])
         carry_scale(builder, value.tensor, stream)
         return replace(value, tensor=stream, shape=shape, where=np.arange(tensor.channels))
 
-    postpone_maxima(builder, node, builder.operand(node), maxima)
+    postpone_extrema(builder, node, builder.operand(node), extrema)
 
 
-def postpone_maxima(
-    builder: Builder, node: Node, value: Integers | Operand, maxima: Callable[[Builder, Hardware], Hardware]
+def postpone_extrema(
+    builder: Builder, node: Node, value: Integers | Operand, extrema: Callable[[Builder, Hardware], Hardware]
 ) -> None:
-    """Take the maxima of the integers on a stream now, or where their order is another, or each channel's scale is,
-    once they are quantized."""
+    """Take maxima or minima of the integers on a stream now, or once they are quantized where their order is another,
+    or each channel's scale is."""
     result = node.outputs[0]
     if builder.rises(value):
         try:
-            builder.values[result] = maxima(builder, value)
+            builder.values[result] = extrema(builder, value)
             return
         except Obstacle as obstacle:
             if obstacle.code != SCALES_MOVE:
                 raise
     assert not isinstance(value, Integers)
-    builder.pending[result] = Maxima(value, builder.shape(result), maxima)
+    builder.pending[result] = Extrema(value, builder.shape(result), extrema)
 
 
 def carry_scale(builder: Builder, source: str, result: str) -> None:
