@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +11,14 @@ import pytest
 
 import onnx
 from onnx import helper
+from onnx_hw import flow
+from onnx_hw.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.requantize import Requantize, Staircase
+from onnx_hw.quantize.import_model import import_model
+from onnx_hw.quantize.lower import functions
+from onnx_hw.quantize.lower.functions import RISING
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch
 
@@ -126,6 +132,54 @@ def test_batch_normalization_of_integers(tmp_path: Path, factors: tuple[float, .
     (node,) = network.nodes
     assert isinstance(node.operator, Lookup) == (min(factors) < 0)
     assert_circuit_agrees(network)
+
+
+@pytest.mark.parametrize("name", sorted(RISING - {"Sign", "Floor", "Ceil", "Round"}))
+def test_steps_found_by_halves_are_those_of_every_argument(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of sums of five channels, a thousand times more than are looked at one by one."""
+    sketch = Sketch(opset=21)
+    x = sketch.through_integers("x", 0.0217, 9)
+    weights = np.random.default_rng(0).integers(-127, 128, (5, 5, 1, 1)).astype(np.int8)
+    sums = sketch.node("Conv", x, sketch.dequantized(weights, [0.001, 0.003, 0.01, 0.002, 0.004]))
+    y = sketch.through_integers(sketch.node(name, sums), 0.0173, -11)
+    model = flow.read(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y))
+    tables = []
+    for many in (1 << 10, 1 << 30):
+        monkeypatch.setattr(functions, "MANY", many)
+        tables.append(flow.quantize(model).nodes[-1].operator)
+    by_halves, looked_at = tables
+    assert isinstance(by_halves, Staircase) and isinstance(looked_at, Staircase)
+    assert np.array_equal(by_halves.exact.thresholds, looked_at.exact.thresholds)
+    assert (by_halves.exact.low, by_halves.exact.high) == (looked_at.exact.low, looked_at.exact.high)
+
+
+def test_many_channels_of_wide_sums(tmp_path: Path) -> None:
+    """64 channels with scales of their own: a Sigmoid has steps; of what falls too, there are too many arguments."""
+    random = np.random.default_rng(5)
+    for kind in ("Sigmoid", "Sin"):
+        sketch = Sketch(opset=21)
+        x = sketch.through_integers("x", 0.0217, 9)
+        scales = random.uniform(0.001, 0.01, 64)
+        weights = sketch.dequantized(random.integers(-127, 128, (64, 100)).astype(np.int8), scales)
+        y = sketch.node(kind, sketch.node("Gemm", x, weights, transB=1))
+        y = sketch.through_integers(y, 1 / 256, -128)
+        if kind == "Sin":  # else it would be left to the host
+            y = sketch.through_integers(
+                sketch.node("MatMul", y, sketch.dequantized(np.ones((64, 3), np.int8), 1.0)), 1.0, 0
+            )
+        path = write(sketch, tmp_path / f"{kind}.onnx", {"x": (1, 100)}, y)
+        tracemalloc.start()
+        try:
+            if kind == "Sigmoid":
+                assert_agrees(path, 1 / 256, rarely=0.01)
+            else:
+                with pytest.raises(UserError, match="must have few arguments"):
+                    import_model(flow.read(path))
+            assert tracemalloc.get_traced_memory()[1] < 100 << 20
+        finally:
+            tracemalloc.stop()
 
 
 @pytest.mark.parametrize("kind", ["LeakyRelu", "PRelu"])

@@ -43,6 +43,15 @@ FAR = 1 << 20
 UNCHANGED = frozenset((Effect.KEEPS, Effect.JOINS, Effect.BOUNDS, Effect.ADDS))
 """What leaves the numbers, and how far off they are, as they are."""
 
+RISING = frozenset(
+    ("LeakyRelu", "Elu", "Celu", "Selu", "HardSigmoid", "Sigmoid", "Tanh", "Erf", "Softplus", "Softsign",
+     "Atan", "Asinh", "ThresholdedRelu", "Floor", "Ceil", "Round", "Sign")
+)  # fmt: skip
+"""Functions that never fall, unless ``alpha`` or ``gamma`` is negative."""
+
+MANY = 1 << 18
+"""Arguments, of all channels together: of as many the steps of a function that rises are found by halves."""
+
 LARGEST_FUNCTION = 1 << 24
 """Arguments, of all channels together, for which a function is computed."""
 
@@ -84,7 +93,7 @@ def function_of(builder: Builder, node: Node) -> Function:
         given = [None if argument is None else argument(integers) for argument in arguments]
         return np.asarray(compute(plain, given)[0], dtype=np.float64)
 
-    rises = len(sources) == 1 and (isinstance(first, Real) or first.rises) and _leaks(builder, node)
+    rises = len(sources) == 1 and (isinstance(first, Real) or first.rises) and _rises(builder, node)
     return Function(first.tensor, first.shape, first.where, numbers, first.partial, rises)
 
 
@@ -96,10 +105,10 @@ def of_one_tensor(values: Sequence[object]) -> bool:
     return len(meanings) == 1
 
 
-def _leaks(builder: Builder, node: Node) -> bool:
-    """Whether a node lets through what is positive, and of what is not no negative share."""
-    if node.op_type == "LeakyRelu":
-        return bool(node.attributes.get("alpha", 0.01) >= 0)
+def _rises(builder: Builder, node: Node) -> bool:
+    """Whether a greater number surely becomes no smaller one."""
+    if node.op_type in RISING:
+        return all(0 <= value < np.inf for name, value in node.attributes.items() if name in ("alpha", "gamma"))
     shares = builder.exact_constant(node.inputs[1]) if node.op_type == "PRelu" else None
     return shares is not None and all(share >= 0 for share in shares.reshape(-1))
 
@@ -156,13 +165,15 @@ def integers_of_function(
     operand = builder.settled(value)
     first, last = operand.range
     count = last - first + 1
-    if value.rises and count * len(value.numbers(np.array([[first]]))) > LARGEST_FUNCTION:
+    some = value.numbers(np.array([[first, (first + last) // 2, last]]))
+    if value.rises and count * len(some) > MANY:
         rising = _rising(operand, value.numbers, onto, dtype)
         return Integers(
             builder.add(name, rising, [value.tensor], node, output=output), value.shape, builder.positions(value)
         )
-    if count > LARGEST_FUNCTION:
-        raise too_many(builder, node, value, count)
+    channels = 1 if np.array_equal(some, np.broadcast_to(some[:1], some.shape), equal_nan=True) else len(some)
+    if count * channels > LARGEST_FUNCTION:
+        raise too_many(builder, node, value, count * channels)
     values = value.numbers(np.arange(first, last + 1)[None, :])
     if len(values) > 1 and (values == values[0]).all():
         values = values[:1]
@@ -182,7 +193,7 @@ def integers_of_function(
 def _rising(
     operand: Tensor, numbers: Callable[[np.ndarray], np.ndarray], onto: Callable[[np.ndarray], np.ndarray], dtype: Int
 ) -> Staircase:
-    """The steps of a function that rises, each found by halves: it has too many arguments to look at."""
+    """The steps of a function that rises, each found by halves: it has too many arguments to look at all."""
     first, last = operand.range
     ends = onto(numbers(np.array([[first, last]])))
     low, high = int(ends.min()), int(ends.max())
@@ -192,6 +203,7 @@ def _rising(
         middle = np.maximum((below + above) // 2, first)
         reached = onto(numbers(middle)) >= wanted
         below, above = np.where(reached, below, middle), np.where(reached, middle, above)
+    above = np.maximum.accumulate(above, axis=1)  # the last digit of a double may fall where the function rises
     return Staircase(operand, Steps(first, last, low, high, above), dtype)
 
 
