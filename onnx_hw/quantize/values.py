@@ -127,6 +127,10 @@ class Real(Clipped):
         return list(zip(slope, offset, strict=True))
 
 
+Pieces = tuple[tuple[tuple[Fraction, ...], tuple[Fraction, ...]], ...]
+"""(slope, offset) of several lines."""
+
+
 @dataclass(frozen=True)
 class Function(Clipped):
     """Real numbers: any function of the integers on a stream, element by element. ``numbers`` has its bounds.
@@ -136,6 +140,7 @@ class Function(Clipped):
         numbers: integers (1 or channels, n) to float64 (1 or channels, n).
         partial: as of ``Real``.
         rises: a greater integer surely stands for no smaller number.
+        pieces: the lines, with slopes and offsets as of ``Real``, whose greatest number each number is; or empty.
     """
 
     tensor: str
@@ -144,6 +149,7 @@ class Function(Clipped):
     numbers: Callable[[np.ndarray], np.ndarray] = field(repr=False)
     partial: bool = False
     rises: bool = False
+    pieces: Pieces = ()
 
     def whole(self, size: int) -> Function:
         """All numbers of the tensor, of so many elements, in its order."""

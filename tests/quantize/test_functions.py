@@ -155,6 +155,25 @@ def test_steps_found_by_halves_are_those_of_every_argument(
     assert (by_halves.exact.low, by_halves.exact.high) == (looked_at.exact.low, looked_at.exact.high)
 
 
+@pytest.mark.parametrize("shares", [(0.1,), (0.0,), (1.0,), (0.25, 0.0, 0.031, 0.9, 1.0)])
+@pytest.mark.parametrize("where", ["sums", "integers", "bounded sums"])
+def test_leaks_of_sixteen_bits_take_no_table(tmp_path: Path, shares: tuple[float, ...], where: str) -> None:
+    """The greater one of two lines, where there would be a step for each of 65,536 integers."""
+    sketch, random = Sketch(opset=21), np.random.default_rng(0)
+    y = sketch.through_integers("x", 0.0217, 9, np.int16)
+    if where != "integers":
+        weights = random.integers(-127, 128, (5, 5, 3, 3)).astype(np.int8)
+        y = sketch.node("Conv", y, sketch.dequantized(weights, random.uniform(0.001, 0.01, 5)))
+    more = [] if len(shares) == 1 else [sketch.constant(np.float32(shares).reshape(5, 1, 1))]
+    y = sketch.node("PRelu", y, *more) if more else sketch.node("LeakyRelu", y, alpha=shares[0])
+    if where == "bounded sums":
+        y = sketch.node("Clip", y, sketch.constant(np.float32(-30)), sketch.constant(np.float32(90)))
+    path = write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, sketch.through_integers(y, 0.00731, -40, np.int16))
+    network = assert_agrees(path, 0.00731, rarely=0.02)
+    assert not any(isinstance(node.operator, Staircase | Lookup) for node in network.nodes)
+    assert_circuit_agrees(network)
+
+
 def test_many_channels_of_wide_sums(tmp_path: Path) -> None:
     """64 channels with scales of their own: a Sigmoid has steps; of what falls too, there are too many arguments."""
     random = np.random.default_rng(5)

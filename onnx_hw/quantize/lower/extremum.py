@@ -10,16 +10,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnx_hw.exact.grid import Grid
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle
 from onnx_hw.quantize.lower.functions import function_of, of_one_tensor
-from onnx_hw.quantize.lower.joining import common_axes
+from onnx_hw.quantize.lower.joining import common_axes, quantize_joined
 from onnx_hw.quantize.lower.moving import placed
 from onnx_hw.quantize.lower.pooling import pool_of
 from onnx_hw.quantize.lower.reducing import carry_scale
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.windows import Kernel
-from onnx_hw.quantize.values import Extrema, Function, Joined, Real
+from onnx_hw.quantize.values import Extrema, Function, Integers, Joined, Real
 
 
 @lowers("Max", "Min")
@@ -34,6 +35,27 @@ def extremum(builder: Builder, node: Node) -> None:
         raise Obstacle("two-tensors", told)
     shape = builder.shape(node.outputs[0])
     parts = tuple(_part(builder, node, k, shape) for k in tensors)
+    builder.pending[node.outputs[0]] = _extrema_of(builder, node, node.op_type.lower(), parts, shape, node.label)
+
+
+def greatest_on(builder: Builder, node: Node, value: Function, grid: Grid) -> Integers:
+    """Integers of a function that is the greatest of several lines."""
+    parts = tuple(Real(value.tensor, value.shape, value.where, slope, offset) for slope, offset in value.pieces)
+    waiting = _extrema_of(builder, node, "max", parts, value.shape, f"{node.label}/greatest")
+    assert isinstance(waiting.value, Joined)
+    made: Integers = waiting.of_integers(builder, quantize_joined(builder, node, waiting.value, grid))
+    return made
+
+
+def _extrema_of(
+    builder: Builder, node: Node, kind: str, parts: tuple[Real | Function, ...], shape: tuple[int, ...], name: str
+) -> Extrema:
+    """The greatest or the least of tensors of one shape, once they are quantized.
+
+    Args:
+        kind: ``max`` or ``min``.
+        name: of the hardware node.
+    """
     axis = common_axes(builder, parts)[-1]
     joined = tuple(size * (len(parts) if k == axis else 1) for k, size in enumerate(shape))
 
@@ -44,13 +66,13 @@ def extremum(builder: Builder, node: Node) -> None:
         beside = replace(value, shape=(1, each, height, width * len(parts)), where=pixels.T.reshape(-1))
         beside, tensor = builder.image(beside, node)
         size = 1, len(parts)
-        pool = pool_of(tensor, node.op_type.lower(), Kernel(size, size, (0, 0, 0, 0), (1, 1)), 0)
-        stream = builder.add(node.label, pool, [beside.tensor], node, output=node.outputs[0])
+        pool = pool_of(tensor, kind, Kernel(size, size, (0, 0, 0, 0), (1, 1)), 0)
+        stream = builder.add(name, pool, [beside.tensor], node, output=node.outputs[0])
         carry_scale(builder, value.tensor, stream)
         first = np.take(value.where.reshape(value.shape), range(shape[axis]), axis).reshape(-1)
         return replace(value, tensor=stream, shape=shape, where=first // channels * each + first % channels)
 
-    builder.pending[node.outputs[0]] = Extrema(Joined(parts, axis, joined), shape, extrema)
+    return Extrema(Joined(parts, axis, joined), shape, extrema)
 
 
 def _part(builder: Builder, node: Node, k: int, shape: tuple[int, ...]) -> Real | Function:

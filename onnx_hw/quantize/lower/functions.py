@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from onnx_hw.ops.requantize import Staircase
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import aligned, per_channel
 from onnx_hw.quantize.lower.registry import lowers
-from onnx_hw.quantize.values import Function, Integers, Real
+from onnx_hw.quantize.values import Function, Integers, Pieces, Real
 from onnx_hw.tensor import Tensor
 
 FINE_BITS, FINEST_BITS = 20, 26
@@ -94,7 +95,8 @@ def function_of(builder: Builder, node: Node) -> Function:
         return np.asarray(compute(plain, given)[0], dtype=np.float64)
 
     rises = len(sources) == 1 and (isinstance(first, Real) or first.rises) and _rises(builder, node)
-    return Function(first.tensor, first.shape, first.where, numbers, first.partial, rises)
+    pieces = _pieces(builder, node, first)
+    return Function(first.tensor, first.shape, first.where, numbers, first.partial, rises, pieces)
 
 
 def of_one_tensor(values: Sequence[object]) -> bool:
@@ -103,6 +105,24 @@ def of_one_tensor(values: Sequence[object]) -> bool:
         return False
     meanings = {(value.tensor, value.shape, value.where.tobytes()) for value in values}  # type: ignore[attr-defined]
     return len(meanings) == 1
+
+
+def _pieces(builder: Builder, node: Node, data: Real | Function) -> Pieces:
+    """The lines of a leak, x and a share of x of at most all: the greater of both is what passes."""
+    if not isinstance(data, Real) or data.clipped or data.partial:
+        return ()
+    shares: tuple[Fraction, ...] = ()
+    if node.op_type == "LeakyRelu":
+        alpha = float(node.attributes.get("alpha", 0.01))
+        shares = (Fraction(alpha),) if np.isfinite(alpha) else ()
+    elif node.op_type == "PRelu" and (constant := builder.exact_constant(node.inputs[1])) is not None:
+        shares = per_channel(builder, data, aligned(node, constant, len(data.shape)))
+    if not shares or not all(0 <= share <= 1 for share in shares):
+        return ()
+    channels = max(len(numbers) for numbers in (shares, data.slope, data.offset))
+    share, slope, offset = (n * channels if len(n) == 1 else n for n in (shares, data.slope, data.offset))
+    less = (tuple(map(mul, slope, share)), tuple(map(mul, offset, share)))
+    return (data.slope, data.offset), less
 
 
 def _rises(builder: Builder, node: Node) -> bool:

@@ -15,6 +15,7 @@ from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.activation import bounds_of
+from onnx_hw.quantize.lower.extremum import greatest_on
 from onnx_hw.quantize.lower.joining import quantize_joined
 from onnx_hw.quantize.lower.moving import placed
 from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor
@@ -35,6 +36,9 @@ from onnx_hw.quantize.values import (
     Surrounded,
     fractions,
 )
+
+MOST_STEPS = 12
+"""Bits of the integers of a function that has a step for each; those of a leak cost less as two lines."""
 
 
 @lowers("DequantizeLinear")
@@ -139,6 +143,8 @@ def integers_on(builder: Builder, node: Node, value: Operand, grid: Grid) -> Int
     if isinstance(value, Clipped):
         grid = _narrowed(builder, node, clipped(value, grid))
     match value:
+        case Function(pieces=[_, *_], partial=False) if grid.dtype.bits > MOST_STEPS:
+            return greatest_on(builder, node, value, grid)
         case Real() | Function():
             return quantize_tensor(builder, node, value, grid, name=node.label, output=node.outputs[0])
         case Sum():
