@@ -113,3 +113,17 @@ def test_reduce_min(axes: list[int], tmp_path: Path) -> None:
     network = assert_agrees(write(s, tmp_path / "m.onnx", {"x": [1, 3, 4, 5]}, s.through_integers(y, 0.1, 5)), 0.1)
     assert extremum_of(network, "min")
     assert_circuit_agrees(network, frames=3)
+
+
+def test_reduce_min_of_a_float_model(tmp_path: Path) -> None:
+    rng, s = np.random.default_rng(3), Sketch()
+    x = s.node("Conv", "x", s.constant(rng.normal(0, 0.2, (6, 3, 3, 3)).astype(np.float32)))
+    least = s.node("ReduceMin", x, axes=[2, 3], keepdims=0)
+    y = s.node("MatMul", least, s.constant(rng.normal(0, 0.3, (6, 2)).astype(np.float32)))
+    model = flow.read(write(s, tmp_path / "m.onnx", {"x": [1, 3, 6, 6]}, y))
+    samples = {"x": rng.normal(0, 1, (40, 1, 3, 6, 6)).astype(np.float32)}
+    network = flow.quantize(model, samples)
+    assert extremum_of(network, "min")
+    wanted = np.concatenate([reference.run(model, {"x": frame})[y] for frame in samples["x"]])
+    error = golden.run(network, samples)[y].reshape(wanted.shape) - wanted
+    assert 10 * np.log10((wanted**2).sum() / (error**2).sum()) > 30

@@ -136,7 +136,7 @@ def ReduceMax_1(x: Array, *, axes: Ints | None = None, keepdims: int = 1) -> Arr
     return reduce(_max, x, axes, keepdims)
 
 
-@operator(since=(18, 20), types=reduced_type, shape_inputs=(1,))
+@operator(since=(18, 20), types=reduced_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
 def ReduceMin(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
     return reduce(_min, x, axes, keepdims, noop_with_empty_axes)
 
