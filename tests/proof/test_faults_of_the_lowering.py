@@ -286,7 +286,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     ),
     "a maximum padded with 0": (
         maximum,
-        calling(pooling, "_pool", lambda original, tensor, kind, kernel, _: original(tensor, kind, kernel, 100)),
+        calling(pooling, "pool_of", lambda original, tensor, kind, kernel, _: original(tensor, kind, kernel, 100)),
     ),
     "a zero point of uint8 taken for int8": (
         unsigned,
