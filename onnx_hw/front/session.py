@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import signal
 import sys
 import threading
@@ -90,6 +92,8 @@ class CommandLine(click.Group):
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
         session = Session(settings.pop("obj", None) or Workshop())
+        # The process ends with the call, so nobody has to look for circles among millions of dead parts of circuits.
+        atexit.register(gc.freeze)
         try:
             with _ended_politely():
                 ended = super().main(*arguments, **{**settings, "standalone_mode": False, "obj": session})
