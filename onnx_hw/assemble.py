@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from onnx_hw.design import Design, Edge
 from onnx_hw.pause_garbage_collection import garbage_collection_paused
@@ -136,6 +136,16 @@ def in_shell(design: Design, shell: Shell, link: Link) -> Component:
     if shell is Shell.WISHBONE:
         return WishboneShell(network, link)
     return SpiShell(network, link) if shell is Shell.SPI else network
+
+
+NamedCircuit: TypeAlias = "tuple[Circuit, Names]"
+"""What the proof bench compiles."""
+
+
+def bench_circuit(design: Design) -> NamedCircuit:
+    """What the proof bench compiles, without the assembly it was made of: values that another process can hand over."""
+    circuit, names, _ = to_circuit(design)
+    return circuit, names
 
 
 def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Names, Assembly]:

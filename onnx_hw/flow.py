@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw import golden
+from onnx_hw.assemble import NamedCircuit
 from onnx_hw.board import find_board, schedule_on
 from onnx_hw.build_folder import BuildFolder, Made
 from onnx_hw.chip import route as place_and_route
@@ -41,7 +41,7 @@ from onnx_hw.onnx.read import read as read_onnx
 from onnx_hw.ops.folding import Folding
 from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Engine, Reading
 from onnx_hw.proof.circuit import prove as simulation
-from onnx_hw.proof.circuit.engines import simulator_of
+from onnx_hw.proof.circuit.engines import bench_of
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.gate_level import prove as gate_level
 from onnx_hw.proof.circuit.prove import Proof
@@ -151,6 +151,7 @@ def simulate(
     *,
     engine: Engine | None = None,
     folder: Path | None = None,
+    circuit: NamedCircuit | None = None,
     listener: Listener = NOBODY,
 ) -> Proof:
     """The proof of a design: its circuit, compiled, against golden on every edge and the timing on every firing.
@@ -159,16 +160,15 @@ def simulate(
         frames: by graph input, (frames, *shape); None for random integers.
         engine: another one than the fastest there is; ``gates`` simulates the netlist for the board.
         folder: of the build, where the simulator is compiled; None for a temporary one.
+        circuit: ``onnx_hw.assemble.bench_circuit(design)``, if known already.
 
     Raises:
         ToolMissing, ToolFailed: a program is not there, or failed. A circuit that differs is none: ``Proof.agrees``.
     """
     with tempfile.TemporaryDirectory() if folder is None else nullcontext(folder) as place:
-        simulator, names = simulator_of(design.verify(), find_board(board), Path(place), engine, listener)
-        integers = streamed_in(design.network, frames)
-        count = simulation.frames_to_simulate(design, len(next(iter(integers.values()))), simulator.name)
-        values = golden.trace(design.network, {tensor: array[:count] for tensor, array in integers.items()})
-        return simulation.prove(design, simulator, names, values, progress=listener.say)
+        integers = streamed_in(design.verify().network, frames)
+        bench = bench_of(design, integers, find_board(board), Path(place), engine, listener, circuit)
+        return simulation.prove(design, *bench, progress=listener.say)
 
 
 def synthesize(netlist: Netlist, folder: BuildFolder, listener: Listener = NOBODY) -> SynthesisResult:

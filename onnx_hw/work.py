@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw import flow, golden, samples
+from onnx_hw.assemble import NamedCircuit, bench_circuit
 from onnx_hw.beside import beside
 from onnx_hw.board import comfortable, find_board, fuller_than_comfortable
 from onnx_hw.build_folder import BuildFolder
@@ -27,6 +29,7 @@ from onnx_hw.frames import Given, by_circuit, by_reference, read_given, streamed
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.options import BuildOptions, Engine, Stage
+from onnx_hw.own_process import in_own_process
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.what_bounds import what_bounds
 from onnx_hw.progress import Progress
@@ -49,6 +52,9 @@ from onnx_hw.spelling import file_name, short
 from onnx_hw.toolchain import TOOLCHAIN, Toolchain
 from onnx_hw_boards.verilog_board import VerilogBoard
 
+WORTH_A_PROCESS = 24
+"""Cores whose netlist takes longer to make than another Python to begin."""
+
 
 class Work:
     """A build under way: the values so far, each made by the function of ``flow`` that its stage is called like."""
@@ -62,6 +68,7 @@ class Work:
     sqnr: Mapping[str, float | None]  # of values of the float model, dB
     design: Design
     netlist: Netlist
+    circuit: NamedCircuit | None = None  # what is simulated, if it was made beside the netlist
     proof: Proof
     synthesized: SynthesisResult
     routed: RouteResult
@@ -199,7 +206,12 @@ class Work:
         return f" of {multipliers} ({bound.unused})" * bool(bound.unused), bound.above(self.design.interval)
 
     def assemble(self) -> None:
-        self.netlist = flow.assemble(self.design, self.options.board)
+        # Python makes one netlist at a time. What is simulated is another one than what is placed, and as long.
+        worth_it = Stage.SIMULATE in self.options.stages and len(self.design.network.nodes) >= WORTH_A_PROCESS
+        apart = worth_it and (os.cpu_count() or 1) > 1 and compiles()
+        with beside(in_own_process, bench_circuit, self.design) if apart else nullcontext() as bench:
+            self.netlist = flow.assemble(self.design, self.options.board)
+            self.circuit = bench.result() if bench else None
         self.account.note(digest=self.netlist.digest)
         write_host_model(self.folder, self.account.note_file, self.design, self.netlist, self.board)
         self.account.say(f"{self.netlist.lines:,} lines of netlist, {self.netlist.pins} pins")
@@ -209,7 +221,7 @@ class Work:
         # What compiles the circuit mostly takes one processor, so the cores alone cost a second one hardly any time.
         with beside(self._reach, Engine.COMPILED) if compiles() else nullcontext() as reaching:
             self.proof = self.toolchain.simulate(
-                design, self.given.frames, board, folder=self.folder.path, listener=account
+                design, self.given.frames, board, folder=self.folder.path, circuit=self.circuit, listener=account
             )
             account.note(
                 design=fill.describe_plan(design, self.proof, fps=self.options.fps),

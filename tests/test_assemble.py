@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import warnings
 from importlib.util import find_spec, module_from_spec
 
 import amaranth
+import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Module
+from amaranth.hdl import MemoryData, Module
 from amaranth.lib import memory
 from amaranth.lib.wiring import Component, Out
 
@@ -55,3 +57,22 @@ def test_memories_are_written_as_amaranth_writes_them() -> None:
     assert rtlil.ModuleEmitter.emit_memory.__module__ == memory_words.__name__, "this version was not looked at"
     here = rtlil.convert(_Memories(kinds), name="top", emit_src=False)
     assert here == amaranths.convert(_Memories(kinds), name="top", emit_src=False)
+
+
+@pytest.mark.parametrize("shape", [amaranth.unsigned(5), amaranth.unsigned(0), amaranth.signed(5)])
+def test_words_are_taken_as_amaranth_takes_them(shape: amaranth.Shape) -> None:
+    """Also those that do not fit, of which it warns, and constants; what is no number is refused."""
+    words = [0, 1, 15, 16, 31, 32, 77, -1, -16, -17, True, amaranth.Const(3, 4)]
+    memory_words.write_memories_as_words()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        here = MemoryData.Init(words, shape=shape, depth=len(words) + 1)
+        there = MemoryData.Init([], shape=shape, depth=len(words) + 1)
+        for k, word in enumerate(words):
+            memory_words._set_any_word(there, k, word)
+    assert MemoryData.Init.__setitem__ is memory_words._set_word, "this version was not looked at"
+    assert list(here) == list(there) and here._raw == there._raw
+    with pytest.raises(TypeError):
+        MemoryData.Init(["3"], shape=shape, depth=1)
+    with pytest.warns(match="truncated"):
+        MemoryData.Init([1 << 5], shape=shape, depth=1)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from design_bench import Bench, assert_proven, no_stall, random_stall
-from onnx_hw import golden
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
@@ -42,8 +41,8 @@ def test_the_compiled_netlist(tmp_path: Path) -> None:
     """Where a word that is read while it is written would be anything."""
     design = alone(MatMul(Tensor((1, 4, 5), Int(4)), Tensor((1, 7, 5), Int(3)), capacity=1), (2, 3), 8)
     simulator, names = simulation.compile_simulator(design, tmp_path)
-    values = golden.trace(design.network, random_integers(design.network))
-    assert simulation.prove(design, simulator, names, values).agrees
+    plan = simulation.plan_runs(design, random_integers(design.network), simulator.name)
+    assert simulation.prove(design, simulator, names, plan).agrees
 
 
 def test_what_a_node_makes_comes_once() -> None:

@@ -184,7 +184,7 @@ class CompiledSimulator:
         rows = _array(self._c.simulation_fires(handle), cycles * width).reshape(cycles, width)
         columns = np.ascontiguousarray(rows.T)  # eight engines lie side by side in each, which is read eight times
         engines = enumerate(self.circuit.engines)
-        return {engine: np.flatnonzero(columns[k // 8] & (1 << k % 8) != 0) for k, engine in engines}
+        return {engine: np.flatnonzero((columns[k // 8] >> k % 8 & 1).view(bool)) for k, engine in engines}
 
 
 def _array(address: int | None, size: int) -> np.ndarray:

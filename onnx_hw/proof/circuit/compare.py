@@ -29,6 +29,26 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """What a run is compared with.
+
+    Attributes:
+        prediction: of one frame more than is streamed.
+        beats: per tensor of an edge, its tokens.
+    """
+
+    prediction: Prediction
+    beats: Mapping[str, np.ndarray]
+
+
+def expect(design: Design, golden: Mapping[str, np.ndarray], stall: Stall) -> Expected:
+    """What the circuit must do under a stall; arguments as in ``simulate_and_compare``."""
+    frames = len(next(iter(golden.values())))
+    prediction = predict(design, frames + 1, offers=stall.offers, ready=stall.ready)
+    return Expected(prediction, {edge.tensor: edge.order.to_beats(golden[edge.tensor]) for edge in design.edges()})
+
+
+@dataclass(frozen=True)
 class Run:
     """One simulation compared.
 
@@ -71,7 +91,7 @@ def simulate_and_compare(
     golden: Mapping[str, np.ndarray],
     stall: Stall,
     *,
-    prediction: Prediction | None = None,
+    expected: Expected | None = None,
     slack: int = 64,
     patience: int = 5000,
     false_start: int = 0,
@@ -82,20 +102,19 @@ def simulate_and_compare(
     Args:
         golden: every tensor of the network, (frames, height, width, channels).
         stall: the outside.
-        prediction: for ``frames + 1`` under this stall, if known already.
+        expected: of this stall, if known already.
         slack: cycles simulated beyond the predicted end, in which nothing may happen that is not predicted.
         patience: quiet cycles after which the simulator gives up.
         false_start: cycles before a reset in mid-frame, which must leave no trace.
         first_frame: its number, where a difference is said.
     """
     frames = len(next(iter(golden.values())))
-    if prediction is None:
-        prediction = predict(design, frames + 1, offers=stall.offers, ready=stall.ready)
+    expected = expected or expect(design, golden, stall)
+    prediction, beats = expected.prediction, expected.beats
     events = [*prediction.fires.values(), *prediction.sinks.values()]
     end = max((int(times[-1]) for times in events if len(times)), default=0) + slack
     edges = design.edges()
     outputs = [edge for edge in edges if edge.consumer is None]
-    beats = {edge.tensor: edge.order.to_beats(golden[edge.tensor]) for edge in edges}
     stimulus = replace(stimulus_of(design, names, golden, stall, end), patience=patience, false_start=false_start)
     recording = simulator.run(stimulus)
     # An engine that knows only pins records no other stream, and names no engine of the circuit.
@@ -208,7 +227,7 @@ def _compare_firings(
     ]
     compared = wrong = 0
     for what, predicted, seen in events:
-        expected = predicted[predicted < recording.cycles]
+        expected = predicted[: np.searchsorted(predicted, recording.cycles)]
         count = min(len(seen), len(expected))
         compared += max(len(seen), len(expected))
         unequal = np.flatnonzero(seen[:count] != expected[:count])

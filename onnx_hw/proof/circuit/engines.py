@@ -6,12 +6,14 @@ of the chip, cell by cell, of which only what leaves is seen.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.assemble import Names, edge_names, to_circuit
+from onnx_hw.assemble import NamedCircuit, Names, bench_circuit, edge_names
+from onnx_hw.beside import beside
 from onnx_hw.build_folder import BuildFolder
 from onnx_hw.chip.netlist import netlist_of
 from onnx_hw.chip.synthesize import synthesize
@@ -20,7 +22,7 @@ from onnx_hw.errors import user_error
 from onnx_hw.listener import NOBODY, Listener
 from onnx_hw.options import DEFAULT_BOARD, Engine
 from onnx_hw.proof.circuit.gate_level import load
-from onnx_hw.proof.circuit.prove import compile_simulator
+from onnx_hw.proof.circuit.prove import Planned, compile_simulator, plan_runs
 from onnx_hw.proof.circuit.stalls import SEED
 from onnx_hw_boards.board import Board
 
@@ -35,11 +37,13 @@ def simulator_of(
     folder: Path,
     engine: Engine | None = None,
     listener: Listener = NOBODY,
+    made: NamedCircuit | None = None,
 ) -> tuple[Simulator, Names]:
     """A simulator, the fastest there is tools for unless one is asked for, and the names of the circuit's parts.
 
     Args:
         folder: of a build: a netlist that is there is not synthesized again.
+        made: ``bench_circuit(design)``, if known already.
 
     Raises:
         ToolMissing, ToolFailed: a program is not there, or failed.
@@ -51,9 +55,36 @@ def simulator_of(
     if engine in (Engine.ICARUS, Engine.VERILATOR):
         from onnx_hw_sim.cocotb_engine import CocotbSimulator
 
-        circuit, names, _ = to_circuit(design)
+        circuit, names = made or bench_circuit(design)
         return CocotbSimulator.build(engine.value, circuit, place, on_first_run=listener.first_run), names
-    return compile_simulator(design, place, warn=listener.warn, on_first_run=listener.first_run, engine=engine)
+    return compile_simulator(
+        design, place, warn=listener.warn, on_first_run=listener.first_run, engine=engine, made=made
+    )
+
+
+def bench_of(
+    design: Design,
+    integers: Mapping[str, np.ndarray],
+    board: Board,
+    folder: Path,
+    engine: Engine | None,
+    listener: Listener,
+    made: NamedCircuit | None = None,
+) -> tuple[Simulator, Names, tuple[Planned, ...]]:
+    """What a proof takes: a simulator, and beside it, while other programs compile it, what its runs must show.
+
+    Args:
+        integers: of the inputs, (frames, height, width, channels).
+
+    Raises:
+        As ``simulator_of``.
+    """
+    likely = engine or Engine.COMPILED
+    with beside(plan_runs, design, integers, likely) as planned:
+        simulator, names = simulator_of(design, board, folder, engine, listener, made)
+        if simulator.name != likely:
+            return simulator, names, plan_runs(design, integers, simulator.name)
+        return simulator, names, planned.result()
 
 
 def _gates(design: Design, board: Board, folder: Path, listener: Listener) -> tuple[Simulator, Names]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.assemble import to_circuit
+from onnx_hw.assemble import NamedCircuit, bench_circuit, to_circuit
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError
+from onnx_hw.golden import trace
 from onnx_hw.options import Engine
 from onnx_hw.proof.circuit import waves
-from onnx_hw.proof.circuit.compare import Run, simulate_and_compare
+from onnx_hw.proof.circuit.compare import Expected, Run, expect, simulate_and_compare
 from onnx_hw.proof.circuit.stalls import Stall, full_rate, random_stall
 from onnx_hw.templates import render_value
 
@@ -106,8 +107,12 @@ def compile_simulator(
     warn: Callable[[str, str], None] = lambda message, hint: None,
     on_first_run: Callable[[Tool], None] | None = None,
     engine: Engine | None = None,
+    made: NamedCircuit | None = None,
 ) -> tuple[Simulator, Names]:
     """A simulator, the fastest there is tools for unless one is asked for, and the names of the circuit's parts.
+
+    Args:
+        made: ``bench_circuit(design)``, if known already.
 
     Raises:
         ToolMissing: no yosys, without which no build can go on; or one that an environment variable names in vain.
@@ -120,37 +125,55 @@ def compile_simulator(
     if engine is Engine.INTERPRETED:
         circuit, names, assembly = to_circuit(design, netlist=False)
         return InterpretedSimulator(circuit, assembly), names
-    circuit, names, assembly = to_circuit(design)
+    circuit, names = made or bench_circuit(design)
     try:
         return CompiledSimulator.build(circuit, folder, on_first_run=on_first_run), names
     except ToolMissing as missing:
         if engine or missing.tool not in REPLACEABLE or os.environ.get(missing.variable, "").strip():
             raise
         warn(f"{REPLACEABLE[missing.tool]} was found: a slow simulator proves fewer frames", str(missing))
+        circuit, names, assembly = to_circuit(design, netlist=False)
         return InterpretedSimulator(circuit, assembly), names
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run of a proof: what is streamed, how the outside stalls it, and what must come of it."""
+
+    golden: Mapping[str, np.ndarray]
+    stall: Stall
+    expected: Expected
+
+
+def plan_runs(design: Design, integers: Mapping[str, np.ndarray], engine: str) -> tuple[Planned, ...]:
+    """The runs of a proof: frames at full rate, then some of them with random stalls at both ends.
+
+    Args:
+        integers: of the inputs, (frames, height, width, channels), at least two frames; an engine that is slow takes
+            fewer of them.
+    """
+    frames = frames_to_simulate(design, len(next(iter(integers.values()))), engine)
+    values = trace(design.network, _first(integers, frames))
+    return tuple(Planned(part, stall, expect(design, part, stall)) for part, stall in _plan(design, values, engine))
 
 
 def prove(
     design: Design,
     simulator: Simulator,
     names: Names,
-    golden: Mapping[str, np.ndarray],
+    plan: Sequence[Planned],
     *,
     progress: Callable[[str], None] = lambda fact: None,
 ) -> Proof:
-    """Stream frames at full rate, then some of them with random stalls at both ends; compare everything.
+    """Stream what is planned through the circuit, several runs at a time; compare everything."""
+    frames = _frames(plan[0].golden)
+    progress(f"{frames} frames, stalls: {', '.join(run.stall.name for run in plan)}")
 
-    Args:
-        golden: every tensor, (frames, height, width, channels), at least two frames.
-    """
-    plan = list(_plan(design, golden, simulator.name))
-    frames = frames_to_simulate(design, _frames(golden), simulator.name)
-    progress(f"{frames} frames, stalls: {', '.join(stall.name for _, stall in plan)}")
+    def run(what: Planned) -> Run:
+        return simulate_and_compare(design, simulator, names, what.golden, what.stall, expected=what.expected)
 
-    def run(what: tuple[Mapping[str, np.ndarray], Stall]) -> Run:
-        return simulate_and_compare(design, simulator, names, *what)
-
-    pool = ThreadPoolExecutor(min(len(plan), os.cpu_count() or 1) if simulator.name == Engine.COMPILED else 1)
+    # All at once, also where there are fewer processors: one of three runs would go on alone when two have ended.
+    pool = ThreadPoolExecutor(len(plan) if simulator.name == Engine.COMPILED else 1)
     try:
         runs = tuple(pool.map(run, plan))
     finally:

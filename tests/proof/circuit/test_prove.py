@@ -74,7 +74,8 @@ def test_without_tools_the_difference_is_told_all_the_same(
     golden = {"i": np.arange(12).reshape(2, 1, 2, 3)}
     golden |= {"node.o": golden["i"].sum(axis=-1, keepdims=True).repeat(2, axis=-1)}
     simulator, names = simulation.compile_simulator(design, tmp_path)
-    proof = simulation.prove(design, simulator, names, golden)
+    plan = simulation.plan_runs(design, {"i": golden["i"]}, simulator.name)
+    proof = simulation.prove(design, simulator, names, plan)
     assert not proof.agrees
     assert simulation.write_waves(design, proof, golden, tmp_path) is None
     error = simulation.difference_error(proof)
@@ -109,9 +110,8 @@ def test_a_slow_simulator_takes_over(missing: str, told: str, tmp_path: Path, mo
     assert simulator.name == "interpreted"
     ((message, hint),) = warnings
     assert message.startswith(told) and "fewer frames" in message and "pip install" in hint
-    golden = {"i": np.arange(12).reshape(6, 1, 1, 2)}
-    golden |= {"node.o": golden["i"].sum(axis=-1, keepdims=True).repeat(2, axis=-1)}
-    proof = simulation.prove(SMALL, simulator, names, golden)
+    plan = simulation.plan_runs(SMALL, {"i": np.arange(12).reshape(6, 1, 1, 2)}, simulator.name)
+    proof = simulation.prove(SMALL, simulator, names, plan)
     assert proof.agrees and proof.frames == 2 and len(proof.runs) == 3
 
 

@@ -69,7 +69,8 @@ def test_a_saturation_that_ignores_two_bits_passes_samples_but_not_the_ends(
     values = golden.trace(design.network, {"sums": samples})
     assert len(np.unique(values["down.o"])) > 4  # no dull samples
     simulator, names = prove.compile_simulator(design, tmp_path, engine=Engine.INTERPRETED)
-    assert prove.prove(design, simulator, names, values).agrees
+    plan = prove.plan_runs(design, {"sums": samples}, simulator.name)
+    assert prove.prove(design, simulator, names, plan).agrees
     found = reach.reach(design, tmp_path, Engine.INTERPRETED)
     assert not found.agrees
     assert "down.o[" in reach.reach_error(found).problems[0].message
@@ -90,7 +91,7 @@ def test_a_sum_without_its_highest_bit_passes_samples_but_not_the_ends(
     design, draw = sums(), np.random.default_rng(3)
     samples = {"image": draw.integers(-9, 9, (2, 4, 3, 2)), "rows": draw.integers(3, 30, (2, 1, 4, 6))}
     simulator, names = prove.compile_simulator(design, tmp_path, engine=Engine.INTERPRETED)
-    assert prove.prove(design, simulator, names, golden.trace(design.network, samples)).agrees
+    assert prove.prove(design, simulator, names, prove.plan_runs(design, samples, simulator.name)).agrees
     error = reach.reach_error(reach.reach(design, tmp_path, Engine.INTERPRETED))
     assert f"{core}.o[" in error.problems[0].message
 
@@ -144,7 +145,7 @@ def test_a_sum_of_two_tensors_that_is_too_narrow_passes_samples_but_not_the_ends
     design, draw = of_two(), np.random.default_rng(3)
     samples = {name: draw.integers(2, 20, (2, 2, 3, 4)) for name in "abcd"}
     simulator, names = prove.compile_simulator(design, tmp_path, engine=Engine.INTERPRETED)
-    assert prove.prove(design, simulator, names, golden.trace(design.network, samples)).agrees
+    assert prove.prove(design, simulator, names, prove.plan_runs(design, samples, simulator.name)).agrees
     error = reach.reach_error(reach.reach(design, tmp_path, Engine.INTERPRETED))
     assert "difference.o[" in error.problems[0].message
 
