@@ -1,4 +1,4 @@
-"""The initial words of memories, written into a netlist as words."""
+"""The initial words of memories, taken and written into a netlist as words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import amaranth
 from amaranth.back.rtlil import ModuleEmitter
+from amaranth.hdl import MemoryData, Shape
 
 __all__ = ["LOOKED_AT", "write_memories_as_words"]
 
@@ -16,12 +17,28 @@ LOOKED_AT = ("0.5.8", "0.5.9", "0.5.10")
 
 @cache
 def write_memories_as_words() -> None:
-    """Amaranth makes a net of every bit of a memory, of which a network has millions.
+    """Amaranth makes a net of every bit of a memory, of which a network has millions, and a constant of every word.
 
     From the first call on, whoever writes a netlist in this process writes the same text sooner.
     """
     if amaranth.__version__ in LOOKED_AT:
         ModuleEmitter.emit_memory = _emit_memory
+        MemoryData.Init.__setitem__ = _set_word
+
+
+_set_any_word = MemoryData.Init.__setitem__
+
+
+def _set_word(init: Any, index: Any, value: Any) -> None:
+    """A number that a word without a sign can hold is kept as it is; of anything else Amaranth says what it is."""
+    shape = init._shape
+    if isinstance(shape, Shape):
+        shape = None if shape.signed else shape.width
+    plain = type(index) is type(value) is type(shape) is int and not init._frozen
+    if plain and value >= 0 and value >> shape == 0:
+        init._elems[index] = value
+    else:
+        _set_any_word(init, index, value)
 
 
 def _emit_memory(emitter: Any, cell_index: int, cell: Any) -> None:
