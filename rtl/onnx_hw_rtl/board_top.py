@@ -10,7 +10,7 @@ from amaranth.lib import io
 from onnx_hw_rtl.feedback_register import following, state_after, width_for
 from onnx_hw_rtl.target import PllSetting, Target
 
-__all__ = ["BoardTop"]
+__all__ = ["BoardTop", "reset_at_first"]
 
 
 class BoardTop(Elaboratable):
@@ -52,7 +52,7 @@ class BoardTop(Elaboratable):
             m.d.comb += asleep.eq(~locked | button.i)
         else:
             m.d.comb += asleep.eq(~locked)
-        self._reset(m, asleep)
+        reset_at_first(m, asleep, self.reset_cycles)
 
         pads = platform.request(*self.link, dir="-")
         m.submodules.rx, m.submodules.tx = rx, tx = io.Buffer("i", pads.rx), io.Buffer("o", pads.tx)
@@ -70,17 +70,21 @@ class BoardTop(Elaboratable):
             raise ValueError(f"the family {self.target.family} has no PLL")
         return pll(m, pad, self.setting)
 
-    def _reset(self, m: Module, asleep: Signal) -> None:
-        """The reset of ``sync``: a flip-flop that starts as 1, as its counter starts from 0 in every family."""
-        awake = Signal(2)
-        count = Signal(width_for(self.reset_cycles + 1))  # a number of a feedback register
-        reset, enough = Signal(init=1), count == state_after(self.reset_cycles, len(count))
-        m.d.board += [awake.eq(awake << 1 | ~asleep), reset.eq(~enough)]
-        with m.If(~enough):
-            m.d.board += count.eq(following(count))
-        with m.If(~awake[1]):
-            m.d.board += count.eq(0)
-        m.d.comb += ResetSignal("sync").eq(reset)
+
+def reset_at_first(m: Module, asleep: Signal, cycles: int) -> None:
+    """The reset of ``sync``, for so many cycles after something was asleep: a flip-flop of the domain ``board``.
+
+    It starts as 1, as its counter starts from 0 in every family.
+    """
+    awake = Signal(2)
+    count = Signal(width_for(cycles + 1))  # a number of a feedback register
+    reset, enough = Signal(init=1), count == state_after(cycles, len(count))
+    m.d.board += [awake.eq(awake << 1 | ~asleep), reset.eq(~enough)]
+    with m.If(~enough):
+        m.d.board += count.eq(following(count))
+    with m.If(~awake[1]):
+        m.d.board += count.eq(0)
+    m.d.comb += ResetSignal("sync").eq(reset)
 
 
 class _For(Elaboratable):
