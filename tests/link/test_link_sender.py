@@ -5,10 +5,50 @@ from __future__ import annotations
 
 from amaranth.sim import Simulator
 
-from onnx_hw_link.link import Link, Port
+from onnx_hw_link.link import FromChip, Link, Port
+from onnx_hw_link.packets import without_crc
 from onnx_hw_rtl.link_sender import LinkSender
 
 LINK = Link(bytes(16), (Port("a", 5, 2, 8),), (Port("b", 1, 1, 8),), 10**6, 128, 128)
+
+
+def packets_of(sender: LinkSender, *, results: bytes = b"", pulsed: str = "", cycles: int = 200) -> list[bytes | None]:
+    """What is sent in some cycles after the power came, by a frame of results or a strobe; no host has greeted."""
+    found, rest = [bytearray()], list(results)
+
+    async def bench(context) -> None:  # type: ignore[no-untyped-def]  # Amaranth does not name its type
+        context.set(sender.o.ready, 1)
+        for cycle in range(cycles):
+            if pulsed:
+                context.set(getattr(sender, pulsed), cycle == 3)
+            context.set(sender.i.valid, bool(rest))
+            context.set(sender.i.payload, rest[0] if rest else 0)
+            context.set(sender.last, len(rest) == 1)
+            if rest and context.get(sender.i.ready):
+                del rest[0]
+            if context.get(sender.o.valid):
+                found[-1].append(context.get(sender.o.payload))
+                if context.get(sender.o_last):
+                    found.append(bytearray())
+            await context.tick()
+
+    simulator = Simulator(sender)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert found.pop() == b"" and rest == []
+    return [without_crc(bytes(packet)) for packet in found]
+
+
+def test_the_first_result_is_whole_also_before_any_greeting() -> None:
+    """The buffer begins as a greeting leaves it."""
+    results = bytes(range(1, LINK.result_bytes + 1))
+    assert packets_of(LinkSender(LINK), results=results) == [bytes([FromChip.RESULT, 0, 0, 0]) + results]
+
+
+def test_what_is_missing_is_told_at_once_and_once() -> None:
+    """A host that hears of it need not wait until its own time is over."""
+    assert packets_of(LinkSender(LINK), pulsed="missed") == [bytes([FromChip.MISSING, 0, 0, 0])]
 
 
 def test_a_place_is_given_back_by_an_acknowledgement_alone() -> None:

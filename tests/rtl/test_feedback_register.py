@@ -8,6 +8,7 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
+from onnx_hw_rtl import feedback_register
 from onnx_hw_rtl.feedback_register import following, state_after, states, width_for
 
 
@@ -16,6 +17,37 @@ def test_all_numbers_but_one_are_passed(width: int) -> None:
     round_ = list(islice(states(width), 2**width - 1))
     assert set(round_) == set(range(2**width - 1)) and state_after(2**width - 1, width) == 0
     assert width_for(2**width - 1) == width < width_for(2**width)
+
+
+@pytest.mark.parametrize("width", range(2, 33))
+def test_no_width_has_a_shorter_round(width: int) -> None:
+    """Without passing the numbers one by one: x, modulo the polynomial of the taps, is 1 after a whole round and not
+    after the round divided by any of its primes."""
+    polynomial = sum(1 << tap for tap in feedback_register._TAPS[width]) | 1
+    assert polynomial.bit_length() == width + 1
+    assert power_of_x(2**width - 1, polynomial) == 1
+    assert all(power_of_x((2**width - 1) // prime, polynomial) != 1 for prime in primes_of(2**width - 1))
+
+
+def power_of_x(exponent: int, modulus: int) -> int:
+    """Of polynomials whose coefficients are bits."""
+    found = 1
+    for bit in f"{exponent:b}":
+        square = sum(1 << 2 * k for k in range(found.bit_length()) if found >> k & 1) << int(bit)
+        while square.bit_length() >= modulus.bit_length():
+            square ^= modulus << square.bit_length() - modulus.bit_length()
+        found = square
+    return found
+
+
+def primes_of(number: int) -> set[int]:
+    found, factor = set(), 2
+    while factor * factor <= number:
+        while number % factor == 0:
+            found.add(factor)
+            number //= factor
+        factor += 1
+    return found | {number} - {1}
 
 
 @pytest.mark.parametrize("width", [2, 8, 19, 32])

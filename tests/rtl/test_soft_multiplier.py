@@ -125,6 +125,17 @@ def test_any_widths(a: int, b: int, signs: tuple[bool, bool], latency: int, seed
     assert products_of(block, pairs) == [x * y for x, y in pairs]
 
 
+@pytest.mark.parametrize("latency", [1, 2, 5])
+@pytest.mark.parametrize(("a", "b"), [(1, 1), (1, 3), (2, 2), (3, 1)])
+@pytest.mark.parametrize("signs", SIGNS)
+def test_bits_that_one_look_up_table_takes(a: int, b: int, signs: tuple[bool, bool], latency: int) -> None:
+    """Every pair of operands, as late as the others."""
+    block = SoftMultiplier(a, b, a_signed=signs[0], b_signed=signs[1], latency=latency)
+    lows = [-(1 << bits - 1) if signed else 0 for bits, signed in zip((a, b), signs, strict=True)]
+    pairs = list(product(*(range(low, low + (1 << bits)) for low, bits in zip(lows, (a, b), strict=True))))
+    assert products_of(block, pairs) == [x * y for x, y in pairs]
+
+
 @several
 @given(widths, st.booleans(), st.integers(-(2**17), 2**17).filter(bool), st.integers(1, 6), st.integers(0, 99))
 def test_any_constant(bits: int, signed: bool, constant: int, latency: int, seed: int) -> None:
