@@ -1,0 +1,152 @@
+"""Single steps of the lowering, each called by itself: whole models mostly pass them in one way only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
+from onnx_hw.onnx.model import Node
+from onnx_hw.quantize.builder import Obstacle
+from onnx_hw.quantize.lower.functions import finely_tabled
+from onnx_hw.quantize.lower.interpolating import _around
+from onnx_hw.quantize.lower.joining import concat
+from onnx_hw.quantize.lower.layout import _axis_after, reshape
+from onnx_hw.quantize.lower.moving import pads_of_image, placed
+from onnx_hw.quantize.lower.operand_of_product import Columns
+from onnx_hw.quantize.lower.per_channel_grids import _on_grids
+from onnx_hw.quantize.lower.quantization import dequantized_constant
+from onnx_hw.quantize.lower.two_tensors import _broadcast_shape
+from onnx_hw.quantize.lower.windows import kernel_of
+from onnx_hw.quantize.values import QuantizedConstant, Real
+from onnx_hw.tensor import Tensor
+
+
+def node(op_type: str, version: int = 13, **attributes: Any) -> Node:
+    return Node("n", op_type, "", version, ("x",), ("y",), attributes)
+
+
+def real(shape: tuple[int, ...], **more: Any) -> Real:
+    return Real("t", shape, np.arange(int(np.prod(shape))), **more)
+
+
+def builder(**answers: Any) -> Any:
+    """What a step asks of the importer, and nothing else."""
+    return SimpleNamespace(**answers)
+
+
+@pytest.mark.parametrize(("mode", "begin", "end"), [("SAME_UPPER", 1, 2), ("SAME_LOWER", 2, 1)])
+def test_an_odd_pad_is_behind_or_before(mode: str, begin: int, end: int) -> None:
+    kernel = kernel_of(node("Conv", auto_pad=mode), (4, 4), (8, 8), (8, 8))
+    assert kernel.pads == (begin, begin, end, end)
+
+
+def test_scales_of_a_constant_are_of_its_second_axis_unless_said() -> None:
+    stored, scale = np.arange(6, dtype=np.int8).reshape(2, 3), np.array([0.5, -1, 2], dtype=np.float32)
+    found = dequantized_constant(stored, scale, np.array([0, 1, 2], dtype=np.int8), node("DequantizeLinear"))
+    assert found.axis == 1 and found.scale == (Fraction(1, 2), 1, 2)
+    assert found.integers.tolist() == [[0, 0, 0], [3, -3, 3]]
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((6, 4), 0), ((2, 3, 4), None), ((1, 6, 2, 2), 1), ((4, 6), None)])
+def test_the_axis_of_scales_stays_as_long_with_as_much_behind_it(shape: tuple[int, ...], axis: int | None) -> None:
+    constant = QuantizedConstant(np.zeros((6, 4), dtype=np.int64), (Fraction(1),) * 6, 0)
+    if axis is None:
+        with pytest.raises(Obstacle, match="must keep the axis of its 6 scales"):
+            _axis_after(constant, shape)
+    else:
+        assert _axis_after(constant, shape) == axis
+
+
+def test_before_opset_7_tensors_that_are_broadcast_have_one_shape() -> None:
+    old, new = node("Add", 6, broadcast=1), node("Add", 7)
+    assert _broadcast_shape(old, real((1, 2, 3)), real((1, 2, 3))) == (1, 2, 3)
+    assert _broadcast_shape(new, real((1, 2, 3)), real((1, 1, 3))) == (1, 2, 3)
+    with pytest.raises(Obstacle, match="before opset 7"):
+        _broadcast_shape(old, real((1, 2, 3)), real((1, 1, 3)))
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_only_a_dropout_can_be_in_training(old: bool) -> None:
+    """Before opset 7 an attribute says that it is not."""
+    values: dict[str, Real] = {}
+    asked = builder(
+        shape=lambda name: (4,),
+        constants={},
+        constant=lambda name: None,
+        values=values,
+        elements=lambda node, partial: real((2, 2)),
+    )
+    reshape(asked, node("Flatten", 1 if old else 13))
+    assert values["y"].shape == (4,)
+    training = Node("n", "Dropout", "", 6 if old else 13, ("x",) if old else ("x", "", "training"), ("y",), {})
+    with pytest.raises(Obstacle, match="training"):
+        reshape(asked, training)
+
+
+def test_elements_that_are_all_there_take_no_core() -> None:
+    value = real((2, 3))
+    turned = placed(builder(), node("Transpose"), value, np.arange(6).reshape(2, 3).T, 0)
+    assert turned.shape == (3, 2) and turned.where.tolist() == [0, 3, 1, 4, 2, 5]
+
+
+def test_what_is_empty_is_not_joined() -> None:
+    """With nothing, a value stays what it is, whatever would have to be known of both."""
+    shapes, values = {"none": (1, 0, 2), "x": (1, 3, 2), "y": (1, 3, 2)}, dict[str, Any]()
+    parts = {"x": real((1, 3, 2))}
+    asked = builder(shape=shapes.__getitem__, elements=lambda node, k: parts[node.inputs[k]], values=values)
+    concat(asked, Node("n", "Concat", "", 13, ("none", "x"), ("y",), {"axis": 1}))
+    assert values["y"] is parts["x"]
+
+
+@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 0, 2, 3), (0, 2, 0, 0)])
+def test_pads_around_all_of_an_image_are_found(pads: tuple[int, int, int, int]) -> None:
+    origin = np.arange(2 * 3 * 4).reshape(1, 2, 3, 4)
+    top, left, bottom, right = pads
+    padded = np.pad(origin, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=-1)
+    assert pads_of_image(padded, (1, 2, 3, 4)) == pads
+    holes = np.full((1, 2, 3, 8), -1)
+    holes[..., ::2] = origin
+    assert pads_of_image(holes, (1, 2, 3, 4)) is None
+
+
+@pytest.mark.parametrize("fewer", [2, 3, 4, 5, 6])
+def test_a_smaller_picture_is_read_in_the_middle(fewer: int) -> None:
+    """One element where there is a middle one, else the mean of two: half_pixel, by whole factors."""
+    taps = _around(4 * fewer, 4)
+    assert taps is not None
+    middles = [fewer * k + (fewer - 1) / 2 for k in range(4)]
+    sources = taps.sources.reshape(4, -1)
+    assert sources.shape[1] == 2 - fewer % 2 == len(taps.kernel)
+    assert sources.mean(axis=1).tolist() == middles and np.ptp(sources, axis=1).max() <= 1
+
+
+def test_bounds_of_the_numbers_are_bounds_of_the_integers_of_each_channel() -> None:
+    grid = Grid.over(Int(4, False), (Fraction(1, 2), Fraction(1)))
+    value = real((1, 2), low=Fraction(0), high=Fraction(3))
+    staircase: Any = _on_grids(Tensor((1, 1, 2), Int(5)), value, grid)
+    (found,) = staircase.golden(np.stack([np.arange(-16, 16)] * 2, axis=-1)[None, None])
+    assert found[0, 0, :, 0].tolist() == [min(max(2 * k, 0), 6) for k in range(-16, 16)]
+    assert found[0, 0, :, 1].tolist() == [min(max(k, 0), 3) for k in range(-16, 16)]
+
+
+def test_weights_that_scales_of_the_data_make_too_wide_are_refused() -> None:
+    weights = QuantizedConstant(np.zeros((1, 2)), (Fraction(1),), 0)
+    columns = Columns((Fraction(1), Fraction(1, 1 << 20)), (Fraction(0),))
+    with pytest.raises(Obstacle, match="must be quantized"):
+        columns.product(node("MatMul"), weights, np.array([[3, 5]]), (Fraction(0),))
+
+
+def test_a_table_of_more_entries_than_memory_is_not_begun() -> None:
+    def never(integers: np.ndarray) -> np.ndarray:
+        raise AssertionError("nobody may ask for so many")
+
+    answers: Mapping[str, Any] = {"settled": lambda value: SimpleNamespace(range=(-(1 << 22), 1 << 22))}
+    value: Any = SimpleNamespace(numbers=never)
+    assert finely_tabled(builder(**answers), node("ReduceMean"), value) is None
