@@ -13,10 +13,13 @@ import pytest
 from drawn_cores import KINDS, drawn
 from onnx_hw.assemble import to_rtlil
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.tables import Thresholds
 from onnx_hw.ops.add import Add
-from onnx_hw.ops.folding import EvenFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
+from onnx_hw.ops.lookup import Lookup
+from onnx_hw.ops.parts import memories
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
@@ -96,6 +99,27 @@ def test_slices_that_synthesis_cannot_leave_out(seed: int) -> None:
     assert found >= {0, *numbers.tolist()}
 
 
+@pytest.mark.parametrize(("bits", "rows", "lanes", "blocks"), [(6, 1, 3, 0), (9, 1, 3, 0), (10, 1, 3, 3), (9, 4, 1, 1)])
+def test_a_table_is_a_block_where_it_is_said_to_be(bits: int, rows: int, lanes: int, blocks: int) -> None:
+    """One of 4,608 bits is none; the tables of a lane's channels are one memory."""
+    dtype = Int(9)
+    values = np.random.default_rng(bits).integers(dtype.min, dtype.max + 1, (rows, 1 << bits))
+    operator, folding = Lookup(Tensor((2, 2, rows * lanes), Int(bits)), values, dtype), ElementFolding(lanes)
+    netlist = to_rtlil(operator.core(folding, {"o": 1}), Target("ecp5"))
+    assert netlist.count(r"cell \DP16KD ") == ECP5.cost(operator.demand(folding)).bram == blocks
+
+
+def test_an_address_of_nine_bits_takes_no_tenth_in_its_table() -> None:
+    """2,048 words of nine bits are one block RAM, of ten two."""
+    source = np.random.default_rng(0).integers(0, 512, 2048)
+    source[[0, -1]] = 511, 0  # all of the operand has come before the first, and is kept until after the last
+    operator = Rearrange(Tensor((1, 512, 1), Int(8)), (1, 2048, 1), source, capacity=512)
+    folding = RearrangeFolding(1, 1)
+    assert max(operator.plan(folding).loops) == 2048
+    netlist = to_rtlil(operator.core(folding, {"o": 1}), Target("ecp5"))
+    assert netlist.count(r"cell \DP16KD ") == 1
+
+
 def test_totals_that_are_read_early_may_be_block_ram() -> None:
     """Where look-up tables are no memories, and there are many totals."""
     few, many = (Reduce(Tensor((4, 4, channels), Int(8)), "sum") for channels in (8, 16))
@@ -134,6 +158,25 @@ def test_a_lane_that_every_argument_passes_is_no_comparison() -> None:
     order = Order(Tensor((2, 2, 4), Int(7)), 2)
     found = requantize_demand(Thresholds(Int(7), thresholds, 0, 1), Int(7), order, 1, 6)
     assert sum(count for _, count in found.all(Comparison)) == 1
+
+
+@pytest.mark.parametrize("tie_bit", [0, 3, 6])
+def test_a_sum_whose_ties_are_corrected_is_kept_once_more(tie_bit: int) -> None:
+    """Before the correction from the bit on at which it is made, behind it what the shift leaves."""
+    multiplier, addend = np.array([99], dtype=object), np.array([1 << 7], dtype=object)
+    order, made = Order(Tensor((2, 2, 4), Int(16)), 2), []
+    for corrected in (None, tie_bit):
+        circuit = MultiplyAddShift(Int(16), multiplier, addend, 8, -128, 127, corrected)
+        assert circuit.sum_type.bits == 23
+        made.append(ECP5.cost(requantize_demand(circuit, Int(16), order, 1, 6)).ff)
+    assert made[1] - made[0] == order.width * (8 - tie_bit + 23 - 8)
+
+
+def test_a_part_that_nobody_reads_is_nothing_where_synthesis_sees_it() -> None:
+    """With its register, and no less than nothing."""
+    unread = memories(32, 16, ((0, 16),))
+    assert GOWIN.cost(unread) == GOWIN.cost(memories(16, 16))
+    assert ECP5.cost(unread) == ECP5.cost(memories(32, 16))
 
 
 @pytest.mark.parametrize("family", [ECP5, ICE40_UP, GOWIN], ids=repr)

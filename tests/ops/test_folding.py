@@ -23,6 +23,7 @@ def test_what_is_said() -> None:
     assert [repr(folding) for folding in some] == ["4", "4×7", "1, 2 pixels, 7 steps"]
     several = (SlidingFolding(1, 9, 2, 2), SlidingFolding(1, 9, 4, 2), RearrangeFolding(2, 3, in_tile=4))
     assert [repr(folding) for folding in several] == ["1×9, 2 pixels", "1×9, 4 to 2 pixels", "2×3, in tile 4"]
+    assert repr(RearrangeFolding(2, 3, in_tile=1, out_tile=2)) == "2×3, out tile 2"
     kinds = (MatMulFolding(4, 7), MatMulFolding(4, 7, 2, multiplier=Multiplier.LOGIC))
     assert [repr(folding) for folding in kinds] == ["4×7", "4×7, 2 pixels, in logic"]
     assert kinds[1].said() == {"in_lanes": 4, "out_lanes": 7, "pixels": 2, "multiplier": Multiplier.LOGIC}

@@ -16,7 +16,9 @@ from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.products_in_logic import product_demand
 from onnx_hw.tensor import Tensor
+from onnx_hw_boards.demand import Adder, Function
 from onnx_hw_rtl import constant_multiplier, product, soft_multiplier
 from sketched_designs import alone
 
@@ -53,6 +55,21 @@ def test_both_kinds_are_the_same_but_for_what_they_cost(core: str) -> None:
     assert first.dsp == 0 < second.dsp and first.lut > second.lut
     Case(operator, soft, depth=1, frames=2, seed=1).check()
     Case(operator, soft, stalls=False).check()
+
+
+@pytest.mark.parametrize(("bits", "table"), [((1, 2), True), ((3, 1), True), ((3, 2), False), ((8, 8), False)])
+def test_a_product_of_few_bits_is_a_table(bits: tuple[int, int], table: bool) -> None:
+    """A look-up table each bit; rows of gated bits, added by chains, where both operands are more bits."""
+    demand = product_demand(Int(bits[0]), Int(bits[1], signed=False), in_logic=True)
+    rows = any(part.gated for part, _ in demand.all(Adder))
+    assert (bool(demand.all(Function)), rows) == (table, not table)
+
+
+@pytest.mark.parametrize(("taps", "lanes", "known"), [(1, 3, True), (1, 2, False), (2, 3, False)])
+def test_only_what_is_not_folded_knows_its_weights(taps: int, lanes: int, known: bool) -> None:
+    """A factor that is always the same needs no gates."""
+    demand = Depthwise(IMAGE, KERNELS[:3, :taps, :1]).demand(DepthwiseFolding(3, lanes, multiplier=LOGIC))
+    assert any(part.gated for part, _ in demand.all(Adder)) != known
 
 
 # ---- deliberate faults ----------------------------------------------------------------------------------------------

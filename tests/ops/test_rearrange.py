@@ -7,6 +7,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Module, Signal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +19,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.tensor import Tensor
 from onnx_hw.timing.prediction import predict
+from onnx_hw_rtl import rearrange
 from operator_facts import assert_facts, assert_foldings_keep_up
 from rearrangements import BYTES, IMAGE, MAPS, maps, padded, positions, rearranged, rearrangements
 from sketched_designs import alone
@@ -164,6 +167,15 @@ def test_loops_separate_the_data() -> None:
 def test_refuses(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Rearrange(Tensor(IMAGE, BYTES), *arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("exceptions", "one_by_one"), [(8, True), (9, False), (40, False)])
+def test_many_exceptions_are_not_asked_for_one_by_one(exceptions: int, one_by_one: bool) -> None:
+    """Each would be a multiplexer behind the others: a path as long as the table."""
+    m, index, entry = Module(), Signal(6), Signal(7)
+    m.d.comb += entry.eq(rearrange._entry(index, [*range(1, exceptions + 1), *[0] * (64 - exceptions)]))
+    netlist = rtlil.convert(m, ports=[index, entry])
+    assert netlist.count("cell $mux") == (exceptions if one_by_one else 0)
 
 
 @many

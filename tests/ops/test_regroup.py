@@ -9,6 +9,7 @@ from drawn_cases import Case, cases, few, many
 from drawn_operators import regroups
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
+from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
 from operator_facts import assert_facts
 from sketched_designs import alone
@@ -79,3 +80,12 @@ def test_it_keeps_the_tensor() -> None:
 def test_refuses_an_empty_ring() -> None:
     with pytest.raises(ValueError, match="at least one beat, not 0"):
         Regroup(Tensor((2, 3, 4), Int(8)), 0)
+
+
+def test_only_foldings_that_keep_up_are_offered() -> None:
+    operator = Regroup(Tensor((2, 6, 4), Int(4)))
+    from_pixels, to_pixels = Order(operator.operand, 2, 1), Order(operator.operand, 2, 2)
+    (folding,) = operator.foldings(10**6, from_pixels, to_pixels)
+    cycles = operator.cycles(folding)
+    assert list(operator.foldings(cycles, from_pixels, to_pixels)) == [folding]
+    assert not list(operator.foldings(cycles - 1, from_pixels, to_pixels))

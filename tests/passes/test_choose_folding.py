@@ -16,9 +16,11 @@ from onnx_hw.ops.gearbox import GearboxFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.window import Window
+from onnx_hw.passes.alternatives import Offers
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.choose_folding import choose_folding
-from onnx_hw.passes.fold_for_interval import fold_for, resources_of
+from onnx_hw.passes.cost import cost
+from onnx_hw.passes.fold_for_interval import fold, fold_for, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.tensor import Tensor
@@ -67,6 +69,20 @@ def test_a_faster_design_takes_more_lanes() -> None:
         assert all(node.operator.cycles(foldings[node.name]) <= interval for node in network.nodes)
         lanes.append(resources_of(network, foldings).mac_lanes)
     assert lanes == sorted(lanes) and lanes[0] < lanes[-1]
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "interval", "budget"),
+    [(4, (1, 7), 192, Budget(lut=339, ff=661)), (4, (6, 8), 384, Budget(ff=1513)), (2, (2, 6), 64, Budget(lut=465))],
+)
+def test_what_has_least_of_the_scarce_is_taken(
+    size: int, channels: tuple[int, ...], interval: int, budget: Budget
+) -> None:
+    """Prices that are raised step by step come to no design within these budgets; the least at once is one."""
+    network = convolutions(size, channels)
+    foldings = fold(Offers(network, cost), interval, budget)
+    assert foldings is not None and all(n.operator.cycles(foldings[n.name]) <= interval for n in network.nodes)
+    assert budget.excess(resources_of(network, foldings)) == {}
 
 
 def test_nothing_is_faster_than_a_row_per_cycle() -> None:

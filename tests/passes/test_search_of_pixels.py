@@ -79,6 +79,13 @@ def test_one_pixel_where_that_is_no_bound() -> None:
     assert {most for design in designs for most in pixels(design)} == {1}
 
 
+def test_work_is_divided_by_powers_of_two_and_whole_parts_of_a_row() -> None:
+    """A row is of twelve pixels; one pixel a beat would be too slow."""
+    found = Offers(convolutions(12, (2, 3)), cost).at(100, Budget())
+    assert found is not None
+    assert {one.takes[0].pixels for one in found["conv0"]} == {2, 3, 4, 6, 8, 12}
+
+
 SHUFFLED = np.random.default_rng(0).permutation(2 * 12)
 KERNELS = np.random.default_rng(0).integers(-8, 8, (2, 3, 3))
 NETWORKS = [
