@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from onnx_hw.quantize.stream_layout import elements_of
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.run import run
 from onnx_hw.samples import write_samples
+from own_seconds import own_seconds
 
 LENIENT = Reading(lenient=True)
 """As most mutants have no shapes of their outputs."""
@@ -47,8 +47,13 @@ class Outcome:
 
 def outcome(model: onnx.ModelProto, folder: Path) -> Outcome:
     """Whatever is raised that is no ``UserError`` becomes a fault."""
-    path, started, stage = folder / "mutant.onnx", time.process_time(), "refused"
-    fault = ""
+    with own_seconds() as seconds:
+        stage, fault = _came(model, folder)
+        return Outcome(stage, fault, seconds())
+
+
+def _came(model: onnx.ModelProto, folder: Path) -> tuple[str, str]:
+    path, stage, fault = folder / "mutant.onnx", "refused", ""
     try:
         path.write_bytes(model.SerializeToString())
         if check(path, lenient=True).verdict != "refused":
@@ -61,7 +66,7 @@ def outcome(model: onnx.ModelProto, folder: Path) -> Outcome:
         fault = f"too long: {_place(error)}"
     except Exception as error:  # what it is, is the finding
         fault = f"{type(error).__name__} {_place(error)}"
-    return Outcome(stage, fault, time.process_time() - started)
+    return stage, fault
 
 
 def _run(path: Path, folder: Path, refusal: UserError | None) -> str:

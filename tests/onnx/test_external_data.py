@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 
 import numpy as np
 import pytest
 
 from onnx_files import TensorProto, checked, codes, make_node, model, value, warned, write
 from onnx_hw.onnx.read import read
+from own_seconds import own_seconds
 
 DATA = np.arange(8, dtype=np.float32)
 
@@ -150,8 +150,8 @@ def test_a_gigabyte_is_opened_without_being_read(folder):
     with (folder / "big.bin").open("wb") as file:
         file.truncate(1 << 30)  # sparse: takes no room on disk
     path = write(folder, with_external((1 << 28,), location="big.bin"))
-    start = time.process_time()
-    found = read(path).graph.constants["w"]
-    assert time.process_time() - start < 1
+    with own_seconds() as seconds:
+        found = read(path).graph.constants["w"]
+        assert seconds() < 1
     assert found.nbytes == 1 << 30
     assert found[-1] == 0

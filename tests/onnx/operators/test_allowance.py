@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from onnx_hw.onnx.fold_constants import MADE_LIMIT, fold
 from onnx_hw.onnx.operators.allowance import HELD_BYTES, STEPS, VALUE_BYTES, Allowance
 from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.options import BuildOptions, Reading
+from own_seconds import own_seconds
 
 HUGE = 1 << 40
 LONGEST = 4.0  # seconds
@@ -94,15 +94,15 @@ def saved(folder: Path, name: str) -> Path:
 @contextmanager
 def bounded(size: int) -> Iterator[None]:
     """What happens within is done soon, and needs no more memory than so many bytes."""
-    started = time.process_time()
-    tracemalloc.start()
-    try:
-        yield
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak <= size
-    assert time.process_time() - started < LONGEST
+    with own_seconds() as seconds:
+        tracemalloc.start()
+        try:
+            yield
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak <= size
+        assert seconds() < LONGEST
 
 
 @pytest.mark.parametrize("name", CASES)
