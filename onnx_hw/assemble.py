@@ -97,8 +97,17 @@ def tidy(rtlil: str) -> str:
     Amaranth calls the third element of ``payload`` ``payload[2]``. Reading a netlist back from ABC, yosys takes it for
     bit 2 of ``payload``, and then two flip-flops drive one wire. Here elements are called ``payload.2``.
     """
-    text = _COLLISION.sub(r"\g<1>1\g<2>", rtlil)
+    text = without_signed_wires(_COLLISION.sub(r"\g<1>1\g<2>", rtlil))
     return _ELEMENT.sub(lambda name: re.sub(r"\[(\d+)\]", r".\1", name[0]), text)
+
+
+def without_signed_wires(rtlil: str) -> str:
+    """The same netlist: whether an operand has a sign, each cell says of it.
+
+    But yosys would declare such wires as signed in Verilog, where that counts, too: the 20 bits of one as an unsigned
+    number, shifted into 21, would get a sign.
+    """
+    return _SIGNED.sub(r"\1", rtlil)
 
 
 _ELABORATION = threading.Lock()
@@ -106,6 +115,8 @@ _ELABORATION = threading.Lock()
 
 _COLLISION = re.compile(r"(parameter \\COLLISION_X_MASK 1')0((?:\n    parameter .*)*?\n    parameter \\CLK_ENABLE 1\n)")
 """In the cell of a synchronous read port, of a memory with one write port."""
+
+_SIGNED = re.compile(r"^( *wire (?:width \d+ )?(?:(?:input|output|inout) \d+ +)?)signed ", re.MULTILINE)
 
 _ELEMENT = re.compile(r"\\\S+\[\d+\]\S*")
 """A name with a number in brackets; a bit of a wire is set apart by a space."""

@@ -7,6 +7,7 @@ import warnings
 from importlib.util import find_spec, module_from_spec
 
 import amaranth
+import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import MemoryData, Module
@@ -16,6 +17,7 @@ from amaranth.lib.wiring import Component, Out
 from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.matmul import MatMul
 from onnx_hw.tensor import Tensor
 from onnx_hw_rtl import memory_words
 from sketched_designs import alone
@@ -27,6 +29,14 @@ def test_no_name_can_be_taken_for_a_bit_of_another() -> None:
     names = set(re.findall(r"^ *wire .*(\\\S+)$", text, re.MULTILINE))
     assert {r"\i__payload", r"\i__payload.2"} <= names
     assert not [name for name in names if "[" in name]
+
+
+def test_no_wire_is_signed_but_what_cells_compute_is() -> None:
+    """In Verilog a wire's own sign would count, also where a cell takes its bits for an unsigned number."""
+    product = MatMul(Tensor((2, 2, 3), Int(8)), np.arange(-3, 3).reshape(2, 3))
+    text = to_rtlil(assemble(alone(product, (3, 2), 2))[0])
+    assert not re.findall(r"^ *wire .*\bsigned\b.*$", text, re.MULTILINE)
+    assert re.findall(r"parameter \\A_SIGNED 1$", text, re.MULTILINE)
 
 
 class _Memories(Component):
