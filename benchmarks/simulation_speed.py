@@ -4,6 +4,9 @@
 
 A circuit here is a chain of multiply-accumulate layers with the shapes of real ones: weights in memories, a line
 buffer before each layer, a queue behind it, stalls at both ends.
+
+Columns: seconds to build, with Verilator and for runs in lockstep; cycles a second, without and with stalls, of one run
+by Verilator and of four in lockstep together; of one in Amaranth's simulator. All on one processor.
 """
 
 from __future__ import annotations
@@ -22,9 +25,10 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from onnx_hw_sim import stalls
-from onnx_hw_sim.circuit import Circuit, Stimulus, Stream
+from onnx_hw_sim.circuit import Circuit, Simulator, Stimulus, Stream, run_together, runs_at_once
 from onnx_hw_sim.compiled import CompiledSimulator
 from onnx_hw_sim.interpreted import InterpretedSimulator
+from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 
 BITS = 8
 LATENCY = 5
@@ -171,25 +175,35 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
-        print(f"{'circuit':24} {'build':>8} {'compiled':>14} {'with stalls':>14} {'interpreted':>14}")
+        titles = ("Verilator", "with stalls", "lockstep", "with stalls", "interpreted")
+        print(f"{'circuit':24} {'build':>8} {'build':>8} {' '.join(f'{title:>12}' for title in titles)}")
         for name in options.nets:
             chain = Chain(NETS[name])
             circuit = chain.circuit()
-            begin = time.perf_counter()
-            compiled = CompiledSimulator.build(circuit, folder)
-            build = time.perf_counter() - begin
-            speeds = []
-            slow = InterpretedSimulator(circuit, chain)
-            for simulator, tokens, stalled in (
-                (compiled, options.tokens, False),
-                (compiled, options.tokens, True),
-                (slow, min(options.tokens, 1000), False),
-            ):
+            builds, speeds = [], []
+            for kind in (CompiledSimulator, LockstepSimulator):
                 begin = time.perf_counter()
-                recording = simulator.run(stimulus(circuit, tokens, stalled))
-                assert recording.finished
-                speeds.append(f"{recording.cycles / (time.perf_counter() - begin) / 1000:7,.0f} k/s")
-            print(f"{name:24} {build:6.1f} s " + " ".join(f"{speed:>14}" for speed in speeds), flush=True)
+                simulator = kind.build(circuit, folder)
+                builds.append(time.perf_counter() - begin)
+                speeds += [speed(simulator, circuit, options.tokens, stalled) for stalled in (False, True)]
+            speeds.append(
+                speed(InterpretedSimulator(circuit, chain), circuit, min(options.tokens, 1000), stalled=False)
+            )
+            print(
+                f"{name:24} {' '.join(f'{build:6.1f} s' for build in builds)} "
+                f"{' '.join(f'{each / 1000:8,.0f} k/s' for each in speeds)}",
+                flush=True,
+            )
+
+
+def speed(simulator: Simulator, circuit: Circuit, tokens: int, stalled: bool) -> float:
+    """Cycles a second on one processor, of all runs together where several go at once."""
+    given = [stimulus(circuit, tokens, stalled)] * runs_at_once(simulator)
+    begin = time.perf_counter()
+    recordings = run_together(simulator, given)
+    seconds = time.perf_counter() - begin
+    assert all(recording.finished for recording in recordings)
+    return sum(recording.cycles for recording in recordings) / seconds
 
 
 if __name__ == "__main__":

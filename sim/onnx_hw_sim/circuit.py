@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -137,6 +137,28 @@ class Simulator(Protocol):
     def verilog(self) -> str: ...
 
     def run(self, stimulus: Stimulus) -> Recording: ...
+
+
+@runtime_checkable
+class TakesSeveral(Simulator, Protocol):
+    """A simulator of several runs at once; ``at_once``: how many at most."""
+
+    at_once: int
+
+    def run_together(self, stimuli: Sequence[Stimulus]) -> list[Recording]: ...
+
+
+def runs_at_once(simulator: Simulator) -> int:
+    """How many runs a simulator takes at once."""
+    return simulator.at_once if isinstance(simulator, TakesSeveral) else 1
+
+
+def run_together(simulator: Simulator, stimuli: Sequence[Stimulus]) -> list[Recording]:
+    """A run for each stimulus, as many at once as the simulator takes."""
+    if not isinstance(simulator, TakesSeveral):
+        return [simulator.run(stimulus) for stimulus in stimuli]
+    groups = (stimuli[k : k + simulator.at_once] for k in range(0, len(stimuli), simulator.at_once))
+    return [recording for group in groups for recording in simulator.run_together(group)]
 
 
 def _same_names(what: str, given: Collection[str], streams: tuple[Stream, ...]) -> None:

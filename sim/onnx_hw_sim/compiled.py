@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw_sim.circuit import RESET_CYCLES, Circuit, Recording, Stimulus, Stream
-from onnx_hw_sim.payload import idle, pack, unpack
+from onnx_hw_sim.native_arrays import bytes_at, firings, rows_to_offer
+from onnx_hw_sim.payload import unpack
 from onnx_hw_sim.shared_library import VERILOG, Toolchain, build_library
 from onnx_hw_tools.tools import Tool
 
@@ -131,10 +132,7 @@ class CompiledSimulator:
         keep = []
         for k, source in enumerate(self.circuit.sources):
             tokens = stimulus.tokens[source.name]
-            rows = np.zeros((len(tokens) + 1, self._c.simulation_port_bytes(handle, k)), dtype=np.uint8)
-            used = -(-source.width // 8)
-            rows[:-1, :used] = pack(tokens, source.bits)
-            rows[-1, :used] = idle(source.lanes, source.bits)
+            rows = rows_to_offer(source, tokens, self._c.simulation_port_bytes(handle, k))
             offers = np.ascontiguousarray(stimulus.offers[source.name], dtype=np.int64)
             self._c.simulation_source(handle, k, len(tokens), rows.ctypes.data, offers.ctypes.data)
             keep += [rows, offers]
@@ -175,23 +173,14 @@ class CompiledSimulator:
 
     def _transfers(self, handle: int, k: int, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
         count, width = self._c.simulation_transfers(handle, k), self._c.simulation_port_bytes(handle, k)
-        cycles = _array(self._c.simulation_cycles_of(handle, k), count * 8).view(np.int64).copy()
-        payload = _array(self._c.simulation_payload(handle, k), count * width).reshape(count, width)
+        cycles = bytes_at(self._c.simulation_cycles_of(handle, k), count * 8).view(np.int64).copy()
+        payload = bytes_at(self._c.simulation_payload(handle, k), count * width).reshape(count, width)
         return cycles, unpack(payload, stream.lanes, stream.bits, stream.signed)
 
     def _fires(self, handle: int, cycles: int) -> dict[str, np.ndarray]:
         width = self._c.simulation_fire_bytes(handle)
-        rows = _array(self._c.simulation_fires(handle), cycles * width).reshape(cycles, width)
-        columns = np.ascontiguousarray(rows.T)  # eight engines lie side by side in each, which is read eight times
-        engines = enumerate(self.circuit.engines)
-        return {engine: np.flatnonzero((columns[k // 8] >> k % 8 & 1).view(bool)) for k, engine in engines}
-
-
-def _array(address: int | None, size: int) -> np.ndarray:
-    """The bytes at an address, without a copy."""
-    if not size or not address:
-        return np.zeros(0, dtype=np.uint8)
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+        rows = bytes_at(self._c.simulation_fires(handle), cycles * width).reshape(cycles, width)
+        return firings(self.circuit.engines, rows)
 
 
 def _declare(c: ctypes.CDLL) -> ctypes.CDLL:

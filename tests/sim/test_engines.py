@@ -1,4 +1,4 @@
-"""Both engines see the same circuit do the same things, and the right ones."""
+"""All engines see the same circuit do the same things, and the right ones."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from onnx_hw_sim import shared_library, stalls
 from onnx_hw_sim.circuit import Recording, Simulator, Stimulus, Stream
 from onnx_hw_sim.compiled import CompiledSimulator, SimulationBroken
 from onnx_hw_sim.interpreted import InterpretedSimulator
+from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 from onnx_hw_sim.shared_library import LIBRARY
 from onnx_hw_tools.tools import ToolFailed
 from tests.sim.circuits import RING, Adder, Lookup
@@ -29,12 +30,13 @@ WIDE = Adder(lanes=64, bits=47, depth=2)  # 3008 bits in, 3072 bits out, lanes a
 
 @pytest.fixture(scope="module")
 def engines(compiled_in: Path):
-    """Adder -> (compiled, interpreted)."""
+    """Adder -> (by Verilator, in lockstep, interpreted)."""
 
     @cache
-    def of(adder: Adder | Lookup) -> tuple[CompiledSimulator, InterpretedSimulator]:
+    def of(adder: Adder | Lookup) -> tuple[CompiledSimulator, LockstepSimulator, InterpretedSimulator]:
         circuit = adder.circuit()
-        return CompiledSimulator.build(circuit, compiled_in), InterpretedSimulator(circuit, adder)
+        compiled = CompiledSimulator.build(circuit, compiled_in), LockstepSimulator.build(circuit, compiled_in)
+        return *compiled, InterpretedSimulator(circuit, adder)
 
     return of
 
@@ -53,7 +55,12 @@ def stimulus(adder: Adder, tokens: int, seed: int = 0, **changes: object) -> Sti
     return replace(plain, **changes)
 
 
-def assert_same(one: Recording, other: Recording) -> None:
+def assert_same(one: Recording, *others: Recording) -> None:
+    for other in others:
+        _assert_same(one, other)
+
+
+def _assert_same(one: Recording, other: Recording) -> None:
     assert (one.cycles, one.finished, one.deadlocked) == (other.cycles, other.finished, other.deadlocked)
     assert (one.valid, one.ready) == (other.valid, other.ready)
     for field in ("fires", "cycles_of", "tokens"):
@@ -87,7 +94,7 @@ def test_records_every_transfer_and_every_firing(engines) -> None:
 @given(
     seed=st.integers(0, 10**6), tokens=st.integers(0, 25), p=st.sampled_from([0.2, 0.6, 1.0]), tail=st.integers(0, 9)
 )
-def test_both_engines_agree_under_stalls(engines, seed: int, tokens: int, p: float, tail: int) -> None:
+def test_all_engines_agree_under_stalls(engines, seed: int, tokens: int, p: float, tail: int) -> None:
     given_ = stimulus(
         ADDER,
         tokens,
@@ -97,13 +104,13 @@ def test_both_engines_agree_under_stalls(engines, seed: int, tokens: int, p: flo
         tail=tail,
         false_start=seed % 7,
     )
-    compiled, interpreted = (simulator.run(given_) for simulator in engines(ADDER))
+    compiled, *others = (simulator.run(given_) for simulator in engines(ADDER))
     assert compiled.finished
     assert np.array_equal(compiled.tokens["sum"], given_.tokens["a"] + given_.tokens["b"])
     assert (compiled.cycles_of["a"] >= given_.offers["a"]).all()
     taken = compiled.cycles_of["sum"]
     assert given_.ready["sum"][taken[taken < 3 * tokens]].all()
-    assert_same(compiled, interpreted)
+    assert_same(compiled, *others)
 
 
 def test_payloads_of_thousands_of_bits(engines) -> None:
@@ -128,8 +135,9 @@ def test_memories_begin_with_what_the_circuit_says(engines, seed: int) -> None:
 def test_circuits_in_one_process_keep_their_own_memories(compiled_in: Path) -> None:
     # Compiled and loaded before the first of them runs; they differ in the contents of memories of the same names.
     lookups = [Lookup(seed) for seed in (1, 2)]
-    simulators = [CompiledSimulator.build(lookup.circuit(), compiled_in) for lookup in lookups]
-    for lookup, simulator in zip(lookups * 2, simulators * 2, strict=True):
+    kinds = CompiledSimulator, LockstepSimulator
+    simulators = [kind.build(lookup.circuit(), compiled_in) for kind in kinds for lookup in lookups]
+    for lookup, simulator in zip(lookups * 4, simulators * 2, strict=True):
         given_ = lookup_stimulus(seed=3)
         assert simulator.run(given_).tokens["y"].tolist() == lookup_golden(lookup, given_)
 
@@ -190,15 +198,15 @@ def test_a_false_start_shows_what_reset_forgets(engines) -> None:
 
 
 def test_runs_in_threads_do_not_meet(engines) -> None:
-    simulator = engines(ADDER)[0]
     cases = [stimulus(ADDER, 3000, seed) for seed in range(8)]
-    with ThreadPoolExecutor(4) as pool:
-        for case, seen in zip(cases, pool.map(simulator.run, cases), strict=True):
-            assert np.array_equal(seen.tokens["sum"], case.tokens["a"] + case.tokens["b"])
+    for simulator in engines(ADDER)[:2]:
+        with ThreadPoolExecutor(4) as pool:
+            for case, seen in zip(cases, pool.map(simulator.run, cases), strict=True):
+                assert np.array_equal(seen.tokens["sum"], case.tokens["a"] + case.tokens["b"])
 
 
 def test_progress_counts_cycles(engines) -> None:
-    for simulator, tokens in zip(engines(ADDER), (120_000, 2500), strict=True):
+    for simulator, tokens in zip(engines(ADDER)[::2], (120_000, 2500), strict=True):
         told: list[int] = []
         cycles = simulator.run(stimulus(ADDER, tokens), progress=told.append).cycles
         assert told == sorted(told)
@@ -255,8 +263,8 @@ def test_ziglang_is_a_compiler_too(compiled_in: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("CXX", str(zig))
     lookup = Lookup()
     given_ = Stimulus({"a": np.arange(37)[:, None]}, {"a": np.zeros(37)}, {"y": np.ones(0)}, {"y": 37}, cycles=200)
-    seen = CompiledSimulator.build(lookup.circuit(), compiled_in).run(given_)
-    assert_same(seen, InterpretedSimulator(lookup.circuit(), lookup).run(given_))
+    seen = [kind.build(lookup.circuit(), compiled_in).run(given_) for kind in (CompiledSimulator, LockstepSimulator)]
+    assert_same(InterpretedSimulator(lookup.circuit(), lookup).run(given_), *seen)
 
 
 def test_a_combinational_loop_is_an_error_and_not_the_end_of_the_process(compiled_in: Path) -> None:
@@ -298,4 +306,4 @@ def test_a_stream_that_cannot_be_is_refused(arguments: tuple[str, int, int], mes
 
 def test_engines_are_simulators(engines) -> None:
     simulators: tuple[Simulator, ...] = engines(ADDER)
-    assert [simulator.name for simulator in simulators] == ["compiled", "interpreted"]
+    assert [simulator.name for simulator in simulators] == ["compiled", "compiled", "interpreted"]

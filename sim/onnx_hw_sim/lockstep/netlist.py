@@ -1,0 +1,89 @@
+"""The cells of a circuit as yosys writes them, flattened, before they become cells of a chip: words in, words out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+Bit: TypeAlias = "int | str"
+"""A bit of a signal by its number, or ``"0"``, ``"1"``, ``"x"``, ``"z"``."""
+
+OUTPUTS = ("Y", "Q", "RD_DATA")
+"""Pins that drive something; no cell has two of them."""
+
+
+class NotModelled(Exception):
+    """A circuit that this simulator cannot run: a cell it does not know, or cells that wait for each other."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Attributes:
+        kind: as yosys calls it, ``$add``.
+        parameters: bits as texts of 0 and 1, highest first.
+        pins: per pin, its bits, lowest first.
+    """
+
+    kind: str
+    parameters: Mapping[str, str]
+    pins: Mapping[str, Sequence[Bit]]
+
+    def number(self, name: str) -> int:
+        """A parameter; a bit that may be either is 0."""
+        return number_of(self.parameters.get(name, "0"))
+
+    @property
+    def signed(self) -> bool:
+        """Whether both operands are: yosys takes them as unsigned where one of them is."""
+        return bool(self.number("A_SIGNED")) and ("B_SIGNED" not in self.parameters or bool(self.number("B_SIGNED")))
+
+
+def number_of(bits: str) -> int:
+    return int(bits.replace("x", "0").replace("z", "0") or "0", 2)
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """Cells on numbered bits.
+
+    Attributes:
+        cells: in yosys' order, those of one module side by side.
+        inputs, outputs: ports, their bits.
+        begins: bit -> its value after power-up, of those that have one.
+    """
+
+    cells: Sequence[Cell]
+    inputs: Mapping[str, Sequence[Bit]]
+    outputs: Mapping[str, Sequence[Bit]]
+    begins: Mapping[int, int]
+
+    @cached_property
+    def clock(self) -> Sequence[Bit]:
+        return self.inputs["clk"]
+
+
+def read_netlist(path: Path) -> Netlist:
+    """The module ``top`` of a file written by ``write_json``, with no other modules inside."""
+    top = json.loads(path.read_text(encoding="utf-8"))["modules"]["top"]
+    begins: dict[int, int] = {}
+    for name in top["netnames"].values():
+        value = name["attributes"].get("init")
+        if value is not None:
+            begins |= {bit: int(v == "1") for bit, v in zip(name["bits"], reversed(value), strict=False) if v in "01"}
+    ports = top["ports"]
+    return Netlist(
+        [
+            Cell(cell["type"], cell["parameters"], cell["connections"])
+            for cell in top["cells"].values()
+            if cell["type"] != "$scopeinfo"
+        ],
+        {name: port["bits"] for name, port in ports.items() if port["direction"] == "input"},
+        {name: port["bits"] for name, port in ports.items() if port["direction"] == "output"},
+        begins,
+    )

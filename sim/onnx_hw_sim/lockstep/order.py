@@ -1,0 +1,77 @@
+"""In which order the steps of a cycle are done."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onnx_hw_sim.lockstep.netlist import NotModelled
+from onnx_hw_sim.lockstep.steps import Step
+
+__all__ = ["Order", "order"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """Steps by number.
+
+    Attributes:
+        steps: every one, after those that it waits for.
+        late: registers and memories that must be set when all is done, since they exchange their values with others.
+    """
+
+    steps: Sequence[int]
+    late: frozenset[int]
+
+
+def order(steps: Sequence[Step]) -> Order:
+    """A cell settles after those it reads; a register is set, and a memory written, after all others have read it.
+
+    What a register needs is done right before it, so that what settles is used while it is at hand.
+
+    Raises:
+        NotModelled: cells wait for each other within a cycle.
+    """
+    maker = {step.out: k for k, step in enumerate(steps) if step.out is not None and not step.keeps}
+    readers: dict[int, list[int]] = defaultdict(list)
+    lookers: dict[int, list[int]] = defaultdict(list)
+    for k, step in enumerate(steps):
+        for driver in step.reads:
+            readers[driver].append(k)
+        if step.memory is not None and step.store is None:
+            lookers[step.memory].append(k)
+
+    def before(k: int) -> list[int]:
+        step = steps[k]
+        found = [maker[driver] for driver in step.reads if driver in maker]
+        if step.keeps and step.out is not None:
+            found += [other for other in readers[step.out] if other != k]
+        if step.store is not None and step.memory is not None:
+            found += [other for other in lookers[step.memory] if other != k]
+        return found
+
+    done: list[int] = []
+    state = bytearray(len(steps))  # 1: begun, 2: done
+    late: set[int] = set()
+    for root in range(len(steps)):
+        if state[root]:
+            continue
+        state[root] = 1
+        path = [(root, iter(before(root)))]
+        while path:
+            k, waits = path[-1]
+            for other in waits:
+                if state[other] == 0:
+                    state[other] = 1
+                    path.append((other, iter(before(other))))
+                    break
+                if state[other] == 1:
+                    if steps[k].out is not None and not steps[k].keeps:
+                        raise NotModelled("cells wait for each other within a cycle")
+                    late.add(k)  # the other one reads it later
+            else:
+                state[k] = 2
+                done.append(k)
+                path.pop()
+    return Order(done, frozenset(late))

@@ -1,0 +1,41 @@
+"""What a compiled simulation is given and leaves behind, as arrays of numpy."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnx_hw_sim.circuit import Stream
+from onnx_hw_sim.payload import idle, pack
+
+
+def bytes_at(address: int | None, size: int) -> np.ndarray:
+    """(size,) uint8: the bytes at an address, without a copy."""
+    if not size or not address:
+        return np.zeros(0, dtype=np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+
+def rows_to_offer(source: Stream, tokens: np.ndarray, row: int) -> np.ndarray:
+    """(tokens + 1, row) uint8: the payload of every token, and last what is driven while there is none.
+
+    Args:
+        row: bytes of a payload, as the simulation keeps it.
+    """
+    rows = np.zeros((len(tokens) + 1, row), dtype=np.uint8)
+    used = -(-source.width // 8)
+    rows[:-1, :used] = pack(tokens, source.bits)
+    rows[-1, :used] = idle(source.lanes, source.bits)
+    return rows
+
+
+def firings(engines: Sequence[str], rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Per engine, the cycles in which it fired.
+
+    Args:
+        rows: (cycles, bytes) uint8, a bit per engine.
+    """
+    columns = np.ascontiguousarray(rows.T)  # eight engines lie side by side in each, which is read eight times
+    return {engine: np.flatnonzero((columns[k // 8] >> k % 8 & 1).view(bool)) for k, engine in enumerate(engines)}
