@@ -36,6 +36,10 @@ FEW = 2
 """Shards that are not worth a process."""
 
 
+TOGETHER = 4
+"""Shards that a worker is given at a time: as many as the fastest simulator takes at once."""
+
+
 @dataclass(frozen=True)
 class Verified:
     """What was compared, and found to agree.
@@ -164,6 +168,7 @@ def _proven(
     done = Verified("", 0, min(count, wanted), 0, 0, 0, 0.0)
     with here if alone else hired(options.scheduler, options.jobs, folder.path) as workers:
         running.fact = "compiling"
+        bench = replace(bench, together=max(1, min(TOGETHER, len(shards) // workers.width)))
         made_again = workers.submit(_digest, design, work.options.board) if digest else None
         for _ in range(workers.width):
             workers.submit(begin_to_load)

@@ -17,13 +17,13 @@ from onnx_hw_tools import tools
 
 PURPOSES = {
     "yosys": "synthesis, and the circuit as Verilog",
-    "verilator": "the fast simulation",
+    "verilator": "waveforms, `--engine verilator`, and the simulated chip behind a link",
     "c++": "the fast simulation",
     "iverilog": "`--engine icarus`, and the cocotb folder of a build",
     "cocotb": "the engines `icarus` and `verilator`, and that folder",
 }
 OPTIONAL = {
-    "verilator": "without it a slow simulator proves fewer frames",
+    "verilator": "a build can be finished without it",
     "c++": "without it a slow simulator proves fewer frames",
     "iverilog": "no build needs it; distributions have it as `iverilog`",
     "cocotb": "no build needs it",

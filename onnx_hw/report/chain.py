@@ -97,7 +97,7 @@ def golden_circuit(proof: Proof, reached: Reach) -> Link:
     differences = [str(run.difference) for run in runs if run.difference is not None]
     waits = [f"it stands still: {'; '.join(run.deadlock)}" for run in runs if run.deadlock]
     shown = f"; and alone, {reached}" if reached.run is not None else ""
-    stalls = ", ".join(run.stall for run in proof.runs[1:])
+    stalls = ", ".join(proof.stalls)
     return Link(
         PROVEN if proof.agrees and reached.agrees else FAILED,
         f"every value on {proof.runs[0].edges_compared} streams and every firing, "

@@ -129,7 +129,7 @@ def describe_proof(proof: Proof) -> report.Simulation:
         firing_mismatches=sum(run.firing_mismatches for run in proof.runs),
         interval_cycles=first.interval_cycles or 0,
         latency_cycles=first.latency_cycles or 0,
-        stalls=len(proof.runs) - 1,
+        stalls=len(proof.stalls),
     )
 
 
@@ -184,7 +184,7 @@ def describe_accuracy(
 
 
 USES = {
-    Stage.SIMULATE: ("yosys", "verilator", "c++"),
+    Stage.SIMULATE: ("yosys", "c++"),
     Stage.SYNTHESIZE: ("yosys",),
     Stage.GATES: ("c++",),
 }

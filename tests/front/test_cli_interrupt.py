@@ -160,7 +160,6 @@ class Terminal_:
 
 CALLS = (
     (Stage.SIMULATE, "write_verilog"),  # yosys
-    (Stage.SIMULATE, "--Mdir"),  # Verilator
     (Stage.SIMULATE, "circuit0.cpp"),  # the compiler
     (Stage.SYNTHESIZE, "synth_ecp5"),
     (Stage.ROUTE, "--textcfg"),

@@ -41,10 +41,17 @@ class Expected:
     beats: Mapping[str, np.ndarray]
 
 
-def expect(design: Design, golden: Mapping[str, np.ndarray], stall: Stall) -> Expected:
-    """What the circuit must do under a stall; arguments as in ``simulate_and_compare``."""
-    frames = len(next(iter(golden.values())))
-    prediction = predict(design, frames + 1, offers=stall.offers, ready=stall.ready)
+def expect(
+    design: Design, golden: Mapping[str, np.ndarray], stall: Stall, prediction: Prediction | None = None
+) -> Expected:
+    """What the circuit must do under a stall; arguments as in ``simulate_and_compare``.
+
+    Args:
+        prediction: of this stall and one frame more than there are, if known already.
+    """
+    if prediction is None:
+        frames = len(next(iter(golden.values())))
+        prediction = predict(design, frames + 1, offers=stall.offers, ready=stall.ready)
     return Expected(prediction, {edge.tensor: edge.order.to_beats(golden[edge.tensor]) for edge in design.edges()})
 
 
@@ -84,6 +91,36 @@ class Run:
         return self.mismatches == 0 and self.firing_mismatches == 0 and not self.deadlock
 
 
+@dataclass(frozen=True)
+class Planned:
+    """One run: what is streamed, how the outside stalls it, and what must come of it.
+
+    Attributes:
+        golden: every tensor of the network, (frames, height, width, channels).
+        first_frame: the number of its first frame, where a difference is said.
+    """
+
+    golden: Mapping[str, np.ndarray]
+    stall: Stall
+    expected: Expected
+    first_frame: int = 0
+
+    @property
+    def frames(self) -> int:
+        return len(next(iter(self.golden.values())))
+
+    def stimulus(self, design: Design, names: Names, slack: int) -> Stimulus:
+        """So many cycles longer than anything is predicted, in which nothing may happen."""
+        prediction = self.expected.prediction
+        events = [*prediction.fires.values(), *prediction.sinks.values()]
+        end = max((int(times[-1]) for times in events if len(times)), default=0) + slack
+        return stimulus_of(design, names, self.golden, self.stall, end)
+
+
+SLACK = 64
+"""Cycles simulated beyond the predicted end."""
+
+
 def simulate_and_compare(
     design: Design,
     simulator: Simulator,
@@ -91,8 +128,7 @@ def simulate_and_compare(
     golden: Mapping[str, np.ndarray],
     stall: Stall,
     *,
-    expected: Expected | None = None,
-    slack: int = 64,
+    slack: int = SLACK,
     patience: int = 5000,
     false_start: int = 0,
     first_frame: int = 0,
@@ -102,25 +138,33 @@ def simulate_and_compare(
     Args:
         golden: every tensor of the network, (frames, height, width, channels).
         stall: the outside.
-        expected: of this stall, if known already.
         slack: cycles simulated beyond the predicted end, in which nothing may happen that is not predicted.
         patience: quiet cycles after which the simulator gives up.
         false_start: cycles before a reset in mid-frame, which must leave no trace.
         first_frame: its number, where a difference is said.
     """
-    frames = len(next(iter(golden.values())))
-    expected = expected or expect(design, golden, stall)
-    prediction, beats = expected.prediction, expected.beats
-    events = [*prediction.fires.values(), *prediction.sinks.values()]
-    end = max((int(times[-1]) for times in events if len(times)), default=0) + slack
+    plan = Planned(golden, stall, expect(design, golden, stall), first_frame)
+    stimulus = replace(plan.stimulus(design, names, slack), patience=patience, false_start=false_start)
+    return compared(design, names, plan, simulator.run(stimulus))
+
+
+def simulate_together(design: Design, simulator: Simulator, names: Names, plans: Sequence[Planned]) -> list[Run]:
+    """Several runs, at once where the simulator can do that."""
+    from onnx_hw_sim.circuit import run_together
+
+    recordings = run_together(simulator, [plan.stimulus(design, names, SLACK) for plan in plans])
+    return [compared(design, names, plan, recording) for plan, recording in zip(plans, recordings, strict=True)]
+
+
+def compared(design: Design, names: Names, plan: Planned, recording: Recording) -> Run:
+    """What was seen beside what must be."""
+    frames, prediction, beats = plan.frames, plan.expected.prediction, plan.expected.beats
     edges = design.edges()
     outputs = [edge for edge in edges if edge.consumer is None]
-    stimulus = replace(stimulus_of(design, names, golden, stall, end), patience=patience, false_start=false_start)
-    recording = simulator.run(stimulus)
     # An engine that knows only pins records no other stream, and names no engine of the circuit.
     edges = tuple(edge for edge in edges if names.edges[edge.tensor] in recording.tokens)
     differences: list[Difference] = []
-    values, wrong_values = _compare_values(edges, names, recording, beats, first_frame, differences)
+    values, wrong_values = _compare_values(edges, names, recording, beats, plan.first_frame, differences)
     firings, wrong_firings = _compare_firings(names, recording, prediction, differences)
     first = min(differences, key=lambda difference: difference.cycle, default=None)
     finished = all(len(recording.tokens[names.edges[e.tensor]]) >= len(beats[e.tensor]) for e in outputs)
@@ -131,7 +175,7 @@ def simulate_and_compare(
         interval = as_seen.interval(frames) if frames > 1 else None
         latency = as_seen.latency()
     return Run(
-        stall.name,
+        plan.stall.name,
         recording.cycles,
         len(edges),
         values,

@@ -21,8 +21,9 @@ from onnx_hw.design import Design
 from onnx_hw.errors import user_error
 from onnx_hw.listener import NOBODY, Listener
 from onnx_hw.options import DEFAULT_BOARD, Engine
+from onnx_hw.proof.circuit.compare import Planned
 from onnx_hw.proof.circuit.gate_level import load
-from onnx_hw.proof.circuit.prove import Planned, compile_simulator, plan_runs
+from onnx_hw.proof.circuit.prove import compile_simulator, plan_runs
 from onnx_hw.proof.circuit.stalls import SEED
 from onnx_hw_boards.board import Board
 

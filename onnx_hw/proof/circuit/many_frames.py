@@ -6,9 +6,10 @@ wherever the cut is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from onnx_hw.design import Design
 from onnx_hw.errors import UserError, user_error
 from onnx_hw.options import Engine, Stalls
 from onnx_hw.outputs import share_right
-from onnx_hw.proof.circuit.compare import Run, simulate_and_compare
+from onnx_hw.proof.circuit.compare import Planned, Run, expect, simulate_together
 from onnx_hw.proof.circuit.engines import simulator_of
 from onnx_hw.proof.circuit.stalls import SEED, Stall, frozen, full_rate, random_stall, starved
 from onnx_hw.workers import Workers, worker_lost
@@ -50,6 +51,7 @@ class Bench:
         engine: who simulates; None for the fastest there is.
         folder: of the build, where workers can see it; elsewhere they use their user's cache.
         simulator: a simulator that workers here can use, and the names of its parts; elsewhere they make their own.
+        together: shards that a worker is given at a time; the fastest simulator takes four at once.
         version: of onnx-hw.
     """
 
@@ -60,6 +62,7 @@ class Bench:
     engine: Engine | None = None
     folder: Path | None = None
     simulator: tuple[Simulator, Names] | None = None
+    together: int = 1
     version: str = __version__
 
 
@@ -142,30 +145,29 @@ def prove_shards(bench: Bench, shards: Iterator[Shard], workers: Workers) -> Ite
         ToolMissing, ToolFailed: a program is not there, or failed.
     """
     here = bench if workers.store is not None else replace(bench, folder=None, simulator=None)
-    running: dict[Future[Proven | Unknown | UserError], Shard] = {}
+    running: dict[Future[list[Proven] | Unknown | UserError], tuple[Shard, ...]] = {}
     wrong: list[Proven] = []
     while True:
         while len(running) < 2 * workers.width and not wrong:
-            if (shard := next(shards, None)) is None:
+            if not (several := tuple(islice(shards, bench.together))):
                 break
-            running[workers.submit(prove, bench.digest, shard)] = shard
+            running[workers.submit(prove, bench.digest, several)] = several
         if not running:
             break
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in done:
-            shard = running.pop(future)
+            several = running.pop(future)
             try:
                 found = future.result()
             except BrokenExecutor as error:
                 raise worker_lost() from error
             if isinstance(found, Unknown):
-                running[workers.submit(prove, bench.digest, shard, here)] = shard
+                running[workers.submit(prove, bench.digest, several, here)] = several
             elif isinstance(found, UserError):
                 raise found
-            elif found.run.agrees:
-                yield found
             else:
-                wrong.append(found)
+                yield from (proven for proven in found if proven.run.agrees)
+                wrong += [proven for proven in found if not proven.run.agrees]
     if wrong:
         yield min(wrong, key=lambda proven: proven.shard.number)
 
@@ -178,7 +180,7 @@ _BENCHES: dict[str, tuple[Bench, Simulator, Names]] = {}
 _MOST = 4  # of them in a worker's memory
 
 
-def prove(digest: str, shard: Shard, bench: Bench | None = None) -> Proven | Unknown | UserError:
+def prove(digest: str, shards: Sequence[Shard], bench: Bench | None = None) -> list[Proven] | Unknown | UserError:
     """What a worker does: it keeps the benches it was given last."""
     known = _BENCHES.get(digest)
     if known is None:
@@ -194,7 +196,7 @@ def prove(digest: str, shard: Shard, bench: Bench | None = None) -> Proven | Unk
         known = _BENCHES[digest] = bench, simulator, names
         for old in list(_BENCHES)[:-_MOST]:
             _BENCHES.pop(old, None)
-    return _proven(*known, shard)
+    return _proven(*known, shards)
 
 
 def _make(bench: Bench) -> tuple[Simulator, Names]:
@@ -204,15 +206,23 @@ def _make(bench: Bench) -> tuple[Simulator, Names]:
     return simulator_of(bench.design, find_board(bench.board), bench.folder or user_cache(), bench.engine)
 
 
-def _proven(bench: Bench, simulator: Simulator, names: Names, shard: Shard) -> Proven:
+def _proven(bench: Bench, simulator: Simulator, names: Names, shards: Sequence[Shard]) -> list[Proven]:
+    plans = [_planned(bench, shard) for shard in shards]
+    runs = simulate_together(bench.design, simulator, names, plans)
+    return [_counted(bench.design, simulator.name, *each) for each in zip(shards, plans, runs, strict=True)]
+
+
+def _planned(bench: Bench, shard: Shard) -> Planned:
     design, samples = bench.design, shard.samples
     integers = _random(design, shard) if samples is None else golden.integers_of(design.network, samples)
     values = golden.trace(design.network, integers)
-    frames = len(next(iter(values.values())))
-    stall = stall_of(design, frames, bench.stalls, shard.number)
-    first = shard.frames.start - shard.before
-    run = simulate_and_compare(design, simulator, names, values, stall, first_frame=first)
-    done = Proven(shard, simulator.name, replace(run, outputs={}))
+    stall = stall_of(design, len(next(iter(values.values()))), bench.stalls, shard.number)
+    return Planned(values, stall, expect(design, values, stall), shard.frames.start - shard.before)
+
+
+def _counted(design: Design, engine: str, shard: Shard, plan: Planned, run: Run) -> Proven:
+    """With the right answers to samples that have labels."""
+    done, samples = Proven(shard, engine, replace(run, outputs={})), shard.samples
     if samples is None or shard.labels is None:
         return done
     labels, own = shard.labels, slice(shard.before, shard.before + len(shard.labels))
@@ -225,7 +235,7 @@ def _proven(bench: Bench, simulator: Simulator, names: Names, shard: Shard) -> P
     return replace(
         done,
         labelled=len(labels),
-        golden_right=right(values.__getitem__),
+        golden_right=right(plan.golden.__getitem__),
         circuit_right=right(run.outputs.__getitem__) if run.agrees else 0,
     )
 

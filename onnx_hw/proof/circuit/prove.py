@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,20 +17,24 @@ from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError
 from onnx_hw.golden import trace
 from onnx_hw.options import Engine
+from onnx_hw.pause_garbage_collection import garbage_collection_paused
 from onnx_hw.proof.circuit import waves
-from onnx_hw.proof.circuit.compare import Expected, Run, expect, simulate_and_compare
-from onnx_hw.proof.circuit.stalls import Stall, full_rate, random_stall
+from onnx_hw.proof.circuit.compare import Planned, Run, expect, simulate_together
+from onnx_hw.proof.circuit.stalls import FULL_RATE, Stall, full_rate, random_stall
 from onnx_hw.templates import render_value
 
 if TYPE_CHECKING:
     from onnx_hw.assemble import Names
-    from onnx_hw_sim.circuit import Simulator
+    from onnx_hw_sim.circuit import Circuit, Simulator
     from onnx_hw_tools.tools import Tool
 
 FULL_RATE_FRAMES = 4
 STALLED_FRAMES = 4
 CYCLES_AT_MOST = 2_000_000
 """Many samples are streamed at full rate as long as they fit in so many cycles; never fewer than FULL_RATE_FRAMES."""
+
+PIECES = 6
+"""In which frames at full rate are cut where runs go side by side: the last one is done sooner."""
 
 REPLACEABLE = {"c++": "no C++ compiler", "verilator": "no Verilator"}
 """Tools without which Amaranth's own simulator takes over."""
@@ -46,9 +51,9 @@ class Proof:
     Attributes:
         engine: name of the simulator.
         frames: streamed back to back at full rate; the stalled runs take fewer.
-        runs: the one at full rate first.
-        verilog: the text that was compiled; empty where Amaranth's own simulator ran.
-        outputs: of that run: per output tensor, (frames, height, width, channels) integers.
+        runs: those at full rate first; their frames overlap by one.
+        verilog: the simulated cells as text; empty where Amaranth's own simulator ran.
+        outputs: of those runs: per output tensor, (frames, height, width, channels) integers.
     """
 
     engine: str
@@ -58,7 +63,20 @@ class Proof:
 
     @property
     def outputs(self) -> Mapping[str, np.ndarray]:
-        return self.runs[0].outputs
+        first, *others = self.at_full_rate
+        return {
+            tensor: np.concatenate([values, *(other.outputs[tensor][1:] for other in others)])
+            for tensor, values in first.outputs.items()
+        }
+
+    @property
+    def at_full_rate(self) -> tuple[Run, ...]:
+        return tuple(run for run in self.runs if run.stall == FULL_RATE)
+
+    @property
+    def stalls(self) -> tuple[str, ...]:
+        """The ways in which the outside made the circuit wait."""
+        return tuple(run.stall for run in self.runs if run.stall != FULL_RATE)
 
     @property
     def agrees(self) -> bool:
@@ -90,11 +108,11 @@ def frames_to_simulate(design: Design, given: int, engine: str) -> int:
 
 def compiles() -> bool:
     """Whether there is what compiles a circuit: else Amaranth's own simulator takes over."""
-    from onnx_hw_sim.shared_library import Toolchain
+    from onnx_hw_tools import tools
     from onnx_hw_tools.tools import ToolMissing
 
     try:
-        Toolchain.find()
+        tools.find("c++"), tools.find("yosys")
     except ToolMissing:
         return False
     return True
@@ -118,7 +136,6 @@ def compile_simulator(
         ToolMissing: no yosys, without which no build can go on; or one that an environment variable names in vain.
         ToolFailed: one of them failed.
     """
-    from onnx_hw_sim.compiled import CompiledSimulator
     from onnx_hw_sim.interpreted import InterpretedSimulator
     from onnx_hw_tools.tools import ToolMissing
 
@@ -127,7 +144,7 @@ def compile_simulator(
         return InterpretedSimulator(circuit, assembly), names
     circuit, names = made or bench_circuit(design)
     try:
-        return CompiledSimulator.build(circuit, folder, on_first_run=on_first_run), names
+        return _compiled(circuit, folder, on_first_run), names
     except ToolMissing as missing:
         if engine or missing.tool not in REPLACEABLE or os.environ.get(missing.variable, "").strip():
             raise
@@ -136,13 +153,17 @@ def compile_simulator(
         return InterpretedSimulator(circuit, assembly), names
 
 
-@dataclass(frozen=True)
-class Planned:
-    """One run of a proof: what is streamed, how the outside stalls it, and what must come of it."""
+def _compiled(circuit: Circuit, folder: Path, on_first_run: Callable[[Tool], None] | None) -> Simulator:
+    """Several runs in lockstep; one by one, by Verilator, if the circuit has what is not modelled there."""
+    from onnx_hw_sim.compiled import CompiledSimulator
+    from onnx_hw_sim.lockstep.netlist import NotModelled
+    from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 
-    golden: Mapping[str, np.ndarray]
-    stall: Stall
-    expected: Expected
+    try:
+        with garbage_collection_paused():  # a netlist is millions of small values
+            return LockstepSimulator.build(circuit, folder, on_first_run=on_first_run)
+    except NotModelled:
+        return CompiledSimulator.build(circuit, folder, on_first_run=on_first_run)
 
 
 def plan_runs(design: Design, integers: Mapping[str, np.ndarray], engine: str) -> tuple[Planned, ...]:
@@ -154,7 +175,12 @@ def plan_runs(design: Design, integers: Mapping[str, np.ndarray], engine: str) -
     """
     frames = frames_to_simulate(design, len(next(iter(integers.values()))), engine)
     values = trace(design.network, _first(integers, frames))
-    return tuple(Planned(part, stall, expect(design, part, stall)) for part, stall in _plan(design, values, engine))
+    plan: list[Planned] = []
+    for first, part, stall in _plan(design, values, engine):
+        count = _frames(part)
+        same = next((p.expected.prediction for p in plan if (p.stall.name, p.frames) == (stall.name, count)), None)
+        plan.append(Planned(part, stall, expect(design, part, stall, same), first))
+    return tuple(plan)
 
 
 def prove(
@@ -166,30 +192,50 @@ def prove(
     progress: Callable[[str], None] = lambda fact: None,
 ) -> Proof:
     """Stream what is planned through the circuit, several runs at a time; compare everything."""
-    frames = _frames(plan[0].golden)
-    progress(f"{frames} frames, stalls: {', '.join(run.stall.name for run in plan)}")
+    from onnx_hw_sim.circuit import runs_at_once
 
-    def run(what: Planned) -> Run:
-        return simulate_and_compare(design, simulator, names, what.golden, what.stall, expected=what.expected)
+    pieces = sum(run.stall.name == FULL_RATE for run in plan)
+    frames = plan[pieces - 1].first_frame + plan[pieces - 1].frames
+    progress(f"{frames} frames, stalls: {', '.join(dict.fromkeys(run.stall.name for run in plan))}")
 
-    # All at once, also where there are fewer processors: one of three runs would go on alone when two have ended.
-    pool = ThreadPoolExecutor(len(plan) if simulator.name == Engine.COMPILED else 1)
+    def run(group: Sequence[Planned]) -> list[Run]:
+        return simulate_together(design, simulator, names, group)
+
+    at_once = runs_at_once(simulator)
+    threads = min(os.cpu_count() or 1, len(plan)) if simulator.name == Engine.COMPILED else 1
+    groups = max(threads, -(-len(plan) // at_once))
+    pool = ThreadPoolExecutor(threads)
     try:
-        runs = tuple(pool.map(run, plan))
+        done = tuple(pool.map(run, [plan[k::groups] for k in range(groups)]))
     finally:
         pool.shutdown(cancel_futures=True)
+    runs = tuple(done[k % groups][k // groups] for k in range(len(plan)))
     return Proof(simulator.name, frames, runs, simulator.verilog)
 
 
 def _plan(
     design: Design, golden: Mapping[str, np.ndarray], engine: str
-) -> Iterator[tuple[Mapping[str, np.ndarray], Stall]]:
-    """What each run streams, and how the outside stalls it."""
+) -> Iterator[tuple[int, Mapping[str, np.ndarray], Stall]]:
+    """What each run streams, from which frame on, and how the outside stalls it."""
     frames = frames_to_simulate(design, _frames(golden), engine)
-    stalled = min(frames, SLOW_FRAMES if engine in SLOW else STALLED_FRAMES)
-    yield _first(golden, frames), full_rate(design, frames)
+    slow = engine in SLOW
+    for piece in pieces_of(frames, 1 if slow else PIECES):
+        part = {tensor: values[piece.start : piece.stop] for tensor, values in golden.items()}
+        yield piece.start, part, full_rate(design, len(piece))
+    stalled = min(frames, SLOW_FRAMES if slow else STALLED_FRAMES)
     for kind in ("random", "bursts"):
-        yield _first(golden, stalled), random_stall(design, stalled, kind)
+        yield 0, _first(golden, stalled), random_stall(design, stalled, kind)
+
+
+def pieces_of(frames: int, most: int = PIECES) -> list[range]:
+    """Runs of about equally many frames, at least ``FULL_RATE_FRAMES`` if there are so many.
+
+    Each begins with the last frame of the one before, so that any two neighbours are seen back to back.
+    """
+    pairs = frames - 1
+    count = max(1, min(most, pairs // (FULL_RATE_FRAMES - 1)))
+    cuts = [pairs * k // count for k in range(count + 1)]
+    return [range(begin, end + 1) for begin, end in itertools.pairwise(cuts)]
 
 
 def _frames(golden: Mapping[str, np.ndarray]) -> int:
@@ -205,7 +251,7 @@ def write_waves(
 ) -> tuple[Path, str] | None:
     """The first run with a difference, or else the first one, as a waveform: see ``waves.write_waves``."""
     plan = list(zip(proof.runs, _plan(design, golden, proof.engine), strict=True))
-    run, (part, stall) = next((entry for entry in plan if entry[0].difference is not None), plan[0])
+    run, (_, part, stall) = next((entry for entry in plan if entry[0].difference is not None), plan[0])
     if run.deadlock:
         return None  # nobody moves, and who waits for whom is said
     return waves.write_waves(design, run, part, stall, folder)
@@ -219,8 +265,12 @@ def difference_error(proof: Proof, shown: tuple[Path, str] | None = None) -> Use
     """
     from onnx_hw_sim.waves import CYCLE_NS
 
-    problems = []
+    problems, told = [], set[str]()
     for run in proof.runs:
+        if run.stall in told:
+            continue  # of several runs at full rate, one is enough
+        if run.difference is not None or run.deadlock:
+            told.add(run.stall)
         if run.difference is not None:
             where = f"{shown[0]}, at {run.difference.cycle * CYCLE_NS} ns: `{shown[1]}`" if shown else ""
             shown = None

@@ -13,6 +13,9 @@ from onnx_hw.timing.frame_times import Frames
 SEED = 20
 """Of random stalls: two builds see the same ones."""
 
+FULL_RATE = "none"
+"""Name of the stall that is none."""
+
 
 @dataclass(frozen=True)
 class Stall:
@@ -32,7 +35,7 @@ class Stall:
 def full_rate(design: Design, frames: int) -> Stall:
     """The outside never waits."""
     offers = {e.tensor: np.zeros(frames * e.beats, dtype=np.int64) for e in design.edges() if e.producer is None}
-    return Stall("none", offers, {})
+    return Stall(FULL_RATE, offers, {})
 
 
 def random_stall(design: Design, frames: int, kind: str, seed: int = SEED) -> Stall:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,9 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.proof.circuit.waves import CYCLES_SHOWN_AFTER, CYCLES_SHOWN_BEFORE
 from onnx_hw.tensor import Tensor
+from onnx_hw_sim.compiled import CompiledSimulator
+from onnx_hw_sim.lockstep.netlist import NotModelled
+from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 from onnx_hw_sim.waves import CYCLE_NS
 from onnx_hw_tools import tools
 from sketched_designs import alone
@@ -100,11 +104,16 @@ def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 SMALL = alone(MatMul(Tensor((1, 1, 2), Int(8)), np.ones((2, 2), dtype=np.int64)), (1, 1), 4)
 
 
+def modelled_by_nobody(*_: object, **__: object) -> object:
+    raise NotModelled("a cell $div")
+
+
 @pytest.mark.parametrize(
     ("missing", "told"), [("c++", "no C++ compiler was found"), ("verilator", "no Verilator was found")]
 )
 def test_a_slow_simulator_takes_over(missing: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch, missing)
+    monkeypatch.setattr(LockstepSimulator, "build", LockstepSimulator.build if missing == "c++" else modelled_by_nobody)
     warnings: list[tuple[str, str]] = []
     simulator, names = simulation.compile_simulator(SMALL, tmp_path, warn=lambda *said: warnings.append(said))
     assert simulator.name == "interpreted"
@@ -115,8 +124,33 @@ def test_a_slow_simulator_takes_over(missing: str, told: str, tmp_path: Path, mo
     assert proof.agrees and proof.frames == 2 and len(proof.runs) == 3
 
 
+def test_what_is_not_modelled_in_lockstep_goes_to_verilator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = {"i": np.arange(12).reshape(6, 1, 1, 2)}
+    seen = []
+    for _ in range(2):
+        simulator, names = simulation.compile_simulator(SMALL, tmp_path)
+        proof = simulation.prove(SMALL, simulator, names, simulation.plan_runs(SMALL, frames, simulator.name))
+        assert proof.agrees and proof.frames == 6
+        seen.append((type(simulator), proof.outputs["node.o"], [run.cycles for run in proof.runs]))
+        monkeypatch.setattr(LockstepSimulator, "build", modelled_by_nobody)
+    (one, outputs, cycles), (other, same_outputs, same_cycles) = seen
+    assert (one, other) == (LockstepSimulator, CompiledSimulator)
+    assert np.array_equal(outputs, same_outputs) and cycles == same_cycles
+    assert np.array_equal(outputs[..., 0], frames["i"].sum(axis=-1))
+
+
+@pytest.mark.parametrize("frames", range(1, 60))
+def test_any_two_neighbouring_frames_are_streamed_back_to_back(frames: int) -> None:
+    pieces = simulation.pieces_of(frames)
+    assert [frame for k, piece in enumerate(pieces) for frame in piece[k > 0 :]] == list(range(frames))
+    assert all(piece.start == before.stop - 1 for before, piece in itertools.pairwise(pieces))
+    assert len(pieces) <= simulation.PIECES
+    assert min(map(len, pieces)) >= min(frames, simulation.FULL_RATE_FRAMES)
+    assert simulation.pieces_of(frames, 1) == [range(frames)]
+
+
 def test_no_other_tool_is_taken_for_one_that_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VERILATOR", "/no/such/verilator")
+    monkeypatch.setenv("CXX", "/no/such/compiler")
     with pytest.raises(tools.ToolMissing, match="no such program"):
         simulation.compile_simulator(SMALL, tmp_path)
 
