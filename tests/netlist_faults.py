@@ -110,6 +110,12 @@ class Ecp5:
             if cell["connections"]["CE"] == enabled[0]["connections"]["CE"]:
                 cell["parameters"]["CEMUX"] = "1 "
 
+    @staticmethod
+    def other_reset_value(modules: Modules) -> None:
+        """Where a register begins, and what a reset makes of it."""
+        parameters = first(modules, "TRELLIS_FF", lambda cell: cell["connections"]["LSR"] != ["0"])["parameters"]
+        parameters["REGSET"] = {"SET": "RESET", "RESET": "SET"}[parameters["REGSET"].strip()]
+
 
 class Ice40:
     """Lattice iCE40 UltraPlus."""
@@ -167,6 +173,11 @@ class Ice40:
                 cell["connections"]["E"] = ["1"]
         enabled[0]["connections"]["E"] = ["1"]
 
+    @staticmethod
+    def other_reset_value(modules: Modules) -> None:
+        cell = first(modules, "SB_DFFSR")
+        cell["type"], cell["connections"]["S"] = "SB_DFFSS", cell["connections"].pop("R")
+
 
 class Gowin:
     """Gowin LittleBee, whose multipliers have no registers here."""
@@ -219,6 +230,11 @@ class Gowin:
         for cell in enabled:
             if cell["connections"]["CE"] == net:
                 cell["connections"]["CE"] = ["1"]
+
+    @staticmethod
+    def other_reset_value(modules: Modules) -> None:
+        cell = first(modules, "DFFR")
+        cell["type"], cell["connections"]["SET"] = "DFFS", cell["connections"].pop("RESET")
 
 
 def faults(family: type) -> list[Fault]:
