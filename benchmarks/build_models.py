@@ -34,7 +34,7 @@ from onnx_hw.onnx.model import Model
 from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Stage
 from onnx_hw.progress import Running, Silent
 from onnx_hw_sim.circuit import Recording
-from onnx_hw_sim.compiled import CompiledSimulator
+from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 
 FRAMES = 4  # simulated, and computed by golden and the reference
 LOOK = 0.02  # seconds between two looks at the memory
@@ -186,7 +186,7 @@ class Telling(Silent):
 def measure(pipe: Connection, path: Path, out: Path, until: Stage, board: str, multipliers: int | None) -> None:
     progress = Telling(pipe)
     facts: Facts = {}
-    clock = watch_the_simulator()
+    simulated = watch_the_simulator()
     try:
         model = flow.read(path)
         frames = samples_of(model, path.parent / "inputs.npz")
@@ -205,8 +205,8 @@ def measure(pipe: Connection, path: Path, out: Path, until: Stage, board: str, m
     except UserError as error:
         facts["error"] = str(error).splitlines()[0]
     facts["seconds"] = {running.stage.value: running.seconds for running in progress.stages}
-    if clock["seconds"]:
-        facts["cycles_per_second"] = clock["cycles"] / clock["seconds"]
+    if simulated:
+        facts["cycles_per_second"] = sum(cycles for _, _, cycles in simulated) / seconds_of(simulated)
     pipe.send(facts)
 
 
@@ -254,20 +254,28 @@ def milliseconds(work: Callable[[], object]) -> float:
     return 1000 * min(times)
 
 
-def watch_the_simulator() -> dict[str, float]:
-    """Cycles and seconds of all runs from now on: within the stage, there is also compiling and comparing."""
-    clock = {"cycles": 0.0, "seconds": 0.0}
-    run = CompiledSimulator.run
+def watch_the_simulator() -> list[tuple[float, float, int]]:
+    """(begin, end, cycles) of all runs from now on: within the stage, there is also compiling and comparing."""
+    found: list[tuple[float, float, int]] = []
+    run = LockstepSimulator.run_together
 
-    def timed(*arguments: Any, **options: Any) -> Recording:
+    def timed(*arguments: Any, **options: Any) -> list[Recording]:
         begin = time.perf_counter()
-        recording = run(*arguments, **options)
-        clock["seconds"] += time.perf_counter() - begin
-        clock["cycles"] += recording.cycles
-        return recording
+        recordings = run(*arguments, **options)
+        found.append((begin, time.perf_counter(), sum(recording.cycles for recording in recordings)))
+        return recordings
 
-    CompiledSimulator.run = timed  # type: ignore[method-assign]
-    return clock
+    LockstepSimulator.run_together = timed  # type: ignore[method-assign]
+    return found
+
+
+def seconds_of(simulated: list[tuple[float, float, int]]) -> float:
+    """In which any simulation was under way."""
+    seconds, until = 0.0, 0.0
+    for begin, end, _ in sorted(simulated):
+        seconds += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return seconds
 
 
 if __name__ == "__main__":
