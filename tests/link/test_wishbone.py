@@ -117,6 +117,14 @@ def test_frames_are_goldens_in_order() -> None:
     assert sorted(ends) == ends and results[0][-TRAILER] == 1
 
 
+def test_what_lies_where_is_what_is_documented() -> None:
+    """Whoever writes a driver has docs/cores.md, not these names."""
+    addresses = {name: 4 * word for name, word in Register.__members__.items()}
+    assert addresses == {"INPUT_BYTES": 0, "OUTPUT_BYTES": 4, "STATUS": 8, "CONTROL": 12, "DIGEST": 16}
+    assert [Status.FREE, Status.READY, Status.REFUSED] == [0, 1, 2]
+    assert [Control.SEND, Control.TAKE, Control.RESTART] == [0, 1, 2]
+
+
 def test_what_is_asked_for_at_the_wrong_time_is_refused_and_a_restart_forgets_all() -> None:
     async def bench(bus: Bus) -> None:
         await bus.control(Control.TAKE)
