@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -45,6 +46,12 @@ def builder(**answers: Any) -> Any:
 def test_an_odd_pad_is_behind_or_before(mode: str, begin: int, end: int) -> None:
     kernel = kernel_of(node("Conv", auto_pad=mode), (4, 4), (8, 8), (8, 8))
     assert kernel.pads == (begin, begin, end, end)
+
+
+@pytest.mark.parametrize(("mode", "size", "pad"), [("VALID", 6, 0), ("SAME_UPPER", 8, 1), ("NOTSET", 10, 2)])
+def test_numbers_of_pads_count_where_no_mode_says_them(mode: str, size: int, pad: int) -> None:
+    kernel = kernel_of(node("Conv", auto_pad=mode, pads=(2, 2, 2, 2)), (3, 3), (8, 8), (size, size))
+    assert kernel.pads == (pad, pad, pad, pad)
 
 
 def test_scales_of_a_constant_are_of_its_second_axis_unless_said() -> None:
@@ -150,3 +157,19 @@ def test_a_table_of_more_entries_than_memory_is_not_begun() -> None:
     answers: Mapping[str, Any] = {"settled": lambda value: SimpleNamespace(range=(-(1 << 22), 1 << 22))}
     value: Any = SimpleNamespace(numbers=never)
     assert finely_tabled(builder(**answers), node("ReduceMean"), value) is None
+
+
+@pytest.mark.parametrize("step", [1.0, 0.375, 2.0**-7])
+def test_the_numbers_of_a_table_are_fine_beside_the_step_they_are_rounded_to(step: float) -> None:
+    """Multiples of a power of two that is 2^-12 of it, or less but not half of that."""
+    constants = {"scale": np.array([step], dtype=np.float32)}
+    reader = Node("q", "QuantizeLinear", "", 13, ("y", "scale"), ("z",), {})
+    asked = builder(
+        settled=lambda value: Tensor((1, 1, 1), Int(8)),
+        constant=constants.get,
+        graph=SimpleNamespace(nodes=[reader]),
+        add=lambda *arguments: "t",
+        positions=lambda value: value.where,
+    )
+    found = finely_tabled(asked, node("ReduceMean"), replace(real((1,)), slope=(4 * Fraction(step),)))
+    assert found is not None and step / 2 < 2**12 * found.slope[0] <= step
