@@ -306,6 +306,15 @@ def test_what_waits_for_no_quantizer(tmp_path: Path, what: str) -> None:
     assert assert_golden_is_the_reference(flow.read(tmp_path / "m.onnx"), network, frames) >= 4
 
 
+def test_scales_of_fewer_axes_than_the_weights(tmp_path: Path) -> None:
+    """They are those of the last one, as numpy has it."""
+    s = Qonnx(3)
+    w = s.quant(s.floats(s.draw.normal(0, 0.5, (4, 5))), s.scale(0.1, (5,)), 4)
+    network = built(s, tmp_path, [1, 4], s.quant(s.node("MatMul", s.quant("x", 0.1, 6), w), 0.2, 6))
+    frames = s.draw.normal(0, 1, (4, 1, 4)).astype(np.float32)
+    assert assert_golden_is_the_reference(flow.read(tmp_path / "m.onnx"), network, frames) == 2
+
+
 @pytest.mark.parametrize("operator", ["Mul", "Div"])
 @pytest.mark.parametrize("shape", [(), (3, 1, 1, 1), (1,)])
 def test_scaled_weights(tmp_path: Path, operator: str, shape: tuple[int, ...]) -> None:
