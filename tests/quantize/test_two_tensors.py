@@ -225,6 +225,18 @@ def test_a_broadcast_operand_is_repeated(tmp_path: Path, operator: str, mean_fir
     assert_a_step_at_most(path, network, frames_of(SHAPE), [y], 0.0317)
 
 
+def test_operands_that_are_both_broadcast(tmp_path: Path) -> None:
+    """Means of rows and means of columns: neither has the shape of their difference."""
+    sketch = Sketch()
+    x = sketch.through_integers("x", 0.0213, 3)
+    rows = sketch.through_integers(sketch.node("ReduceMean", x, axes=[3]), 0.0157, 1)
+    columns = sketch.through_integers(sketch.node("ReduceMean", x, axes=[2]), 0.0191, -4)
+    y = sketch.through_integers(sketch.node("Sub", columns, rows), 0.0317, 2)
+    path = sketch.write(tmp_path / "m.onnx", SHAPE, y)
+    network = import_model(flow.read(path))
+    assert_a_step_at_most(path, network, frames_of(SHAPE), [y], 0.0317)
+
+
 @pytest.mark.parametrize("operator", ["Add", "Sub", "Mul"])
 @pytest.mark.parametrize("of_input", [True, False])
 def test_operands_in_two_orders_are_brought_into_one(tmp_path: Path, operator: str, of_input: bool) -> None:
