@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Module, Shape, Signal, Value
 
+from drawn_operators import ByTable
 from onnx_hw import golden
 from onnx_hw.design import Design
 from onnx_hw.exact.grid import Grid
@@ -20,8 +21,8 @@ from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
-from onnx_hw.ops.requantize import Requantize
-from onnx_hw.ops.telling import FRAMES
+from onnx_hw.ops.requantize import Requantize, RequantizeFolding
+from onnx_hw.ops.telling import FRAMES, MOST_ARGUMENTS
 from onnx_hw.options import Engine
 from onnx_hw.proof.circuit import prove, reach
 from onnx_hw.tensor import Tensor
@@ -110,6 +111,19 @@ def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
     for channel, thresholds in enumerate(exact.thresholds):
         inner = thresholds[(thresholds > -2000) & (thresholds <= 1900)]
         assert {-2000, 1900, *inner, *(inner - 1)} <= set(shown[:, channel].tolist())
+
+
+@pytest.mark.parametrize("bits", [3, 8, 11, 14])
+def test_places_of_a_step_function_that_is_a_table(bits: int) -> None:
+    """All of them, unless they are more than there is time for; then as many of each part of the range."""
+    scale, grid = Fraction(6, 1 << bits), Grid.over(Int(4))
+    telling = ByTable(Tensor((1, 1, 1), Int(bits)), (scale,), (Fraction(0),), grid).telling(RequantizeFolding(1))
+    shown = np.unique(telling.frames[0])
+    assert telling.of_places == 1 << bits and len(shown) >= telling.places
+    if bits < 11:
+        assert telling.places == len(shown) == 1 << bits
+    else:
+        assert MOST_ARGUMENTS // 2 <= telling.places <= MOST_ARGUMENTS and np.diff(shown).max() <= 1 << (bits - 10)
 
 
 def test_sums_are_driven_to_their_ends(tmp_path: Path) -> None:
