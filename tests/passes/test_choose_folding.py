@@ -85,6 +85,28 @@ def test_what_has_least_of_the_scarce_is_taken(
     assert budget.excess(resources_of(network, foldings)) == {}
 
 
+@pytest.mark.parametrize(
+    ("size", "channels", "interval", "budget"),
+    [
+        (2, (4, 6), 128, Budget(lut=610, ff=880)),
+        (4, (5, 1, 8), 256, Budget(lut=1101, ff=1900)),
+        (4, (8, 4, 5), 192, Budget(lut=2721, ff=3950)),
+    ],
+)
+def test_prices_are_raised_until_there_is_enough_of_everything(
+    size: int, channels: tuple[int, ...], interval: int, budget: Budget
+) -> None:
+    """What is cheapest takes too many flip-flops, what has least of these too many look-up tables; between both are
+    designs that fit.
+    """
+    network = convolutions(size, channels)
+    offers = Offers(network, cost)
+    cheapest = fold(offers, interval, Budget())
+    assert cheapest is not None and "flip-flops" in budget.excess(resources_of(network, cheapest))
+    foldings = fold(offers, interval, budget)
+    assert foldings is not None and budget.excess(resources_of(network, foldings)) == {}
+
+
 def test_nothing_is_faster_than_a_row_per_cycle() -> None:
     assert fold_for(convolutions(8, (3, 4)), 8) is not None
     assert fold_for(convolutions(8, (3, 4)), 7) is None
