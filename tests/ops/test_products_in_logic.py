@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from amaranth.back import rtlil
 
 from design_bench import prove
 from drawn_cases import Case
@@ -18,7 +20,7 @@ from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.products_in_logic import product_demand
 from onnx_hw.tensor import Tensor
-from onnx_hw_boards.demand import Adder, Function
+from onnx_hw_boards.demand import Adder, Function, Register
 from onnx_hw_rtl import constant_multiplier, product, soft_multiplier
 from sketched_designs import alone
 
@@ -63,6 +65,16 @@ def test_a_product_of_few_bits_is_a_table(bits: tuple[int, int], table: bool) ->
     demand = product_demand(Int(bits[0]), Int(bits[1], signed=False), in_logic=True)
     rows = any(part.gated for part, _ in demand.all(Adder))
     assert (bool(demand.all(Function)), rows) == (table, not table)
+
+
+@pytest.mark.parametrize("bits", [(1, 2), (3, 3), (8, 5), (8, 8), (4, 13), (17, 9)])
+def test_each_row_and_each_sum_has_a_register(bits: tuple[int, int]) -> None:
+    """Where there is time for it: a cycle for each level of the tree, and for the rows."""
+    levels = 1 + (-(-min(bits) // 2) - 1).bit_length()
+    circuit = rtlil.convert(soft_multiplier.SoftMultiplier(*bits, latency=levels), name="top", emit_src=False)
+    widths = re.findall(r"cell \$dff .*?\\WIDTH (\d+)", circuit, re.DOTALL)
+    demand = product_demand(*map(Int, bits), in_logic=True)
+    assert sum(map(int, widths)) == sum(part.bits * count for part, count in demand.all(Register))
 
 
 @pytest.mark.parametrize(("taps", "lanes", "known"), [(1, 3, True), (1, 2, False), (2, 3, False)])
