@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from math import gcd, lcm
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.folding import ElementFolding, EvenFolding
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.lookup import Lookup
+from onnx_hw.ops.matmul import MatMul, MatMulFolding
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.parts import memories
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.reduce import Reduce
@@ -27,7 +30,7 @@ from onnx_hw.ops.requantize_demand import requantize_demand
 from onnx_hw.ops.sliding_demand import reached
 from onnx_hw.order import Order
 from onnx_hw.tensor import Tensor
-from onnx_hw_boards.demand import Comparison, Demand, Memory, Multiplexer, Unseen
+from onnx_hw_boards.demand import Adder, Comparison, Demand, Memory, Multiplexer, Unseen
 from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.families.gowin import GOWIN
@@ -42,17 +45,27 @@ WITH_SOME = ("window", "pool", "depthwise", "matmul", "product_of_two", "rearran
 def test_memories_that_are_written(kind: str) -> None:
     for turn in range(2):
         core = drawn(41, list(KINDS).index(kind) + turn * len(KINDS))
-        demand = core.operator.demand(core.folding)
-        stated = demand.all(Memory) + [
-            (part.whole, count) for part, count in demand.all(Unseen) if isinstance(part.whole, Memory)
-        ]
-        said = Counter[tuple[int, int]]()
-        for part, count in stated:
-            if not part.constant:
-                said[part.width, part.depth] += count
-        depths = dict.fromkeys(core.operator.outputs, 2)
-        rtlil = to_rtlil(core.operator.core(core.folding, depths), Target("ice40"))
-        assert said == Counter((int(width), int(size)) for width, size in WRITTEN.findall(rtlil)), core
+        assert_memories_are_stated(core.operator, core.folding)
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3])
+def test_memories_of_few_words(capacity: int) -> None:
+    """All weights of a pixel come in one word; a memory has two at least."""
+    operator = MatMul(Tensor((1, 1, 3), Int(8)), Tensor((1, 4, 3), Int(6)), capacity=capacity)
+    assert_memories_are_stated(operator, MatMulFolding(3, 4))
+
+
+def assert_memories_are_stated(operator: Operator[Any], folding: Any) -> None:
+    demand = operator.demand(folding)
+    stated = demand.all(Memory) + [
+        (part.whole, count) for part, count in demand.all(Unseen) if isinstance(part.whole, Memory)
+    ]
+    said = Counter[tuple[int, int]]()
+    for part, count in stated:
+        if not part.constant:
+            said[part.width, part.depth] += count
+    rtlil = to_rtlil(operator.core(folding, dict.fromkeys(operator.outputs, 2)), Target("ice40"))
+    assert said == Counter((int(width), int(size)) for width, size in WRITTEN.findall(rtlil)), operator
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -162,14 +175,17 @@ def test_a_lane_that_every_argument_passes_is_no_comparison() -> None:
 
 @pytest.mark.parametrize("tie_bit", [0, 3, 6])
 def test_a_sum_whose_ties_are_corrected_is_kept_once_more(tie_bit: int) -> None:
-    """Before the correction from the bit on at which it is made, behind it what the shift leaves."""
+    """Before the correction from the bit on at which it is made, behind it what the shift leaves; so is the adder."""
     multiplier, addend = np.array([99], dtype=object), np.array([1 << 7], dtype=object)
     order, made = Order(Tensor((2, 2, 4), Int(16)), 2), []
     for corrected in (None, tie_bit):
         circuit = MultiplyAddShift(Int(16), multiplier, addend, 8, -128, 127, corrected)
         assert circuit.sum_type.bits == 23
-        made.append(ECP5.cost(requantize_demand(circuit, Int(16), order, 1, 6)).ff)
-    assert made[1] - made[0] == order.width * (8 - tie_bit + 23 - 8)
+        demand = requantize_demand(circuit, Int(16), order, 1, 6)
+        made.append((ECP5.cost(demand).ff, sum(part.bits * count for part, count in demand.all(Adder))))
+    (plain, added), (kept, corrections) = made
+    assert kept - plain == order.width * (8 - tie_bit + 23 - 8)
+    assert corrections - added == order.width * (23 - tie_bit)
 
 
 def test_a_part_that_nobody_reads_is_nothing_where_synthesis_sees_it() -> None:
