@@ -12,8 +12,10 @@ from drawn_cases import Case, cases, few, many
 from drawn_operators import windows
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding, SlidingFolding
+from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.window import Window
 from onnx_hw.tensor import Tensor
+from onnx_hw_rtl.window_geometry import Geometry
 from operator_facts import assert_facts, assert_foldings_keep_up
 from sketched_designs import alone
 
@@ -39,6 +41,12 @@ def test_ragged_cuts(channels: int, lanes: tuple[int, int]) -> None:
 @pytest.mark.parametrize("strides", [(1, 1), (2, 2), (3, 1)])
 def test_pads_and_strides(pads: tuple[int, int, int, int], strides: tuple[int, int]) -> None:
     Case(Window(IMAGE, (3, 3), strides, pads, pad_value=5), SlidingFolding(3, 9), depth=3).check()
+
+
+def test_a_kernel_that_is_told_nothing_else_slides_by_one_inside_the_image() -> None:
+    """Of the compiler, and of the circuit, which can be had without it."""
+    for sliding in (Sliding((5, 4, 3), (3, 2)), Geometry((5, 4, 3), (3, 2))):
+        assert (sliding.output, sliding.extent) == ((3, 3), (3, 2))
 
 
 def test_a_stride_beyond_the_kernel_skips_beats_that_nobody_reads() -> None:
