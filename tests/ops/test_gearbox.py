@@ -28,6 +28,12 @@ def test_ragged_cuts(channels: int, lanes: tuple[int, int]) -> None:
     Case(Gearbox(Tensor((2, 3, channels), Int(8))), GearboxFolding(*lanes)).check()
 
 
+@pytest.mark.parametrize("lanes", [(2, 4), (3, 2), (1, 5), (5, 1)])
+def test_pixels_side_by_side(lanes: tuple[int, int]) -> None:
+    """Lanes of either width, each with its channel of all pixels of a beat."""
+    Case(Gearbox(Tensor((2, 5, 5), Int(8))), GearboxFolding(*lanes, 2)).check()
+
+
 @pytest.mark.parametrize("lanes", [(5, 7), (7, 5), (3, 16), (16, 3)])
 @pytest.mark.parametrize("more", [0, 1, 2, 7])
 def test_any_capacity(lanes: tuple[int, int], more: int) -> None:
