@@ -238,11 +238,11 @@ def test_so_many_pixels_of_such_a_sum_must_be_quantized_before(tmp_path: Path) -
 
 @pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("axis", [1, 3])
-@pytest.mark.parametrize("last", [0, 1])
-def test_arg_max(tmp_path: Path, operator: str, axis: int, last: int) -> None:
-    """Few different integers, so that there are ties."""
+@pytest.mark.parametrize("said", [{}, {"keepdims": 0, "select_last_index": 0}, {"keepdims": 1, "select_last_index": 1}])
+def test_arg_max(tmp_path: Path, operator: str, axis: int, said: dict[str, int]) -> None:
+    """Few different integers, so that there are ties; the first of them is meant where nothing is said."""
     sketch = Sketch()
     x = sketch.through_integers("x", 1.0, 2)
-    y = sketch.node(operator, x, axis=axis, keepdims=last, select_last_index=last)
+    y = sketch.node(operator, x, axis=axis, **said)
     network = assert_agrees(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y, integers=y), 0.1, rarely=0)
     assert_circuit_agrees(network)
