@@ -13,6 +13,7 @@ import pytest
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.rounding import Rounding
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Obstacle
 from onnx_hw.quantize.lower.functions import finely_tabled
@@ -21,10 +22,11 @@ from onnx_hw.quantize.lower.joining import concat
 from onnx_hw.quantize.lower.layout import _axis_after, reshape
 from onnx_hw.quantize.lower.moving import pads_of_image, placed
 from onnx_hw.quantize.lower.operand_of_product import Columns
-from onnx_hw.quantize.lower.per_channel_grids import _on_grids
+from onnx_hw.quantize.lower.per_channel_grids import _on_grids, fill_of
 from onnx_hw.quantize.lower.quantization import dequantized_constant
 from onnx_hw.quantize.lower.two_tensors import _broadcast_shape
 from onnx_hw.quantize.lower.windows import kernel_of
+from onnx_hw.quantize.snapping import Rounded
 from onnx_hw.quantize.values import QuantizedConstant, Real
 from onnx_hw.tensor import Tensor
 
@@ -141,6 +143,13 @@ def test_bounds_of_the_numbers_are_bounds_of_the_integers_of_each_channel() -> N
     (found,) = staircase.golden(np.stack([np.arange(-16, 16)] * 2, axis=-1)[None, None])
     assert found[0, 0, :, 0].tolist() == [min(max(2 * k, 0), 6) for k in range(-16, 16)]
     assert found[0, 0, :, 1].tolist() == [min(max(k, 0), 3) for k in range(-16, 16)]
+
+
+def test_what_stands_for_a_pad_in_every_channel_or_in_none() -> None:
+    """Of two scales, of which one number is the same integer and another is not."""
+    steps, zero = (np.array(numbers, dtype=object) for numbers in ([Fraction(1), Fraction(1, 2)], [Fraction(3)]))
+    grids = Rounded(step=steps, zero_point=zero, low=-8, high=7, rounding=Rounding.ROUND)
+    assert [fill_of(grids, Fraction(number)) for number in (0, 9, 2, -2)] == [3, 7, None, None]
 
 
 def test_weights_that_scales_of_the_data_make_too_wide_are_refused() -> None:

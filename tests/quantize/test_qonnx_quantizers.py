@@ -104,15 +104,15 @@ def test_steps_that_lead_down(tmp_path: Path, place: str) -> None:
 
 
 @pytest.mark.parametrize("step", [0.5, -0.5])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_infinity_around(tmp_path: Path, sign: int, step: float) -> None:
-    """Pads beyond every threshold are the last integer or the first, whichever way the steps lead."""
+@pytest.mark.parametrize("pad", [np.inf, -np.inf, 0.3, 500.0])
+def test_numbers_around(tmp_path: Path, pad: float, step: float) -> None:
+    """Pads become as many steps as they reach; all or none where they are infinite, whichever way the steps lead."""
     s = Qonnx(6)
-    y = s.node("Pad", sums(s, 1.0), s.constant(np.array([0, 1, 0, 1])), s.floats(sign * np.inf))
+    y = s.node("Pad", sums(s, 1.0), s.constant(np.array([0, 1, 0, 1])), s.floats(pad))
     y = s.thresholds(y, np.array([[-3, 0, 5]]), out_scale=step, out_bias=1.25)
     network = built(s, tmp_path, [1, 1], s.node("MatMul", y, s.floats(np.eye(3))))
-    inside, around = (numbers() >= np.array([-3, 0, 5])).sum(-1, keepdims=True), 3 if sign > 0 else 0
-    wanted = np.concatenate([np.full_like(inside, around), inside, np.full_like(inside, around)], axis=-1)
+    padded = np.pad(numbers().astype(np.float64), ((0, 0), (0, 0), (1, 1)), constant_values=pad)
+    wanted = (padded[..., None] >= np.array([-3, 0, 5])).sum(-1)
     np.testing.assert_array_equal(outputs(network, numbers()), 1.25 + step * wanted)
 
 
