@@ -168,7 +168,8 @@ def _proven(
     done = Verified("", 0, min(count, wanted), 0, 0, 0, 0.0)
     with here if alone else hired(options.scheduler, options.jobs, folder.path) as workers:
         running.fact = "compiling"
-        bench = replace(bench, together=max(1, min(TOGETHER, len(shards) // workers.width)))
+        if options.engine in (None, Engine.COMPILED):
+            bench = replace(bench, together=max(1, min(TOGETHER, len(shards) // workers.width)))
         made_again = workers.submit(_digest, design, work.options.board) if digest else None
         for _ in range(workers.width):
             workers.submit(begin_to_load)

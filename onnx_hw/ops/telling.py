@@ -80,23 +80,28 @@ def of_steps(operator: _Elementwise, folding: Any, exact: Steps, circuit: Requan
     (first, last), rows, told, real, places, of_places = operator.operand.range, [], 0, 0, 0, 0
     for thresholds in exact.thresholds:
         inner = np.unique(thresholds[(thresholds > first) & (thresholds <= last)])
-        shown = inner[:: 1 + 2 * len(inner) // MOST_ARGUMENTS]
+        shown = _at_most(MOST_ARGUMENTS // 2, inner)
         row = [shown, shown - 1]
         real, told = real + len(inner), told + len(shown)
         if isinstance(circuit, Table):
             inside = np.arange(max(first, circuit.clamp.min), min(last, circuit.clamp.max) + 1)
-            row.append(inside[:: 1 + len(inside) // MOST_ARGUMENTS])
+            row.append(_at_most(MOST_ARGUMENTS, inside))
             places, of_places = places + len(row[-1]), of_places + len(inside)
         rows.append(_with_spread(np.concatenate(row), first, last))
     ends = 2 * len(rows)
     return _shown(operator, folding, rows, Telling(None, (), told, real, places, of_places, ends, ends))
 
 
+def _at_most(count: int, arguments: np.ndarray) -> np.ndarray:
+    """All of them, or as many of each part if there are more."""
+    return arguments[:: max(1, -(-len(arguments) // count))]
+
+
 def of_table(operator: _Elementwise, folding: Any, functions: int) -> Telling:
     """For a table of every argument, of so many functions."""
     first, last = operator.operand.range
     every = np.arange(first, last + 1)
-    shown = every[:: 1 + len(every) // MOST_ARGUMENTS]
+    shown = _at_most(MOST_ARGUMENTS, every)
     ends, places = 2 * functions, functions * len(shown)
     counts = Telling(None, (), 0, 0, places, functions * len(every), ends, ends)
     return _shown(operator, folding, [_with_spread(shown, first, last)], counts)

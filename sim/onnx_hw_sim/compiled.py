@@ -1,4 +1,4 @@
-"""The fast engine: the circuit as native code, the cycle loop in C++ (``driver.cpp``), numpy on both sides."""
+"""One run of a circuit as native code, by Verilator; the cycle loop in C++ (``driver.cpp``), numpy on both sides."""
 
 from __future__ import annotations
 

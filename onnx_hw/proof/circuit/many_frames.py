@@ -169,7 +169,7 @@ def prove_shards(bench: Bench, shards: Iterator[Shard], workers: Workers) -> Ite
                 yield from (proven for proven in found if proven.run.agrees)
                 wrong += [proven for proven in found if not proven.run.agrees]
     if wrong:
-        yield min(wrong, key=lambda proven: proven.shard.number)
+        yield min(wrong, key=lambda proven: proven.shard.frames.start)
 
 
 def begin_to_load() -> None:

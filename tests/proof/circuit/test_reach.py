@@ -120,7 +120,7 @@ def test_places_of_a_step_function_that_is_a_table(bits: int) -> None:
     telling = ByTable(Tensor((1, 1, 1), Int(bits)), (scale,), (Fraction(0),), grid).telling(RequantizeFolding(1))
     shown = np.unique(telling.frames[0])
     assert telling.of_places == 1 << bits and len(shown) >= telling.places
-    if bits < 11:
+    if bits < 12:
         assert telling.places == len(shown) == 1 << bits
     else:
         assert MOST_ARGUMENTS // 2 <= telling.places <= MOST_ARGUMENTS and np.diff(shown).max() <= 1 << (bits - 10)
