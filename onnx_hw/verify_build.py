@@ -36,10 +36,6 @@ FEW = 2
 """Shards that are not worth a process."""
 
 
-TOGETHER = 4
-"""Shards that a worker is given at a time: as many as the fastest simulator takes at once."""
-
-
 @dataclass(frozen=True)
 class Verified:
     """What was compared, and found to agree.
@@ -153,6 +149,8 @@ def _proven(
     folder: BuildFolder,
     running: Running,
 ) -> Verified:
+    from onnx_hw_sim.lockstep.library import RUNS
+
     frames, labels = given.frames, given.labels
     count = 0 if frames is None else samples.frame_count(frames)
     wanted = options.frames or count or RANDOM_FRAMES
@@ -169,7 +167,7 @@ def _proven(
     with here if alone else hired(options.scheduler, options.jobs, folder.path) as workers:
         running.fact = "compiling"
         if options.engine in (None, Engine.COMPILED):
-            bench = replace(bench, together=max(1, min(TOGETHER, len(shards) // workers.width)))
+            bench = replace(bench, together=max(1, min(RUNS, len(shards) // workers.width)))
         made_again = workers.submit(_digest, design, work.options.board) if digest else None
         for _ in range(workers.width):
             workers.submit(begin_to_load)

@@ -51,7 +51,7 @@ class Bench:
         engine: who simulates; None for the fastest there is.
         folder: of the build, where workers can see it; elsewhere they use their user's cache.
         simulator: a simulator that workers here can use, and the names of its parts; elsewhere they make their own.
-        together: shards that a worker is given at a time; the fastest simulator takes four at once.
+        together: shards that a worker is given at a time; the fastest simulator takes several at once.
         version: of onnx-hw.
     """
 

@@ -40,28 +40,22 @@ class Reading:
         parts = self.of.all_of(bits)
         return parts[0] if len(bits) == 1 else f"bit(({' | '.join(parts)}) != 0u)"
 
-    def number(self, name: str, width: int, cut: bool = True) -> str:
-        """An operand as one number of a type that has room for ``width`` bits: V, D or W.
-
-        Args:
-            cut: bits above it may be anything otherwise, where the sign is extended.
-        """
+    def number(self, name: str, width: int) -> str:
+        """An operand as one number of a type with room for ``width`` bits: V, D or W; above them may be its sign."""
         bits = self.pin(name)
         if width <= WORD:
-            if not self.cell.signed or len(bits) >= width or cut:
+            if not self.cell.signed or len(bits) >= width:
                 return self.of.word(self.extended(name, width))
             return f"widen({self.of.word(bits)}, {WORD - len(bits)})"
         if width <= 2 * WORD:
-            if self.cell.signed and len(bits) < width and not cut:
+            if self.cell.signed and len(bits) < width:
                 whole = self.of.all_of(bits)
                 return f"widen(join({', '.join(whole)}), {2 * WORD - len(bits)})"
             return f"join({', '.join(self.of.all_of(self.extended(name, width)))})"
         return self.wide(name, width)
 
     def wide(self, name: str, width: int) -> str:
-        whole = words(width) * WORD
-        parts = self.of.all_of(self.extended(name, whole))
-        return f"W<{len(parts)}>{{{{{', '.join(parts)}}}}}"
+        return _wide(self.of.all_of(self.extended(name, words(width) * WORD)))
 
 
 def results(cell: Cell, of: Words) -> list[str]:
@@ -134,7 +128,7 @@ def _ordered(left: str, right: str, pattern: str) -> Callable[[Reading], list[st
         if width > 2 * WORD:
             a, b = (_ordered_as_unsigned(cell, name, width) for name in (left, right))
             return _one(pattern.format(f"less({a}, {b})"), cell.width)
-        a, b = (cell.number(name, WORD if width <= WORD else 2 * WORD, cut=False) for name in (left, right))
+        a, b = (cell.number(name, WORD if width <= WORD else 2 * WORD) for name in (left, right))
         single = width <= WORD
         if cell.cell.signed:
             kind = "S" if single else "SD"
@@ -148,12 +142,12 @@ def _ordered_as_unsigned(cell: Reading, name: str, width: int) -> str:
     parts = cell.of.all_of(cell.extended(name, words(width) * WORD))
     if cell.cell.signed:
         parts[-1] = f"({parts[-1]} ^ 0x80000000u)"
-    return f"W<{len(parts)}>{{{{{', '.join(parts)}}}}}"
+    return _wide(parts)
 
 
 def _arithmetic(operator: str) -> Callable[[Reading], list[str]]:
     def compute(cell: Reading) -> list[str]:
-        a, b = (cell.number(name, cell.width, cut=False) for name in "AB")
+        a, b = (cell.number(name, cell.width) for name in "AB")
         return _whole(f"({a} {operator} {b})", cell.width)
 
     return compute
@@ -162,7 +156,7 @@ def _arithmetic(operator: str) -> Callable[[Reading], list[str]]:
 def _negated(cell: Reading) -> list[str]:
     if cell.width > 2 * WORD:
         return _whole(f"(W<{words(cell.width)}>{{}} - {cell.wide('A', cell.width)})", cell.width)
-    return _whole(f"(0u - {cell.number('A', cell.width, cut=False)})", cell.width)
+    return _whole(f"(0u - {cell.number('A', cell.width)})", cell.width)
 
 
 def _mux(cell: Reading) -> list[str]:
@@ -226,15 +220,14 @@ def _shifted(cell: Reading, width: int) -> str:
     whole = cell.of.all_of(bits)
     if width <= WORD:
         return whole[0]
-    return f"join({', '.join(whole)})" if width <= 2 * WORD else f"W<{len(whole)}>{{{{{', '.join(whole)}}}}}"
+    return f"join({', '.join(whole)})" if width <= 2 * WORD else _wide(whole)
 
 
 def _from_bit(cell: Reading, width: int, amount: str, sign: str) -> list[str]:
     number = _shifted(cell, width)
     if sign != "V{}":  # above the number, too
         whole = [*cell.pin("A"), *[cell.pin("A")[-1]] * (words(width) * WORD - len(cell.pin("A")))]
-        parts = cell.of.all_of(whole)
-        number = f"W<{len(parts)}>{{{{{', '.join(parts)}}}}}"
+        number = _wide(cell.of.all_of(whole))
     return _cut([f"bits_from({number}, {amount} + {k * WORD}u, {sign})" for k in range(words(cell.width))], cell.width)
 
 
@@ -243,6 +236,11 @@ def _amount(cell: Reading, bits: Sequence[Bit]) -> str:
     if len(bits) < WORD:
         return cell.of.word(bits)
     raise NotModelled(f"a shift by a number of {len(bits)} bits")
+
+
+def _wide(parts: Sequence[str]) -> str:
+    """A number of more than 64 bits."""
+    return f"W<{len(parts)}>{{{{{', '.join(parts)}}}}}"
 
 
 def _one(bit: str, width: int) -> list[str]:
