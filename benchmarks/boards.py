@@ -31,7 +31,7 @@ from onnx_hw.network import Network
 from onnx_hw.quantize.to_integers import without_data
 from onnx_hw.report.fill import describe_serial
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.device import Cells
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.host_model import HostModel, in_turns

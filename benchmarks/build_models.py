@@ -31,8 +31,9 @@ from onnx_hw.build import build
 from onnx_hw.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
-from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Stage
+from onnx_hw.options import DEFAULT_BOARD, BuildOptions
 from onnx_hw.progress import Running, Silent
+from onnx_hw.stage import Stage
 from onnx_hw_sim.circuit import Recording
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from drawn_cores import KINDS, drawn
 from estimated_cores import FAMILIES, Estimate, made_of, said_of
-from onnx_hw_boards.device import Cells
+from onnx_hw_boards.cells import Cells
 from recorded_estimates import RECORDED, lines
 
 KEPT = Path(gettempdir()) / "onnx_hw_estimates.json"

@@ -24,7 +24,7 @@ import numpy as np
 from boards import DIGITS, drawn_frames
 from onnx_hw import flow
 from onnx_hw.assemble import to_serial_chip
-from onnx_hw.board import find_board
+from onnx_hw.board_file import find_board
 from onnx_hw.chip.host_model import host_model
 from onnx_hw.chip.netlist import baud_of
 from onnx_hw.quantize.to_integers import without_data

@@ -19,6 +19,7 @@ from onnx_hw import flow
 from onnx_hw.errors import UserError
 from onnx_hw.options import DEFAULT_BOARD
 from onnx_hw.quantize.to_integers import without_data
+from onnx_hw.verify_network import verify_network
 
 
 def main() -> None:
@@ -37,7 +38,7 @@ def searched(model: Path, board: str, multipliers: int | None) -> str:
     """A line of the table."""
     what = f"{model.parent.name if model.stem == 'model' else model.stem} {board} {multipliers or ''}"
     try:
-        network = flow.quantized(flow.read(model), without_data).network.verify()
+        network = verify_network(flow.quantized(flow.read(model), without_data).network)
     except UserError as error:
         return f"{what:44} not read: {error.problems[0].message}"
     before = additions()

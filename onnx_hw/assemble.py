@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from onnx_hw.design import Design, Edge
 from onnx_hw.pause_garbage_collection import garbage_collection_paused
+from onnx_hw.verify_design import verify_design
 from onnx_hw_boards.verilog_board import Shell
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
     """The circuit of a design, and how its parts are called."""
     from onnx_hw_rtl.assembly import Assembly, Wire
 
-    design.verify()
+    verify_design(design)
     depths = {edge.tensor: design.fifos[edge.tensor].depth for edge in design.edges() if edge.producer}
     modules = module_names(design)
     cores, engines = {}, {}

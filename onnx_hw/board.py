@@ -6,67 +6,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import onnx_hw_boards
-from onnx_hw.board_file import read_board
 from onnx_hw.chip.shell_cells import shell_cells
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError, user_error
 from onnx_hw.link_rate import most_frames_a_second
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding
-from onnx_hw.options import BuildOptions, Stage, check_numbers
+from onnx_hw.options import check_numbers
 from onnx_hw.passes.budget import RESOURCES, Budget, amount
 from onnx_hw.passes.cost import Cost
 from onnx_hw.passes.say_what_fits import Place
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.spelling import did_you_mean
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.device import Cells
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
-from onnx_hw_boards.verilog_board import VerilogBoard
-
-__all__ = ["as_far_as_it_goes", "comfortable", "find_board", "fuller_than_comfortable", "schedule_on", "whole"]
 
 NOTHING = Cells()
-
-
-def find_board(name: str) -> Board:
-    """The board called ``name``, or the one that a file of the user's defines, whose name ends in ``.py``.
-
-    Raises:
-        UserError: there is none; the hint names the nearest. The file defines none.
-    """
-    if name.endswith(".py"):
-        return read_board(name)
-    known = onnx_hw_boards.names()
-    if name not in known:
-        raise user_error(
-            "unknown-board",
-            f"the board must be one that is known, or a file of your own that ends in `.py`, not `{name}`",
-            where="--board",
-            hint=did_you_mean(name, known),
-            stage="arguments",
-        )
-    return onnx_hw_boards.board(name)
-
-
-def as_far_as_it_goes(options: BuildOptions) -> BuildOptions:
-    """A build for Verilog alone ends with the simulation.
-
-    Raises:
-        UserError: the board is unknown; a stage is asked for that there is not.
-    """
-    if not isinstance(find_board(options.board), VerilogBoard) or options.stop_after in Stage.until(Stage.SIMULATE):
-        return options
-    if options.stop_after is not Stage.PACK:
-        raise user_error(
-            "no-chip",
-            f"a build for `{options.board}` has the stages up to {Stage.SIMULATE}, not {options.stop_after}",
-            where="--stop-after",
-            hint="choose a chip or a board: `onnx-hw boards`",
-            stage="arguments",
-        )
-    return replace(options, stop_after=Stage.SIMULATE)
 
 
 LUTS_PER_LANE = 64

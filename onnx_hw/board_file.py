@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx_hw_boards
 from onnx_hw.errors import user_error
+from onnx_hw.spelling import did_you_mean
 from onnx_hw_boards.board import Board
 
 
@@ -33,3 +34,23 @@ def read_board(file: str) -> Board:
             hint="docs/boards.md shows such a file",
             stage="arguments",
         ) from error
+
+
+def find_board(name: str) -> Board:
+    """The board called ``name``, or the one that a file of the user's defines, whose name ends in ``.py``.
+
+    Raises:
+        UserError: there is none; the hint names the nearest. The file defines none.
+    """
+    if name.endswith(".py"):
+        return read_board(name)
+    known = onnx_hw_boards.names()
+    if name not in known:
+        raise user_error(
+            "unknown-board",
+            f"the board must be one that is known, or a file of your own that ends in `.py`, not `{name}`",
+            where="--board",
+            hint=did_you_mean(name, known),
+            stage="arguments",
+        )
+    return onnx_hw_boards.board(name)

@@ -8,19 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from onnx_hw.board import as_far_as_it_goes
+from onnx_hw.board_file import find_board
 from onnx_hw.build_folder import opened
-from onnx_hw.errors import ExitCode, UserError
+from onnx_hw.errors import ExitCode, UserError, user_error
 from onnx_hw.onnx.read import read as read_onnx
-from onnx_hw.options import BuildOptions, Stage
+from onnx_hw.options import BuildOptions
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.report import fill, report
 from onnx_hw.report.page import PAGE, notebook, page
 from onnx_hw.spelling import printable
+from onnx_hw.stage import Stage
 from onnx_hw.store import user_store
 from onnx_hw.toolchain import TOOLCHAIN, Toolchain
 from onnx_hw.work import Work
+from onnx_hw_boards.verilog_board import VerilogBoard
 from onnx_hw_tools import tools
 
 
@@ -106,3 +108,22 @@ def _keeps_word(work: Work) -> bool:
         return True
     enough = asked.fps is None or made.fmax_mhz * 1e6 >= asked.fps * work.design.interval
     return asked.clock_mhz is None and enough
+
+
+def as_far_as_it_goes(options: BuildOptions) -> BuildOptions:
+    """A build for Verilog alone ends with the simulation.
+
+    Raises:
+        UserError: the board is unknown; a stage is asked for that there is not.
+    """
+    if not isinstance(find_board(options.board), VerilogBoard) or options.stop_after in Stage.until(Stage.SIMULATE):
+        return options
+    if options.stop_after is not Stage.PACK:
+        raise user_error(
+            "no-chip",
+            f"a build for `{options.board}` has the stages up to {Stage.SIMULATE}, not {options.stop_after}",
+            where="--stop-after",
+            hint="choose a chip or a board: `onnx-hw boards`",
+            stage="arguments",
+        )
+    return replace(options, stop_after=Stage.SIMULATE)

@@ -12,6 +12,7 @@ from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.onnx.element_types import of_dtype
 from onnx_hw.onnx.model import Value
 from onnx_hw.onnx.unused_name import unused_name
+from onnx_hw.verify_network import verify_network
 
 
 def cut_network(network: Network, tensor: str) -> tuple[Network, Network]:
@@ -60,7 +61,7 @@ def cut_network(network: Network, tensor: str) -> tuple[Network, Network]:
         handed=(*network.handed, *(boundary.onnx_name for boundary in leaving)) if network.arguments else (),
         arguments=_arguments(network, [*across, *entering], network.handed) if network.arguments else (),
     )
-    return one.verify("cut_network"), other.verify("cut_network")
+    return verify_network(one, "cut_network"), verify_network(other, "cut_network")
 
 
 def _made_of(network: Network, tensor: str) -> set[str]:

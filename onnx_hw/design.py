@@ -16,7 +16,6 @@ from onnx_hw.order import Order
 from onnx_hw.spelling import printable
 from onnx_hw.templates import render_value
 from onnx_hw.tensor import Tensor
-from onnx_hw.verify_design import faults_of_design
 from onnx_hw_boards.families.family import Price
 from onnx_hw_boards.families.usual import usual_price
 
@@ -118,20 +117,6 @@ class Design:
     delays: Mapping[str, Delays] = field(default_factory=dict)
     price: Price = usual_price
     deepest_at_once: int = DEEPEST_IN_LUTRAM
-
-    def verify(self, made_by: str = "", *, sized: bool = True) -> Design:
-        """This design; see ``faults_of_design`` for what holds.
-
-        Args:
-            made_by: the pass it comes from; empty where a caller of the library hands it in.
-            sized: its FIFOs must be there.
-
-        Raises:
-            Broken: a pass broke it.
-            UserError: a caller did.
-        """
-        refuse("design", faults_of_design(self, sized=sized), made_by)
-        return self
 
     def folding(self, node: Node) -> Folding:
         return self.foldings[node.name]

@@ -9,16 +9,18 @@ from pathlib import Path
 
 from onnx_hw.build_folder import cannot_write, opened
 from onnx_hw.errors import Problem, UserError
-from onnx_hw.explore.explore import Limits, Tally, explore
+from onnx_hw.explore.explore import Limits, explore
 from onnx_hw.explore.grid import Choice, Grid, command
+from onnx_hw.explore.result import Explored, Tally
 from onnx_hw.explore.row import Row
 from onnx_hw.network import Network
-from onnx_hw.options import BuildOptions, Stage
+from onnx_hw.options import BuildOptions
 from onnx_hw.progress import Progress, Silent
 from onnx_hw.spelling import file_name
+from onnx_hw.stage import Stage
 from onnx_hw.store import user_store
 from onnx_hw.work import Work
-from onnx_hw.workers import hired
+from onnx_hw.workers.hired import hired
 
 UNTIL = (Stage.SCHEDULE, Stage.SYNTHESIZE, Stage.ROUTE, Stage.PACK)
 
@@ -60,26 +62,6 @@ class ExploreOptions:
         return self.like.out or Path(f"{file_name(self.like.model.stem)}-explored")
 
 
-@dataclass(frozen=True)
-class Explored:
-    """What came of it.
-
-    Attributes:
-        folder: with ``explore.json`` and ``explore.html``.
-        rows: of every choice.
-        tally: what it took.
-        seconds: of everything.
-    """
-
-    folder: Path
-    rows: tuple[Row, ...]
-    tally: Tally
-    seconds: float
-
-    def __repr__(self) -> str:
-        return f"Explored {len(self.rows)} choices, {sum(row.best for row in self.rows)} in front"
-
-
 def explore_model(
     options: ExploreOptions,
     progress: Progress | None = None,
@@ -96,7 +78,7 @@ def explore_model(
     """
     import time
 
-    from onnx_hw.report.explored import write_explored
+    from onnx_hw.explore.report import write_explored
 
     started = time.monotonic()
     network = Networks(options.like, progress or Silent())

@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.assemble import NamedCircuit
-from onnx_hw.board import find_board, schedule_on
+from onnx_hw.board import schedule_on
+from onnx_hw.board_file import find_board
 from onnx_hw.build_folder import BuildFolder, Made
 from onnx_hw.chip import route as place_and_route
 from onnx_hw.chip import synthesize as synthesis
@@ -30,8 +31,7 @@ from onnx_hw.chip.route import RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
-from onnx_hw.explore.with_executor import explore as explore
-from onnx_hw.frames import streamed_in
+from onnx_hw.golden import streamed_in
 from onnx_hw.listener import NOBODY, Listener
 from onnx_hw.network import Network
 from onnx_hw.onnx.capability import require_capability
@@ -49,6 +49,8 @@ from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
 from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.scheme import Scheme
 from onnx_hw.quantize.to_integers import Quantized, Source, to_integers, without_data
+from onnx_hw.verify_design import verify_design
+from onnx_hw.verify_network import verify_network
 
 
 def read(path: str | Path, reading: Reading | None = None) -> Model:
@@ -57,15 +59,15 @@ def read(path: str | Path, reading: Reading | None = None) -> Model:
     Raises:
         UserError: everything in which it is not what the specification wants.
     """
-    path, reading = Path(path), reading or Reading()
+    reading = reading or Reading()
     model = read_onnx(
-        path,
+        Path(path),
         strict=reading.strict,
         lenient=reading.lenient,
         newer=reading.newer,
         dimensions=reading.dimensions,
     )
-    return replace(infer(model), name=path.stem)
+    return replace(infer(model), name=Path(path).stem)
 
 
 def quantize(
@@ -123,10 +125,9 @@ def schedule(
     Raises:
         UserError: nothing fits; says by how much. Foldings or depths that cannot be.
     """
-    place = find_board(board)
     return schedule_on(
-        place,
-        network.verify(),
+        find_board(board),
+        verify_network(network),
         clock_mhz=clock_mhz,
         multipliers=multipliers,
         fps=fps,
@@ -166,7 +167,7 @@ def simulate(
         ToolMissing, ToolFailed: a program is not there, or failed. A circuit that differs is none: ``Proof.agrees``.
     """
     with tempfile.TemporaryDirectory() if folder is None else nullcontext(folder) as place:
-        integers = streamed_in(design.verify().network, frames)
+        integers = streamed_in(verify_design(design).network, frames)
         bench = bench_of(design, integers, find_board(board), Path(place), engine, listener, circuit)
         return simulation.prove(design, *bench, progress=listener.say)
 

@@ -9,20 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw import golden, samples
-from onnx_hw.design import Design
+from onnx_hw import samples
 from onnx_hw.errors import Problem, UserError
-from onnx_hw.network import Network
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model, Value
-from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
-
-RANDOM_FRAMES = 4
-"""Proven with so many frames when no samples are given."""
-
-SEED = 20
-"""Of those frames: two builds see the same ones."""
 
 
 @dataclass(frozen=True)
@@ -83,36 +74,7 @@ def classes_of(outputs: Sequence[Value]) -> int | None:
     return prod(lengths) if known else None
 
 
-def streamed_in(network: Network, frames: Mapping[str, np.ndarray] | None) -> Mapping[str, np.ndarray]:
-    """What the host streams in, by hardware input tensor: the frames, or random integers where there are none."""
-    if frames is None:
-        return random_integers(network)
-    integers = golden.integers_of(network, frames)
-    few = max(0, 2 - len(next(iter(integers.values()))))  # two frames at least: state must not leak
-    return {tensor: np.concatenate([array] + [array[:1]] * few) for tensor, array in integers.items()}
-
-
-def random_integers(network: Network) -> dict[str, np.ndarray]:
-    """Frames over the whole range of every input of the hardware; always the same ones."""
-    generator = np.random.Generator(np.random.PCG64(SEED))
-    tensors = {boundary.tensor: network.tensors[boundary.tensor] for boundary in network.inputs}
-    return {
-        name: generator.integers(*tensor.range, (RANDOM_FRAMES, *tensor.shape), endpoint=True)
-        for name, tensor in tensors.items()
-    }
-
-
 def by_reference(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The model's outputs by name, (frames, *shape)."""
     each = [reference.run(model, samples.one_frame(frames, k)) for k in range(samples.frame_count(frames))]
     return samples.stack_outputs(each)
-
-
-def by_circuit(design: Design, proof: Proof, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The graph's outputs as they left the circuit, by name: of the first frames, where it has not seen all of them.
-
-    Args:
-        frames: those that it was proven with, by graph input; see ``streamed_in``.
-    """
-    seen = {tensor: array[: samples.frame_count(frames)] for tensor, array in proof.outputs.items()}
-    return golden.outputs_of(design.network, seen, frames)

@@ -80,3 +80,30 @@ def _before_hardware(network: Network, frame: Mapping[str, np.ndarray], names: S
         return values
     given = {value.name: frame[value.name] for value in network.head.graph.inputs}
     return values | reference.run(network.head, given, outputs=made)
+
+
+RANDOM_FRAMES = 4
+"""Proven with so many frames when no samples are given."""
+
+
+SEED = 20
+"""Of those frames: two builds see the same ones."""
+
+
+def streamed_in(network: Network, frames: Mapping[str, np.ndarray] | None) -> Mapping[str, np.ndarray]:
+    """What the host streams in, by hardware input tensor: the frames, or random integers where there are none."""
+    if frames is None:
+        return random_integers(network)
+    integers = integers_of(network, frames)
+    few = max(0, 2 - len(next(iter(integers.values()))))  # two frames at least: state must not leak
+    return {tensor: np.concatenate([array] + [array[:1]] * few) for tensor, array in integers.items()}
+
+
+def random_integers(network: Network) -> dict[str, np.ndarray]:
+    """Frames over the whole range of every input of the hardware; always the same ones."""
+    generator = np.random.Generator(np.random.PCG64(SEED))
+    tensors = {boundary.tensor: network.tensors[boundary.tensor] for boundary in network.inputs}
+    return {
+        name: generator.integers(*tensor.range, (RANDOM_FRAMES, *tensor.shape), endpoint=True)
+        for name, tensor in tensors.items()
+    }

@@ -19,9 +19,9 @@ from onnx_hw import samples
 from onnx_hw.errors import ExitCode, UserError, user_error
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Value
-from onnx_hw.options import Stage
 from onnx_hw.outputs import Outputs
 from onnx_hw.progress import Progress, Silent
+from onnx_hw.stage import Stage
 from onnx_hw_link.device import Device
 from onnx_hw_link.errors import AnotherDesign, LinkError, NoAnswer, PortFailed
 from onnx_hw_link.host_model import FILE as MODEL

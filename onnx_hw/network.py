@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_hw.broken import Fault, refuse
 from onnx_hw.exact.grid import Grid
 from onnx_hw.order import HostOrder
 from onnx_hw.spelling import printable
 from onnx_hw.templates import render_value
 from onnx_hw.tensor import Tensor
-from onnx_hw.verify_network import faults_of_network
 
 if TYPE_CHECKING:
     from onnx_hw.onnx.model import Model, Value
@@ -115,24 +113,6 @@ class Network:
     held: tuple[Boundary, ...] = ()
     macs: Mapping[str, int] = field(default_factory=dict)
     approximate: Mapping[str, float] = field(default_factory=dict)
-
-    def verify(self, made_by: str = "") -> Network:
-        """This network; see ``faults_of_network`` for what holds.
-
-        Args:
-            made_by: the pass it comes from; empty where a caller of the library hands it in.
-
-        Raises:
-            Broken: a pass broke it.
-            UserError: a caller did.
-        """
-        refuse("network", self.faults, made_by)
-        return self
-
-    @cached_property
-    def faults(self) -> tuple[Fault, ...]:
-        """Everything that is wrong with it, found out once."""
-        return tuple(faults_of_network(self))
 
     @cached_property
     def tensors(self) -> Mapping[str, Tensor]:

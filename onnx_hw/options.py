@@ -10,28 +10,9 @@ from pathlib import Path
 
 from onnx_hw.errors import Problem, UserError
 from onnx_hw.spelling import did_you_mean, file_name
+from onnx_hw.stage import Stage
 
 DEFAULT_BOARD = "ecp5"
-
-
-class Stage(StrEnum):
-    """The stages of a build, in order."""
-
-    READ = "read"
-    QUANTIZE = "quantize"
-    SCHEDULE = "schedule"
-    ASSEMBLE = "assemble"
-    SIMULATE = "simulate"
-    SYNTHESIZE = "synthesize"
-    GATES = "gates"
-    ROUTE = "route"
-    PACK = "pack"
-
-    @classmethod
-    def until(cls, last: Stage) -> tuple[Stage, ...]:
-        """Every stage up to and including ``last``."""
-        stages = tuple(cls)
-        return stages[: stages.index(last) + 1]
 
 
 class Engine(StrEnum):

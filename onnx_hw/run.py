@@ -7,15 +7,17 @@ from functools import partial
 from pathlib import Path
 
 from onnx_hw import flow, golden, samples
-from onnx_hw.board import find_board
+from onnx_hw.board_file import find_board
 from onnx_hw.build_folder import opened
-from onnx_hw.frames import by_circuit, by_reference
-from onnx_hw.options import Engine, Evaluator, RunOptions, Stage
+from onnx_hw.frames import by_reference
+from onnx_hw.options import Engine, Evaluator, RunOptions
 from onnx_hw.outputs import Outputs
 from onnx_hw.progress import Progress, Silent
+from onnx_hw.proof.circuit.outputs import by_circuit
 from onnx_hw.proof.circuit.reach import Reach
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, batches_of
 from onnx_hw.simulated_board import on_simulated_board, require_link
+from onnx_hw.stage import Stage
 from onnx_hw.toolchain import Toolchain
 from onnx_hw.work import Work
 

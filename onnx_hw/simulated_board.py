@@ -18,9 +18,9 @@ from onnx_hw.chip.netlist import Netlist, baud_of
 from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, user_error
 from onnx_hw.host_by_reference import HostByReference
-from onnx_hw.options import Stage
 from onnx_hw.progress import Progress
 from onnx_hw.samples import Samples, frame_count, stack_outputs
+from onnx_hw.stage import Stage
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.device import Device

@@ -17,7 +17,7 @@ from onnx_hw.design import Design
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.folding_file import read_foldings
 from onnx_hw.frames import Given, read_given
-from onnx_hw.options import BuildOptions, Engine, Stage, VerifyOptions
+from onnx_hw.options import BuildOptions, Engine, VerifyOptions
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.progress import Progress, Running, Silent
 from onnx_hw.proof.circuit.engines import simulator_of
@@ -26,8 +26,10 @@ from onnx_hw.report.asked import files_of, sha256
 from onnx_hw.report.read import options_of, read_report
 from onnx_hw.report.report import Report
 from onnx_hw.spelling import printable
+from onnx_hw.stage import Stage
 from onnx_hw.work import Work
-from onnx_hw.workers import Here, Workers, hired, worker_lost
+from onnx_hw.workers.hired import hired
+from onnx_hw.workers.workers import Here, Workers, worker_lost
 
 RANDOM_FRAMES = 1000
 """Where nobody says how many."""

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from onnx_hw.broken import Fault
+from onnx_hw.broken import Fault, refuse
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, visible_after
+from onnx_hw.verify_network import faults_of_network
 
 if TYPE_CHECKING:
     from onnx_hw.design import Design
@@ -16,6 +17,21 @@ if TYPE_CHECKING:
     from onnx_hw.ops.folding import Folding
     from onnx_hw.ops.operator import Operator
     from onnx_hw.order import Order
+
+
+def verify_design(design: Design, made_by: str = "", *, sized: bool = True) -> Design:
+    """Return the design itself, once everything in ``faults_of_design`` was checked.
+
+    Args:
+        made_by: the pass it comes from; empty where a caller of the library hands it in.
+        sized: its FIFOs must be there.
+
+    Raises:
+        Broken: a pass broke it.
+        UserError: a caller did.
+    """
+    refuse("design", faults_of_design(design, sized=sized), made_by)
+    return design
 
 
 def faults_of_design(design: Design, *, sized: bool) -> Iterator[Fault]:
@@ -29,7 +45,7 @@ def faults_of_design(design: Design, *, sized: bool) -> Iterator[Fault]:
     """
     if not (math.isfinite(design.clock_mhz) and design.clock_mhz > 0):
         yield Fault(f"the clock must be a positive number of MHz, not {design.clock_mhz:g}")
-    found = [*design.network.faults, *faults_of_foldings(design.network, design.foldings)]
+    found = [*faults_of_network(design.network), *faults_of_foldings(design.network, design.foldings)]
     yield from found
     if not found:
         yield from _consumers(design)

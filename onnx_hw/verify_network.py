@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from onnx_hw.broken import Fault
+from onnx_hw.broken import Fault, refuse
 from onnx_hw.macs_in_hardware import products_on_host
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.verify_model import faults_of_model
@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from onnx_hw.network import Boundary, Network, Node
     from onnx_hw.onnx.model import Model, Value
     from onnx_hw.tensor import Tensor
+
+
+def verify_network(network: Network, made_by: str = "") -> Network:
+    """Return the network itself, once everything in ``faults_of_network`` was checked.
+
+    Args:
+        made_by: the pass it comes from; empty where a caller of the library hands it in.
+
+    Raises:
+        Broken: a pass broke it.
+        UserError: a caller did.
+    """
+    refuse("network", faults_of_network(network), made_by)
+    return network
 
 
 def faults_of_network(network: Network) -> Iterator[Fault]:

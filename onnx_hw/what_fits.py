@@ -13,6 +13,7 @@ from onnx_hw.errors import UserError
 from onnx_hw.options import Reading
 from onnx_hw.quantize.to_integers import without_data
 from onnx_hw.report.fill import describe_serial
+from onnx_hw.verify_network import verify_network
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 
@@ -43,7 +44,7 @@ def what_fits(model: Path, reading: Reading | None = None) -> Iterator[tuple[Boa
     Raises:
         UserError: the model cannot become a circuit at all.
     """
-    network = flow.quantized(flow.read(model, reading), without_data).network.verify()
+    network = verify_network(flow.quantized(flow.read(model, reading), without_data).network)
     known: dict[object, Fit | UserError] = {}
     for name in onnx_hw_boards.names():
         board = onnx_hw_boards.board(name)

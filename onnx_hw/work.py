@@ -14,7 +14,8 @@ import numpy as np
 from onnx_hw import flow, golden, samples
 from onnx_hw.assemble import NamedCircuit, bench_circuit
 from onnx_hw.beside import beside
-from onnx_hw.board import comfortable, find_board, fuller_than_comfortable
+from onnx_hw.board import comfortable, fuller_than_comfortable
+from onnx_hw.board_file import find_board
 from onnx_hw.build_folder import BuildFolder
 from onnx_hw.chip.fit import check_fit
 from onnx_hw.chip.host_model import write_host_model
@@ -25,10 +26,11 @@ from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
 from onnx_hw.emit.shells import write_shell
 from onnx_hw.folding_file import read_foldings, to_text
-from onnx_hw.frames import Given, by_circuit, by_reference, read_given, streamed_in
+from onnx_hw.frames import Given, by_reference, read_given
+from onnx_hw.golden import streamed_in
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
-from onnx_hw.options import BuildOptions, Engine, Stage
+from onnx_hw.options import BuildOptions, Engine
 from onnx_hw.own_process import in_own_process
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.what_bounds import what_bounds
@@ -36,19 +38,21 @@ from onnx_hw.progress import Progress
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.proof.circuit.gate_level import NotSimulated
 from onnx_hw.proof.circuit.gate_level import difference_error as netlist_error
+from onnx_hw.proof.circuit.outputs import by_circuit
 from onnx_hw.proof.circuit.prove import Proof, compiles
 from onnx_hw.proof.circuit.reach import Reach, reach_error
 from onnx_hw.proof.compare import compare
 from onnx_hw.quantize.batch_as_frames import batch_as_frames
+from onnx_hw.quantize.blockwise_loss import loss_of_one_piece
 from onnx_hw.quantize.calibrate import Ranges, seen_in
 from onnx_hw.quantize.scheme import DEFAULT
 from onnx_hw.quantize.scheme_of_options import precision_text, scheme_of
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.quantize.take_apart_dynamic_quantization import how_many_choose_scales, require_samples
-from onnx_hw.quantize.weights_in_blocks import loss_of_one_piece
 from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
 from onnx_hw.spelling import file_name, short
+from onnx_hw.stage import Stage
 from onnx_hw.toolchain import TOOLCHAIN, Toolchain
 from onnx_hw_boards.verilog_board import VerilogBoard
 

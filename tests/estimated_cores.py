@@ -11,8 +11,8 @@ from onnx_hw.build_folder import opened
 from onnx_hw.chip.synthesize import synthesize
 from onnx_hw.ops.operator import OWN_RESET
 from onnx_hw.ops.outbox import outbox_demand
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import Demand
-from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.families.gowin import GOWIN

@@ -21,6 +21,7 @@ from onnx_hw.network import Network
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.quantize.import_model import import_model
+from onnx_hw.verify_network import verify_network
 from products import of_two_inputs, of_what_it_makes
 
 
@@ -30,7 +31,7 @@ def edges(network: Network) -> list[str]:
 
 def one_after_the_other(network: Network, tensor: str, integers: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Every tensor of both parts; the second one is given what the first one makes and the host sends."""
-    first, second = (part.verify() for part in cut_network(network, tensor))
+    first, second = (verify_network(part) for part in cut_network(network, tensor))
     assert sorted(node.name for node in (*first.nodes, *second.nodes)) == sorted(node.name for node in network.nodes)
     assert first.producer(tensor) is not None and second.producer(tensor) is None
     values = golden.trace(first, {b.tensor: integers[b.tensor] for b in first.inputs})
@@ -69,7 +70,7 @@ def test_any_model_at_every_edge_by_the_model_s_names(tmp_path: Path) -> None:
 
 def _assert_same(whole: dict[str, np.ndarray], parts: tuple[Network, ...], frames: dict[str, np.ndarray]) -> None:
     for part in parts:
-        frames = golden.run(part, {value.name: frames[value.name] for value in part.verify().arguments})
+        frames = golden.run(part, {value.name: frames[value.name] for value in verify_network(part).arguments})
     assert list(frames) == list(whole)
     for name, array in whole.items():
         assert frames[name].dtype == array.dtype

@@ -17,11 +17,12 @@ from material_folders import CHECKOUT, EXAMPLES
 from onnx_hw import flow
 from onnx_hw.build import Build, build
 from onnx_hw.errors import ExitCode, UserError
-from onnx_hw.options import BuildOptions, Evaluator, RunOptions, Stage
+from onnx_hw.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.progress import Silent
 from onnx_hw.report import report
 from onnx_hw.run import run
+from onnx_hw.stage import Stage
 
 DIGITS = EXAMPLES / "digits"
 SCHEMA = json.loads((CHECKOUT / "docs" / "report.schema.json").read_text())

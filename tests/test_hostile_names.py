@@ -24,8 +24,8 @@ from onnx_hw.errors import Problem
 from onnx_hw.front.cli import main
 from onnx_hw.front.failures import explain
 from onnx_hw.front.terminal import Terminal
-from onnx_hw.options import Stage
 from onnx_hw.spelling import abridged, file_name, legible, printable, quote, short, to_json
+from onnx_hw.stage import Stage
 from onnx_hw.toml_file import quoted
 from onnx_hw_tools.process import ToolFailed
 from qdq_models import Sketch

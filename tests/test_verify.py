@@ -26,6 +26,8 @@ from onnx_hw.passes import schedule_network
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.quantize import import_model as importing
 from onnx_hw.tensor import Tensor
+from onnx_hw.verify_design import verify_design
+from onnx_hw.verify_network import verify_network
 
 CONV, SUMS, POOL = "conv1_sums/Conv", "conv1_sums", "pool1/MaxPool"
 WINDOW = "conv1_sums/Conv/window"
@@ -207,7 +209,7 @@ def test_broken_networks(case):
     change, node, tensor, said = NETWORKS[case]
     broken = change(network())
     with pytest.raises(Broken) as caught:
-        broken.verify("a_pass")
+        verify_network(broken, "a_pass")
     assert (caught.value.made_by, caught.value.fault.node, caught.value.fault.tensor) == ("a_pass", node, tensor)
     assert said in str(caught.value)
     with pytest.raises(UserError) as refused:
@@ -221,7 +223,7 @@ def test_broken_designs(case):
     change, node, tensor, said = DESIGNS[case]
     broken = change(design())
     with pytest.raises(Broken) as caught:
-        broken.verify("a_pass")
+        verify_design(broken, "a_pass")
     assert (caught.value.fault.node, caught.value.fault.tensor) == (node, tensor)
     assert said in str(caught.value)
     for entry in (flow.simulate, assemble):
@@ -248,9 +250,9 @@ def test_more_lanes_than_channels_are_waste():
 
 
 def test_what_is_whole_is_handed_on():
-    assert network().verify() is network()
-    assert design().verify() is design()
-    assert replace(design(), fifos={}).verify(sized=False).fifos == {}
+    assert verify_network(network()) is network()
+    assert verify_design(design()) is design()
+    assert verify_design(replace(design(), fifos={}), sized=False).fifos == {}
 
 
 @pytest.mark.parametrize(("name", "value"), [("insert_forks", "network"), ("insert_gearboxes", "design")])

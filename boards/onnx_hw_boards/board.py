@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx_hw_boards.device import Cells, Device
+from onnx_hw_boards.cells import Cells
+from onnx_hw_boards.device import Device
 from onnx_hw_boards.families.family import Family
 
 __all__ = ["Board"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from onnx_hw.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.device import Cells
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.pins import NotEnoughPins, PadStream, constraints, place
 
 CELLS = {

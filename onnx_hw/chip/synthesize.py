@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from onnx_hw.build_folder import BuildFolder, Made
-from onnx_hw_boards.device import Cells
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.families.family import Family
 from onnx_hw_tools import tools
 from onnx_hw_tools.process import LAST_LINES

@@ -13,7 +13,7 @@ from onnx_hw.assemble import to_circuit
 from onnx_hw.build_folder import BuildFolder
 from onnx_hw.design import Design
 from onnx_hw.emit import page, vectors, verilog
-from onnx_hw.frames import streamed_in
+from onnx_hw.golden import streamed_in
 from onnx_hw.listener import NOBODY, Listener
 
 VERILOG, COCOTB = "verilog", "cocotb"

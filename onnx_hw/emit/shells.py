@@ -18,7 +18,7 @@ from onnx_hw.design import Design
 from onnx_hw.emit import verilog
 from onnx_hw.emit.shell_page import shell_page
 from onnx_hw.emit.vectors import FRAMES
-from onnx_hw.frames import streamed_in
+from onnx_hw.golden import streamed_in
 from onnx_hw.listener import NOBODY, Listener
 from onnx_hw_boards.verilog_board import Shell, VerilogBoard
 from onnx_hw_link.frames import frame_of

@@ -8,10 +8,10 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from onnx_hw.board import find_board
+from onnx_hw.board_file import find_board
 from onnx_hw.build_folder import Made
 from onnx_hw.chip import route, synthesize
 from onnx_hw.chip.fit import check_fit
@@ -19,13 +19,14 @@ from onnx_hw.errors import UserError, user_error
 from onnx_hw.explore.grid import Choice
 from onnx_hw.explore.parcel import Parcel, pack, unpack
 from onnx_hw.explore.pareto import front
+from onnx_hw.explore.result import Tally
 from onnx_hw.explore.row import ENDED, Row, State, costs_of, with_front
 from onnx_hw.explore.task import RESULTS, SOURCES, Task, keep_circuit, versions
 from onnx_hw.explore.work import Circuit, Done, Failed, Missing, Planned, circuit, plan, work
 from onnx_hw.network import Network
-from onnx_hw.options import Stage
+from onnx_hw.stage import Stage
 from onnx_hw.store import Store
-from onnx_hw.workers import Workers, worker_lost
+from onnx_hw.workers.workers import Workers, worker_lost
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 
@@ -47,16 +48,6 @@ class Limits:
     clock_mhz: float | None = None
     seconds: float | None = None
     everything: bool = False
-
-
-@dataclass
-class Tally:
-    """What it took: tasks run, and found in the store, by stage; bytes of parcels to and from workers."""
-
-    run: dict[str, int] = field(default_factory=dict)
-    cached: dict[str, int] = field(default_factory=dict)
-    sent: int = 0
-    received: int = 0
 
 
 @dataclass(frozen=True)

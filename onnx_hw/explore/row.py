@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from onnx_hw.explore.grid import Choice
 from onnx_hw.explore.pareto import front, knee
-from onnx_hw_boards.device import Cells
+from onnx_hw_boards.cells import Cells
 
 
 class State(StrEnum):

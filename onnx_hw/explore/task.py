@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from onnx_hw import __version__
-from onnx_hw.board import find_board
+from onnx_hw.board_file import find_board
 from onnx_hw.build_folder import BuildFolder, Made
 from onnx_hw.chip import route, synthesize
 from onnx_hw.errors import user_error
-from onnx_hw.options import Stage
+from onnx_hw.stage import Stage
 from onnx_hw.store import Store, write_record
 from onnx_hw_boards.board import Board
 from onnx_hw_tools import tools

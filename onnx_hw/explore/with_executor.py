@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from concurrent.futures import Executor
 
-from onnx_hw.explore.explore import Limits
-from onnx_hw.explore.explore import explore as explore_choices
+from onnx_hw.explore.explore import Limits, explore
 from onnx_hw.explore.grid import Grid
 from onnx_hw.explore.row import Row
 from onnx_hw.network import Network
 from onnx_hw.store import Store, user_store
-from onnx_hw.workers import Workers
+from onnx_hw.workers.workers import Workers
 
 
-def explore(
+def explore_with_executor(
     network: Network, grid: Grid, executor: Executor, *, store: Store | None = None, limits: Limits | None = None
 ) -> tuple[Row, ...]:
     """What becomes of every choice of a grid: see ``onnx_hw.explore.explore``.
@@ -29,4 +28,4 @@ def explore(
     """
     place, width = store or user_store(), getattr(executor, "_max_workers", None) or os.cpu_count() or 1
     choices = {choice: str(choice) for choice in grid.choices()}
-    return explore_choices(lambda choice: network, choices, place, Workers(executor, width, place.path), limits)
+    return explore(lambda choice: network, choices, place, Workers(executor, width, place.path), limits)

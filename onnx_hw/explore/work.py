@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnx_hw.as_user_error import as_user_error
-from onnx_hw.board import find_board, schedule_on
+from onnx_hw.board import schedule_on
+from onnx_hw.board_file import find_board
 from onnx_hw.chip.netlist import netlist_of
 from onnx_hw.design import Design
 from onnx_hw.errors import UserError
@@ -19,7 +20,8 @@ from onnx_hw.link_rate import most_frames_a_second
 from onnx_hw.network import Network
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.store import user_store
-from onnx_hw_boards.device import Cells
+from onnx_hw.verify_network import verify_network
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 
 
@@ -94,7 +96,7 @@ def plan(network: Network, choice: Choice) -> Planned | Failed:
             foldings, depths = read_foldings(choice.folding, insert_forks(network))
         design, _ = schedule_on(
             board,
-            network.verify(),
+            verify_network(network),
             clock_mhz=choice.clock_mhz,
             multipliers=choice.multipliers,
             fps=choice.fps,

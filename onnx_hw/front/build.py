@@ -11,7 +11,8 @@ from onnx_hw.front.arguments import BOARD, CALIBRATION, FILE, FOLDING, FPS, MODE
 from onnx_hw.front.how_to_quantize import how_to_quantize
 from onnx_hw.front.how_to_read import how_to_read
 from onnx_hw.front.session import Session
-from onnx_hw.options import SEEDS, BuildOptions, Quantizing, Reading, Stage
+from onnx_hw.options import SEEDS, BuildOptions, Quantizing, Reading
+from onnx_hw.stage import Stage
 
 
 @click.command(short_help="From the model to a proven bitstream.")
@@ -59,7 +60,7 @@ def build(
     quantizing: Quantizing,
 ) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
-    from onnx_hw.board import as_far_as_it_goes
+    from onnx_hw.build import as_far_as_it_goes
     from onnx_hw.report.show import summary
 
     options = BuildOptions(

@@ -14,7 +14,8 @@ from onnx_hw.front.arguments import CALIBRATION, FILE, JOBS, MODEL, SCHEDULER, S
 from onnx_hw.front.how_to_quantize import OUTPUT, PRECISION
 from onnx_hw.front.how_to_read import how_to_read
 from onnx_hw.front.session import Session
-from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Leaving, Quantizing, Reading, Stage
+from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Leaving, Quantizing, Reading
+from onnx_hw.stage import Stage
 
 _UNTIL = ("schedule", "synthesize", "route", "pack")
 
@@ -129,8 +130,9 @@ def explore(
     """
     from onnx_hw.explore.explore import Limits
     from onnx_hw.explore.grid import Grid
+    from onnx_hw.explore.report import DATA
     from onnx_hw.explore_model import ExploreOptions
-    from onnx_hw.report.explored import DATA, commands, counted, shown
+    from onnx_hw.report.explored import commands, counted, shown
 
     quantizing = Quantizing(Leaving(output) if output else None, precision=precision)
     like = BuildOptions(

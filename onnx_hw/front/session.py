@@ -23,8 +23,9 @@ from onnx_hw.progress import Progress
 
 if TYPE_CHECKING:
     from onnx_hw.build import Build
+    from onnx_hw.explore.result import Explored
     from onnx_hw.explore.row import Row
-    from onnx_hw.explore_model import Explored, ExploreOptions
+    from onnx_hw.explore_model import ExploreOptions
     from onnx_hw.infer import InferOptions, Inferred
     from onnx_hw.outputs import Outputs
     from onnx_hw.verify_build import Verified

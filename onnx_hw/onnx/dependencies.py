@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from onnx_hw.onnx.model import Graph, Node
 
@@ -42,3 +42,12 @@ def needed_nodes(graph: Graph, wanted: Iterable[str]) -> list[Node]:
             kept.append(node)
             names |= reads(node)
     return kept[::-1]
+
+
+def readers_of(nodes: Sequence[Node]) -> Mapping[str, Sequence[Node]]:
+    """The nodes that read each value."""
+    readers: dict[str, list[Node]] = {}
+    for node in nodes:
+        for name in node.inputs:
+            readers.setdefault(name, []).append(node)
+    return readers

@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Multiplier, SlidingFolding
-from onnx_hw.ops.memories import Memory, weight_memories
+from onnx_hw.ops.memories import RomImage, weight_memories
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
 from onnx_hw.ops.parts import accumulator, counted, decoded, delayed, weights
@@ -252,7 +252,7 @@ class Depthwise(Operator[DepthwiseFolding]):
     def constant_words(self, folding: DepthwiseFolding) -> tuple[np.ndarray, Int]:
         return self.weight_words(folding).to_beats(np.moveaxis(self.weights, 0, -1)[None]), self.weight_type
 
-    def memories(self, folding: DepthwiseFolding) -> Mapping[str, Memory]:
+    def memories(self, folding: DepthwiseFolding) -> Mapping[str, RomImage]:
         return weight_memories(*self.constant_words(folding), in_logic=folding.in_logic)
 
     def telling(self, folding: DepthwiseFolding) -> Telling:

@@ -13,7 +13,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.tables import Table
 from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.folding import ElementFolding
-from onnx_hw.ops.memories import Memory, requantizer_memories
+from onnx_hw.ops.memories import RomImage, requantizer_memories
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, narrow_cuts, uneven_tiles
 from onnx_hw.ops.requantize_demand import requantize_demand
@@ -128,7 +128,7 @@ class Lookup(Operator[ElementFolding]):
             depth=depths["o"],
         )
 
-    def memories(self, folding: ElementFolding) -> Mapping[str, Memory]:
+    def memories(self, folding: ElementFolding) -> Mapping[str, RomImage]:
         return requantizer_memories(self.table, channels_of(self.weight_words(folding)), folding.pixels, 1)
 
     def telling(self, folding: ElementFolding) -> Telling:

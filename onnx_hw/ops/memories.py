@@ -15,11 +15,11 @@ from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import Requantizer
 from onnx_hw.exact.tables import Table, Thresholds
 
-__all__ = ["Memory", "requantizer_memories", "weight_memories"]
+__all__ = ["RomImage", "requantizer_memories", "weight_memories"]
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class RomImage:
     """Read-only words.
 
     Attributes:
@@ -36,7 +36,7 @@ class Memory:
     pieces: bool = False
 
 
-def weight_memories(words: np.ndarray, weight: Int, *, in_logic: bool) -> dict[str, Memory]:
+def weight_memories(words: np.ndarray, weight: Int, *, in_logic: bool) -> dict[str, RomImage]:
     """Weights beside their multipliers.
 
     Args:
@@ -45,10 +45,10 @@ def weight_memories(words: np.ndarray, weight: Int, *, in_logic: bool) -> dict[s
     """
     if in_logic:
         words = words[:, np.ptp(words, axis=0) != 0]
-    return {"weights": Memory(words, weight.bits, weight.signed, "weight", pieces=True)} if words.size else {}
+    return {"weights": RomImage(words, weight.bits, weight.signed, "weight", pieces=True)} if words.size else {}
 
 
-def requantizer_memories(circuit: Requantizer, channels: np.ndarray, pixels: int, steps: int) -> dict[str, Memory]:
+def requantizer_memories(circuit: Requantizer, channels: np.ndarray, pixels: int, steps: int) -> dict[str, RomImage]:
     """Tables, thresholds or constants, lane by lane.
 
     Args:
@@ -56,21 +56,21 @@ def requantizer_memories(circuit: Requantizer, channels: np.ndarray, pixels: int
         pixels: side by side, each with memories of its own.
         steps: in which a beat is multiplied.
     """
-    found: dict[str, Memory] = {}
+    found: dict[str, RomImage] = {}
     for lane, column in enumerate(np.tile(channels, pixels).T):
         match circuit:
             case Table():
                 entries = _rows(circuit.entries, column)
                 bits = Int.holding(min(int(entries.min()), -1), int(entries.max())).bits
-                found[f"lane{lane}_table"] = Memory(entries.reshape(-1, 1), bits, True, "entry of a table")
+                found[f"lane{lane}_table"] = RomImage(entries.reshape(-1, 1), bits, True, "entry of a table")
             case Thresholds():
                 rows, clamp = _rows(circuit.thresholds, column), circuit.clamp
                 for step in range(circuit.depth):
                     visited = rows[:, (1 << step) - 1 :: 2 << step].reshape(-1, 1)
-                    found[f"lane{lane}_step{step}"] = Memory(visited, clamp.bits, clamp.signed, "threshold")
+                    found[f"lane{lane}_step{step}"] = RomImage(visited, clamp.bits, clamp.signed, "threshold")
             case MultiplyAddShift():
                 words, bits = _constants(circuit, column, steps)
-                found[f"lane{lane}_constants"] = Memory(words, bits, False, "multiplier and addend")
+                found[f"lane{lane}_constants"] = RomImage(words, bits, False, "multiplier and addend")
     return found
 
 

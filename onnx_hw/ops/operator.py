@@ -16,7 +16,7 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.memories import Memory
+from onnx_hw.ops.memories import RomImage
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.telling import Telling
 from onnx_hw.order import Order, fewest_lanes, least_pixels
@@ -168,7 +168,7 @@ class Operator(ABC, Generic[F]):
         """The constants in that order, (words, lanes) integers, and their type; None where there are none."""
         return None
 
-    def memories(self, folding: F) -> Mapping[str, Memory]:
+    def memories(self, folding: F) -> Mapping[str, RomImage]:
         """The core's read-only memories, by their paths in it; one may be made of look-up tables, or of nothing."""
         return {}
 

@@ -24,7 +24,7 @@ from onnx_hw.exact.steps import Steps, steps
 from onnx_hw.exact.tables import Table, Thresholds
 from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.memories import Memory, requantizer_memories
+from onnx_hw.ops.memories import RomImage, requantizer_memories
 from onnx_hw.ops.numbers import Numbers
 from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts, uneven_tiles
 from onnx_hw.ops.requantize_demand import requantize_demand
@@ -247,7 +247,7 @@ class Monotone(Operator[RequantizeFolding]):
             case Thresholds() as circuit:
                 return rtl.Thresholds(clamp, circuit.thresholds, circuit.low, circuit.high)
 
-    def memories(self, folding: RequantizeFolding) -> Mapping[str, Memory]:
+    def memories(self, folding: RequantizeFolding) -> Mapping[str, RomImage]:
         channels = channels_of(self.weight_words(folding))
         return requantizer_memories(self.circuit_of(folding), channels, folding.pixels, folding.steps)
 

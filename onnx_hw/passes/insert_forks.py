@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.fork import Fork
+from onnx_hw.verify_network import verify_network
 
 
 def insert_forks(network: Network) -> Network:
@@ -39,9 +40,10 @@ def insert_forks(network: Network) -> Network:
         nodes.append(replace(node, inputs=inputs))
         for tensor in node.outputs:
             fork(tensor)
-    return replace(
+    forked = replace(
         network,
         nodes=tuple(nodes),
         outputs=tuple(replace(boundary, tensor=leaving[boundary.tensor]) for boundary in network.outputs),
         grids=grids,
-    ).verify("insert_forks")
+    )
+    return verify_network(forked, "insert_forks")

@@ -25,7 +25,7 @@ from onnx_hw.passes.least_cycles import longest_interval
 from onnx_hw.passes.say_what_fits import Place, folding_too_big, folding_too_slow, nothing_fits, too_many_frames
 from onnx_hw.passes.size_fifos import kept_interval, size_fifos
 from onnx_hw.pause_garbage_collection import garbage_collection_paused
-from onnx_hw.verify_design import faults_of_foldings, faults_of_repetition
+from onnx_hw.verify_design import faults_of_foldings, faults_of_repetition, verify_design
 
 
 @garbage_collection_paused()
@@ -63,7 +63,7 @@ def schedule_network(
         UserError: nothing fits; says by how much, which nodes are largest, and which options would help. Foldings that
             are given and cannot be built.
     """
-    network = insert_forks(network).verify("insert_forks")
+    network = insert_forks(network)
     most = most or budget
     interval = None if fps is None else interval_of(fps, clock_mhz)
     if foldings is not None:
@@ -151,7 +151,7 @@ def _unsized(network: Network, foldings: Mapping[str, Folding], clock_mhz: float
     refuse("folding", faults_of_repetition(network, foldings))
     with_gearboxes, all_foldings = insert_gearboxes(network, foldings)
     design = Design(with_gearboxes, all_foldings, {}, clock_mhz, price=cost.price, deepest_at_once=cost.deepest_at_once)
-    return design.verify("insert_gearboxes", sized=False)
+    return verify_design(design, "insert_gearboxes", sized=False)
 
 
 def _cheapest(network: Network, interval: int, pins: int | None, cost: Cost) -> dict[str, Folding] | None:

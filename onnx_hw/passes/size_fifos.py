@@ -19,6 +19,7 @@ from onnx_hw.passes.least_fifo_depths import horizon, least_fifo_depths
 from onnx_hw.passes.rate_by_parts import RateByParts
 from onnx_hw.timing.frame_times import Frames, FrameTimes
 from onnx_hw.timing.prediction import DEEPEST_IN_LUTRAM
+from onnx_hw.verify_design import verify_design
 
 
 def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force: bool = False) -> Design:
@@ -46,7 +47,7 @@ def size_fifos(design: Design, given: Mapping[str, int] | None = None, *, force:
         beside = {}
     depths = {**_joint_depths(whole, edges, {t: rate for t, (_, rate) in alone.items()}, beside), **given}
     fifos = {tensor: FifoSize(depths[tensor], live, rate) for tensor, (live, rate) in alone.items()}
-    return replace(design, fifos=fifos).verify("size_fifos")
+    return verify_design(replace(design, fifos=fifos), "size_fifos")
 
 
 def kept_interval(design: Design) -> int:

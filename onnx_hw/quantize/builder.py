@@ -13,13 +13,14 @@ import numpy as np
 from onnx_hw.errors import Problem
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.rationals import fractions
 from onnx_hw.network import Boundary
 from onnx_hw.network import Node as HardwareNode
 from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.quantize.stream_layout import MOST_MOVED, Layout, default_layout, image_layout, near_layout
-from onnx_hw.quantize.values import Clipped, Function, Integers, Operand, Pending, QuantizedConstant, Real, fractions
+from onnx_hw.quantize.values import Clipped, Function, Integers, Operand, Pending, QuantizedConstant, Real
 from onnx_hw.tensor import Tensor
 
 LONGEST_RISE = 1 << 20

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
+from onnx_hw.onnx.dependencies import readers_of
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import evaluate
@@ -28,15 +29,6 @@ from onnx_hw.quantize.in_float32 import OTHERS
 
 ABSORBED = STRAIGHT | {Effect.BOUNDS}
 """Effects that the requantization of a sum takes over, where all other operands are constant."""
-
-
-def readers_of(nodes: Sequence[Node]) -> Mapping[str, Sequence[Node]]:
-    """The nodes that read each value."""
-    readers: dict[str, list[Node]] = {}
-    for node in nodes:
-        for name in node.inputs:
-            readers.setdefault(name, []).append(node)
-    return readers
 
 
 def _is_stored_constant(node: Node, constants: Mapping[str, np.ndarray]) -> bool:

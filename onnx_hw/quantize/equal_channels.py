@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnx_hw.onnx.additions import Additions
+from onnx_hw.onnx.dependencies import readers_of
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.quantize.choose_quantized_values import readers_of
 from onnx_hw.quantize.columns_of_products import is_matrix_product, matrix_of
 from onnx_hw.quantize.samples_side_by_side import Frame, SideBySide
 from onnx_hw.quantize.terms_of_products import Term

@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_hw.onnx.additions import Additions
+from onnx_hw.onnx.dependencies import readers_of
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.quantize.batch_normalization import factor_and_term, is_training
-from onnx_hw.quantize.choose_quantized_values import readers_of
 
 VERSION = 13
 """Opset of the inserted nodes."""

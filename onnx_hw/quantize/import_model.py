@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_hw.errors import UserError
+from onnx_hw.exact.rationals import NotFinite
 from onnx_hw.network import Boundary, Network
 from onnx_hw.onnx.dependencies import reads
 from onnx_hw.onnx.element_types import BY_NAME
@@ -36,8 +37,9 @@ from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.rehearsal import Rehearsal
 from onnx_hw.quantize.scale_on_host import ScaleOnHost
 from onnx_hw.quantize.stream_layout import MOST_ELEMENTS, elements_of
-from onnx_hw.quantize.values import Integers, NotFinite, Real
+from onnx_hw.quantize.values import Integers, Real
 from onnx_hw.quantize.why_not_hardware import WhyNot, not_built
+from onnx_hw.verify_network import verify_network
 
 
 def import_model(model: Model) -> Network:
@@ -274,25 +276,28 @@ class Walk:
         parts = host_parts(replace(model, graph=scaling.added.graph(graph.nodes)), head, tail, entering)
         read = {name for node in used for name in node.inputs}
         kept = read | {name for node in used for name in node.outputs}
-        network = Network(
-            model.name,
-            tuple(used),
-            {name: builder.tensors[name] for name in entries},
-            tuple(
-                Boundary(name, entry.onnx_name, entry.shape, entry.dtype, entry.order)  # type: ignore[arg-type]
-                for name, entry in entries.items()
+        network = verify_network(
+            Network(
+                model.name,
+                tuple(used),
+                {name: builder.tensors[name] for name in entries},
+                tuple(
+                    Boundary(name, entry.onnx_name, entry.shape, entry.dtype, entry.order)  # type: ignore[arg-type]
+                    for name, entry in entries.items()
+                ),
+                tuple(boundaries),
+                {name: grid for name, grid in builder.grids.items() if name in kept},
+                parts.head,
+                parts.tail,
+                tuple(outputs),
+                parts.handed,
+                graph.inputs,
+                held_values(builder, kept),
+                macs_by_label(graph, {name for node in used for name in node.origin}),
+                approximate,
             ),
-            tuple(boundaries),
-            {name: grid for name, grid in builder.grids.items() if name in kept},
-            parts.head,
-            parts.tail,
-            tuple(outputs),
-            parts.handed,
-            graph.inputs,
-            held_values(builder, kept),
-            macs_by_label(graph, {name for node in used for name in node.origin}),
-            approximate,
-        ).verify("import_model")
+            "import_model",
+        )
         return move_rearrangements_to_the_border(network)
 
     def _carry_through(self, outputs: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from onnx_hw.onnx.additions import Additions
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.fold_constants import without_what_nothing_needs
 from onnx_hw.onnx.model import Model, Node, Value
-from onnx_hw.onnx.operators.facts import OF_SCALES, Effect, Weights
+from onnx_hw.onnx.operators.facts import Effect, Weights
 from onnx_hw.onnx.operators.registry import facts_of, place
 from onnx_hw.quantize.builder import INTEGER_TYPES
 from onnx_hw.quantize.calibrate import Range
@@ -36,15 +36,6 @@ VERSION = 13
 
 FIRST_OPSET = {2: 25, 4: 21, 8: VERSION, 16: 21, 32: VERSION}
 """That quantizes to integers of so many bits."""
-
-
-def is_quantized(model: Model) -> bool:
-    """Whether the model brings integers of its own for its data; weights alone do not count."""
-    constants = model.graph.constants
-    rows = ((node, facts_of(node)) for node in model.graph.nodes)
-    return any(
-        facts.takes_integers or (facts.effect in OF_SCALES and node.inputs[0] not in constants) for node, facts in rows
-    )
 
 
 def _float_weights(node: Node, constants: Container[str]) -> Weights | None:

@@ -17,6 +17,7 @@ from onnx_hw.quantize.needed_part import needed_part
 from onnx_hw.quantize.rearrangement_orders import one_of_two, orders_of_operand, orders_of_result
 from onnx_hw.quantize.sent_again import sent_again
 from onnx_hw.quantize.spread_of_an_order import spread, with_spread
+from onnx_hw.verify_network import verify_network
 
 FURTHER = 3
 """Rearrangements in line through which one is moved to the next, where only the last of them meets the host."""
@@ -34,7 +35,7 @@ def move_rearrangements_to_the_border(network: Network) -> Network:
             better = None if node is None else _relieved(network, node, FURTHER)
             if better is not None:
                 network, changed = _without_idle(better), True
-    return network.verify("move_rearrangements_to_the_border")
+    return verify_network(network, "move_rearrangements_to_the_border")
 
 
 def _rearrangements(network: Network) -> list[Node]:

@@ -8,7 +8,7 @@ from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.verify_model import faults_of_folded, faults_of_typed
-from onnx_hw.quantize.insert_quantization import is_quantized
+from onnx_hw.quantize.is_quantized import is_quantized
 from onnx_hw.quantize.take_apart_channels_last import take_apart_channels_last
 from onnx_hw.quantize.take_apart_dynamic_quantization import take_apart_dynamic_quantization
 from onnx_hw.quantize.take_apart_fused_operators import take_apart_fused_operators

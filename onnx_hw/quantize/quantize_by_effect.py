@@ -14,13 +14,13 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
+from onnx_hw.onnx.dependencies import readers_of
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.proof.likeness import Likeness
 from onnx_hw.quantize.builder import Obstacle
 from onnx_hw.quantize.calibrate import Range
-from onnx_hw.quantize.choose_quantized_values import readers_of
 from onnx_hw.quantize.chosen_integers import Held, Integers, StoredTerm, StoredWeights
 from onnx_hw.quantize.columns_of_products import columns_of, is_matrix_product, matrix_of, weights_of
 from onnx_hw.quantize.ends import ends_of

@@ -13,11 +13,12 @@ from copy import copy
 import numpy as np
 
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.rationals import NotFinite
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.registry import Lowering
 from onnx_hw.quantize.stream_layout import MOST_ELEMENTS, image_layout, layout_of_axes
-from onnx_hw.quantize.values import Integers, NotFinite, Real, tensors_of
+from onnx_hw.quantize.values import Integers, Real, tensors_of
 from onnx_hw.tensor import Tensor
 
 OF_THE_STAND_INS = frozenset(("not-quantized", "not-integers", "reorder", "quantize-before"))

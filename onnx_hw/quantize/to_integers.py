@@ -14,7 +14,7 @@ from onnx_hw.quantize.choose_widths import Widths
 from onnx_hw.quantize.chosen_integers import Held
 from onnx_hw.quantize.complete_quantization import import_completed
 from onnx_hw.quantize.in_float32 import in_float32
-from onnx_hw.quantize.insert_quantization import is_quantized
+from onnx_hw.quantize.is_quantized import is_quantized
 from onnx_hw.quantize.least_loss import Chosen
 from onnx_hw.quantize.lost_by_tensor import Lost
 from onnx_hw.quantize.prepare import prepared

@@ -295,18 +295,3 @@ class QuantizedConstant:
         if len(self.scale) > 1:
             scale = scale.reshape([-1 if k == self.axis else 1 for k in range(self.integers.ndim)])
         return np.asarray(self.integers.astype(object) * scale, dtype=object).reshape(self.integers.shape)
-
-
-class NotFinite(ValueError):
-    """A constant is NaN or infinite: no rational equals it."""
-
-
-def fractions(values: np.ndarray) -> tuple[Fraction, ...]:
-    """The exact rationals that floats denote, flattened.
-
-    Raises:
-        NotFinite: one of them is not a number.
-    """
-    if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
-        raise NotFinite("constants must be finite, not NaN or infinite")
-    return tuple(Fraction(float(value)) for value in np.asarray(values).reshape(-1))

@@ -14,15 +14,13 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.rationals import commensurable, fractions
 from onnx_hw.onnx.additions import Additions
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.microsoft_blocked import weights_of_blocks
 from onnx_hw.onnx.operators.quantization import per_element
-from onnx_hw.quantize.lower.operand_of_product import commensurable
-from onnx_hw.quantize.scheme import Precision
-from onnx_hw.quantize.values import fractions
 
 VERSION = 21
 """Opset of the inserted nodes: the first with 16 bits."""
@@ -33,31 +31,21 @@ WIDEST = 16
 
 def with_weights_in_one_piece(model: Model) -> Model:
     """The same model without constants in blocks, but for those in a form that has no counterpart."""
-    if not any(_is_blocked(node) for node in model.graph.nodes):
+    if not any(is_blocked(node) for node in model.graph.nodes):
         return model
     added, nodes = Additions(model.graph), list[Node]()
     for node in model.graph.nodes:
-        blocks = _blocks_of(model.graph, node)
+        blocks = blocks_of(model.graph, node)
         nodes += [node] if blocks is None else _rewritten(added, node, blocks)
     return replace(model, graph=added.graph(nodes))
 
 
-def loss_of_one_piece(model: Model, precision: Precision) -> dict[str, float]:
-    """SQNR, dB, of weights in blocks that have no scale in common, rounded to nearest; by the nodes' labels.
-
-    Args:
-        precision: of the integers that they get.
-    """
-    found = ((node.label, _blocks_of(model.graph, node)) for node in model.graph.nodes if _is_blocked(node))
-    return {label: blocks.loss(precision) for label, blocks in found if blocks and blocks.in_one_piece() is None}
-
-
-def _is_blocked(node: Node) -> bool:
+def is_blocked(node: Node) -> bool:
     return bool(node.attributes.get("block_size", 0))
 
 
 @dataclass(frozen=True)
-class _Blocks:
+class Blocks:
     """Weights are ``counts * steps``, element by element, exactly; float64.
 
     Attributes:
@@ -67,17 +55,6 @@ class _Blocks:
     counts: np.ndarray
     steps: np.ndarray
     axis: int
-
-    def loss(self, precision: Precision) -> float:
-        """SQNR, dB, of integers with one scale per output."""
-        weights = self.counts * self.steps
-        axis = next((k for k in range(weights.ndim) if k != self.axis), 0)
-        grid = precision.of_weights(weights.astype(np.float32), axis)
-        steps = np.array([float(step) for step in grid.step]).reshape(
-            [-1 if k == axis else 1 for k in range(weights.ndim)]
-        )
-        noise = ((grid.integers(weights.astype(np.float32), axis) * steps - weights) ** 2).sum()
-        return float(10 * np.log10(max((weights**2).sum(), 1e-300) / max(noise, 1e-300)))
 
     def in_one_piece(self) -> tuple[np.ndarray, np.ndarray, int] | None:
         """Integers, scales (float32) and the axis of these; None if there are none such."""
@@ -112,9 +89,9 @@ def _multiples(steps: np.ndarray) -> tuple[np.float32, np.ndarray] | None:
     return np.float32(float(common)), (multiples.astype(np.int64) * signs)[places.reshape(-1)]
 
 
-def _blocks_of(graph: Graph, node: Node) -> _Blocks | None:
+def blocks_of(graph: Graph, node: Node) -> Blocks | None:
     """The weights of a node that reads some in blocks; None if it is no such node, or they are not constant."""
-    if not _is_blocked(node):
+    if not is_blocked(node):
         return None
     if facts_of(node).effect is Effect.DEQUANTIZES:
         given = [graph.constants.get(name) for name in node.inputs if name]
@@ -124,7 +101,7 @@ def _blocks_of(graph: Graph, node: Node) -> _Blocks | None:
         axis, size = int(node.attributes.get("axis", 1)) % max(1, integers.ndim), int(node.attributes["block_size"])
         zero = per_element(zeros[0].astype(np.float64), integers.shape, axis, size) if zeros else 0.0
         steps = per_element(scale.astype(np.float64), integers.shape, axis, size)
-        return _Blocks(integers.astype(np.float64) - zero, np.broadcast_to(steps, integers.shape), axis)
+        return Blocks(integers.astype(np.float64) - zero, np.broadcast_to(steps, integers.shape), axis)
     if facts_of(node).macs is None:
         return None
     names = (*node.inputs[1:5], "", "")[:4]
@@ -133,10 +110,10 @@ def _blocks_of(graph: Graph, node: Node) -> _Blocks | None:
     b, scales, zero_points, groups = (graph.constants.get(name) for name in names)
     assert b is not None and scales is not None  # neither is optional
     sizes = {name: int(node.attributes.get(name, 4)) for name in ("K", "N", "block_size", "bits")}
-    return _Blocks(*weights_of_blocks(b, scales, zero_points, groups, **sizes), 0)
+    return Blocks(*weights_of_blocks(b, scales, zero_points, groups, **sizes), 0)
 
 
-def _rewritten(added: Additions, node: Node, blocks: _Blocks) -> list[Node]:
+def _rewritten(added: Additions, node: Node, blocks: Blocks) -> list[Node]:
     """The node with weights that are not in blocks."""
     dequantizes = facts_of(node).effect is Effect.DEQUANTIZES
     kind = added.values[node.inputs[1 if dequantizes else 2]].element_type

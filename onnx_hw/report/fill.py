@@ -20,7 +20,6 @@ from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES
-from onnx_hw.options import Stage
 from onnx_hw.outputs import share_right
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.report import report
@@ -30,6 +29,7 @@ from onnx_hw.report.describe_reference import describe_reference
 from onnx_hw.report.reached import describe_reach
 from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.spelling import short
+from onnx_hw.stage import Stage
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import onnx_hw_boards
-from onnx_hw.board import find_board
+from onnx_hw.board_file import find_board
 from onnx_hw.chip.fit import check_fit, pin_constraints, too_full
 from onnx_hw.errors import ExitCode, UserError
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.device import Cells
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.pins import NotEnoughPins, PadStream, constraints, place
 
 ALL = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]

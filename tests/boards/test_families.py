@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 import onnx_hw_boards
-from onnx_hw.board import comfortable, find_board, schedule_on, whole
+from onnx_hw.board import comfortable, schedule_on, whole
+from onnx_hw.board_file import find_board
 from onnx_hw.ops.operator import OWN_RESET
 from onnx_hw.ops.outbox import outbox_demand
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import Demand, Memory, Product
-from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.families.gowin import GOWIN

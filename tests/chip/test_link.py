@@ -17,7 +17,8 @@ from link_bench import Conversation, Wire
 from material_folders import EXAMPLES
 from onnx_hw import flow, golden
 from onnx_hw.assemble import assemble
-from onnx_hw.board import clock_of, find_board, schedule_on
+from onnx_hw.board import clock_of, schedule_on
+from onnx_hw.board_file import find_board
 from onnx_hw.chip.link import link_of
 from onnx_hw.chip.netlist import netlist_of
 from onnx_hw.design import Design, Edge

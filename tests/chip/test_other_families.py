@@ -10,7 +10,7 @@ import pytest
 import onnx_hw_boards
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.board import find_board
+from onnx_hw.board_file import find_board
 from onnx_hw.build import build
 from onnx_hw.build_folder import opened
 from onnx_hw.chip.link import link_of
@@ -19,7 +19,7 @@ from onnx_hw.chip.shell_cells import cells_of_shell
 from onnx_hw.design import Design
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.device import Cells
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.pins import PadStream, constraints, place
 from onnx_hw_tools import tools

@@ -23,13 +23,15 @@ from explore.small_model import small_model
 from onnx_hw import flow
 from onnx_hw.errors import UserError
 from onnx_hw.explore import work as workers_side
-from onnx_hw.explore.explore import Limits, Tally, explore
+from onnx_hw.explore.explore import Limits, explore
 from onnx_hw.explore.grid import Choice, Grid
+from onnx_hw.explore.result import Tally
 from onnx_hw.explore.row import Row, State
+from onnx_hw.explore.with_executor import explore_with_executor
 from onnx_hw.network import Network
-from onnx_hw.options import Stage
+from onnx_hw.stage import Stage
 from onnx_hw.store import Store
-from onnx_hw.workers import Workers
+from onnx_hw.workers.workers import Workers
 
 GRID = Grid(multipliers=(2, 12), seeds=(1, 2))
 
@@ -186,7 +188,7 @@ def test_without_dask(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Pa
 def test_the_same_from_python(small: Network, log: Path, tmp_path: Path) -> None:
     with threads(tmp_path / "store") as workers:
         executor: Executor = workers.executor
-        rows = flow.explore(small, Grid(multipliers=(2,)), executor, store=Store(tmp_path / "store"))
+        rows = explore_with_executor(small, Grid(multipliers=(2,)), executor, store=Store(tmp_path / "store"))
     assert [row.state for row in rows] == [State.PACKED]
     with pytest.raises(UserError, match="seeds"):
         Grid(seeds=(0,))

@@ -12,7 +12,7 @@ import pytest
 
 from onnx_hw.errors import Problem
 from onnx_hw.front.terminal import Terminal, duration
-from onnx_hw.options import Stage
+from onnx_hw.stage import Stage
 
 
 def test_durations():

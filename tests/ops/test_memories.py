@@ -18,7 +18,7 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.ops.folding import Folding, Multiplier
-from onnx_hw.ops.memories import Memory
+from onnx_hw.ops.memories import RomImage
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.tensor import Tensor
@@ -53,7 +53,7 @@ def unsaid(operator: Operator, folding: Folding) -> list[str]:
     return wrong
 
 
-def in_bits(memory: Memory, first: int, last: int) -> list[int]:
+def in_bits(memory: RomImage, first: int, last: int) -> list[int]:
     """The words of some lanes, each one integer."""
     mask = (1 << memory.bits) - 1
     return [

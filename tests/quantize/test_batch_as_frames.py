@@ -12,9 +12,10 @@ from onnx_files import write
 from onnx_hw import flow
 from onnx_hw.build import build
 from onnx_hw.errors import UserError
-from onnx_hw.options import BuildOptions, Evaluator, RunOptions, Stage
+from onnx_hw.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.quantize.batch_as_frames import batch_as_frames
 from onnx_hw.run import run
+from onnx_hw.stage import Stage
 
 
 def constant(name: str, array: object, dtype: type = np.float32):

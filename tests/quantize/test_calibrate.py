@@ -15,7 +15,7 @@ from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
 from onnx_hw.ops.add import Add
 from onnx_hw.quantize.calibrate import calibrate
-from onnx_hw.quantize.insert_quantization import is_quantized
+from onnx_hw.quantize.is_quantized import is_quantized
 from onnx_hw.quantize.quantize_float_model import quantize_float_model
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from qdq_models import Sketch

@@ -16,7 +16,7 @@ from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
 from onnx_hw.options import BuildOptions
 from onnx_hw.quantize.import_model import import_model
-from onnx_hw.quantize.insert_quantization import is_quantized
+from onnx_hw.quantize.is_quantized import is_quantized
 from onnx_hw.quantize.quantize_float_model import quantize_float_model
 from onnx_witness import random_frames
 from qdq_models import Sketch

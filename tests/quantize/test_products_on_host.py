@@ -23,8 +23,9 @@ from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.read import read
 from onnx_hw.options import Reading
 from onnx_hw.quantize.import_model import import_model
-from onnx_hw.quantize.insert_quantization import is_quantized
+from onnx_hw.quantize.is_quantized import is_quantized
 from onnx_hw.quantize.quantize_float_model import quantize_without_data
+from onnx_hw.verify_network import faults_of_network
 
 UINT8, FLOAT = TensorProto.UINT8, TensorProto.FLOAT
 NAME = "the product"
@@ -166,7 +167,9 @@ def test_the_share_is_counted_on_both_sides_of_the_border():
         share = 1 - sum(network.macs[node.label] for node in moved) / sum(MACS.values())
         cut = on_host(network, model, moved)
         assert macs_in_hardware(cut) == pytest.approx(share)
-        refused = [fault.node for fault in replace(cut, nodes=network.nodes).faults if "multiply" in fault.what]
+        refused = [
+            fault.node for fault in faults_of_network(replace(cut, nodes=network.nodes)) if "multiply" in fault.what
+        ]
         assert refused == [node.label for node in moved]
 
 

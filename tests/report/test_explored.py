@@ -11,7 +11,7 @@ from rich.console import Console
 from onnx_hw.explore.grid import Choice
 from onnx_hw.explore.row import Row, State
 from onnx_hw.report.explored import shown
-from onnx_hw_boards.device import Cells
+from onnx_hw_boards.cells import Cells
 
 MADE = Row(
     1, Choice("icebreaker", 16), "onnx-hw build", State.PACKED, interval=9_216, used=Cells(12_797, 3_000, 16, 14),

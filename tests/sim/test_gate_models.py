@@ -18,7 +18,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw.assemble import to_rtlil
-from onnx_hw.board import find_board
+from onnx_hw.board_file import find_board
 from onnx_hw.build_folder import opened
 from onnx_hw.chip.synthesize import synthesize
 from onnx_hw_rtl.multiplier import Multiplier

@@ -23,6 +23,7 @@ from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.tensor import Tensor
 from onnx_hw.timing.prediction import predict
+from onnx_hw.verify_design import verify_design
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.outbox import Outbox
 from sketched_designs import Sketch, alone
@@ -195,7 +196,7 @@ def test_a_lost_token_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_delays_that_cannot_be_are_refused(delays: dict[str, Delays], told: str) -> None:
     with pytest.raises(UserError, match=told):
-        replace(alone(Add(row(3), row(3)), (1, 1), 4), delays=delays).verify()
+        verify_design(replace(alone(Add(row(3), row(3)), (1, 1), 4), delays=delays))
 
 
 def test_they_are_shown() -> None:

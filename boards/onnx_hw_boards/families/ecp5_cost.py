@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import (
     Adder,
     Comparison,
@@ -25,7 +26,6 @@ from onnx_hw_boards.demand import (
     Unseen,
     UpDown,
 )
-from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
     address_registers,

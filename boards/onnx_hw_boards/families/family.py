@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import Demand
-from onnx_hw_boards.device import Cells
 
 __all__ = ["Family", "Fill", "Packing", "Placement", "Price"]
 

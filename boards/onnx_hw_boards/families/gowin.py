@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from onnx_hw_boards.device import Cells, Device
+from onnx_hw_boards.cells import Cells
+from onnx_hw_boards.device import Device
 from onnx_hw_boards.families.around import with_few_tables_around
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 from onnx_hw_boards.families.gowin_cost import cost

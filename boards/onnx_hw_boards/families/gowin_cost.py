@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import (
     Adder,
     Comparison,
@@ -25,7 +26,6 @@ from onnx_hw_boards.demand import (
     Unseen,
     UpDown,
 )
-from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ecp5_cost import BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, memory, multiplexer, table, up_down
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,

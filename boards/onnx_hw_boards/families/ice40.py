@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnx_hw_boards.device import Cells, Device
+from onnx_hw_boards.cells import Cells
+from onnx_hw_boards.device import Device
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 from onnx_hw_boards.families.ice40_cost import cost, cost_without_multipliers
 from onnx_hw_boards.families.ice40_packing import logic_cells

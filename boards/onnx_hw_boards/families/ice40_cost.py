@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import (
     Adder,
     Comparison,
@@ -26,7 +27,6 @@ from onnx_hw_boards.demand import (
     Unseen,
     UpDown,
 )
-from onnx_hw_boards.device import Cells
 from onnx_hw_boards.families.ice40_products import in_logic, product
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,

@@ -16,7 +16,7 @@ import numpy as np
 
 from onnx_hw.assemble import module_names
 from onnx_hw.design import Design
-from onnx_hw.ops.memories import Memory
+from onnx_hw.ops.memories import RomImage
 
 if TYPE_CHECKING:
     from onnx_hw_sim.gates.netlist import Cell, FlatNetlist
@@ -102,11 +102,11 @@ def _unsigned(words: np.ndarray, bits: int) -> np.ndarray:
     return (words.astype(object) if bits > 62 else words.astype(np.int64)) & (1 << bits) - 1
 
 
-def _as_lane(value: int, memory: Memory) -> int:
+def _as_lane(value: int, memory: RomImage) -> int:
     return value - (1 << memory.bits) if memory.signed and value >> memory.bits - 1 else value
 
 
-def _pieces(roms: Mapping[str, object], path: str, memory: Memory) -> list[str]:
+def _pieces(roms: Mapping[str, object], path: str, memory: RomImage) -> list[str]:
     """Paths of the memories side by side that are one."""
     if not memory.pieces:
         return [path] if path in roms else []
@@ -114,7 +114,7 @@ def _pieces(roms: Mapping[str, object], path: str, memory: Memory) -> list[str]:
     return sorted(numbered, key=lambda rom: int(rom.removeprefix(path)))
 
 
-def _lanes(bits_of: Iterator[tuple[str, np.ndarray]], path: str, memory: Memory) -> Iterator[_Lanes]:
+def _lanes(bits_of: Iterator[tuple[str, np.ndarray]], path: str, memory: RomImage) -> Iterator[_Lanes]:
     """Every piece but the last one has equally many lanes; the last one may be made of logic, and is not here then.
 
     Args:
@@ -153,7 +153,7 @@ def _placed(cells: Sequence[Cell], stored: Mapping[str, Stored]) -> dict[str, _P
 
 
 def _placed_lanes(
-    roms: _Placed, path: str, memory: Memory, stored: Mapping[str, Stored], decoded: set[str]
+    roms: _Placed, path: str, memory: RomImage, stored: Mapping[str, Stored], decoded: set[str]
 ) -> Iterator[_Lanes]:
     def bits() -> Iterator[tuple[str, np.ndarray]]:
         for rom in _pieces(roms, path, memory):
@@ -212,7 +212,7 @@ def _mapped(flat: FlatNetlist, nets: ReadOnly) -> dict[str, dict[str, _Ports]]:
 
 
 def _mapped_lanes(
-    roms: Mapping[str, _Ports], path: str, memory: Memory, nets: ReadOnly, decoded: set[str]
+    roms: Mapping[str, _Ports], path: str, memory: RomImage, nets: ReadOnly, decoded: set[str]
 ) -> Iterator[_Lanes]:
     from onnx_hw_sim.gates.read_only import NotOfTheAddress
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from onnx_hw.exact.rationals import fractions
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul
@@ -25,7 +26,7 @@ from onnx_hw.quantize.lower.functions import function_of
 from onnx_hw.quantize.lower.per_element import PER_PIXEL, per_element
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import product_of, sum_of
-from onnx_hw.quantize.values import Function, Real, fractions
+from onnx_hw.quantize.values import Function, Real
 
 
 @lowers("Add", "Sub", "Sum")

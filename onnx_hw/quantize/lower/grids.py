@@ -9,6 +9,7 @@ from typing import TypeGuard
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.rationals import fractions
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.qonnx import DOMAINS
@@ -31,7 +32,6 @@ from onnx_hw.quantize.values import (
     Real,
     Sum,
     Surrounded,
-    fractions,
 )
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from onnx_hw.exact.rationals import fractions
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.quantize.builder import Builder, Obstacle
@@ -15,7 +16,7 @@ from onnx_hw.quantize.lower.convolution import quantized_weights
 from onnx_hw.quantize.lower.operand_of_product import columns_of, operand_of_product
 from onnx_hw.quantize.lower.product_of_tensors import product_of_tensors
 from onnx_hw.quantize.lower.registry import lowers
-from onnx_hw.quantize.values import QuantizedConstant, Real, fractions
+from onnx_hw.quantize.values import QuantizedConstant, Real
 
 
 @lowers("MatMul")

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.exact.rationals import fractions
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.quantize.builder import Builder, Obstacle, Padded, T
 from onnx_hw.quantize.lower.interpolating import interpolate
 from onnx_hw.quantize.lower.registry import lowers
-from onnx_hw.quantize.values import Function, Integers, Operand, Pending, QuantizedConstant, Real, Surrounded, fractions
+from onnx_hw.quantize.values import Function, Integers, Operand, Pending, QuantizedConstant, Real, Surrounded
 
 
 @lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth")

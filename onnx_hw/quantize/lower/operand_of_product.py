@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd, lcm
 
 import numpy as np
 
+from onnx_hw.exact.rationals import commensurable
 from onnx_hw.onnx.model import Node
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.one_tensor import counted_from_zero, unclipped
@@ -137,13 +137,3 @@ def columns_of(real: Real, order: np.ndarray | None = None) -> Columns:
         return tuple(numbers[channel] for channel in (real.where[order] % len(numbers)).tolist())
 
     return Columns(each(real.slope), each(real.offset))
-
-
-def commensurable(numbers: tuple[Fraction, ...]) -> tuple[Fraction, np.ndarray]:
-    """The greatest number of which all are multiples, and the multiples; object array where they are large."""
-    distinct = set(numbers)
-    parts = lcm(*(number.denominator for number in distinct))
-    whole = {number: int(number * parts) for number in distinct}
-    common = gcd(*whole.values())
-    multiples = [whole[number] // common for number in numbers]
-    return Fraction(common, parts), np.array(multiples, dtype=np.int64 if max(multiples) >> 40 == 0 else object)

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.rationals import NotFinite, fractions
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of
@@ -27,14 +28,12 @@ from onnx_hw.quantize.values import (
     Function,
     Integers,
     Joined,
-    NotFinite,
     Operand,
     Product,
     QuantizedConstant,
     Real,
     Sum,
     Surrounded,
-    fractions,
 )
 
 MOST_STEPS = 12

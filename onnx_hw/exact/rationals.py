@@ -1,0 +1,33 @@
+"""Exact rational numbers: those that floats denote, and their common measure."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import gcd, lcm
+
+import numpy as np
+
+
+class NotFinite(ValueError):
+    """A constant is NaN or infinite: no rational equals it."""
+
+
+def fractions(values: np.ndarray) -> tuple[Fraction, ...]:
+    """The exact rationals that floats denote, flattened.
+
+    Raises:
+        NotFinite: one of them is not a number.
+    """
+    if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
+        raise NotFinite("constants must be finite, not NaN or infinite")
+    return tuple(Fraction(float(value)) for value in np.asarray(values).reshape(-1))
+
+
+def commensurable(numbers: tuple[Fraction, ...]) -> tuple[Fraction, np.ndarray]:
+    """The greatest number of which all are multiples, and the multiples; object array where they are large."""
+    distinct = set(numbers)
+    parts = lcm(*(number.denominator for number in distinct))
+    whole = {number: int(number * parts) for number in distinct}
+    common = gcd(*whole.values())
+    multiples = [whole[number] // common for number in numbers]
+    return Fraction(common, parts), np.array(multiples, dtype=np.int64 if max(multiples) >> 40 == 0 else object)

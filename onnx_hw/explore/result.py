@@ -1,0 +1,38 @@
+"""Result of an exploration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from onnx_hw.explore.row import Row
+
+
+@dataclass
+class Tally:
+    """What it took: tasks run, and found in the store, by stage; bytes of parcels to and from workers."""
+
+    run: dict[str, int] = field(default_factory=dict)
+    cached: dict[str, int] = field(default_factory=dict)
+    sent: int = 0
+    received: int = 0
+
+
+@dataclass(frozen=True)
+class Explored:
+    """What came of it.
+
+    Attributes:
+        folder: with ``explore.json`` and ``explore.html``.
+        rows: of every choice.
+        tally: what it took.
+        seconds: of everything.
+    """
+
+    folder: Path
+    rows: tuple[Row, ...]
+    tally: Tally
+    seconds: float
+
+    def __repr__(self) -> str:
+        return f"Explored {len(self.rows)} choices, {sum(row.best for row in self.rows)} in front"

@@ -1,0 +1,21 @@
+"""Outputs of the graph, as they left the circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from onnx_hw import golden, samples
+from onnx_hw.design import Design
+from onnx_hw.proof.circuit.prove import Proof
+
+
+def by_circuit(design: Design, proof: Proof, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The graph's outputs as they left the circuit, by name: of the first frames, where it has not seen all of them.
+
+    Args:
+        frames: those that it was proven with, by graph input; see ``streamed_in``.
+    """
+    seen = {tensor: array[: samples.frame_count(frames)] for tensor, array in proof.outputs.items()}
+    return golden.outputs_of(design.network, seen, frames)

@@ -1,0 +1,25 @@
+"""Stages of a build."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """The stages of a build, in order."""
+
+    READ = "read"
+    QUANTIZE = "quantize"
+    SCHEDULE = "schedule"
+    ASSEMBLE = "assemble"
+    SIMULATE = "simulate"
+    SYNTHESIZE = "synthesize"
+    GATES = "gates"
+    ROUTE = "route"
+    PACK = "pack"
+
+    @classmethod
+    def until(cls, last: Stage) -> tuple[Stage, ...]:
+        """Every stage up to and including ``last``."""
+        stages = tuple(cls)
+        return stages[: stages.index(last) + 1]
