@@ -86,8 +86,7 @@ def quantize(
             and all integers are there, or it names what gets none.
     """
     frame, batch = batch_as_frames(model)
-    samples = calibration and frames_of(calibration, batch)
-    method = (scheme or Scheme()).ranges
+    samples, method = calibration and frames_of(calibration, batch), (scheme or Scheme()).ranges
     return quantized(frame, lambda model, brings: seen_in(samples, method), scheme).network
 
 
@@ -164,7 +163,7 @@ def simulate(
         circuit: ``onnx_hw.assemble.bench_circuit(design)``, if known already.
 
     Raises:
-        ToolMissing, ToolFailed: a program is not there, or failed. A circuit that differs is none: ``Proof.agrees``.
+        ToolMissing, ToolFailed: a program is not there, or failed.
     """
     with tempfile.TemporaryDirectory() if folder is None else nullcontext(folder) as place:
         integers = streamed_in(verify_design(design).network, frames)
@@ -244,8 +243,8 @@ def check_hardware(options: BuildOptions) -> UserError | None:
     A float model is tried with assumed scales, and is not run: whether it can be built does not depend on its data.
     """
     try:
-        network = quantized(read(options.model, options.reading), without_data).network
-        schedule(network, options.board, clock_mhz=options.clock_mhz, multipliers=options.multipliers, fps=options.fps)
+        net = quantized(read(options.model, options.reading), without_data).network
+        schedule(net, options.board, clock_mhz=options.clock_mhz, multipliers=options.multipliers, fps=options.fps)
     except UserError as error:
         return error
     return None
