@@ -28,12 +28,12 @@ import numpy as np
 
 from onnx_hw import flow, golden
 from onnx_hw.build import build
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
-from onnx_hw.options import DEFAULT_BOARD, BuildOptions
-from onnx_hw.progress import Running, Silent
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions
+from onnx_hw.runtime.progress import Running, Silent
+from onnx_hw.runtime.stage import Stage
 from onnx_hw_sim.circuit import Recording
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 

@@ -69,7 +69,7 @@ def watch(path: Path, limit: float, memory: int) -> Facts:
 
 def measure(pipe: Connection, path: Path, memory: int) -> None:
     from onnx_hw import flow
-    from onnx_hw.options import BuildOptions
+    from onnx_hw.runtime.options import BuildOptions
 
     resource.setrlimit(resource.RLIMIT_AS, (memory << 20, memory << 20))
     begin, begin_cpu = time.perf_counter(), time.process_time()

@@ -32,9 +32,9 @@ from drawn_trained_networks import DrawnNetwork, drawn_network
 from exports.quantizing import Choices, quantized
 from onnx import TensorProto, helper
 from onnx_hw import flow
-from onnx_hw.options import Leaving
-from onnx_hw.proof.likeness import Likeness
 from onnx_hw.quantize.scheme import Scheme
+from onnx_hw.runtime.options import Leaving
+from onnx_hw.samples.sqnr import Likeness
 
 JUDGES = 200
 

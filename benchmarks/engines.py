@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from onnx_hw.options import Engine
+from onnx_hw.runtime.options import Engine
 from sim.test_all_engines import NETWORKS, assert_same, recordings
 
 

@@ -32,10 +32,10 @@ import numpy as np
 
 from onnx_hw import golden
 from onnx_hw.build import build
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
-from onnx_hw.options import DEFAULT_BOARD, Stalls, VerifyOptions
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import DEFAULT_BOARD, Stalls, VerifyOptions
+from onnx_hw.runtime.stage import Stage
 from onnx_hw.verify_build import verify
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"

@@ -35,11 +35,11 @@ from onnx_hw.exact.requantization import choose, costs, weigh
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.options import Leaving
-from onnx_hw.proof.likeness import Likeness
 from onnx_hw.quantize.calibrate import RangeMethod
 from onnx_hw.quantize.goal import Goal
 from onnx_hw.quantize.scheme import Precision, Scheme
+from onnx_hw.runtime.options import Leaving
+from onnx_hw.samples.sqnr import Likeness
 
 BATCH = 32
 """Frames that golden computes at a time."""

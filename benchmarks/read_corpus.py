@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.check import Report, check
 from onnx_hw.onnx.read import read

@@ -24,7 +24,7 @@ import onnx_hw_boards
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.operator import priced
 from onnx_hw.ops.products_in_logic import known_products_demand, product_demand
-from onnx_hw.options import DEFAULT_BOARD
+from onnx_hw.runtime.options import DEFAULT_BOARD
 from onnx_hw_rtl.constant_multiplier import ConstantMultiplier
 from onnx_hw_rtl.soft_multiplier import SoftMultiplier
 from onnx_hw_rtl.target import Target

@@ -8,15 +8,15 @@ from dataclasses import replace
 import onnx_hw_boards
 from onnx_hw.chip.shell_cells import shell_cells
 from onnx_hw.design import Design
-from onnx_hw.errors import UserError, user_error
 from onnx_hw.link_rate import most_frames_a_second
+from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding
-from onnx_hw.options import check_numbers
 from onnx_hw.passes.budget import RESOURCES, Budget, amount
 from onnx_hw.passes.cost import Cost
 from onnx_hw.passes.say_what_fits import Place
 from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.runtime.options import check_numbers
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx_hw_boards
-from onnx_hw.errors import user_error
-from onnx_hw.spelling import did_you_mean
+from onnx_hw.messages.errors import user_error
+from onnx_hw.messages.text import did_you_mean
 from onnx_hw_boards.board import Board
 
 

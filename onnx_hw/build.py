@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw.board_file import find_board
-from onnx_hw.build_folder import opened
-from onnx_hw.errors import ExitCode, UserError, user_error
+from onnx_hw.messages.errors import ExitCode, UserError, user_error
+from onnx_hw.messages.text import printable
 from onnx_hw.onnx.read import read as read_onnx
-from onnx_hw.options import BuildOptions
-from onnx_hw.progress import Progress, Silent
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.report import fill, report
 from onnx_hw.report.page import PAGE, notebook, page
-from onnx_hw.spelling import printable
-from onnx_hw.stage import Stage
-from onnx_hw.store import user_store
+from onnx_hw.runtime.artifact_store import user_store
+from onnx_hw.runtime.build_folder import opened
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.progress import Progress, Silent
+from onnx_hw.runtime.stage import Stage
 from onnx_hw.toolchain import TOOLCHAIN, Toolchain
 from onnx_hw.work import Work
 from onnx_hw_boards.verilog_board import VerilogBoard

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.errors import user_error
+from onnx_hw.messages.errors import user_error
 from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.onnx.element_types import of_dtype
 from onnx_hw.onnx.model import Value

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onnx_hw.broken import Fault, refuse
+from onnx_hw.messages.html import render_value
+from onnx_hw.messages.invariants import Fault, refuse
+from onnx_hw.messages.text import printable
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Resources
@@ -13,8 +15,6 @@ from onnx_hw.ops.outbox import CREDIT_RETURN, DEEPEST_IN_LUTRAM, outbox_resource
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw.order import Order
-from onnx_hw.spelling import printable
-from onnx_hw.templates import render_value
 from onnx_hw.tensor import Tensor
 from onnx_hw_boards.families.family import Price
 from onnx_hw_boards.families.usual import usual_price

@@ -7,20 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onnx_hw.build_folder import cannot_write, opened
-from onnx_hw.errors import Problem, UserError
 from onnx_hw.explore.explore import Limits, explore
 from onnx_hw.explore.grid import Choice, Grid, command
 from onnx_hw.explore.result import Explored, Tally
 from onnx_hw.explore.row import Row
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.messages.text import file_name
 from onnx_hw.network import Network
-from onnx_hw.options import BuildOptions
-from onnx_hw.progress import Progress, Silent
-from onnx_hw.spelling import file_name
-from onnx_hw.stage import Stage
-from onnx_hw.store import user_store
+from onnx_hw.runtime.artifact_store import user_store
+from onnx_hw.runtime.build_folder import cannot_write, opened
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.progress import Progress, Silent
+from onnx_hw.runtime.stage import Stage
+from onnx_hw.runtime.workers.open_executor import hired
 from onnx_hw.work import Work
-from onnx_hw.workers.hired import hired
 
 UNTIL = (Stage.SCHEDULE, Stage.SYNTHESIZE, Stage.ROUTE, Stage.PACK)
 

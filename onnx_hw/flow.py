@@ -23,23 +23,20 @@ import numpy as np
 from onnx_hw.assemble import NamedCircuit
 from onnx_hw.board import schedule_on
 from onnx_hw.board_file import find_board
-from onnx_hw.build_folder import BuildFolder, Made
 from onnx_hw.chip import route as place_and_route
 from onnx_hw.chip import synthesize as synthesis
 from onnx_hw.chip.netlist import Netlist, netlist_of
 from onnx_hw.chip.route import RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
-from onnx_hw.errors import UserError
 from onnx_hw.golden import streamed_in
-from onnx_hw.listener import NOBODY, Listener
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx.capability import require_capability
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import read as read_onnx
 from onnx_hw.ops.folding import Folding
-from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Engine, Reading
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.proof.circuit.engines import bench_of
 from onnx_hw.proof.circuit.gate_level import GateLevel
@@ -49,6 +46,9 @@ from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
 from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.scheme import Scheme
 from onnx_hw.quantize.to_integers import Quantized, Source, to_integers, without_data
+from onnx_hw.runtime.build_folder import BuildFolder, Made
+from onnx_hw.runtime.listener import NOBODY, Listener
+from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, Engine, Reading
 from onnx_hw.verify_design import verify_design
 from onnx_hw.verify_network import verify_network
 

@@ -20,11 +20,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from onnx_hw.design import Design
-from onnx_hw.errors import Problem, UserError, user_error
+from onnx_hw.messages.errors import Problem, UserError, user_error
+from onnx_hw.messages.text import did_you_mean
+from onnx_hw.messages.toml import quoted, read_toml
 from onnx_hw.network import Network
 from onnx_hw.ops.folding import Folding, Multiplier
-from onnx_hw.spelling import did_you_mean
-from onnx_hw.toml_file import quoted, read_toml
 
 LARGEST = 1 << 24
 """Bytes of a file; that of a large network has some hundred thousand."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
-from onnx_hw.samples import one_frame, stack_outputs
+from onnx_hw.samples.read_samples import one_frame, stack_outputs
 
 
 def integers_of(network: Network, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

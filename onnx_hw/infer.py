@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw import samples
-from onnx_hw.errors import ExitCode, UserError, user_error
+from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Value
-from onnx_hw.outputs import Outputs
-from onnx_hw.progress import Progress, Silent
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.progress import Progress, Silent
+from onnx_hw.runtime.stage import Stage
+from onnx_hw.samples.outputs import Outputs
+from onnx_hw.samples.read_samples import read_samples, stack_outputs
 from onnx_hw_link.device import Device
 from onnx_hw_link.errors import AnotherDesign, LinkError, NoAnswer, PortFailed
 from onnx_hw_link.host_model import FILE as MODEL
@@ -120,7 +120,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
     try:
         model = _read(options.folder)
         values = tuple(Value(x.name, _element_type(x.dtype), x.shape) for x in model.inputs)
-        given = samples.read_samples(options.inputs, values)
+        given = read_samples(options.inputs, values)
         with _remade(options, model, progress) as design, _port(options, model, design, progress) as (port, timeout):
             if model.elsewhere:
                 from onnx_hw.host_by_reference import HostByReference
@@ -128,7 +128,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
                 assert design is not None
                 model = HostByReference.with_(model, design.network)
             with Device.of(model, port, timeout=timeout) as device:
-                outputs = samples.stack_outputs(list(device.stream(given)))
+                outputs = stack_outputs(list(device.stream(given)))
                 results, faults = device.results, device.chip.session.faults
             if options.check:
                 from onnx_hw import golden
@@ -216,8 +216,8 @@ def _remade(options: InferOptions, model: HostModel, progress: Progress) -> Iter
     if options.port != SIMULATED and not options.check and not model.elsewhere:
         yield None
         return
-    from onnx_hw.build_folder import opened
     from onnx_hw.report.read import options_of, read_report
+    from onnx_hw.runtime.build_folder import opened
     from onnx_hw.verify_build import check_files, design_of
     from onnx_hw.work import Work
 
@@ -243,7 +243,7 @@ def _port(
     if options.port != SIMULATED:
         yield options.port, TIMEOUT
         return
-    from onnx_hw.build_folder import BuildFolder
+    from onnx_hw.runtime.build_folder import BuildFolder
     from onnx_hw.simulated_board import TIMEOUT as SIMULATED_TIMEOUT
     from onnx_hw.simulated_board import simulated_board
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
+from onnx_hw.messages.html import render_value
+from onnx_hw.messages.text import printable
 from onnx_hw.order import HostOrder
-from onnx_hw.spelling import printable
-from onnx_hw.templates import render_value
 from onnx_hw.tensor import Tensor
 
 if TYPE_CHECKING:

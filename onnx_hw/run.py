@@ -6,18 +6,19 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from onnx_hw import flow, golden, samples
+from onnx_hw import flow, golden
 from onnx_hw.board_file import find_board
-from onnx_hw.build_folder import opened
-from onnx_hw.frames import by_reference
-from onnx_hw.options import Engine, Evaluator, RunOptions
-from onnx_hw.outputs import Outputs
-from onnx_hw.progress import Progress, Silent
 from onnx_hw.proof.circuit.outputs import by_circuit
 from onnx_hw.proof.circuit.reach import Reach
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, batches_of
+from onnx_hw.runtime.build_folder import opened
+from onnx_hw.runtime.options import Engine, Evaluator, RunOptions
+from onnx_hw.runtime.progress import Progress, Silent
+from onnx_hw.runtime.stage import Stage
+from onnx_hw.samples.frames import by_reference
+from onnx_hw.samples.outputs import Outputs
+from onnx_hw.samples.read_samples import read_samples
 from onnx_hw.simulated_board import on_simulated_board, require_link
-from onnx_hw.stage import Stage
 from onnx_hw.toolchain import Toolchain
 from onnx_hw.work import Work
 
@@ -71,5 +72,5 @@ def _by_reference(options: RunOptions) -> Outputs:
     find_board(options.board)
     model = flow.read(options.model, options.reading)
     _, batch = batch_as_frames(model)
-    given = samples.read_samples(options.inputs, model.graph.inputs, frames_of_a_sample=batch)
+    given = read_samples(options.inputs, model.graph.inputs, frames_of_a_sample=batch)
     return Outputs(by_reference(model, given.arrays), given.labels)

@@ -12,15 +12,15 @@ from contextlib import contextmanager
 import numpy as np
 
 from onnx_hw.assemble import to_serial_chip
-from onnx_hw.build_folder import BuildFolder
 from onnx_hw.chip.host_model import host_model
 from onnx_hw.chip.netlist import Netlist, baud_of
 from onnx_hw.design import Design
-from onnx_hw.errors import ExitCode, user_error
 from onnx_hw.host_by_reference import HostByReference
-from onnx_hw.progress import Progress
-from onnx_hw.samples import Samples, frame_count, stack_outputs
-from onnx_hw.stage import Stage
+from onnx_hw.messages.errors import ExitCode, user_error
+from onnx_hw.runtime.build_folder import BuildFolder
+from onnx_hw.runtime.progress import Progress
+from onnx_hw.runtime.stage import Stage
+from onnx_hw.samples.read_samples import Samples, frame_count, stack_outputs
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.device import Device

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from onnx_hw import flow
-from onnx_hw.build_folder import Made
 from onnx_hw.chip.route import RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.emit import folders
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.proof.circuit.reach import Reach, reach
+from onnx_hw.runtime.build_folder import Made
 
 
 @dataclass(frozen=True)

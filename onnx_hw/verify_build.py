@@ -11,25 +11,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
-from onnx_hw import flow, samples
-from onnx_hw.build_folder import BuildFolder, opened
+from onnx_hw import flow
 from onnx_hw.design import Design
-from onnx_hw.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.folding_file import read_foldings
-from onnx_hw.frames import Given, read_given
-from onnx_hw.options import BuildOptions, Engine, VerifyOptions
+from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
+from onnx_hw.messages.text import printable
 from onnx_hw.passes.insert_forks import insert_forks
-from onnx_hw.progress import Progress, Running, Silent
 from onnx_hw.proof.circuit.engines import simulator_of
 from onnx_hw.proof.circuit.many_frames import Bench, Proven, Shard, begin_to_load, prove_shards, shards_of, with_samples
 from onnx_hw.report.asked import files_of, sha256
 from onnx_hw.report.read import options_of, read_report
 from onnx_hw.report.report import Report
-from onnx_hw.spelling import printable
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.build_folder import BuildFolder, opened
+from onnx_hw.runtime.options import BuildOptions, Engine, VerifyOptions
+from onnx_hw.runtime.progress import Progress, Running, Silent
+from onnx_hw.runtime.stage import Stage
+from onnx_hw.runtime.workers.executors import Here, Workers, worker_lost
+from onnx_hw.runtime.workers.open_executor import hired
+from onnx_hw.samples.frames import Given, read_given
+from onnx_hw.samples.read_samples import frame_count
 from onnx_hw.work import Work
-from onnx_hw.workers.hired import hired
-from onnx_hw.workers.workers import Here, Workers, worker_lost
 
 RANDOM_FRAMES = 1000
 """Where nobody says how many."""
@@ -154,7 +155,7 @@ def _proven(
     from onnx_hw_sim.lockstep.library import RUNS
 
     frames, labels = given.frames, given.labels
-    count = 0 if frames is None else samples.frame_count(frames)
+    count = 0 if frames is None else frame_count(frames)
     wanted = options.frames or count or RANDOM_FRAMES
     shards = shards_of(design, wanted)
     bench = Bench(uuid4().hex, design, work.options.board, options.stalls, options.engine, folder.path)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from onnx_hw.broken import Fault, refuse
 from onnx_hw.macs_in_hardware import products_on_host
+from onnx_hw.messages.invariants import Fault, refuse
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.verify_model import faults_of_model
 

@@ -11,12 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw import flow, golden, samples
+from onnx_hw import flow, golden
 from onnx_hw.assemble import NamedCircuit, bench_circuit
-from onnx_hw.beside import beside
 from onnx_hw.board import comfortable, fuller_than_comfortable
 from onnx_hw.board_file import find_board
-from onnx_hw.build_folder import BuildFolder
 from onnx_hw.chip.fit import check_fit
 from onnx_hw.chip.host_model import write_host_model
 from onnx_hw.chip.netlist import Netlist
@@ -26,15 +24,12 @@ from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
 from onnx_hw.emit.shells import write_shell
 from onnx_hw.folding_file import read_foldings, to_text
-from onnx_hw.frames import Given, by_reference, read_given
 from onnx_hw.golden import streamed_in
+from onnx_hw.messages.text import file_name, short
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
-from onnx_hw.options import BuildOptions, Engine
-from onnx_hw.own_process import in_own_process
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.what_bounds import what_bounds
-from onnx_hw.progress import Progress
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.proof.circuit.gate_level import NotSimulated
 from onnx_hw.proof.circuit.gate_level import difference_error as netlist_error
@@ -51,8 +46,14 @@ from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.quantize.take_apart_dynamic_quantization import how_many_choose_scales, require_samples
 from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
-from onnx_hw.spelling import file_name, short
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.background import beside
+from onnx_hw.runtime.build_folder import BuildFolder
+from onnx_hw.runtime.options import BuildOptions, Engine
+from onnx_hw.runtime.progress import Progress
+from onnx_hw.runtime.stage import Stage
+from onnx_hw.runtime.subprocess_call import in_own_process
+from onnx_hw.samples.frames import Given, by_reference, read_given
+from onnx_hw.samples.read_samples import frame_count
 from onnx_hw.toolchain import TOOLCHAIN, Toolchain
 from onnx_hw_boards.verilog_board import VerilogBoard
 
@@ -140,7 +141,7 @@ class Work:
         widths = sorted({tensor.dtype.bits for tensor in self.network.tensors.values() if tensor.dtype.bits <= 16})
         fact = f"int{widths[0]} data, {len(self.network.nodes)} operators"
         if not made.brings:
-            fact += f"; calibrated with {samples.frame_count(data or {})} samples"
+            fact += f"; calibrated with {frame_count(data or {})} samples"
         if made.widths is not None:
             fact += f", {made.widths}"
         account.say(fact)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from drawn_cores import Drawn
 from onnx_hw.assemble import assemble, to_rtlil
-from onnx_hw.build_folder import opened
 from onnx_hw.chip.synthesize import synthesize
 from onnx_hw.ops.operator import OWN_RESET
 from onnx_hw.ops.outbox import outbox_demand
+from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import Demand
 from onnx_hw_boards.families.ecp5 import ECP5

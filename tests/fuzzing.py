@@ -9,13 +9,13 @@ from pathlib import Path
 
 import onnx
 from onnx_hw import flow
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.check import check
-from onnx_hw.options import BuildOptions, Evaluator, Reading, RunOptions
 from onnx_hw.quantize.stream_layout import elements_of
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.run import run
-from onnx_hw.samples import write_samples
+from onnx_hw.runtime.options import BuildOptions, Evaluator, Reading, RunOptions
+from onnx_hw.samples.read_samples import write_samples
 from own_seconds import own_seconds
 
 LENIENT = Reading(lenient=True)

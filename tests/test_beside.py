@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from onnx_hw.beside import beside
+from onnx_hw.runtime.background import beside
 from onnx_hw_tools.process import Command, GivenUp, execute
 
 

@@ -11,7 +11,7 @@ import pytest
 from backend_cases import node_cases
 from onnx_hw import flow
 from onnx_hw.onnx.check import check
-from onnx_hw.options import BuildOptions
+from onnx_hw.runtime.options import BuildOptions
 
 LONGEST = 5.0  # seconds of this process
 ABOUT_DATA = ("feed-", "samples-", "calibration-")

@@ -16,7 +16,7 @@ from drawn_designs import chains, likenesses, residuals
 from onnx_hw import flow, golden
 from onnx_hw.cut_network import cut_network
 from onnx_hw.design import Design
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network

@@ -42,7 +42,7 @@ def test_files_named_in_the_text_exist(path):
 
 
 def test_files_named_in_the_map_exist():
-    """Cells such as ``onnx_hw/options.py`, `samples.py``: later names lie in the folder of the first."""
+    """Cells such as ``onnx_hw/runtime/options.py`, `samples.py``: later names lie in the folder of the first."""
     rows = re.findall(r"^\| (`.*?`) \|", README.split("## Map of the code")[1], re.MULTILINE)
     assert len(rows) > 10
     for row in rows:

@@ -11,9 +11,9 @@ import pytest
 
 from material_folders import EXAMPLES
 from onnx_hw.build import Build, build
-from onnx_hw.errors import UserError
-from onnx_hw.options import BuildOptions
-from onnx_hw.stage import Stage
+from onnx_hw.messages.errors import UserError
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.stage import Stage
 
 DIGITS = EXAMPLES / "digits" / "digits.onnx"
 

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from onnx_hw.errors import Problem
 from onnx_hw.front.cli import main
 from onnx_hw.front.failures import explain
 from onnx_hw.front.terminal import Terminal
-from onnx_hw.spelling import abridged, file_name, legible, printable, quote, short, to_json
-from onnx_hw.stage import Stage
-from onnx_hw.toml_file import quoted
+from onnx_hw.messages.errors import Problem
+from onnx_hw.messages.text import abridged, file_name, legible, printable, quote, short, to_json
+from onnx_hw.messages.toml import quoted
+from onnx_hw.runtime.stage import Stage
 from onnx_hw_tools.process import ToolFailed
 from qdq_models import Sketch
 

@@ -13,7 +13,7 @@ import pytest
 
 from material_folders import CHECKOUT
 from onnx_hw.onnx.operators import operators
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.stage import Stage
 
 ROOTS = {
     "onnx_hw": CHECKOUT / "onnx_hw",
@@ -43,7 +43,7 @@ class Rule:
 
 FRONT = ("onnx_hw.front",)
 WHOLE = ("onnx_hw.build", "onnx_hw.work", "onnx_hw.run", "onnx_hw.verify_build")
-STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.chip", "onnx_hw.proof.circuit", "onnx_hw.build_folder")
+STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.chip", "onnx_hw.proof.circuit", "onnx_hw.runtime.build_folder")
 REPORT, VALUES = ("onnx_hw.report",), ("onnx_hw.tensor", "onnx_hw.network")
 DECISIONS = ("onnx_hw.passes", "onnx_hw.design")
 CIRCUITS, BENCH = ("onnx_hw_rtl",), ("onnx_hw_sim", "onnx_hw_tools")

@@ -6,9 +6,9 @@ import pytest
 
 from material_folders import EXAMPLES
 from onnx_hw.build import build
-from onnx_hw.errors import UserError
-from onnx_hw.options import BuildOptions, Evaluator, RunOptions
-from onnx_hw.stage import Stage
+from onnx_hw.messages.errors import UserError
+from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
+from onnx_hw.runtime.stage import Stage
 
 
 def test_texts_are_taken_for_paths_and_names():

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw.beside import beside
-from onnx_hw.errors import UserError, user_error
-from onnx_hw.own_process import in_own_process
+from onnx_hw.messages.errors import UserError, user_error
+from onnx_hw.runtime.background import beside
+from onnx_hw.runtime.subprocess_call import in_own_process
 
 
 def refuse(what: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from onnx_hw.pause_garbage_collection import garbage_collection_paused
+from onnx_hw.runtime.gc_pause import garbage_collection_paused
 
 
 @pytest.fixture(autouse=True)

@@ -17,11 +17,11 @@ import qdq_models
 from design_bench import Bench, assert_proven, no_stall, random_stall
 from onnx_hw import flow
 from onnx_hw.design import Design
-from onnx_hw.errors import UserError
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.sums import separate
 from onnx_hw.exact.tables import Thresholds
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Boundary, Network
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.matmul import MatMul

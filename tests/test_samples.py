@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from material_folders import EXAMPLES
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.model import Value
-from onnx_hw.samples import read_samples, write_samples
+from onnx_hw.samples.read_samples import read_samples, write_samples
 
 IMAGE = Value("image", "float", (1, 1, 8, 8))
 
@@ -223,7 +223,7 @@ def stored(tmp_path: Path, kind: str, array: np.ndarray) -> Path:
 @pytest.mark.parametrize("kind", ["plain", "packed", "folder"])
 def test_what_is_large_stays_on_disk(tmp_path, monkeypatch, kind):
     array = np.random.default_rng(1).standard_normal((64, 1, 128, 128)).astype(np.float32)  # 4 MiB
-    monkeypatch.setattr("onnx_hw.large_array.HELD", 1 << 18)
+    monkeypatch.setattr("onnx_hw.samples.spooled_array.HELD", 1 << 18)
     path, value = stored(tmp_path, kind, array), Value("x", "float", (1, 1, 128, 128))
     gc.collect()
     tracemalloc.start()

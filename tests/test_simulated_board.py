@@ -12,8 +12,8 @@ from command_line import call
 from material_folders import EXAMPLES
 from onnx import TensorProto
 from onnx_files import model, tensor, value, write
-from onnx_hw.options import Evaluator, RunOptions
 from onnx_hw.run import run
+from onnx_hw.runtime.options import Evaluator, RunOptions
 
 
 @pytest.mark.slow

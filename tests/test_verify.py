@@ -13,12 +13,12 @@ import pytest
 from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.assemble import assemble
-from onnx_hw.broken import Broken
 from onnx_hw.design import Design, FifoSize
-from onnx_hw.errors import UserError
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.front.failures import explain
+from onnx_hw.messages.errors import UserError
+from onnx_hw.messages.invariants import Broken
 from onnx_hw.network import Network, Node
 from onnx_hw.onnx.model import Value
 from onnx_hw.ops.add import Add

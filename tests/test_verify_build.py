@@ -15,14 +15,14 @@ import pytest
 from command_line import Instead, call
 from onnx_hw import golden
 from onnx_hw.build import build
-from onnx_hw.errors import ExitCode, UserError
+from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.network import Network
-from onnx_hw.options import Engine, Stalls, VerifyOptions
 from onnx_hw.proof.circuit.many_frames import BEFORE, Bench, prove_shards, shards_of, with_samples
 from onnx_hw.proof.circuit.prove import compile_simulator
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
+from onnx_hw.runtime.stage import Stage
+from onnx_hw.runtime.workers.executors import Workers
 from onnx_hw.verify_build import Verified, verify
-from onnx_hw.workers.workers import Workers
 from qdq_models import Sketch
 from sketched_designs import unequal_branches
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from onnx_hw.errors import ExitCode, Problem, UserError, user_error
+from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells

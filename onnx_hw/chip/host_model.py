@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.build_folder import BuildFolder
 from onnx_hw.chip.netlist import Netlist, baud_of
 from onnx_hw.design import Design
 from onnx_hw.network import Network
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Model, Node
 from onnx_hw.order import UNUSED
+from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw_boards.board import Board
 from onnx_hw_link.host_model import FILE, FORMAT
 from onnx_hw_link.link import PROTOCOL, Link

@@ -10,11 +10,11 @@ from pathlib import PurePath
 from typing import Any
 
 from onnx_hw.assemble import Names, assemble, in_shell, tidy, to_rtlil
-from onnx_hw.build_folder import digest
 from onnx_hw.chip.fit import pin_constraints
 from onnx_hw.chip.link import link_of
 from onnx_hw.design import Design
-from onnx_hw.errors import user_error
+from onnx_hw.messages.errors import user_error
+from onnx_hw.runtime.build_folder import digest
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.families.family import Family

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx_hw.build_folder import BuildFolder, Made
 from onnx_hw.chip.fit import too_full
 from onnx_hw.chip.synthesize import SynthesisResult
+from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw_boards.board import Board
 from onnx_hw_tools import tools
 from onnx_hw_tools.tools import Tool, ToolFailed

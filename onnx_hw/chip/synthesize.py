@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from onnx_hw.build_folder import BuildFolder, Made
+from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.families.family import Family
 from onnx_hw_tools import tools

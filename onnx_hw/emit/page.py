@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from onnx_hw.design import Design
 from onnx_hw.emit.vectors import Stream, streams
+from onnx_hw.messages.text import printable
 from onnx_hw.report.describe import describe_ports
 from onnx_hw.report.report import Port
-from onnx_hw.spelling import printable
 from onnx_hw.timing.frame_times import Frames
 
 _FRAMES_AHEAD = 3

@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from onnx_hw.board_file import find_board
-from onnx_hw.build_folder import Made
 from onnx_hw.chip import route, synthesize
 from onnx_hw.chip.fit import check_fit
-from onnx_hw.errors import UserError, user_error
 from onnx_hw.explore.grid import Choice
 from onnx_hw.explore.parcel import Parcel, pack, unpack
 from onnx_hw.explore.pareto import front
@@ -23,10 +21,12 @@ from onnx_hw.explore.result import Tally
 from onnx_hw.explore.row import ENDED, Row, State, costs_of, with_front
 from onnx_hw.explore.task import RESULTS, SOURCES, Task, keep_circuit, versions
 from onnx_hw.explore.work import Circuit, Done, Failed, Missing, Planned, circuit, plan, work
+from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.network import Network
-from onnx_hw.stage import Stage
-from onnx_hw.store import Store
-from onnx_hw.workers.workers import Workers, worker_lost
+from onnx_hw.runtime.artifact_store import Store
+from onnx_hw.runtime.build_folder import Made
+from onnx_hw.runtime.stage import Stage
+from onnx_hw.runtime.workers.executors import Workers, worker_lost
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 

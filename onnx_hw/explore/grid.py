@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from onnx_hw.errors import Problem, UserError
-from onnx_hw.options import DEFAULT_BOARD, SEEDS, BuildOptions, check_numbers
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.runtime.options import DEFAULT_BOARD, SEEDS, BuildOptions, check_numbers
 
 MOST_CHOICES = 100_000
 

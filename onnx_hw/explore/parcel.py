@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from onnx_hw.store import RECORD, Store, read_entry
+from onnx_hw.runtime.artifact_store import RECORD, Store, read_entry
 
 LARGEST_FILE = 2**31
 """Bytes of a file: what claims to be larger is not unpacked."""

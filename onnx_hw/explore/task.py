@@ -10,11 +10,11 @@ from pathlib import Path
 
 from onnx_hw import __version__
 from onnx_hw.board_file import find_board
-from onnx_hw.build_folder import BuildFolder, Made
 from onnx_hw.chip import route, synthesize
-from onnx_hw.errors import user_error
-from onnx_hw.stage import Stage
-from onnx_hw.store import Store, write_record
+from onnx_hw.messages.errors import user_error
+from onnx_hw.runtime.artifact_store import Store, write_record
+from onnx_hw.runtime.build_folder import BuildFolder, Made
+from onnx_hw.runtime.stage import Stage
 from onnx_hw_boards.board import Board
 from onnx_hw_tools import tools
 

@@ -9,8 +9,8 @@ from onnx_hw.explore.explore import Limits, explore
 from onnx_hw.explore.grid import Grid
 from onnx_hw.explore.row import Row
 from onnx_hw.network import Network
-from onnx_hw.store import Store, user_store
-from onnx_hw.workers.workers import Workers
+from onnx_hw.runtime.artifact_store import Store, user_store
+from onnx_hw.runtime.workers.executors import Workers
 
 
 def explore_with_executor(

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from onnx_hw.options import DEFAULT_BOARD
+from onnx_hw.runtime.options import DEFAULT_BOARD
 
 
 class File(click.Path):

@@ -11,8 +11,8 @@ from onnx_hw.front.arguments import BOARD, CALIBRATION, FILE, FOLDING, FPS, MODE
 from onnx_hw.front.how_to_quantize import how_to_quantize
 from onnx_hw.front.how_to_read import how_to_read
 from onnx_hw.front.session import Session
-from onnx_hw.options import SEEDS, BuildOptions, Quantizing, Reading
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import SEEDS, BuildOptions, Quantizing, Reading
+from onnx_hw.runtime.stage import Stage
 
 
 @click.command(short_help="From the model to a proven bitstream.")

@@ -34,7 +34,7 @@ def cache(session: Session, store: Path | None, prune: int | None) -> None:
     """
     from collections import Counter
 
-    from onnx_hw.store import user_store
+    from onnx_hw.runtime.artifact_store import user_store
 
     place = user_store(store)
     removed = place.prune(prune) if prune is not None else 0

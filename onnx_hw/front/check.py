@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.errors import ExitCode
 from onnx_hw.front.arguments import BOARD, CLOCK, FPS, MODEL, MULTIPLIERS
 from onnx_hw.front.how_to_read import how_to_read
 from onnx_hw.front.session import Session
-from onnx_hw.options import BuildOptions, Reading
+from onnx_hw.messages.errors import ExitCode
+from onnx_hw.runtime.options import BuildOptions, Reading
 
 
 @click.command(short_help="Say what is wrong with a model.")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import click
 
 from onnx_hw import __version__
-from onnx_hw.errors import ExitCode
 from onnx_hw.front.boards import boards
 from onnx_hw.front.build import build
 from onnx_hw.front.cache import cache
@@ -20,6 +19,7 @@ from onnx_hw.front.run import run
 from onnx_hw.front.session import CommandLine, Session
 from onnx_hw.front.show_report import report
 from onnx_hw.front.verify import verify
+from onnx_hw.messages.errors import ExitCode
 
 
 @click.group(cls=CommandLine, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})

@@ -14,8 +14,8 @@ from onnx_hw.front.arguments import CALIBRATION, FILE, JOBS, MODEL, SCHEDULER, S
 from onnx_hw.front.how_to_quantize import OUTPUT, PRECISION
 from onnx_hw.front.how_to_read import how_to_read
 from onnx_hw.front.session import Session
-from onnx_hw.options import DEFAULT_BOARD, BuildOptions, Leaving, Quantizing, Reading
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, Leaving, Quantizing, Reading
+from onnx_hw.runtime.stage import Stage
 
 _UNTIL = ("schedule", "synthesize", "route", "pack")
 

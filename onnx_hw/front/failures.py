@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 
 from onnx_hw import __version__
-from onnx_hw.as_user_error import as_user_error
-from onnx_hw.errors import ExitCode, Problem
-from onnx_hw.spelling import did_you_mean, legible
+from onnx_hw.messages.errors import ExitCode, Problem
+from onnx_hw.messages.text import did_you_mean, legible
+from onnx_hw.messages.translate_error import as_user_error
 
 TRACEBACK_FILE = "traceback.txt"
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from onnx_hw.progress import Running
+from onnx_hw.runtime.progress import Running
 
 PERIOD = 0.1  # seconds between two looks
 

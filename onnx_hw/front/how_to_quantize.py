@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from onnx_hw.front.arguments import FILE
-from onnx_hw.options import MOST_DB, Leaving, Quantizing
+from onnx_hw.runtime.options import MOST_DB, Leaving, Quantizing
 
 OUTPUT = click.option(
     "--output", type=click.Choice([o.value for o in Leaving]), metavar="KIND",

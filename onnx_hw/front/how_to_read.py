@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from onnx_hw.options import Reading
+from onnx_hw.runtime.options import Reading
 
 DIMENSIONS = click.option(
     "--dim", "dimensions", multiple=True, callback=lambda context, option, given: _bound(context, option, given),

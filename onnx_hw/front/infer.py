@@ -24,7 +24,7 @@ def infer(session: Session, folder: Path, inputs: Path, port: str, out: Path | N
     """Send samples to the board that holds the build in DIR, and show what comes back."""
     from onnx_hw.infer import InferOptions
     from onnx_hw.report.inferred import shown
-    from onnx_hw.samples import write_samples
+    from onnx_hw.samples.read_samples import write_samples
 
     made = session.workshop.infer(InferOptions(folder, inputs, port, check), session.terminal)
     if out is not None:

@@ -10,7 +10,7 @@ from onnx_hw.front.arguments import BOARD, CALIBRATION, CLOCK, FILE, FOLDING, FP
 from onnx_hw.front.how_to_quantize import how_to_quantize
 from onnx_hw.front.how_to_read import how_to_read
 from onnx_hw.front.session import Session
-from onnx_hw.options import Evaluator, Quantizing, Reading, RunOptions
+from onnx_hw.runtime.options import Evaluator, Quantizing, Reading, RunOptions
 
 
 @click.command(short_help="Compute a model's outputs.")
@@ -51,7 +51,7 @@ def run(
 ) -> None:
     """Compute the outputs of MODEL for samples."""
     from onnx_hw.report.outputs import described
-    from onnx_hw.samples import write_samples
+    from onnx_hw.samples.read_samples import write_samples
 
     session.terminal.verbose = verbose
     options = RunOptions(

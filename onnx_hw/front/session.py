@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from onnx_hw.errors import ExitCode, UserError
 from onnx_hw.front.failures import explain
 from onnx_hw.front.terminal import Terminal
-from onnx_hw.options import BuildOptions, RunOptions, VerifyOptions
-from onnx_hw.progress import Progress
+from onnx_hw.messages.errors import ExitCode, UserError
+from onnx_hw.runtime.options import BuildOptions, RunOptions, VerifyOptions
+from onnx_hw.runtime.progress import Progress
 
 if TYPE_CHECKING:
     from onnx_hw.build import Build
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from onnx_hw.explore.row import Row
     from onnx_hw.explore_model import ExploreOptions
     from onnx_hw.infer import InferOptions, Inferred
-    from onnx_hw.outputs import Outputs
+    from onnx_hw.samples.outputs import Outputs
     from onnx_hw.verify_build import Verified
 
 

@@ -23,10 +23,10 @@ def report(session: Session, folder: Path, other: Path | None, opens: bool | Non
 
     With DIR2, compare both builds.
     """
-    from onnx_hw.build_folder import opened
     from onnx_hw.report import compared, page
     from onnx_hw.report.read import read_report
     from onnx_hw.report.show import summary
+    from onnx_hw.runtime.build_folder import opened
 
     told = read_report(folder)
     if other is None:

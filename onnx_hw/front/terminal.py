@@ -18,11 +18,11 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from onnx_hw.errors import Problem
 from onnx_hw.front.follow_log import follow_log
-from onnx_hw.progress import Running
-from onnx_hw.spelling import legible, printable
-from onnx_hw.stage import Stage
+from onnx_hw.messages.errors import Problem
+from onnx_hw.messages.text import legible, printable
+from onnx_hw.runtime.progress import Running
+from onnx_hw.runtime.stage import Stage
 
 WIDEST = 110  # characters; a stage line on a wide terminal is still read at one glance
 FACTS = 16  # characters before what is said of a stage

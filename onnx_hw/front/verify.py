@@ -8,7 +8,7 @@ import click
 
 from onnx_hw.front.arguments import FILE, JOBS, SCHEDULER
 from onnx_hw.front.session import Session
-from onnx_hw.options import Engine, Stalls, VerifyOptions
+from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
 
 
 @click.command(short_help="Prove a build again, with your own data.")

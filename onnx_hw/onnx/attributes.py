@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.source import Attribute
 from onnx_hw.onnx.texts import text
-from onnx_hw.spelling import quote
 
 #: Attribute type number -> (kind, field of AttributeProto).
 KINDS = {

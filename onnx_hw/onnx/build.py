@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.dimensions import substituted
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.findings import Findings
@@ -18,7 +19,6 @@ from onnx_hw.onnx.opsets import NEWEST
 from onnx_hw.onnx.signatures import standard_domains
 from onnx_hw.onnx.source import SourceGraph, SourceModel, SourceNode, SourceValue, Type
 from onnx_hw.onnx.validate_signatures import check_node
-from onnx_hw.spelling import quote
 
 
 def build_model(source: SourceModel, path: Path | None, findings: Findings) -> Model:

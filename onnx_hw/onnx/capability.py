@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.dependencies import needed_nodes, subgraphs
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.findings import Findings
@@ -16,7 +17,6 @@ from onnx_hw.onnx.operators import facts_of, lookup
 from onnx_hw.onnx.opsets import domain_name
 from onnx_hw.onnx.validate_signatures import EXPERIMENTAL
 from onnx_hw.onnx.validate_types import place
-from onnx_hw.spelling import quote
 
 #: No network for a chip has tensors of more elements; a file may claim any size.
 MAX_ELEMENTS: Final = 1 << 24

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.capability import check_capability
 from onnx_hw.onnx.dimensions import bind_dimensions
 from onnx_hw.onnx.findings import STAGES, Findings

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.model import Graph, Model, Node, Value
-from onnx_hw.spelling import quote
 
 
 def variables(model: Model) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.findings import Findings
-from onnx_hw.spelling import quote
 
 _KNOWN_KEYS = frozenset({"location", "offset", "length", "checksum", "basepath"})
 _DECIMAL = re.compile(r"[0-9]{1,19}", re.ASCII)

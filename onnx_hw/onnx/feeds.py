@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.messages.text import did_you_mean
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Graph, Value
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, name_of_dtype, tagged
-from onnx_hw.spelling import did_you_mean
 
 
 def checked_feeds(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onnx_hw.errors import Problem, UserError
-from onnx_hw.spelling import printable
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.messages.text import printable
 
 #: The stages of reading, in order. A fault belongs to the first stage that can see it.
 STAGES = ("parse", "validate", "external", "capability")

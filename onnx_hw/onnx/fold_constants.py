@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.dependencies import needed_nodes, reads, subgraphs
 from onnx_hw.onnx.infer_shapes import infer_graph, with_types
 from onnx_hw.onnx.model import Graph, Model, Node, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.fixed_shapes import fix_shapes
 from onnx_hw.onnx.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, name_of_dtype

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.spelling import printable
-from onnx_hw.templates import render_value
+from onnx_hw.messages.html import render_value
+from onnx_hw.messages.text import printable
 
 
 @dataclass(frozen=True)

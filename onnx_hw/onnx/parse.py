@@ -9,7 +9,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from onnx_hw.errors import UserError, user_error
+from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.onnx.schema import ModelProto
 
 #: protobuf's own limit; larger weights belong in external data.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.messages.text import did_you_mean
 from onnx_hw.onnx.feeds import checked_feeds
 from onnx_hw.onnx.model import Graph, Model
 from onnx_hw.onnx.operators.dtypes import held, tagged
 from onnx_hw.onnx.operators.evaluate import evaluate
-from onnx_hw.spelling import did_you_mean
 
 
 def run(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.model import Tensor
-from onnx_hw.spelling import quote
 
 #: A dimension: a number, a variable's name, or None when nothing is said.
 Dimension = int | str | None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.findings import Findings
-from onnx_hw.spelling import quote
 
 
 def text(data: bytes, where: str, findings: Findings) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from onnx_hw.messages.text import printable, quote
 from onnx_hw.onnx.attributes import AttributeReader
 from onnx_hw.onnx.external_data import SideFiles
 from onnx_hw.onnx.findings import Findings
@@ -22,7 +23,6 @@ from onnx_hw.onnx.sparse_tensors import read_sparse_tensor
 from onnx_hw.onnx.tensors import read_tensor
 from onnx_hw.onnx.texts import remark, text
 from onnx_hw.onnx.value_types import read_type, read_value
-from onnx_hw.spelling import printable, quote
 
 
 class Translator:

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.opsets import domain_name
 from onnx_hw.onnx.signatures import signature_of, standard_domains, versions_of
 from onnx_hw.onnx.source import FunctionKey, SourceFunction, SourceModel, SourceNode
-from onnx_hw.spelling import quote
 
 #: Greatest number of nodes after inlining. A few functions that call each other twice make 2^n of them.
 MAX_NODES = 30_000

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.model import Tensor
 from onnx_hw.onnx.source import SourceGraph, SourceModel, SourceValue, Type
-from onnx_hw.spelling import quote
 
 _WITH_SHAPE = ("tensor", "sparse_tensor")
 

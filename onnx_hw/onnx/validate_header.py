@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.external_data import SideFiles
 from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.texts import remark, text
-from onnx_hw.spelling import quote
 
 #: Newest published version of the format.
 NEWEST_IR: Final = 14

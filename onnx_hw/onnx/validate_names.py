@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.source import SourceGraph, SourceModel, SourceValue, Type
 from onnx_hw.onnx.validate_functions import all_nodes
-from onnx_hw.spelling import quote
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 

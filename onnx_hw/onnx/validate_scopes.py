@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.node_order import cycles
 from onnx_hw.onnx.source import SourceFunction, SourceGraph, SourceModel, SourceNode, SourceValue
-from onnx_hw.spelling import quote
 
 #: Above so many names, no similar one is suggested: comparing takes time.
 _SUGGEST_AMONG = 2000

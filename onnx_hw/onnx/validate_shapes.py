@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from onnx_hw.errors import Problem
+from onnx_hw.messages.errors import Problem
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.dependencies import subgraphs
 from onnx_hw.onnx.dimensions import substituted
 from onnx_hw.onnx.findings import Findings
@@ -18,7 +19,6 @@ from onnx_hw.onnx.left_out_windows import behind_left_out_windows
 from onnx_hw.onnx.model import Graph, Model, Value
 from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.validate_types import place
-from onnx_hw.spelling import quote
 
 #: Primes, for a product of two then is no third. Dimension k gets one of each row, another pair for each k.
 _TRIALS = ((13, 17, 19, 23, 29), (31, 37, 41, 43, 47))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.opsets import domain_name
 from onnx_hw.onnx.signatures import (
@@ -19,7 +20,6 @@ from onnx_hw.onnx.signatures import (
 )
 from onnx_hw.onnx.source import SourceModel, SourceNode
 from onnx_hw.onnx.validate_functions import all_nodes, called, functions_by_key
-from onnx_hw.spelling import quote
 
 #: What to use instead of a withdrawn operator.
 _REPLACEMENTS: Final = {

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from onnx_hw.messages.text import quote
 from onnx_hw.onnx.element_types import BY_CODE, of_dtype
 from onnx_hw.onnx.findings import Findings
 from onnx_hw.onnx.model import Graph, Model, Node, Tensor, Value
 from onnx_hw.onnx.signatures import Parameter, Signature, signature_of
-from onnx_hw.spelling import quote
 
 _SHAPE = re.compile(r"\[[^]]*\]")
 

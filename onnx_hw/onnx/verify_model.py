@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnx_hw.broken import Fault
+from onnx_hw.messages.invariants import Fault
 from onnx_hw.onnx.dependencies import reads
 from onnx_hw.onnx.model import Model
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnx_hw.design import Design, Edge, FifoSize
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.passes.check_fifo_depths import check_fifo_depths, too_shallow
 from onnx_hw.passes.find_least import least

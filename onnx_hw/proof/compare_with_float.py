@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.errors import ExitCode, user_error
+from onnx_hw.messages.errors import ExitCode, user_error
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.proof.known_values import Known
-from onnx_hw.proof.likeness import Likeness
 from onnx_hw.proof.segments import run_in_double
+from onnx_hw.samples.sqnr import Likeness
 
 SAME_DB = 60.0
 """Folding rounds weights to float32, some 140 dB below them; what is less alike has another meaning."""

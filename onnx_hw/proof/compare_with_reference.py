@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.errors import ExitCode, Problem, UserError
+from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.element_types import BY_NAME
@@ -21,8 +21,8 @@ from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of, place
 from onnx_hw.proof.explained import unexplained
 from onnx_hw.proof.known_values import Known, misplaced
-from onnx_hw.proof.likeness import Likeness
 from onnx_hw.proof.segments import in_pieces
+from onnx_hw.samples.sqnr import Likeness
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from math import isfinite
 import numpy as np
 
 from onnx_hw import golden
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Graph, Model, Node, Value

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw import golden
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Boundary, Network
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model

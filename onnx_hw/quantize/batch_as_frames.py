@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of

@@ -10,10 +10,10 @@ from typing import TypeGuard, TypeVar
 
 import numpy as np
 
-from onnx_hw.errors import Problem
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rationals import fractions
+from onnx_hw.messages.errors import Problem
 from onnx_hw.network import Boundary
 from onnx_hw.network import Node as HardwareNode
 from onnx_hw.onnx.model import Graph, Node

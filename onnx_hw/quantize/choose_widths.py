@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnx_hw.errors import user_error
-from onnx_hw.proof.likeness import LEAST
+from onnx_hw.messages.errors import user_error
 from onnx_hw.quantize.chosen_integers import Integers
 from onnx_hw.quantize.goal import Goal
 from onnx_hw.quantize.noise_of_widths import Noises, Place
 from onnx_hw.quantize.samples_side_by_side import Frame
 from onnx_hw.quantize.scheme import Scheme
+from onnx_hw.samples.sqnr import LEAST
 
 WIDTHS = (4, 6, 8, 9, 10, 12, 16)
 """Bits."""

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.proof.likeness import Likeness
 from onnx_hw.quantize.least_loss import Chosen
+from onnx_hw.samples.sqnr import Likeness
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.broken import refuse
-from onnx_hw.errors import UserError
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.messages.errors import UserError
+from onnx_hw.messages.invariants import refuse
 from onnx_hw.network import Network
 from onnx_hw.onnx.dependencies import reads
 from onnx_hw.onnx.model import Graph, Model, Node

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx_hw.errors import user_error
-from onnx_hw.options import MOST_DB
+from onnx_hw.messages.errors import user_error
+from onnx_hw.runtime.options import MOST_DB
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.errors import UserError
 from onnx_hw.exact.rationals import NotFinite
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Boundary, Network
 from onnx_hw.onnx.dependencies import reads
 from onnx_hw.onnx.element_types import BY_NAME

@@ -17,9 +17,9 @@ from math import lcm
 
 import numpy as np
 
-from onnx_hw.errors import user_error
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.messages.errors import user_error
 from onnx_hw.onnx.additions import Additions
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.fold_constants import without_what_nothing_needs

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnx_hw.messages.toml import quoted
 from onnx_hw.onnx.dependencies import reads
 from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.products import macs_of
-from onnx_hw.proof.likeness import LEAST, Likeness
 from onnx_hw.quantize.chosen_integers import Integers, StoredTerm
 from onnx_hw.quantize.ends import ends_of
 from onnx_hw.quantize.noise_of_widths import Place
@@ -24,7 +24,7 @@ from onnx_hw.quantize.numbers_of_integers import dequantized, reach_of, rounded_
 from onnx_hw.quantize.samples_side_by_side import Frame, SideBySide
 from onnx_hw.quantize.scheme import WIDEST
 from onnx_hw.quantize.terms_of_products import Term
-from onnx_hw.toml_file import quoted
+from onnx_hw.samples.sqnr import LEAST, Likeness
 
 MACS = 2_000_000_000
 """That all tensors together may take: of a larger model fewer samples are looked at, and of one that is too large for a

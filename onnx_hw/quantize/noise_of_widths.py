@@ -17,13 +17,13 @@ from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.products import macs_of
-from onnx_hw.proof.likeness import LEAST, Likeness
 from onnx_hw.quantize.calibrate import Range
 from onnx_hw.quantize.ends import ends_of
 from onnx_hw.quantize.least_loss import least_losses
 from onnx_hw.quantize.numbers_of_integers import dequantized
 from onnx_hw.quantize.samples_side_by_side import Frame, SideBySide
 from onnx_hw.quantize.scheme import Precision, Scheme
+from onnx_hw.samples.sqnr import LEAST, Likeness
 
 PROBED = 8
 """Bits of the integers that are tried."""

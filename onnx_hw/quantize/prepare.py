@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_hw.broken import refuse
+from onnx_hw.messages.invariants import refuse
 from onnx_hw.onnx.fold_constants import fold, without_what_nothing_needs
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.operators import facts_of

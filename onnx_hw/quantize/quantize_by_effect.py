@@ -18,7 +18,6 @@ from onnx_hw.onnx.dependencies import readers_of
 from onnx_hw.onnx.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.proof.likeness import Likeness
 from onnx_hw.quantize.builder import Obstacle
 from onnx_hw.quantize.calibrate import Range
 from onnx_hw.quantize.chosen_integers import Held, Integers, StoredTerm, StoredWeights
@@ -32,6 +31,7 @@ from onnx_hw.quantize.rounding_by_effect import Columns, rounded, scales_for, to
 from onnx_hw.quantize.samples_side_by_side import Frame, SideBySide
 from onnx_hw.quantize.scheme import Scheme
 from onnx_hw.quantize.terms_of_products import Term
+from onnx_hw.samples.sqnr import Likeness
 
 MOST_ROWS = 20_000
 """Rows that are looked at of one product, of all samples together, evenly spread."""

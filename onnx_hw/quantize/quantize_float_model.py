@@ -8,11 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from onnx_hw.broken import refuse
+from onnx_hw.messages.invariants import refuse
 from onnx_hw.onnx.fold_constants import without_what_nothing_needs
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.verify_model import faults_of_folded
-from onnx_hw.options import Leaving
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import Range, RangeMethod, Ranges, Seen, seen_in
 from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
@@ -34,6 +33,7 @@ from onnx_hw.quantize.quantize_by_effect import integers_by_effect
 from onnx_hw.quantize.samples_side_by_side import Frame, samples_of, stride_of
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
 from onnx_hw.quantize.terms_of_products import Term, with_terms
+from onnx_hw.runtime.options import Leaving
 
 
 def with_factors_in_weights(model: Model) -> Model:

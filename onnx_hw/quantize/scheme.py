@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.errors import user_error
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.options import Leaving
+from onnx_hw.messages.errors import user_error
 from onnx_hw.quantize.calibrate import Range, RangeMethod
 from onnx_hw.quantize.goal import Goal
+from onnx_hw.runtime.options import Leaving
 
 WIDEST = 16
 """Bits."""

@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from onnx_hw.errors import Problem, UserError, user_error
-from onnx_hw.options import Quantizing
+from onnx_hw.messages.errors import Problem, UserError, user_error
+from onnx_hw.messages.toml import quoted, read_toml
 from onnx_hw.quantize.goal import Goal
 from onnx_hw.quantize.scheme import DEFAULT, WIDEST, Precision, Scheme
-from onnx_hw.toml_file import quoted, read_toml
+from onnx_hw.runtime.options import Quantizing
 
 LARGEST = 1 << 22
 """Bytes of a file."""

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model, Value
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, integer_range, is_integer

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnx_hw.errors import user_error
+from onnx_hw.messages.errors import user_error
 from onnx_hw.onnx.additions import Additions
 from onnx_hw.onnx.element_types import BY_CODE, BY_NAME
 from onnx_hw.onnx.fold_constants import fold, without_what_nothing_needs

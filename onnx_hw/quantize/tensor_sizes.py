@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx.capability import MAX_ELEMENTS
 from onnx_hw.onnx.model import Graph, Value
 from onnx_hw.onnx.operators.facts import OF_SCALES

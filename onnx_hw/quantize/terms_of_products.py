@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.additions import Additions
 from onnx_hw.onnx.dependencies import readers_of
 from onnx_hw.onnx.model import Graph, Model, Node

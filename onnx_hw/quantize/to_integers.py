@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from onnx_hw.errors import user_error
+from onnx_hw.messages.errors import user_error
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.quantize.assumed_ranges import assumed_ranges

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from onnx_hw.errors import Problem
+from onnx_hw.messages.errors import Problem
 from onnx_hw.onnx.dependencies import reads
 from onnx_hw.onnx.model import Node
 from onnx_hw.onnx.products import macs_of

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from onnx_hw.as_user_error import as_user_error
-from onnx_hw.errors import ExitCode, user_error
-from onnx_hw.progress import Progress, Running
+from onnx_hw.messages.errors import ExitCode, user_error
+from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.report import chain
 from onnx_hw.report.chain import Link
 from onnx_hw.report.report import Report
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.progress import Progress, Running
+from onnx_hw.runtime.stage import Stage
 from onnx_hw_tools.tools import Tool
 
 

@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
-from onnx_hw.options import BuildOptions
+from onnx_hw.runtime.options import BuildOptions
 
 SAMPLES = ("inputs", "calibration")
 """Options that may name a folder."""
@@ -21,7 +21,7 @@ SAMPLES = ("inputs", "calibration")
 class Asked:
     """The options of the build, and the files that they name."""
 
-    options: Annotated[Mapping[str, Any], "the fields of `onnx_hw.options.BuildOptions`; paths are absolute"]
+    options: Annotated[Mapping[str, Any], "the fields of `onnx_hw.runtime.options.BuildOptions`; paths are absolute"]
     sha256: Annotated[Mapping[str, str], "of the contents of every file that was read, by option"]
 
 

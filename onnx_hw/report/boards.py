@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 import onnx_hw_boards
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.report.digits_on_boards import DIGITS_ON_BOARDS
 from onnx_hw.report.fact import Fact
 from onnx_hw_boards.bare_chip import BareChip

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from onnx_hw.errors import Problem, ToolProblem, UserError
+from onnx_hw.messages.errors import Problem, ToolProblem, UserError
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.proof.circuit.reach import Reach

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from rich.console import Group
 from rich.text import Text
 
-from onnx_hw.errors import Problem
+from onnx_hw.messages.errors import Problem
+from onnx_hw.messages.text import abridged, to_json
 from onnx_hw.onnx.check import Report
 from onnx_hw.report.fact import Fact
-from onnx_hw.spelling import abridged, to_json
 
 LONGEST_ENTRY = 200  # characters of a value's name and type
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from onnx_hw.proof.compare import Compared
-from onnx_hw.proof.likeness import Likeness
 from onnx_hw.quantize.lost_by_tensor import Lost
 from onnx_hw.report import report
 from onnx_hw.report.losses import Loss
+from onnx_hw.samples.sqnr import Likeness
 
 WORST_TENSORS = 10
 

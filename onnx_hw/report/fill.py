@@ -16,11 +16,11 @@ from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
 from onnx_hw.link_rate import frames_a_second
 from onnx_hw.macs_in_hardware import macs_of_circuit
+from onnx_hw.messages.text import short
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES
-from onnx_hw.outputs import share_right
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.report import report
 from onnx_hw.report.asked import describe_asked
@@ -28,8 +28,8 @@ from onnx_hw.report.describe import describe_design, describe_ports, describe_qu
 from onnx_hw.report.describe_reference import describe_reference
 from onnx_hw.report.reached import describe_reach
 from onnx_hw.report.timeline import describe_timeline
-from onnx_hw.spelling import short
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.stage import Stage
+from onnx_hw.samples.outputs import share_right
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard

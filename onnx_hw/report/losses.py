@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from onnx_hw.spelling import abridged, short
+from onnx_hw.messages.text import abridged, short
 
 TOLD = 3
 """Tensors, on the terminal."""

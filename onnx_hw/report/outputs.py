@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from rich.text import Text
 
-from onnx_hw.outputs import Outputs, share_right
-from onnx_hw.spelling import abridged
+from onnx_hw.messages.text import abridged
+from onnx_hw.samples.outputs import Outputs, share_right
 
 SHOWN = 40  # numbers of an output; more are left out in its middle
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
+from onnx_hw.messages.html import render
 from onnx_hw.ops.folding import spelled
 from onnx_hw.report import report as sections
 from onnx_hw.report.chain import FAILED, PROVEN, Fault, Link
@@ -14,7 +15,6 @@ from onnx_hw.report.report import Report
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.report.tracks import Station, draw
 from onnx_hw.report.usage import usage
-from onnx_hw.templates import render
 
 PAGE = "report.html"
 WAITS_SHOWN = 2  # of each core

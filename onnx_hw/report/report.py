@@ -14,13 +14,13 @@ from typing import Annotated
 
 import numpy as np
 
+from onnx_hw.messages.text import to_json
 from onnx_hw.report.asked import Asked
 from onnx_hw.report.chain import Failure, Links
 from onnx_hw.report.losses import Loss
 from onnx_hw.report.reached import Reached
 from onnx_hw.report.seen import Seen
 from onnx_hw.report.timeline import Timeline
-from onnx_hw.spelling import to_json
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_hw import golden
 from onnx_hw.network import Network
-from onnx_hw.samples import frame_count
+from onnx_hw.samples.read_samples import frame_count
 
 MACS_AT_MOST = 100_000_000
 """Of all frames that are looked at: about a second of golden."""

@@ -14,10 +14,10 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw.board_file import find_board
-from onnx_hw.build_folder import opened
 from onnx_hw.chip.fit import pin_constraints
 from onnx_hw.chip.route import BITSTREAM, RouteResult, pack, route
 from onnx_hw.chip.synthesize import SynthesisResult, synthesize
+from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.pins import PadStream

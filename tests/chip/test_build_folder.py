@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw.build_folder import Made, digest, opened
-from onnx_hw.errors import ExitCode, UserError
+from onnx_hw.messages.errors import ExitCode, UserError
+from onnx_hw.runtime.build_folder import Made, digest, opened
 from onnx_hw_tools.process import ToolFailed
 
 

@@ -22,9 +22,9 @@ from onnx_hw.board_file import find_board
 from onnx_hw.chip.link import link_of
 from onnx_hw.chip.netlist import netlist_of
 from onnx_hw.design import Design, Edge
-from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
 from onnx_hw.link_rate import frames_a_second, most_frames_a_second
+from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.folding import EvenFolding, SlidingFolding

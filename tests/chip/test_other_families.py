@@ -12,11 +12,11 @@ from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.board_file import find_board
 from onnx_hw.build import build
-from onnx_hw.build_folder import opened
 from onnx_hw.chip.link import link_of
 from onnx_hw.chip.route import BITSTREAM
 from onnx_hw.chip.shell_cells import cells_of_shell
 from onnx_hw.design import Design
+from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells

@@ -11,12 +11,12 @@ import pytest
 from drawn_cores import Drawn
 from estimated_cores import FAMILIES, Estimate, made_of, said_of
 from onnx_hw.assemble import assemble, to_rtlil
-from onnx_hw.build_folder import opened
 from onnx_hw.chip.synthesize import synthesize
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
+from onnx_hw.runtime.build_folder import opened
 from onnx_hw.tensor import Tensor
 from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_rtl.shell import Shell

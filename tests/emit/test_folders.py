@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw.build_folder import opened
 from onnx_hw.emit import folders, vectors, verilog
 from onnx_hw.exact.integers import Int
-from onnx_hw.listener import Nobody
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.runtime.build_folder import opened
+from onnx_hw.runtime.listener import Nobody
 from onnx_hw.tensor import Tensor
 from onnx_hw_tools.tools import ToolMissing
 from sketched_designs import Sketch

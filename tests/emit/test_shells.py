@@ -14,14 +14,14 @@ import pytest
 import onnx_hw_boards
 from onnx_hw import flow
 from onnx_hw.build import as_far_as_it_goes
-from onnx_hw.build_folder import opened
 from onnx_hw.chip.link import link_of
 from onnx_hw.chip.netlist import netlist_of
 from onnx_hw.emit.shell_page import shell_page
 from onnx_hw.emit.shells import write_shell
-from onnx_hw.errors import UserError
-from onnx_hw.options import BuildOptions
-from onnx_hw.stage import Stage
+from onnx_hw.messages.errors import UserError
+from onnx_hw.runtime.build_folder import opened
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.stage import Stage
 from onnx_hw_boards.verilog_board import Shell, VerilogBoard
 from shell_bench import small
 

@@ -21,17 +21,17 @@ import pretended_tools
 from command_line import call
 from explore.small_model import small_model
 from onnx_hw import flow
-from onnx_hw.errors import UserError
 from onnx_hw.explore import work as workers_side
 from onnx_hw.explore.explore import Limits, explore
 from onnx_hw.explore.grid import Choice, Grid
 from onnx_hw.explore.result import Tally
 from onnx_hw.explore.row import Row, State
 from onnx_hw.explore.with_executor import explore_with_executor
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
-from onnx_hw.stage import Stage
-from onnx_hw.store import Store
-from onnx_hw.workers.workers import Workers
+from onnx_hw.runtime.artifact_store import Store
+from onnx_hw.runtime.stage import Stage
+from onnx_hw.runtime.workers.executors import Workers
 
 GRID = Grid(multipliers=(2, 12), seeds=(1, 2))
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw.build_folder import BuildFolder
 from onnx_hw.explore.parcel import Damaged, pack, unpack
-from onnx_hw.store import RECORD, Store
+from onnx_hw.runtime.artifact_store import RECORD, Store
+from onnx_hw.runtime.build_folder import BuildFolder
 
 
 def folder(path: Path, store: Store) -> BuildFolder:

@@ -13,10 +13,10 @@ from drawn_exported_models import DrawnExport
 from onnx import numpy_helper
 from onnx_hw import flow, golden
 from onnx_hw.design import Design
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
-from onnx_hw.options import Reading
 from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.runtime.options import Reading
 from onnx_witness import by_onnxruntime
 
 AVERAGES = frozenset(

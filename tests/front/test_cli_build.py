@@ -11,18 +11,18 @@ from material_folders import EXAMPLES
 from onnx_hw import __version__
 from onnx_hw.board_file import find_board
 from onnx_hw.build import Build, Toolchain, build
-from onnx_hw.build_folder import Made
 from onnx_hw.chip.route import BITSTREAM, RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
-from onnx_hw.errors import ExitCode, Problem, UserError
 from onnx_hw.front.session import Workshop
-from onnx_hw.options import BuildOptions
+from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.proof.circuit.compare import Run
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.proof.circuit.reach import Reach
 from onnx_hw.report.schema import json_schema
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.build_folder import Made
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.stage import Stage
 from onnx_hw_boards.cells import Cells
 from sample_report import FULL
 

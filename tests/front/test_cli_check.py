@@ -11,9 +11,9 @@ import onnx
 from command_line import Instead, call
 from material_folders import EXAMPLES
 from onnx import TensorProto, helper, numpy_helper
-from onnx_hw.errors import Problem, UserError
 from onnx_hw.front.cli import main
-from onnx_hw.options import BuildOptions
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.runtime.options import BuildOptions
 
 DIGITS = str(EXAMPLES / "digits" / "digits.onnx")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw.errors import ExitCode, user_error
 from onnx_hw.front.failures import explain
+from onnx_hw.messages.errors import ExitCode, user_error
 from onnx_hw_tools.tools import ToolFailed, ToolMissing
 
 

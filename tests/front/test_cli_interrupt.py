@@ -23,8 +23,8 @@ import onnx
 from onnx import TensorProto
 from onnx_hw.front.cli import main
 from onnx_hw.front.terminal import Terminal
-from onnx_hw.progress import Running
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.progress import Running
+from onnx_hw.runtime.stage import Stage
 from onnx_hw_tools import tools
 from qdq_models import Sketch
 

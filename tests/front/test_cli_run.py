@@ -8,8 +8,8 @@ import pytest
 
 from command_line import Instead, call
 from material_folders import EXAMPLES
-from onnx_hw.options import Evaluator, RunOptions
-from onnx_hw.outputs import Outputs
+from onnx_hw.runtime.options import Evaluator, RunOptions
+from onnx_hw.samples.outputs import Outputs
 
 DIGITS = EXAMPLES / "digits" / "digits.onnx"
 

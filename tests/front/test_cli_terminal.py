@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw.errors import Problem
 from onnx_hw.front.terminal import Terminal, duration
-from onnx_hw.stage import Stage
+from onnx_hw.messages.errors import Problem
+from onnx_hw.runtime.stage import Stage
 
 
 def test_durations():
@@ -79,7 +79,7 @@ def test_without_verbose_no_log_is_shown(capsys, tmp_path):
 
 SCRIPT = """
 import time
-from onnx_hw.options import Stage
+from onnx_hw.runtime.options import Stage
 from onnx_hw.front.terminal import Terminal
 terminal = Terminal()
 terminal.expect((Stage.READ,))

@@ -6,7 +6,7 @@ import pytest
 import onnx
 from backend_cases import DATA, assert_same, plain
 from onnx import numpy_helper
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.feeds import checked_feeds
 from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer

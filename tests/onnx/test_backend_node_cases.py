@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from backend_cases import assert_case, node_cases, plain
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.feeds import checked_feeds
 from onnx_hw.onnx.infer_shapes import infer_graph
 from onnx_hw.onnx.operators import operators

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from material_folders import IRCORPUS, needs_ircorpus
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.check import check
 from onnx_hw.onnx.read import read

@@ -10,7 +10,7 @@ from onnx.shape_inference import infer_shapes
 from onnx_files import checked, codes, make_node, model, value, warned, write
 from onnx_hw import flow
 from onnx_hw.onnx import reference
-from onnx_hw.options import Reading
+from onnx_hw.runtime.options import Reading
 
 
 def pooling(random: np.random.Generator, *, batch: int | str = 1):

@@ -6,7 +6,7 @@ import pytest
 import onnx
 from backend_cases import assert_case, node_cases
 from onnx import TensorProto, helper, numpy_helper
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.read import read

@@ -10,7 +10,7 @@ import pytest
 
 from material_folders import model as real_model
 from material_folders import model_names, needs_models
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.model import Graph, Model, Node, Value
 from onnx_hw.onnx.read import read

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from material_folders import MODELS, model_names, needs_models
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.read import read
 

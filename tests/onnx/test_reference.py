@@ -8,7 +8,7 @@ import pytest
 import onnx
 from material_folders import model, model_names, needs_models
 from onnx import TensorProto, helper
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.fold_constants import fold
 from onnx_hw.onnx.infer_shapes import infer
 from onnx_hw.onnx.read import read

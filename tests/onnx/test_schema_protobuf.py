@@ -44,7 +44,7 @@ def test_fields_are_those_of_onnx_proto():
 PROGRAM = """
 import sys
 from google.protobuf.internal import api_implementation
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.read import read
 print(api_implementation.Type(), read(sys.argv[1]).graph.nodes[0].op_type)
 try:

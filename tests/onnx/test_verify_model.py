@@ -11,7 +11,7 @@ import pytest
 
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.broken import Broken
+from onnx_hw.messages.invariants import Broken
 from onnx_hw.onnx import fold_constants, infer_shapes
 from onnx_hw.onnx.model import Graph, Node, Value
 from onnx_hw.onnx.verify_model import faults_of_folded, faults_of_model, faults_of_typed

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from design_bench import assert_proven, prove
 from drawn_cases import few, many
-from onnx_hw.broken import Broken
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
+from onnx_hw.messages.invariants import Broken
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.numbers import Numbers

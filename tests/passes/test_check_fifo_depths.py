@@ -8,8 +8,8 @@ import pytest
 
 from design_bench import Bench, assert_proven, no_stall
 from onnx_hw.design import Design
-from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
+from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.pool import Pool

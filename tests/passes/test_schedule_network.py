@@ -11,12 +11,12 @@ import pytest
 from material_folders import model
 from onnx_hw import flow
 from onnx_hw.design import Design, FifoSize, pins_of
-from onnx_hw.errors import ExitCode, UserError
 from onnx_hw.exact.integers import Int
+from onnx_hw.messages.errors import ExitCode, UserError
+from onnx_hw.messages.text import short
 from onnx_hw.network import Network
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.window import Window
-from onnx_hw.options import BuildOptions
 from onnx_hw.order import Order
 from onnx_hw.passes import schedule_network as module
 from onnx_hw.passes.budget import Budget, weight
@@ -25,7 +25,7 @@ from onnx_hw.passes.fold_for_interval import fold_for, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.say_what_fits import Place, spelled
 from onnx_hw.passes.schedule_network import interval_of, schedule_network
-from onnx_hw.spelling import short
+from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.tensor import Tensor
 from onnx_hw_boards.pins import PadStream
 from sketched_designs import Sketch, unequal_branches

@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network, Node
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.depthwise import Depthwise

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onnx_hw import flow, golden
-from onnx_hw.errors import ExitCode, UserError
+from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.proof.compare import compare

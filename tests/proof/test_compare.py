@@ -17,8 +17,7 @@ from drawn_quantized_models import quantized_models
 from onnx import TensorProto, helper
 from onnx_hw import flow, golden
 from onnx_hw.build import build
-from onnx_hw.errors import ExitCode, UserError
-from onnx_hw.options import BuildOptions, Reading
+from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.proof.compare import Compared, compare
 from onnx_hw.proof.frames import drawn_frames
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
@@ -27,7 +26,8 @@ from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_float_model import quantize_factored, with_factors_in_weights
 from onnx_hw.quantize.to_integers import to_integers
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import BuildOptions, Reading
+from onnx_hw.runtime.stage import Stage
 from onnx_witness import random_frames, write
 from qdq_models import Sketch
 

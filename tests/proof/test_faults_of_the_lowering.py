@@ -15,10 +15,9 @@ import onnx
 from onnx import TensorProto
 from onnx_hw import golden
 from onnx_hw.build import build
-from onnx_hw.errors import ExitCode, UserError
+from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.network import Network
 from onnx_hw.ops.window import Window
-from onnx_hw.options import BuildOptions
 from onnx_hw.quantize import fold_factors_into_weights, scale_on_host, take_apart_integer_operators
 from onnx_hw.quantize.builder import Builder
 from onnx_hw.quantize.lower import (
@@ -32,7 +31,8 @@ from onnx_hw.quantize.lower import (
     quantization,
     two_tensors,
 )
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.stage import Stage
 from qdq_models import Sketch
 
 Patch = Callable[[pytest.MonkeyPatch], None]

@@ -10,8 +10,8 @@ import pytest
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
-from onnx_hw.options import Reading
 from onnx_hw.proof.frames import ranges_to_draw
+from onnx_hw.runtime.options import Reading
 
 
 @pytest.mark.parametrize("scale", [0.5, -0.5, 0.0, 3e38, inf, -inf, nan])

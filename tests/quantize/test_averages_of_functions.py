@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onnx_hw import flow, golden
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.lookup import Lookup
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch

@@ -11,11 +11,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_files import write
 from onnx_hw import flow
 from onnx_hw.build import build
-from onnx_hw.errors import UserError
-from onnx_hw.options import BuildOptions, Evaluator, RunOptions
+from onnx_hw.messages.errors import UserError
 from onnx_hw.quantize.batch_as_frames import batch_as_frames
 from onnx_hw.run import run
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
+from onnx_hw.runtime.stage import Stage
 
 
 def constant(name: str, array: object, dtype: type = np.float32):

@@ -10,7 +10,7 @@ import pytest
 from material_folders import EXAMPLES
 from material_folders import model as real_model
 from onnx_hw import flow, golden
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
 from onnx_hw.ops.add import Add

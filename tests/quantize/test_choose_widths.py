@@ -11,16 +11,16 @@ import pytest
 from command_line import call
 from material_folders import EXAMPLES
 from onnx_hw import flow, golden
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx import reference
-from onnx_hw.options import Quantizing
-from onnx_hw.proof.likeness import Likeness
 from onnx_hw.quantize.calibrate import Seen
 from onnx_hw.quantize.choose_widths import WIDTHS, choose_widths
 from onnx_hw.quantize.chosen_integers import Held, Integers
 from onnx_hw.quantize.goal import Goal
 from onnx_hw.quantize.noise_of_widths import Place
 from onnx_hw.quantize.scheme import Scheme
+from onnx_hw.runtime.options import Quantizing
+from onnx_hw.samples.sqnr import Likeness
 
 DIGITS = EXAMPLES / "digits"
 

@@ -9,18 +9,18 @@ import pytest
 
 from onnx_hw import flow, golden
 from onnx_hw.build import build
-from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.requantize import Staircase
-from onnx_hw.options import BuildOptions
-from onnx_hw.progress import Silent
 from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.complete_quantization import import_completed
 from onnx_hw.quantize.prepare import prepared
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.progress import Silent
+from onnx_hw.runtime.stage import Stage
 from onnx_witness import by_onnxruntime, random_frames, write
 from qdq_models import Sketch
 

@@ -10,7 +10,7 @@ import pytest
 import onnx
 from drawn_cut_models import Cut
 from onnx_hw import flow, golden
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Graph, Model
 from onnx_hw.quantize.import_model import import_model

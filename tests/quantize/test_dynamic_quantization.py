@@ -13,12 +13,12 @@ import onnx
 from onnx import TensorProto
 from onnx_hw import flow, golden
 from onnx_hw.build import build
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.options import BuildOptions
-from onnx_hw.progress import Silent
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.progress import Silent
+from onnx_hw.runtime.stage import Stage
 from onnx_witness import by_onnxruntime, write
 from qdq_models import Sketch
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from drawn_qonnx_models import Qonnx
 from onnx_hw import flow, golden
-from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.options import BuildOptions
 from onnx_hw.proof.compare import compare
 from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.common_step import STEPS, common_steps
+from onnx_hw.runtime.options import BuildOptions
 from quantize.test_qonnx_networks import assert_golden_is_the_reference
 
 SHAPE = [1, 3, 5, 4]

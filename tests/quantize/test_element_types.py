@@ -15,13 +15,13 @@ from onnx_hw import flow, golden
 from onnx_hw.build import build
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
-from onnx_hw.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.quantize_float_model import quantize_without_data
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.run import run
-from onnx_hw.samples import write_samples
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
+from onnx_hw.runtime.stage import Stage
+from onnx_hw.samples.read_samples import write_samples
 from onnx_witness import write
 from qdq_models import Sketch
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_hw import flow, golden
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
 from onnx_hw.quantize.import_model import import_model

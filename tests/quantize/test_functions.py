@@ -12,7 +12,7 @@ import pytest
 import onnx
 from onnx import helper
 from onnx_hw import flow
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.requantize import Requantize, Staircase

@@ -11,9 +11,9 @@ import pytest
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow, golden
-from onnx_hw.errors import UserError
-from onnx_hw.options import BuildOptions, Reading
+from onnx_hw.messages.errors import UserError
 from onnx_hw.quantize.import_model import import_model
+from onnx_hw.runtime.options import BuildOptions, Reading
 from qdq_models import Sketch
 
 WEIGHTS = np.ones((4, 4, 3, 3), dtype=np.int8)

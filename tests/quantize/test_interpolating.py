@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_hw import flow
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.operators.resize import Interpolation, interpolation_weights, source_positions
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.pool import Pool

@@ -16,8 +16,8 @@ from onnx_hw.network import Network
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.options import Leaving
 from onnx_hw.quantize.scheme import Scheme
+from onnx_hw.runtime.options import Leaving
 from onnx_witness import assert_circuit_agrees, random_frames, write
 
 DIGITS = EXAMPLES / "digits"

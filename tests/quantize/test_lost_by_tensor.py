@@ -14,9 +14,9 @@ from command_line import call
 from material_folders import EXAMPLES
 from onnx_hw import flow, golden
 from onnx_hw.onnx import reference
-from onnx_hw.proof.likeness import Likeness
 from onnx_hw.quantize.calibrate import Seen
 from onnx_hw.quantize.scheme import Scheme
+from onnx_hw.samples.sqnr import Likeness
 
 DIGITS = EXAMPLES / "digits"
 WIDE = Scheme(data=replace(Scheme().data, bits=14), weights=replace(Scheme().weights, bits=14))

@@ -10,7 +10,7 @@ import pytest
 from onnx.helper import make_node
 
 from onnx_hw import flow
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.quantize.import_model import import_model
 from onnx_witness import assert_agrees, assert_circuit_agrees, write

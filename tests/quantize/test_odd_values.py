@@ -11,13 +11,13 @@ import pytest
 import onnx
 from onnx import TensorProto, helper
 from onnx_hw import flow, golden
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model
-from onnx_hw.options import BuildOptions
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.is_quantized import is_quantized
 from onnx_hw.quantize.quantize_float_model import quantize_float_model
+from onnx_hw.runtime.options import BuildOptions
 from onnx_witness import random_frames
 from qdq_models import Sketch
 

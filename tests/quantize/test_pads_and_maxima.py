@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import onnx
 from drawn_quantized_models import ELEMENTS, Drawing
 from onnx_hw import flow
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.quantize.import_model import import_model

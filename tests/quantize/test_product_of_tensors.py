@@ -12,7 +12,7 @@ import onnx
 from design_bench import Bench, assert_proven, random_stall
 from onnx import TensorProto, helper
 from onnx_hw import flow, golden
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
 from onnx_hw.ops.matmul import MatMul

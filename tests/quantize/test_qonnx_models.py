@@ -11,8 +11,8 @@ from onnx_hw.network import Network
 from onnx_hw.onnx.model import Model
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of
-from onnx_hw.options import BuildOptions
 from onnx_hw.proof.known_values import known_values
+from onnx_hw.runtime.options import BuildOptions
 from quantize.test_qonnx_networks import in_double
 
 NAMES = (

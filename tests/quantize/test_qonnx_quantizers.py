@@ -12,8 +12,8 @@ import pytest
 
 from drawn_qonnx_models import MODES, Qonnx
 from onnx_hw import flow, golden
-from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx import reference
 from onnx_hw.proof.compare import compare

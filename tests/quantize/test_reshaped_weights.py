@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onnx_hw import flow
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_witness import assert_agrees, write
 from qdq_models import Sketch
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from drawn_float_models import FloatDrawing
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.model import Model
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.proof.compare import Compared, compare

@@ -18,9 +18,9 @@ from onnx_hw.onnx.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import name_of_dtype
 from onnx_hw.onnx.operators.evaluate import compute
-from onnx_hw.options import BuildOptions
 from onnx_hw.quantize.take_apart_fused_operators import DOMAIN, FORMS, take_apart_fused_operators
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.stage import Stage
 
 ACTIVATIONS: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("", ()),

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw.errors import UserError
 from onnx_hw.flow import read
+from onnx_hw.messages.errors import UserError
 from onnx_hw.quantize.import_model import import_model
 from qdq_models import Sketch
 

@@ -15,7 +15,7 @@ import onnx
 from material_folders import model as real_model
 from onnx import TensorProto, helper
 from onnx_hw import flow, golden
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork

@@ -13,9 +13,9 @@ from onnx_hw import flow, golden
 from onnx_hw.build import build
 from onnx_hw.onnx import reference
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.options import BuildOptions
-from onnx_hw.progress import Silent
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.progress import Silent
+from onnx_hw.runtime.stage import Stage
 from onnx_witness import by_onnxruntime
 from qdq_models import Sketch
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from onnx_hw.errors import Problem, ToolProblem, UserError
+from onnx_hw.messages.errors import Problem, ToolProblem, UserError
 from onnx_hw.report import chain, report
 from onnx_hw.report.page import outline, page, verdict
 from onnx_hw.report.tracks import Station, draw

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.report import chain
 from onnx_hw.report.page import page
 from sample_report import FULL

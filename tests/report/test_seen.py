@@ -12,12 +12,12 @@ from material_folders import EXAMPLES
 from onnx_hw import flow, golden
 from onnx_hw.build import Build
 from onnx_hw.design import Design
-from onnx_hw.options import BuildOptions
 from onnx_hw.proof.circuit.compare import Difference, Run
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.report.asked import describe_asked
 from onnx_hw.report.describe import describe_quantization
 from onnx_hw.report.seen import FRAMES_AT_MOST, values_seen
+from onnx_hw.runtime.options import BuildOptions
 from sample_report import FULL
 
 HOSTILE = "<b>&\"'</script>\x1b[2J"

@@ -19,8 +19,8 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw.assemble import to_rtlil
 from onnx_hw.board_file import find_board
-from onnx_hw.build_folder import opened
 from onnx_hw.chip.synthesize import synthesize
+from onnx_hw.runtime.build_folder import opened
 from onnx_hw_rtl.multiplier import Multiplier
 from onnx_hw_rtl.rom import Rom
 from onnx_hw_rtl.target import Target

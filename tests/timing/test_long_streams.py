@@ -15,8 +15,8 @@ from design_bench import assert_proven, no_stall, prove
 from drawn_cases import few
 from drawn_designs import chains, residuals
 from onnx_hw.design import Delays, Design, FifoSize
-from onnx_hw.errors import UserError
 from onnx_hw.exact.integers import Int
+from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.errors import UserError, user_error
+from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.onnx.dependencies import needed_nodes, reads
 from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.onnx.operators.allowance import CALL, Allowance, TooMuch, bytes_of, hold, limited

@@ -31,11 +31,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.messages.text import did_you_mean
 from onnx_hw.onnx.model import Graph, Node, Tensor, Value
 from onnx_hw.onnx.operators.dtypes import tagged
 from onnx_hw.onnx.operators.facts import Facts
-from onnx_hw.spelling import did_you_mean
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.assemble import NamedCircuit, Names, bench_circuit, edge_names
-from onnx_hw.beside import beside
-from onnx_hw.build_folder import BuildFolder
 from onnx_hw.chip.netlist import netlist_of
 from onnx_hw.chip.synthesize import synthesize
 from onnx_hw.design import Design
-from onnx_hw.errors import user_error
-from onnx_hw.listener import NOBODY, Listener
-from onnx_hw.options import DEFAULT_BOARD, Engine
+from onnx_hw.messages.errors import user_error
 from onnx_hw.proof.circuit.compare import Planned
 from onnx_hw.proof.circuit.gate_level import load
 from onnx_hw.proof.circuit.prove import compile_simulator, plan_runs
 from onnx_hw.proof.circuit.stalls import SEED
+from onnx_hw.runtime.background import beside
+from onnx_hw.runtime.build_folder import BuildFolder
+from onnx_hw.runtime.listener import NOBODY, Listener
+from onnx_hw.runtime.options import DEFAULT_BOARD, Engine
 from onnx_hw_boards.board import Board
 
 if TYPE_CHECKING:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw import __version__
-from onnx_hw.build_folder import BuildFolder
 from onnx_hw.chip.netlist import Netlist
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.design import Design
-from onnx_hw.errors import ExitCode, UserError, user_error
+from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.proof.circuit.gate_level_bench import Bench, streams_of
 from onnx_hw.proof.circuit.rom_contents import NAMES, RomContents, decode
 from onnx_hw.proof.circuit.stalls import SEED
+from onnx_hw.runtime.build_folder import BuildFolder
 
 if TYPE_CHECKING:
     from onnx_hw_sim.gates.simulator import GateSimulator

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw import __version__, golden
-from onnx_hw.as_user_error import as_user_error
 from onnx_hw.board_file import find_board
 from onnx_hw.design import Design
-from onnx_hw.errors import UserError, user_error
-from onnx_hw.options import Engine, Stalls
-from onnx_hw.outputs import share_right
+from onnx_hw.messages.errors import UserError, user_error
+from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.proof.circuit.compare import Planned, Run, expect, simulate_together
 from onnx_hw.proof.circuit.engines import simulator_of
 from onnx_hw.proof.circuit.stalls import SEED, Stall, frozen, full_rate, random_stall, starved
-from onnx_hw.workers.workers import Workers, worker_lost
+from onnx_hw.runtime.options import Engine, Stalls
+from onnx_hw.runtime.workers.executors import Workers, worker_lost
+from onnx_hw.samples.outputs import share_right
 from onnx_hw_tools.user_cache import user_cache
 
 if TYPE_CHECKING:

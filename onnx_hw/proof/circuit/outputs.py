@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from onnx_hw import golden, samples
+from onnx_hw import golden
 from onnx_hw.design import Design
 from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.samples.read_samples import frame_count
 
 
 def by_circuit(design: Design, proof: Proof, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -17,5 +18,5 @@ def by_circuit(design: Design, proof: Proof, frames: Mapping[str, np.ndarray]) -
     Args:
         frames: those that it was proven with, by graph input; see ``streamed_in``.
     """
-    seen = {tensor: array[: samples.frame_count(frames)] for tensor, array in proof.outputs.items()}
+    seen = {tensor: array[: frame_count(frames)] for tensor, array in proof.outputs.items()}
     return golden.outputs_of(design.network, seen, frames)

@@ -14,14 +14,14 @@ import numpy as np
 
 from onnx_hw.assemble import NamedCircuit, bench_circuit, to_circuit
 from onnx_hw.design import Design
-from onnx_hw.errors import ExitCode, Problem, UserError
 from onnx_hw.golden import trace
-from onnx_hw.options import Engine
-from onnx_hw.pause_garbage_collection import garbage_collection_paused
+from onnx_hw.messages.errors import ExitCode, Problem, UserError
+from onnx_hw.messages.html import render_value
 from onnx_hw.proof.circuit import waves
 from onnx_hw.proof.circuit.compare import Planned, Run, expect, simulate_together
 from onnx_hw.proof.circuit.stalls import FULL_RATE, Stall, full_rate, random_stall
-from onnx_hw.templates import render_value
+from onnx_hw.runtime.gc_pause import garbage_collection_paused
+from onnx_hw.runtime.options import Engine
 
 if TYPE_CHECKING:
     from onnx_hw.assemble import Names

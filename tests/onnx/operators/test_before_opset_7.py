@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 from single_nodes import ours
 
 

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
-from onnx_hw.errors import ExitCode, user_error
-from onnx_hw.workers.workers import Workers
+from onnx_hw.messages.errors import ExitCode, user_error
+from onnx_hw.runtime.workers.executors import Workers
 from onnx_hw_tools.process import end_tools_of
 
 

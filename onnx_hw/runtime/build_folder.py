@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from onnx_hw.errors import UserError, user_error
-from onnx_hw.store import Entry, Store, read_entry, share, write_record
+from onnx_hw.messages.errors import UserError, user_error
+from onnx_hw.runtime.artifact_store import Entry, Store, read_entry, share, write_record
 from onnx_hw_tools.process import ToolFailed
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})

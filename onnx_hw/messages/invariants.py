@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.messages.errors import Problem, UserError
 
 SHOWN = 10
 """Faults that are told; one mistake may break every tensor."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from onnx_hw.spelling import abridged, printable
+from onnx_hw.messages.text import abridged, printable
 
 
 class ExitCode(IntEnum):

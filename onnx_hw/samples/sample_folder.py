@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.errors import Problem, UserError, user_error
+from onnx_hw.messages.errors import Problem, UserError, user_error
+from onnx_hw.messages.text import short
+from onnx_hw.messages.toml import read_toml
 from onnx_hw.onnx.element_types import BY_NAME
 from onnx_hw.onnx.model import Value
-from onnx_hw.png import read_png
-from onnx_hw.samples_together import SamplesTogether
-from onnx_hw.spelling import short
-from onnx_hw.toml_file import read_toml
+from onnx_hw.samples.concatenate import SamplesTogether
+from onnx_hw.samples.png import read_png
 
 DESCRIPTION = "samples.toml"
 LARGEST_DESCRIPTION = 1 << 16  # bytes

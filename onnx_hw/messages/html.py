@@ -1,6 +1,7 @@
 """HTML of everything that has a picture: the page of a build, and values in a notebook.
 
-The templates lie beside this file. They hold every word and every shape; what is shown is computed by whoever renders.
+The templates lie in the folder `templates` beside this file. They hold every word and every shape; what is shown is
+computed by whoever renders.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx_hw.spelling import abridged, printable
+from onnx_hw.messages.text import abridged, printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -50,7 +51,7 @@ def _environment() -> Environment:
         return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
+        loader=FileSystemLoader(Path(__file__).parent / "templates", encoding="utf-8"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=shaped,

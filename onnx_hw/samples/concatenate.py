@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.errors import Problem, UserError
-from onnx_hw.large_array import LargeArray
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.samples.spooled_array import LargeArray
 
 
 class SamplesTogether(ExitStack):

@@ -1,7 +1,7 @@
 """A call in a process of its own: Python computes one thing at a time, however many threads there are.
 
-Not in a worker (``onnx_hw.workers``): a pool's new process runs the caller's script once more, and one that calls
-``build`` without asking whether it is the main module would begin it anew.
+Not in a worker (``onnx_hw.runtime.workers``): a pool's new process runs the caller's script once more, and one that
+calls ``build`` without asking whether it is the main module would begin it anew.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def in_own_process(call: Callable[..., T], *arguments: object) -> T:
         try:
             (folder / CALL).write_bytes(pickle.dumps((call, arguments)))
             roots = ("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-            argv = (sys.executable or "python", "-m", "onnx_hw.own_process", name)
+            argv = (sys.executable or "python", "-m", "onnx_hw.runtime.subprocess_call", name)
             execute([Command("python", argv, folder, folder / LOG, (roots,))])
             result, error = pickle.loads((folder / ANSWER).read_bytes())  # this process's own words
         except (ToolFailed, OSError):

@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
-from onnx_hw.large_array import LargeArray
+from onnx_hw.samples.spooled_array import LargeArray
 
 PIECE = 1 << 18  # bytes
 

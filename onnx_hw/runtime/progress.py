@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from onnx_hw.stage import Stage
+from onnx_hw.runtime.stage import Stage
 
 
 @dataclass

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from onnx_hw.workers.workers import Workers
+from onnx_hw.runtime.workers.executors import Workers
 from onnx_hw_tools.process import GRACE
 
 PATIENCE = GRACE + 1

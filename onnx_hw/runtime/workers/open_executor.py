@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from onnx_hw.workers.workers import Workers
+from onnx_hw.runtime.workers.executors import Workers
 
 
 def hired(scheduler: str | None, jobs: int | None, store: Path) -> AbstractContextManager[Workers]:
@@ -20,9 +20,9 @@ def hired(scheduler: str | None, jobs: int | None, store: Path) -> AbstractConte
         UserError: there is no such scheduler.
     """
     if scheduler is None:
-        from onnx_hw.workers.processes import processes
+        from onnx_hw.runtime.workers.processes import processes
 
         return processes(jobs, store)
-    from onnx_hw.workers.cluster import cluster
+    from onnx_hw.runtime.workers.cluster import cluster
 
     return cluster(scheduler, jobs)

@@ -8,7 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
-from onnx_hw.errors import ExitCode, ToolProblem, UserError, user_error
+from onnx_hw.messages.errors import ExitCode, ToolProblem, UserError, user_error
 from onnx_hw_tools.tools import ToolFailed, ToolMissing
 
 LITTLE_ROOM = 1 << 16  # bytes

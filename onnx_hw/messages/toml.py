@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from onnx_hw.errors import UserError
+from onnx_hw.messages.errors import UserError
 
 
 def read_toml(path: Path, largest: int, refused: Callable[[str], UserError]) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw import samples
-from onnx_hw.errors import Problem, UserError
+from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.onnx import reference
 from onnx_hw.onnx.model import Model, Value
 from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
+from onnx_hw.samples.read_samples import frame_count, one_frame, read_samples, stack_outputs
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def read_given(inputs: Path | None, calibration: Path | None, model: Model) -> G
         if path is None:
             return None, None
         try:
-            found = samples.read_samples(path, model.graph.inputs, frames_of_a_sample=batch, classes=classes)
+            found = read_samples(path, model.graph.inputs, frames_of_a_sample=batch, classes=classes)
         except UserError as error:
             problems.extend(error.problems)
             return None, None
@@ -76,5 +76,5 @@ def classes_of(outputs: Sequence[Value]) -> int | None:
 
 def by_reference(model: Model, frames: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The model's outputs by name, (frames, *shape)."""
-    each = [reference.run(model, samples.one_frame(frames, k)) for k in range(samples.frame_count(frames))]
-    return samples.stack_outputs(each)
+    each = [reference.run(model, one_frame(frames, k)) for k in range(frame_count(frames))]
+    return stack_outputs(each)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx_hw.errors import ExitCode, UserError, user_error
+from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw_tools.process import called_for
 
 

@@ -8,9 +8,9 @@ from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 
-from onnx_hw.errors import Problem, UserError
-from onnx_hw.spelling import did_you_mean, file_name
-from onnx_hw.stage import Stage
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.messages.text import did_you_mean, file_name
+from onnx_hw.runtime.stage import Stage
 
 DEFAULT_BOARD = "ecp5"
 
@@ -128,7 +128,7 @@ class BuildOptions:
         reading: how the ONNX file is read.
         quantizing: how integers are chosen for a float model.
         seed: of the placer; another one gives another place to every cell, and another clock.
-        store: folder for results that other builds may use, too; None for the user's (``onnx_hw.store``).
+        store: folder for results that other builds may use, too; None for the user's.
         waves: whether the circuit's first cycles are written as a waveform.
     """
 

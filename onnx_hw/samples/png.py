@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 
-from onnx_hw.errors import user_error
+from onnx_hw.messages.errors import user_error
 
 
 def read_png(content: bytes) -> np.ndarray:

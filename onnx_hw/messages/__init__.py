@@ -1,0 +1,1 @@
+"""Errors, invariants and text: everything that is said to a user."""

@@ -1,0 +1,1 @@
+"""Options, stages, progress, build folders, the artifact store and workers."""

@@ -1,0 +1,1 @@
+"""Samples of a caller and outputs of a run, as arrays."""
