@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_hw.network import Network
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.linked_board import Uart
 
 FRAMING_BYTES = 12

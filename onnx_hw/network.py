@@ -17,8 +17,8 @@ import numpy as np
 from onnx_hw.exact.grid import Grid
 from onnx_hw.messages.html import render_value
 from onnx_hw.messages.text import printable
-from onnx_hw.order import HostOrder
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.stream_order import HostOrder
+from onnx_hw.ops.tensor import Tensor
 
 if TYPE_CHECKING:
     from onnx_hw.onnx.model import Model, Value

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from onnx_hw.network import Network
     from onnx_hw.ops.folding import Folding
     from onnx_hw.ops.operator import Operator
-    from onnx_hw.order import Order
+    from onnx_hw.ops.stream_order import Order
 
 
 def verify_design(design: Design, made_by: str = "", *, sized: bool = True) -> Design:

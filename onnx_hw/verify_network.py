@@ -16,7 +16,7 @@ from onnx_hw.onnx.verify_model import faults_of_model
 if TYPE_CHECKING:
     from onnx_hw.network import Boundary, Network, Node
     from onnx_hw.onnx.model import Model, Value
-    from onnx_hw.tensor import Tensor
+    from onnx_hw.ops.tensor import Tensor
 
 
 def verify_network(network: Network, made_by: str = "") -> Network:

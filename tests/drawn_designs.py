@@ -17,7 +17,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat
-from onnx_hw.ops.conversion import conversion
+from onnx_hw.ops.convert_order import conversion
 from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, SlidingFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
@@ -28,8 +28,8 @@ from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.window import Window
-from onnx_hw.order import Order
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.tensor import Tensor
 from sketched_designs import Sketch
 
 

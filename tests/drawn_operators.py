@@ -30,7 +30,7 @@ from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.window import Window
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 types = st.builds(Int, st.integers(1, 9), st.booleans())
 

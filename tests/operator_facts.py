@@ -7,7 +7,7 @@ import numpy as np
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.schedule import SharedBuffer
-from onnx_hw.order import Order
+from onnx_hw.ops.stream_order import Order
 
 
 def assert_facts(operator: Operator, folding: Folding) -> None:

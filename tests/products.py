@@ -11,7 +11,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.network import Network
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from sketched_designs import Sketch
 
 WORDS, FEATURES = 5, 6

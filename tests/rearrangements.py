@@ -11,7 +11,7 @@ from drawn_cases import MOST_OPERATIONS
 from drawn_operators import cuts, lanes, types
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 IMAGE = (4, 3, 4)
 BYTES = Int(8)

@@ -12,10 +12,10 @@ from amaranth.lib import memory
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import EvenFolding
-from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.schedule import Dependency, Engine, Schedule
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand, Function
 from onnx_hw_rtl import engine, own_results
 from onnx_hw_rtl.core import Core

@@ -13,7 +13,7 @@ from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.gearbox import Gearbox
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw_link.frames import frame_of, integers_of
 from onnx_hw_link.link import Port
 from onnx_hw_rtl.assembly import Assembly

@@ -14,7 +14,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.operator import Operator
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 
 @dataclass

@@ -44,7 +44,7 @@ class Rule:
 FRONT = ("onnx_hw.front",)
 WHOLE = ("onnx_hw.build", "onnx_hw.work", "onnx_hw.run", "onnx_hw.verify_build")
 STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.chip", "onnx_hw.proof.circuit", "onnx_hw.runtime.build_folder")
-REPORT, VALUES = ("onnx_hw.report",), ("onnx_hw.tensor", "onnx_hw.network")
+REPORT, VALUES = ("onnx_hw.report",), ("onnx_hw.ops.tensor", "onnx_hw.network")
 DECISIONS = ("onnx_hw.passes", "onnx_hw.design")
 CIRCUITS, BENCH = ("onnx_hw_rtl",), ("onnx_hw_sim", "onnx_hw_tools")
 

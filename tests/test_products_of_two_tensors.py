@@ -17,7 +17,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.proof.circuit import prove as simulation
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from products import of_two_inputs, of_what_it_makes
 from sketched_designs import alone
 

@@ -32,7 +32,7 @@ from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.proof.circuit.prove import difference_error
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing.prediction import Wait, predict
 from sketched_designs import Sketch
 

@@ -19,7 +19,7 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.window import Window
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from sketched_designs import Sketch
 
 

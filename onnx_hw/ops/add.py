@@ -12,14 +12,14 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.signed_digits import signed_digits
 from onnx_hw.ops.folding import ElementFolding
-from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.operator import Operator, even_cuts
-from onnx_hw.ops.parts import delayed, engine
+from onnx_hw.ops.demand.blocks import (delayed, engine)
 from onnx_hw.ops.schedule import Engine, Schedule
-from onnx_hw.ops.telling import Telling, of_pairs
-from onnx_hw.order import Order
-from onnx_hw.reordering import Reordering
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.test_vectors import (Telling, of_pairs)
+from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Adder, Demand, Register
 
 if TYPE_CHECKING:

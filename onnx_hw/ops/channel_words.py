@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.order import UNUSED, Order
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.stream_order import (UNUSED, Order)
+from onnx_hw.ops.tensor import Tensor
 
 
 def channel_words(operand: Tensor, lanes: int) -> Order:

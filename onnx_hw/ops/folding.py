@@ -15,8 +15,8 @@ from enum import Enum
 from functools import cache
 from typing import Self
 
-from onnx_hw.order import Order
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.tensor import Tensor
 
 
 class Multiplier(Enum):

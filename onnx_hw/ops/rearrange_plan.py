@@ -17,7 +17,7 @@ import numpy as np
 from onnx_hw.exact.requantization import BLOCK_RAMS, LUTS_PER_BLOCK_RAM
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.rearrange_turns import Turns
-from onnx_hw.order import Order
+from onnx_hw.ops.stream_order import Order
 from onnx_hw_boards.families.yosys_mapping import fewest_blocks
 
 FILL, UNUSED = -1, -2

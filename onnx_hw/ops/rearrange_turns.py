@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.affine_ranges import Numbers
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from math import gcd
 
 import numpy as np
 
-from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.schedule import SharedBuffer
-from onnx_hw.order import Order
+from onnx_hw.ops.stream_order import Order
 
 
 @dataclass(frozen=True)

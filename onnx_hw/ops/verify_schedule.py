@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.schedule import Dependency, Engine, Schedule, SharedBuffer
 
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from onnx_hw.design import pins_of
 from onnx_hw.network import Network
-from onnx_hw.ops.conversion import conversion
+from onnx_hw.ops.convert_order import conversion
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Resources
-from onnx_hw.order import Order
+from onnx_hw.ops.stream_order import Order
 from onnx_hw.passes.alternatives import Alternatives, Offers, allowed_by
 from onnx_hw.passes.budget import RESOURCES, WEIGHTS, Budget
 from onnx_hw.passes.cheapest_of_each import CheapestOfEach, Choice

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_hw.network import Network, Node
-from onnx_hw.ops.conversion import conversion
+from onnx_hw.ops.convert_order import conversion
 from onnx_hw.ops.folding import Folding
-from onnx_hw.order import Order
+from onnx_hw.ops.stream_order import Order
 
 
 def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple[Network, dict[str, Folding]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.order import Order
+from onnx_hw.ops.stream_order import Order
 from onnx_hw.passes.alternatives import Offers
 from onnx_hw.passes.budget import RESOURCES
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.timing.native_code import compiled
 
 SOURCE = Path(__file__).with_name("law_by_rows.c")

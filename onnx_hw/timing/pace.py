@@ -6,7 +6,7 @@ from math import gcd
 
 import numpy as np
 
-from onnx_hw.order import Order
+from onnx_hw.ops.stream_order import Order
 
 SHORTEST_ROUND = 128
 """Cycles. Rounds last a whole number of them; what a frame's cycles leave over is a pause after its last round."""

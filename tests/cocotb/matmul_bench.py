@@ -14,7 +14,7 @@ from cocotb.utils import get_sim_time
 import cocotb
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 WEIGHTS = np.random.default_rng(0).integers(-128, 128, (7, 10))
 MATMUL = MatMul(Tensor((4, 4, 10), Int(8)), WEIGHTS)  # 10 channels of 4 × 4 pixels become 7

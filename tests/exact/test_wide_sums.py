@@ -20,7 +20,7 @@ from onnx_hw.exact.wide_sums import weighted
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.requantize import RequantizeFolding, Staircase
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 Line = tuple[tuple[Fraction, Fraction], Fraction]
 Ranges = tuple[tuple[int, int], tuple[int, int]]

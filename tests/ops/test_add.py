@@ -12,7 +12,7 @@ from drawn_operators import sums
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add, signed_digits
 from onnx_hw.ops.folding import ElementFolding, Folding
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 
 SHAPE = (3, 2, 4)

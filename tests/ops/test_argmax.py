@@ -15,7 +15,7 @@ from drawn_operators import argmaxes
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.folding import Folding
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up, beside
 from sketched_designs import alone
 

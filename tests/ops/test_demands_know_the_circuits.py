@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from onnx_hw.exact import requantization
-from onnx_hw.ops import matmul_demand, multiply, parts, rearrange_plan
+from onnx_hw.ops import (matmul_demand, multiply, rearrange_plan)
+from onnx_hw.ops.demand import blocks
 from onnx_hw_boards.families import ecp5_cost, yosys_mapping
 from onnx_hw_rtl import copies, matmul, multiplier, selects, table, weights
 from onnx_hw_rtl.primitives.ecp5.block_ram import GEOMETRIES
@@ -11,8 +12,8 @@ from onnx_hw_rtl.rom import Rom
 
 
 def test_copies() -> None:
-    assert parts.BITS_PER_COPY == copies.BITS_PER_COPY
-    assert parts.BITS_PER_ADDRESS_COPY == weights.BITS_PER_ADDRESS_COPY
+    assert blocks.BITS_PER_COPY == copies.BITS_PER_COPY
+    assert blocks.BITS_PER_ADDRESS_COPY == weights.BITS_PER_ADDRESS_COPY
     assert matmul_demand.RESULTS_PER_VECTOR_COPY == matmul.RESULTS_PER_VECTOR_COPY
 
 
@@ -21,7 +22,7 @@ def test_memories_and_tables() -> None:
     assert ecp5_cost.BLOCK_RAMS == requantization.BLOCK_RAMS == shapes
     assert (yosys_mapping.DEEPEST_ROM, yosys_mapping.SMALLEST_ROM) == (Rom.DEEPEST_IN_LOGIC, Rom.SMALLEST_BLOCK)
     assert requantization.BITS_IN_LOGIC == Rom.BITS_IN_LOGIC
-    assert parts.SMALL_TABLE == table.LARGEST_IN_LOGIC
+    assert blocks.SMALL_TABLE == table.LARGEST_IN_LOGIC
     assert rearrange_plan.DEEPEST_IN_LOGIC == selects.LoopTable.DEEPEST_IN_LOGIC
 
 

@@ -22,14 +22,14 @@ from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.parts import memories
+from onnx_hw.ops.demand.blocks import memories
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
-from onnx_hw.ops.requantize_demand import requantize_demand
-from onnx_hw.ops.sliding_demand import reached
-from onnx_hw.order import Order
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.demand.requantize import requantize_demand
+from onnx_hw.ops.demand.sliding import reached
+from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Adder, Comparison, Demand, Memory, Multiplexer, Unseen
 from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_boards.families.family import Family

@@ -9,7 +9,7 @@ from drawn_operators import forks
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import ElementFolding, Folding
 from onnx_hw.ops.fork import Fork
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 
 

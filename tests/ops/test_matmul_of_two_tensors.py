@@ -12,7 +12,7 @@ from drawn_cases import Case, cases, few, many
 from drawn_operators import matmuls_of_two
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul, MatMulFolding
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 from sketched_designs import alone
 from solvers import assert_solvers_agree, needs_compiler

@@ -11,7 +11,7 @@ from drawn_operators import products
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.multiply import Multiply, MultiplyFolding
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up, beside
 
 SHAPE = (3, 2, 4)

@@ -18,7 +18,7 @@ from onnx_hw.design import Design, FifoSize
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
-from onnx_hw.ops.conversion import conversion
+from onnx_hw.ops.convert_order import conversion
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import ElementFolding, Folding, SlidingFolding
 from onnx_hw.ops.fork import Fork
@@ -30,10 +30,10 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import RequantizeFolding
 from onnx_hw.ops.window import Window
-from onnx_hw.order import Order
+from onnx_hw.ops.stream_order import Order
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.size_fifos import size_fifos
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from sketched_designs import Sketch
 
 SCALES = tuple(Fraction(k, 30) for k in (1, 7, 20, 33, 50))

@@ -13,7 +13,7 @@ from drawn_operators import pools
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding, SlidingFolding
 from onnx_hw.ops.pool import Pool
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 from sketched_designs import alone
 

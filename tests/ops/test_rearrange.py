@@ -17,7 +17,7 @@ from drawn_cases import Case, cases, few, many
 from onnx_hw.ops import rearrange_plan
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing.prediction import predict
 from onnx_hw_rtl import rearrange
 from operator_facts import assert_facts, assert_foldings_keep_up

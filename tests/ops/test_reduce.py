@@ -9,7 +9,7 @@ from drawn_operators import reductions
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import EvenFolding, Folding
 from onnx_hw.ops.reduce import Reduce
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up
 
 

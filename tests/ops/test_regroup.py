@@ -9,8 +9,8 @@ from drawn_cases import Case, cases, few, many
 from drawn_operators import regroups
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
-from onnx_hw.order import Order
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.tensor import Tensor
 from operator_facts import assert_facts
 from sketched_designs import alone
 

@@ -22,8 +22,8 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.ops.window import Window
-from onnx_hw.reordering import Reordering
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.tensor import Tensor
 
 RANDOM = np.random.default_rng(0)
 IMAGE = Tensor((3, 4, 6), Int(4))

@@ -14,7 +14,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.steps import Steps
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding, Staircase
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from operator_facts import assert_facts, assert_foldings_keep_up, beside
 from sketched_designs import alone
 

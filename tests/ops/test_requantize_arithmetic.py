@@ -14,7 +14,7 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.requantization import prove
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 
 def operator_of(formula: Formula, shape: tuple[int, int]) -> Requantize:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from design_bench import Bench, assert_proven, prove
 from drawn_cases import few, many
 from onnx_hw.messages.invariants import Broken
-from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw.proof.circuit.stalls import Stall

@@ -23,7 +23,7 @@ from onnx_hw.passes.cost import cost
 from onnx_hw.passes.fold_for_interval import fold, fold_for, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from sketched_designs import Sketch
 
 i8 = Int(8)

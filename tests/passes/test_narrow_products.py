@@ -14,7 +14,7 @@ from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Operator
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 RANDOM = np.random.default_rng(0)
 

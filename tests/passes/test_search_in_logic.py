@@ -22,7 +22,7 @@ from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.choose_folding import choose_folding
 from onnx_hw.passes.fold_for_interval import resources_of
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from sketched_designs import Sketch
 
 

@@ -24,7 +24,7 @@ from onnx_hw.passes.cost import Cost, cost
 from onnx_hw.passes.fold_for_interval import fold_for
 from onnx_hw.passes.least_cycles import longest_interval
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from passes.test_choose_folding import convolutions
 
 

@@ -26,7 +26,7 @@ from onnx_hw.passes.least_fifo_depths import FRAMES, SETTLED
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.passes.size_fifos import affordable, size_fifos
 from onnx_hw.proof.circuit.stalls import Stall
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing.prediction import Events, predict
 from sketched_designs import Sketch
 

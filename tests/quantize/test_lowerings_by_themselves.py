@@ -28,7 +28,7 @@ from onnx_hw.quantize.lower.two_tensors import _broadcast_shape
 from onnx_hw.quantize.lower.windows import kernel_of
 from onnx_hw.quantize.snapping import Rounded
 from onnx_hw.quantize.values import QuantizedConstant, Real
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 
 def node(op_type: str, version: int = 13, **attributes: Any) -> Node:

@@ -10,7 +10,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.report import fill
 from onnx_hw.report.describe import describe_ports
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from sketched_designs import alone
 
 DIGITS = EXAMPLES / "digits"

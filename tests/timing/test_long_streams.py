@@ -21,7 +21,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.passes.size_fifos import size_fifos
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing.prediction import predict
 from onnx_hw.verify_design import verify_design
 from onnx_hw_rtl.core import Core

@@ -16,7 +16,7 @@ from drawn_designs import chains, residuals
 from onnx_hw.design import Delays, Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.fork import Fork
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing.prediction import predict
 from outer_sum import BITS, OuterSum
 from recurrence import Recurrence

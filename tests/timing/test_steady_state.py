@@ -15,7 +15,7 @@ from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.gearbox import Gearbox
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing import native_law
 from onnx_hw.timing.law import Bound, Times, Track
 from onnx_hw.timing.prediction import Events, predict

@@ -16,7 +16,7 @@ import numpy as np
 
 from onnx_hw.assemble import module_names
 from onnx_hw.design import Design
-from onnx_hw.ops.memories import RomImage
+from onnx_hw.ops.rom_contents import RomImage
 
 if TYPE_CHECKING:
     from onnx_hw_sim.gates.netlist import Cell, FlatNetlist

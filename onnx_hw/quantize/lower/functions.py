@@ -29,7 +29,7 @@ from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import aligned, per_channel
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import Function, Integers, Pieces, Real
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 FINE_BITS, FINEST_BITS = 20, 26
 """Of the integers of a function that is summed up: a mean of them is off by at most 2^-19 of the greatest. More, up to

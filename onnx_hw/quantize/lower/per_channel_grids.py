@@ -18,7 +18,7 @@ from onnx_hw.quantize.lower.constants import per_channel
 from onnx_hw.quantize.lower.functions import integers_of_function
 from onnx_hw.quantize.snapping import Counted, Rounded, Snapping, Truncated
 from onnx_hw.quantize.values import Function, Integers, Real
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 Edge = tuple[Fraction, bool]
 """A number, and whether it belongs to what is beyond it."""

@@ -25,7 +25,7 @@ from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.windows import Kernel, kernel_of
 from onnx_hw.quantize.stream_layout import image_layout
 from onnx_hw.quantize.values import Integers, Operand, Real, Surrounded
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 
 @lowers("MaxPool")

@@ -17,7 +17,7 @@ from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import factors_of
 from onnx_hw.quantize.stream_layout import Layout
 from onnx_hw.quantize.values import Extrema, Integers, Operand, Real, Sum
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 
 @lowers("GlobalAveragePool")

@@ -27,7 +27,7 @@ from functools import cached_property
 
 import numpy as np
 
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 UNUSED = -1
 """Instead of an element: the place in the beat lies beyond the tensor."""
@@ -45,7 +45,7 @@ class Order:
         times: how often a frame is sent.
 
     >>> from onnx_hw.exact.integers import Int
-    >>> from onnx_hw.tensor import Tensor
+    >>> from onnx_hw.ops.tensor import Tensor
     >>> image = Tensor((1, 3, 3), Int(8))  # a row of three pixels of three channels
     >>> image_of_numbers = np.array([[[[10, 11, 12], [20, 21, 22], [30, 31, 32]]]])
     >>> Order(image, lanes=2).to_beats(image_of_numbers).tolist()

@@ -13,7 +13,7 @@ from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
-from onnx_hw.order import Order
+from onnx_hw.ops.stream_order import Order
 
 
 def conversion(given: Order, wanted: Order) -> Iterator[tuple[Operator, Folding]]:

@@ -6,10 +6,10 @@ from abc import abstractmethod
 
 import numpy as np
 
-from onnx_hw.ops.numbers import Numbers
+from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.operator import F, Operator
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.tensor import Tensor
 
 
 class Ring(Operator[F]):

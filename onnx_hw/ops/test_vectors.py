@@ -18,8 +18,8 @@ import numpy as np
 from onnx_hw.exact.requantization import Requantizer
 from onnx_hw.exact.steps import Steps
 from onnx_hw.exact.tables import Table
-from onnx_hw.order import Order
-from onnx_hw.tensor import Tensor
+from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.tensor import Tensor
 
 FRAMES = 2
 MOST_ARGUMENTS = 2048

@@ -1,0 +1,1 @@
+"""Demand of operators: what they ask of a chip, in counted parts."""
