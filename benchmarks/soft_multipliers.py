@@ -22,8 +22,8 @@ from amaranth.lib.wiring import Component
 
 import onnx_hw_boards
 from onnx_hw.exact.integers import Int
+from onnx_hw.ops.demand.soft_multipliers import known_products_demand, product_demand
 from onnx_hw.ops.operator import priced
-from onnx_hw.ops.demand.soft_multipliers import (known_products_demand, product_demand)
 from onnx_hw.runtime.options import DEFAULT_BOARD
 from onnx_hw_rtl.constant_multiplier import ConstantMultiplier
 from onnx_hw_rtl.soft_multiplier import SoftMultiplier

@@ -13,9 +13,9 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.outbox import CREDIT_RETURN, DEEPEST_IN_LUTRAM, outbox_resources, visible_after
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw_boards.families.family import Price
 from onnx_hw_boards.families.usual import usual_price
 

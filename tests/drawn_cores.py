@@ -28,8 +28,8 @@ from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.regroup import Regroup
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.ops.window import Window
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 from sketched_designs import alone
 
 MOST_LANES = 24  # elements side by side: a core stays small

@@ -27,9 +27,9 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.sliding import Sliding
-from onnx_hw.ops.window import Window
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 from sketched_designs import Sketch
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
-from onnx_hw.exact.tables import Table, Thresholds, table, thresholds
+from onnx_hw.exact.lookup_requantizers import (Table, Thresholds, table, thresholds)
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import CHANNELS, Concat
@@ -29,8 +29,8 @@ from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.sliding import Sliding
-from onnx_hw.ops.window import Window
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 
 types = st.builds(Int, st.integers(1, 9), st.booleans())
 

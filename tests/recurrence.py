@@ -11,8 +11,8 @@ from amaranth.hdl import Array, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.schedule import Dependency, Engine, Schedule
 from onnx_hw.ops.tensor import Tensor

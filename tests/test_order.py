@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.stream_order import (HostOrder, Order, fewest_lanes)
+from onnx_hw.ops.stream_order import HostOrder, Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 
 i8 = Int(8)

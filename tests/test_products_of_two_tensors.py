@@ -14,10 +14,10 @@ from onnx_hw.golden import random_integers
 from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.proof.circuit import prove as simulation
-from onnx_hw.ops.tensor import Tensor
 from products import of_two_inputs, of_what_it_makes
 from sketched_designs import alone
 

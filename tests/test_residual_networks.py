@@ -19,20 +19,20 @@ from onnx_hw import flow
 from onnx_hw.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.sums import separate
-from onnx_hw.exact.tables import Thresholds
+from onnx_hw.exact.quantized_add import separate
+from onnx_hw.exact.lookup_requantizers import Thresholds
 from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Boundary, Network
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import Requantize, Staircase
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.proof.circuit.prove import difference_error
-from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing.prediction import Wait, predict
 from sketched_designs import Sketch
 

@@ -18,8 +18,8 @@ from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.ops.window import Window
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 from sketched_designs import Sketch
 
 

@@ -24,9 +24,9 @@ from functools import cached_property
 
 import numpy as np
 
-from onnx_hw.exact.constraint_corners import corners
+from onnx_hw.exact.convex_hull import corners
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.steps import Steps
+from onnx_hw.exact.step_function import Steps
 
 __all__ = ["WIDEST_MULTIPLIER", "MultiplyAddShift", "find"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx_hw.exact import multiply_add_shift, tables
+from onnx_hw.exact import (multiply_add_shift, lookup_requantizers)
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
-from onnx_hw.exact.steps import Steps
-from onnx_hw.exact.tables import Table, Thresholds
+from onnx_hw.exact.step_function import Steps
+from onnx_hw.exact.lookup_requantizers import (Table, Thresholds)
 
 __all__ = ["Costs", "Requantizer", "area", "choose", "costs", "prove", "weigh"]
 
@@ -40,12 +40,12 @@ class Costs:
 
 def choose(exact: Steps) -> Requantizer:
     """The cheapest circuit equal to ``exact`` on every argument that can occur; its proof has been carried out."""
-    candidates: list[Requantizer] = [tables.thresholds(exact)]
+    candidates: list[Requantizer] = [lookup_requantizers.thresholds(exact)]
     found = multiply_add_shift.find(exact)
     if found is not None:
         candidates.append(found)
     if exact.channels << Int.holding(*exact.busy).bits <= LARGEST_TABLE:
-        candidates.append(tables.table(exact))
+        candidates.append(lookup_requantizers.table(exact))
     best = min(candidates, key=area)
     prove(best, exact)
     return best

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.signed_digits import signed_digits
-from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.exact.canonical_signed_digit import signed_digits
 from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.demand.blocks import delayed, engine
+from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.operator import Operator, even_cuts
-from onnx_hw.ops.demand.blocks import (delayed, engine)
-from onnx_hw.ops.schedule import Engine, Schedule
-from onnx_hw.ops.test_vectors import (Telling, of_pairs)
-from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.test_vectors import Telling, of_pairs
 from onnx_hw_boards.demand import Adder, Demand, Register
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.demand.blocks import counted, decoded, delayed, engine
+from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator, even_lanes
-from onnx_hw.ops.demand.blocks import (counted, decoded, delayed, engine)
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor

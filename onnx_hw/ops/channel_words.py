@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.stream_order import (UNUSED, Order)
+from onnx_hw.ops.stream_order import UNUSED, Order
 from onnx_hw.ops.tensor import Tensor
 
 

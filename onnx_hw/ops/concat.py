@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
+from onnx_hw.ops.affine_ranges import Numbers, Turns
+from onnx_hw.ops.demand.blocks import counted, delayed, engine
 from onnx_hw.ops.folding import EvenFolding
-from onnx_hw.ops.affine_ranges import (Numbers, Turns)
 from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.demand.blocks import (counted, delayed, engine)
+from onnx_hw.ops.permutation import Reordering
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
-from onnx_hw.ops.permutation import Reordering
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand, Function, Multiplexer, Register
 

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import Multiplier, SlidingFolding
-from onnx_hw.ops.rom_contents import (RomImage, weight_memories)
 from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.demand.blocks import accumulator, counted, decoded, delayed, weights
+from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
+from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
+from onnx_hw.ops.folding import Multiplier, SlidingFolding
 from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
-from onnx_hw.ops.demand.blocks import (accumulator, counted, decoded, delayed, weights)
-from onnx_hw.ops.demand.soft_multipliers import (known_products_demand, multiplier_for, product_demand)
+from onnx_hw.ops.permutation import Reordering, of_channels, only_channels
+from onnx_hw.ops.rom_contents import RomImage, weight_memories
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding
-from onnx_hw.ops.demand.sliding import (Fetch, sliding_demand)
-from onnx_hw.ops.test_vectors import (Telling, of_windows)
-from onnx_hw.ops.stream_order import (Order, fewest_lanes)
-from onnx_hw.ops.permutation import (Reordering, of_channels, only_channels)
+from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.test_vectors import Telling, of_windows
 from onnx_hw_boards.demand import Demand
 
 if TYPE_CHECKING:

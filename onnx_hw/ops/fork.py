@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.affine_ranges import Numbers
-from onnx_hw.ops.operator import Operator, even_cuts
 from onnx_hw.ops.demand.blocks import engine
+from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.ops.operator import Operator, even_cuts
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor

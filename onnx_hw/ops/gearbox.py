@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from onnx_hw.ops.demand.blocks import (
+    BITS_PER_COPY,
+    copied,
+    counted,
+    decoded,
+    delayed,
+    engine,
+    position,
+    shared_buffer,
+    stored_words,
+)
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.demand.blocks import (BITS_PER_COPY, copied, counted, decoded, delayed, engine, position, shared_buffer, stored_words)
 from onnx_hw.ops.ring_buffer import Ring
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor

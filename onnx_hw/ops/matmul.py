@@ -16,17 +16,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx_hw.exact.integers import Int
+from onnx_hw.ops.affine_ranges import Numbers, Turns
+from onnx_hw.ops.demand.blocks import (
+    accumulator,
+    copied,
+    counted,
+    decoded,
+    delayed,
+    engine,
+    memories,
+    memory_parts,
+    memory_reach,
+    position,
+    shared_buffer,
+    unlike,
+    weights,
+)
+from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
 from onnx_hw.ops.folding import Folding, Multiplier
-from onnx_hw.ops.rom_contents import (RomImage, weight_memories)
-from onnx_hw.ops.affine_ranges import (Numbers, Turns)
 from onnx_hw.ops.operator import Operator, pixels_beside
-from onnx_hw.ops.demand.blocks import (accumulator, copied, counted, decoded, delayed, engine, memories, memory_parts, memory_reach, position, shared_buffer, unlike, weights)
-from onnx_hw.ops.demand.soft_multipliers import (known_products_demand, multiplier_for, product_demand)
+from onnx_hw.ops.permutation import Reordering, of_pixels
+from onnx_hw.ops.rom_contents import RomImage, weight_memories
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
-from onnx_hw.ops.test_vectors import (Telling, of_vectors)
-from onnx_hw.ops.stream_order import (Order, fewest_lanes)
-from onnx_hw.ops.permutation import (Reordering, of_pixels)
+from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.test_vectors import Telling, of_vectors
 from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register, Shared
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import ElementFolding, Multiplier
 from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.demand.blocks import added, delayed, engine
+from onnx_hw.ops.demand.soft_multipliers import multiplier_for, product_demand
+from onnx_hw.ops.folding import ElementFolding, Multiplier
 from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts
-from onnx_hw.ops.demand.blocks import (added, delayed, engine)
-from onnx_hw.ops.demand.soft_multipliers import (multiplier_for, product_demand)
-from onnx_hw.ops.schedule import Engine, Schedule
-from onnx_hw.ops.test_vectors import (Telling, of_pairs)
-from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.schedule import Engine, Schedule
+from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.test_vectors import Telling, of_pairs
 from onnx_hw_boards.demand import Adder, Demand, Product, Register
 
 if TYPE_CHECKING:

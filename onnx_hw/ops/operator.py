@@ -16,12 +16,12 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.permutation import Reordering
 from onnx_hw.ops.rom_contents import RomImage
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.ops.test_vectors import Telling
-from onnx_hw.ops.stream_order import (Order, fewest_lanes, least_pixels)
-from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.stream_order import Order, fewest_lanes, least_pixels
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.test_vectors import Telling
 from onnx_hw_boards.demand import Demand, Register
 from onnx_hw_boards.families.family import Price
 from onnx_hw_boards.families.usual import usual_price

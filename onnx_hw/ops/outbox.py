@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from onnx_hw.ops.demand.blocks import BITS_PER_COPY, copied
 from onnx_hw.ops.operator import Resources, priced
-from onnx_hw.ops.demand.blocks import (BITS_PER_COPY, copied)
 from onnx_hw_boards.demand import Demand, Function, Loop, Memory, Register, UpDown
 from onnx_hw_boards.families.family import Price
 from onnx_hw_boards.families.usual import usual_price

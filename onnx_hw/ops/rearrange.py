@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.affine_ranges import Numbers
-from onnx_hw.ops.operator import Operator, pixels_beside
 from onnx_hw.ops.demand.rearrange import rearrange_demand
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.operator import Operator, pixels_beside
 from onnx_hw.ops.rearrange_plan import Plan, Walk, places, plan
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
-from onnx_hw.ops.stream_order import (UNUSED, Order, fewest_lanes)
+from onnx_hw.ops.stream_order import UNUSED, Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand
 

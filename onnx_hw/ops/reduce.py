@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.demand.blocks import added, counted, decoded, delayed, engine, maximum
+from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.operator import Operator, even_lanes
-from onnx_hw.ops.demand.blocks import (added, counted, decoded, delayed, engine, maximum)
+from onnx_hw.ops.permutation import Reordering, of_channels
 from onnx_hw.ops.pool import FOLDS
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
-from onnx_hw.ops.permutation import (Reordering, of_channels)
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand, Function, Memory
 

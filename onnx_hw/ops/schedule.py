@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnx_hw.ops.affine_ranges import (Numbers, Turns)
+from onnx_hw.ops.affine_ranges import Numbers, Turns
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from onnx_hw.network import Network, Node
 from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.passes.between_orders import Between, Key, as_array, at_least, between, fifos, key_of, part_of
 from onnx_hw.passes.budget import RESOURCES, Budget
 from onnx_hw.passes.cost import Cost
 from onnx_hw.passes.least_cycles import least_cycles
-from onnx_hw.ops.tensor import Tensor
 
 NOTHING = np.zeros(len(RESOURCES), dtype=np.int64)
 

@@ -19,9 +19,9 @@ from onnx_hw.network import Node as HardwareNode
 from onnx_hw.onnx.model import Graph, Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.quantize.stream_layout import MOST_MOVED, Layout, default_layout, image_layout, near_layout
 from onnx_hw.quantize.values import Clipped, Function, Integers, Operand, Pending, QuantizedConstant, Real
-from onnx_hw.ops.tensor import Tensor
 
 LONGEST_RISE = 1 << 20
 """Arguments for which it is checked that a function rises."""

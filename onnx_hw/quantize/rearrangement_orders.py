@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.rearrange import Rearrange
 
 
 def rearranging(operator: Rearrange, operand: Reordering | None, result: Reordering | None) -> Rearrange:

@@ -15,11 +15,11 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rationals import NotFinite
 from onnx_hw.onnx.model import Node
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.registry import Lowering
 from onnx_hw.quantize.stream_layout import MOST_ELEMENTS, image_layout, layout_of_axes
 from onnx_hw.quantize.values import Integers, Real, tensors_of
-from onnx_hw.ops.tensor import Tensor
 
 OF_THE_STAND_INS = frozenset(("not-quantized", "not-integers", "reorder", "quantize-before"))
 """Codes of obstacles that may come from a stand-in and not from the node."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.network import Boundary, Network, Node
+from onnx_hw.ops.permutation import Reordering
 from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.quantize.needed_part import needed_part
 from onnx_hw.quantize.rearrangement_orders import rearranging
 from onnx_hw.quantize.spread_of_an_order import in_order, ports
-from onnx_hw.ops.permutation import Reordering
-from onnx_hw.ops.tensor import Tensor
 
 
 def sent_again(network: Network, node: Node, order: Reordering) -> Network | None:

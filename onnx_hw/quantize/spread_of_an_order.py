@@ -8,9 +8,9 @@ from typing import Any
 
 from onnx_hw.network import Boundary, Network, Node
 from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.permutation import Reordering
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.quantize.rearrangement_orders import rearranging
-from onnx_hw.ops.permutation import Reordering
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.folding import EvenFolding, SlidingFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
-from onnx_hw.ops.window import Window
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 from onnx_hw.timing.link_times import BehindALink
 from onnx_hw_boards.linked_board import LinkedBoard, Uart
 from onnx_hw_link.link import Link

@@ -10,8 +10,8 @@ from onnx_hw.assemble import assemble, to_rtlil
 from onnx_hw.chip.synthesize import synthesize
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
-from onnx_hw.runtime.build_folder import opened
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_rtl.shell import Shell
 from onnx_hw_rtl.target import Target

@@ -17,9 +17,9 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.listener import Nobody
-from onnx_hw.ops.tensor import Tensor
 from onnx_hw_tools.tools import ToolMissing
 from sketched_designs import Sketch
 

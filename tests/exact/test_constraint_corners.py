@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_hw.exact import multiply_add_shift
-from onnx_hw.exact.constraint_corners import corners
+from onnx_hw.exact.convex_hull import corners
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.steps import Steps, steps
+from onnx_hw.exact.step_function import (Steps, steps)
 
 
 @st.composite

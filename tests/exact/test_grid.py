@@ -15,7 +15,7 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.requantization import choose, prove
 from onnx_hw.exact.rounding import Rounding
-from onnx_hw.exact.steps import steps
+from onnx_hw.exact.step_function import steps
 from onnx_hw.onnx.operators.qonnx import BipolarQuant, Quant
 from onnx_hw.onnx.operators.quantization import QuantizeLinear
 

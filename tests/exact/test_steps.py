@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from exact_requantization import Formula, formulas
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.steps import steps
+from onnx_hw.exact.step_function import steps
 
 
 @settings(max_examples=80)

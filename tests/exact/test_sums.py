@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rationals import fractions
-from onnx_hw.exact.sums import separate
+from onnx_hw.exact.quantized_add import separate
 
 INT8 = (-128, 127)
 

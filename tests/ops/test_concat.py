@@ -15,11 +15,11 @@ from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.folding import EvenFolding, Folding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.choose_folding import choose_folding
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.size_fifos import size_fifos
-from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing.prediction import predict
 from operator_facts import assert_facts, assert_foldings_keep_up, beside
 from sketched_designs import Sketch

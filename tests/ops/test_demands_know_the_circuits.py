@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_hw.exact import requantization
-from onnx_hw.ops import (matmul_demand, multiply, rearrange_plan)
+from onnx_hw.ops import matmul_demand, multiply, rearrange_plan
 from onnx_hw.ops.demand import blocks
 from onnx_hw_boards.families import ecp5_cost, yosys_mapping
 from onnx_hw_rtl import copies, matmul, multiplier, selects, table, weights

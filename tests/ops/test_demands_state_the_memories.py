@@ -15,19 +15,19 @@ from drawn_cores import KINDS, drawn
 from onnx_hw.assemble import to_rtlil
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
-from onnx_hw.exact.tables import Thresholds
+from onnx_hw.exact.lookup_requantizers import Thresholds
 from onnx_hw.ops.add import Add
+from onnx_hw.ops.demand.blocks import memories
+from onnx_hw.ops.demand.requantize import requantize_demand
+from onnx_hw.ops.demand.sliding import reached
 from onnx_hw.ops.folding import ElementFolding, EvenFolding
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.demand.blocks import memories
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
-from onnx_hw.ops.demand.requantize import requantize_demand
-from onnx_hw.ops.demand.sliding import reached
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Adder, Comparison, Demand, Memory, Multiplexer, Unseen

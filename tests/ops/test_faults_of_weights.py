@@ -14,8 +14,8 @@ from design_bench import Bench, assert_proven, no_stall, random_stall
 from faults import looks_late
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
-from onnx_hw.proof.circuit.compare import Run
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.proof.circuit.compare import Run
 from onnx_hw.timing import links
 from onnx_hw_rtl import shared_buffer
 from onnx_hw_rtl.engine import delayed

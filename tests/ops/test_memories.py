@@ -18,9 +18,9 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.ops.folding import Folding, Multiplier
-from onnx_hw.ops.rom_contents import RomImage
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize
+from onnx_hw.ops.rom_contents import RomImage
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_rtl.rom import Rom
 

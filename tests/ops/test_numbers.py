@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from drawn_operators import touches_the_image
 from onnx_hw.exact.integers import Int
+from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.sliding import Sliding
-from onnx_hw.ops.window import Window
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 
 
 @st.composite

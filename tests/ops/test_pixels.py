@@ -29,11 +29,11 @@ from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import RequantizeFolding
-from onnx_hw.ops.window import Window
 from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
 from onnx_hw.passes.size_fifos import size_fifos
-from onnx_hw.ops.tensor import Tensor
 from sketched_designs import Sketch
 
 SCALES = tuple(Fraction(k, 30) for k in (1, 7, 20, 33, 50))

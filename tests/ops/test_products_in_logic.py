@@ -13,12 +13,12 @@ from amaranth.back import rtlil
 from design_bench import prove
 from drawn_cases import Case
 from onnx_hw.exact.integers import Int
+from onnx_hw.ops.demand.soft_multipliers import product_demand
 from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
 from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.demand.soft_multipliers import product_demand
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Adder, Function, Register
 from onnx_hw_rtl import constant_multiplier, product, soft_multiplier

@@ -9,7 +9,7 @@ import pytest
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.steps import steps
+from onnx_hw.exact.step_function import steps
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.ops.concat import Concat
@@ -18,12 +18,12 @@ from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.permutation import Reordering
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.requantize import Requantize, Staircase
-from onnx_hw.ops.window import Window
-from onnx_hw.ops.permutation import Reordering
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 
 RANDOM = np.random.default_rng(0)
 IMAGE = Tensor((3, 4, 6), Int(4))

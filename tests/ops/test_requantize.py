@@ -11,7 +11,7 @@ from drawn_cases import Case, cases, few, many
 from drawn_operators import ByArithmetic, ByTable, ByThresholds, requantizers
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.steps import Steps
+from onnx_hw.exact.step_function import Steps
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding, Staircase
 from onnx_hw.ops.tensor import Tensor

@@ -13,8 +13,8 @@ from drawn_operators import windows
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding, SlidingFolding
 from onnx_hw.ops.sliding import Sliding
-from onnx_hw.ops.window import Window
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 from onnx_hw_rtl.window_geometry import Geometry
 from operator_facts import assert_facts, assert_foldings_keep_up
 from sketched_designs import alone

@@ -13,8 +13,8 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.pool import Pool
-from onnx_hw.passes.size_fifos import kept_interval, size_fifos
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.passes.size_fifos import kept_interval, size_fifos
 from sketched_designs import Sketch
 
 IMAGE = Tensor((5, 6, 2), Int(4))

@@ -15,6 +15,7 @@ from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding
 from onnx_hw.ops.gearbox import GearboxFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.alternatives import Offers
 from onnx_hw.passes.budget import Budget
@@ -23,7 +24,6 @@ from onnx_hw.passes.cost import cost
 from onnx_hw.passes.fold_for_interval import fold, fold_for, resources_of
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.insert_gearboxes import insert_gearboxes
-from onnx_hw.ops.tensor import Tensor
 from sketched_designs import Sketch
 
 i8 = Int(8)

@@ -18,11 +18,11 @@ from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import Multiplier
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import WIDEST_FACTOR, Multiply
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.choose_folding import choose_folding
 from onnx_hw.passes.fold_for_interval import resources_of
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.ops.tensor import Tensor
 from sketched_designs import Sketch
 
 

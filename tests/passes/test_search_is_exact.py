@@ -17,8 +17,9 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.pool import Pool
-from onnx_hw.ops.window import Window
 from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 from onnx_hw.passes import choose_folding as searched
 from onnx_hw.passes.alternatives import Offers
 from onnx_hw.passes.budget import RESOURCES, Budget, amount
@@ -28,7 +29,6 @@ from onnx_hw.passes.fold_for_interval import between, fold, fold_for, resources_
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.least_cycles import least_cycles, longest_interval
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.ops.tensor import Tensor
 from sketched_designs import Sketch
 
 

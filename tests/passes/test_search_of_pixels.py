@@ -16,6 +16,7 @@ from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.rearrange import Rearrange
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.passes import choose_folding
 from onnx_hw.passes.alternatives import Offers
 from onnx_hw.passes.budget import Budget
@@ -24,7 +25,6 @@ from onnx_hw.passes.cost import Cost, cost
 from onnx_hw.passes.fold_for_interval import fold_for
 from onnx_hw.passes.least_cycles import longest_interval
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.ops.tensor import Tensor
 from passes.test_choose_folding import convolutions
 
 

@@ -19,6 +19,7 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import Requantize
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.find_least import least
@@ -26,7 +27,6 @@ from onnx_hw.passes.least_fifo_depths import FRAMES, SETTLED
 from onnx_hw.passes.schedule_network import schedule_network
 from onnx_hw.passes.size_fifos import affordable, size_fifos
 from onnx_hw.proof.circuit.stalls import Stall
-from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing.prediction import Events, predict
 from sketched_designs import Sketch
 

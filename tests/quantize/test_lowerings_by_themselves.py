@@ -15,6 +15,7 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding import Rounding
 from onnx_hw.onnx.model import Node
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.quantize.builder import Obstacle
 from onnx_hw.quantize.lower.functions import finely_tabled
 from onnx_hw.quantize.lower.interpolating import _around
@@ -28,7 +29,6 @@ from onnx_hw.quantize.lower.two_tensors import _broadcast_shape
 from onnx_hw.quantize.lower.windows import kernel_of
 from onnx_hw.quantize.snapping import Rounded
 from onnx_hw.quantize.values import QuantizedConstant, Real
-from onnx_hw.ops.tensor import Tensor
 
 
 def node(op_type: str, version: int = 13, **attributes: Any) -> Node:

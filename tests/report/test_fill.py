@@ -8,9 +8,9 @@ from onnx_hw import flow
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.report import fill
 from onnx_hw.report.describe import describe_ports
-from onnx_hw.ops.tensor import Tensor
 from sketched_designs import alone
 
 DIGITS = EXAMPLES / "digits"

@@ -18,7 +18,7 @@ from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_hw.exact.signed_digits import signed_digits
+from onnx_hw.exact.canonical_signed_digit import signed_digits
 from onnx_hw_rtl.constant_multiplier import ConstantMultiplier, digits_of
 from onnx_hw_rtl.soft_multiplier import SoftMultiplier
 from onnx_hw_rtl.target import Target

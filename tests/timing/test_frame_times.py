@@ -15,8 +15,8 @@ from onnx_hw.design import Delays, Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.pool import Pool
-from onnx_hw.ops.window import Window
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 from onnx_hw.timing import law_by_rows, pace
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.law_by_rows import ALWAYS

@@ -20,8 +20,8 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
-from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.passes.size_fifos import size_fifos
 from onnx_hw.timing.prediction import predict
 from onnx_hw.verify_design import verify_design
 from onnx_hw_rtl.core import Core

@@ -23,8 +23,8 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, visible_after
 from onnx_hw.ops.pool import Pool
-from onnx_hw.ops.window import Window
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 from onnx_hw.timing.prediction import Prediction, predict
 from sketched_designs import Sketch, alone, folded, unequal_branches
 from solvers import assert_solvers_agree, needs_compiler

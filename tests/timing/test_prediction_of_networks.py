@@ -15,8 +15,8 @@ from drawn_designs import chains, likenesses, residuals
 from onnx_hw.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.ops.window import Window
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.window import Window
 from sketched_designs import Sketch, unequal_branches
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from onnx_hw.ops.demand.blocks import (changing, counted, decoded, delayed, engine, position, rom, shared_buffer)
+from onnx_hw.ops.demand.blocks import changing, counted, decoded, delayed, engine, position, rom, shared_buffer
 from onnx_hw.ops.rearrange_plan import DEEPEST_IN_LOGIC, FILL, UNUSED, Plan, separate
 from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register
 

@@ -8,8 +8,21 @@ from math import gcd
 
 import numpy as np
 
+from onnx_hw.ops.demand.blocks import (
+    SMALL_TABLE,
+    changing,
+    copied,
+    counted,
+    decoded,
+    delayed,
+    engine,
+    memories,
+    memory_parts,
+    memory_reach,
+    position,
+    shared_buffer,
+)
 from onnx_hw.ops.folding import SlidingFolding
-from onnx_hw.ops.demand.blocks import (SMALL_TABLE, changing, copied, counted, decoded, delayed, engine, memories, memory_parts, memory_reach, position, shared_buffer)
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.stream_order import Order
 from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register, Unseen

@@ -21,13 +21,13 @@ import numpy as np
 from onnx_hw.design import Design
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.network import Boundary, Network, Node
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import Telling
 from onnx_hw.proof.circuit.compare import Run, simulate_and_compare
 from onnx_hw.proof.circuit.prove import compile_simulator
 from onnx_hw.proof.circuit.stalls import full_rate
 from onnx_hw.runtime.listener import NOBODY, Listener
 from onnx_hw.runtime.options import Engine
-from onnx_hw.ops.tensor import Tensor
 
 LANES_AT_MOST, PRODUCTS_AT_MOST = 64, 16
 """Of all functions together, of all sums: what they take to compile is small beside the rest."""

@@ -9,16 +9,16 @@ from math import ceil, floor, inf
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.exact.steps import Steps, steps
+from onnx_hw.exact.step_function import (Steps, steps)
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize, Staircase
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.quantize.builder import Builder
 from onnx_hw.quantize.lower.constants import per_channel
 from onnx_hw.quantize.lower.functions import integers_of_function
 from onnx_hw.quantize.snapping import Counted, Rounded, Snapping, Truncated
 from onnx_hw.quantize.values import Function, Integers, Real
-from onnx_hw.ops.tensor import Tensor
 
 Edge = tuple[Fraction, bool]
 """A number, and whether it belongs to what is beyond it."""

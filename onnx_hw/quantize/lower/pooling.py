@@ -16,6 +16,7 @@ from onnx_hw.onnx.operators.windows import slide
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, layout_of_image
 from onnx_hw.quantize.lower.moving import pads_of_image
 from onnx_hw.quantize.lower.one_tensor import summed
@@ -25,7 +26,6 @@ from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.windows import Kernel, kernel_of
 from onnx_hw.quantize.stream_layout import image_layout
 from onnx_hw.quantize.values import Integers, Operand, Real, Surrounded
-from onnx_hw.ops.tensor import Tensor
 
 
 @lowers("MaxPool")

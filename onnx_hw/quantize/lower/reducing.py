@@ -8,16 +8,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.exact.wide_sums import WIDEST
+from onnx_hw.exact.wide_quantized_add import WIDEST
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.tensor import Tensor
 from onnx_hw.quantize.builder import SCALES_MOVE, Builder, Hardware, Obstacle, T
 from onnx_hw.quantize.lower.one_tensor import summed
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.lower.two_tensors import factors_of
 from onnx_hw.quantize.stream_layout import Layout
 from onnx_hw.quantize.values import Extrema, Integers, Operand, Real, Sum
-from onnx_hw.ops.tensor import Tensor
 
 
 @lowers("GlobalAveragePool")

@@ -8,8 +8,8 @@ import numpy as np
 
 from onnx_hw.onnx.model import Node
 from onnx_hw.ops.sliding import Sliding
-from onnx_hw.quantize.builder import Obstacle
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.quantize.builder import Obstacle
 
 
 @dataclass(frozen=True)

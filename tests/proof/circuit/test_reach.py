@@ -22,10 +22,10 @@ from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
-from onnx_hw.ops.test_vectors import (FRAMES, MOST_ARGUMENTS)
+from onnx_hw.ops.tensor import Tensor
+from onnx_hw.ops.test_vectors import FRAMES, MOST_ARGUMENTS
 from onnx_hw.proof.circuit import prove, reach
 from onnx_hw.runtime.options import Engine
-from onnx_hw.ops.tensor import Tensor
 from onnx_hw_rtl import add, depthwise, matmul, multiply_add_shift, requantize
 from onnx_hw_rtl.saturate import saturate
 from sketched_designs import Sketch

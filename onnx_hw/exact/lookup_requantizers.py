@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.steps import Steps
+from onnx_hw.exact.step_function import Steps
 
 __all__ = ["Table", "Thresholds", "table", "thresholds"]
 

@@ -22,8 +22,8 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.multiply_add_shift import roundest
-from onnx_hw.exact.steps import Steps, steps
-from onnx_hw.exact.sums import WeightedSum
+from onnx_hw.exact.step_function import (Steps, steps)
+from onnx_hw.exact.quantized_add import WeightedSum
 
 __all__ = ["WIDEST", "weighted"]
 
@@ -50,7 +50,7 @@ _BITS_OF_A_SUM = 61
 
 
 def weighted(slopes: tuple[Fraction, Fraction], offset: Fraction, ranges: Ranges, grid: Grid) -> WeightedSum:
-    """Factors and the steps of their sum; see ``onnx_hw.exact.sums.separate``, whose ranges are shorter.
+    """Factors and the steps of their sum; see ``onnx_hw.exact.quantized_add.separate``, whose ranges are shorter.
 
     Raises:
         ValueError: there is none within 61 bits; or rounding is away from 0, or towards it.
