@@ -29,8 +29,8 @@ import numpy as np
 from onnx_hw import flow, golden
 from onnx_hw.build import build
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions
 from onnx_hw.runtime.progress import Running, Silent
 from onnx_hw.runtime.stage import Stage

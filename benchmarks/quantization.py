@@ -33,7 +33,7 @@ from onnx_hw import flow, golden
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import choose, costs, weigh
 from onnx_hw.network import Network
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantize.calibrate import RangeMethod
 from onnx_hw.quantize.goal import Goal

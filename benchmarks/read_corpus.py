@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.check import Report, check
-from onnx_hw.onnx.read import read
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.load.check_file import Report, check
+from onnx_hw.onnx.load.read import read
 
 DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "ircorpus"
 OTHERS = {"onnx_checker": "onnx checker", "onnx_checker_full": "onnx checker, full", "onnxruntime": "onnxruntime"}

@@ -11,7 +11,7 @@ from typing import Any
 from onnx_hw.board_file import find_board
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import printable
-from onnx_hw.onnx.read import read as read_onnx
+from onnx_hw.onnx.load.read import read as read_onnx
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.report import fill, report
 from onnx_hw.report.page import PAGE, notebook, page

@@ -9,9 +9,9 @@ import numpy as np
 
 from onnx_hw.messages.errors import user_error
 from onnx_hw.network import Boundary, Network, Node
-from onnx_hw.onnx.element_types import of_dtype
-from onnx_hw.onnx.model import Value
-from onnx_hw.onnx.unused_name import unused_name
+from onnx_hw.onnx.graph.element_types import of_dtype
+from onnx_hw.onnx.graph.fresh_name import unused_name
+from onnx_hw.onnx.graph.model import Value
 from onnx_hw.verify_network import verify_network
 
 

@@ -32,17 +32,17 @@ from onnx_hw.design import Design
 from onnx_hw.golden import streamed_in
 from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
-from onnx_hw.onnx.capability import require_capability
-from onnx_hw.onnx.infer_shapes import infer
-from onnx_hw.onnx.model import Model
-from onnx_hw.onnx.read import read as read_onnx
+from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
+from onnx_hw.onnx.check.supported import require_capability
+from onnx_hw.onnx.evaluate.infer_shapes import infer
+from onnx_hw.onnx.graph.model import Model
+from onnx_hw.onnx.load.read import read as read_onnx
 from onnx_hw.ops.folding import Folding
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.proof.circuit.engines import bench_of
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.gate_level import prove as gate_level
 from onnx_hw.proof.circuit.prove import Proof
-from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
 from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.scheme import Scheme
 from onnx_hw.quantize.to_integers import Quantized, Source, to_integers, without_data

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
-from onnx_hw.onnx.element_types import BY_NAME
-from onnx_hw.onnx.model import Value
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.model import Value
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.outputs import Outputs

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from onnx_hw.onnx.products import macs_of
+from onnx_hw.onnx.evaluate.macs import macs_of
 
 if TYPE_CHECKING:
     from onnx_hw.network import Network
-    from onnx_hw.onnx.model import Node
+    from onnx_hw.onnx.graph.model import Node
 
 
 def products_on_host(network: Network) -> Iterator[tuple[Node, int | None]]:

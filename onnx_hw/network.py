@@ -21,7 +21,7 @@ from onnx_hw.ops.stream_order import HostOrder
 from onnx_hw.ops.tensor import Tensor
 
 if TYPE_CHECKING:
-    from onnx_hw.onnx.model import Model, Value
+    from onnx_hw.onnx.graph.model import Model, Value
     from onnx_hw.ops.operator import Operator
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from onnx_hw import flow, golden
 from onnx_hw.board_file import find_board
+from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, batches_of
 from onnx_hw.proof.circuit.outputs import by_circuit
 from onnx_hw.proof.circuit.reach import Reach
-from onnx_hw.quantize.batch_as_frames import batch_as_frames, batches_of
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import Engine, Evaluator, RunOptions
 from onnx_hw.runtime.progress import Progress, Silent

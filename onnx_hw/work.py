@@ -27,7 +27,9 @@ from onnx_hw.folding_file import read_foldings, to_text
 from onnx_hw.golden import streamed_in
 from onnx_hw.messages.text import file_name, short
 from onnx_hw.network import Network
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import how_many_choose_scales, require_samples
+from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.passes.insert_forks import insert_forks
 from onnx_hw.passes.what_bounds import what_bounds
 from onnx_hw.proof.circuit import prove as simulation
@@ -37,13 +39,11 @@ from onnx_hw.proof.circuit.outputs import by_circuit
 from onnx_hw.proof.circuit.prove import Proof, compiles
 from onnx_hw.proof.circuit.reach import Reach, reach_error
 from onnx_hw.proof.compare import compare
-from onnx_hw.quantize.batch_as_frames import batch_as_frames
 from onnx_hw.quantize.blockwise_loss import loss_of_one_piece
 from onnx_hw.quantize.calibrate import Ranges, seen_in
 from onnx_hw.quantize.scheme import DEFAULT
 from onnx_hw.quantize.scheme_of_options import precision_text, scheme_of
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
-from onnx_hw.quantize.take_apart_dynamic_quantization import how_many_choose_scales, require_samples
 from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
 from onnx_hw.runtime.background import beside

@@ -12,7 +12,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 import onnx
 from onnx import numpy_helper
-from onnx_hw.onnx.feeds import checked_feeds
+from onnx_hw.onnx.evaluate.check_inputs import checked_feeds
 from onnx_hw.onnx.operators.evaluate import evaluate
 
 DATA = Path(onnx.backend.test.__file__).parent / "data"

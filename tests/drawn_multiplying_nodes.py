@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 
 MICROSOFT, CHANNELS_LAST = "com.microsoft", "qonnx.custom_op.channels_last"
 NEWEST = 28

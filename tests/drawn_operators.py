@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.lookup_requantizers import Table, Thresholds, table, thresholds
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
-from onnx_hw.exact.lookup_requantizers import (Table, Thresholds, table, thresholds)
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import CHANNELS, Concat

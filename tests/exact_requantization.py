@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.step_function import (Steps, steps)
+from onnx_hw.exact.step_function import Steps, steps
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 from onnx_hw import flow
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.check import check
+from onnx_hw.onnx.load.check_file import check
 from onnx_hw.quantize.stream_layout import elements_of
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from onnx_hw.run import run

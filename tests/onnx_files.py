@@ -7,7 +7,7 @@ from pathlib import Path
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor, make_tensor_value_info
 
 from onnx import ModelProto, TensorProto, helper
-from onnx_hw.onnx.check import Report, check
+from onnx_hw.onnx.load.check_file import Report, check
 
 FLOAT = TensorProto.FLOAT
 

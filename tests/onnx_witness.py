@@ -14,7 +14,7 @@ from design_bench import Bench, assert_proven, random_stall
 from onnx import TensorProto, helper
 from onnx_hw import flow, golden
 from onnx_hw.network import Network
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.graph.model import Model
 from qdq_models import Sketch
 
 

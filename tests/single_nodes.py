@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 
 from onnx import helper
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators import lookup
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.result_types import result_types

@@ -10,7 +10,7 @@ import pytest
 
 from backend_cases import node_cases
 from onnx_hw import flow
-from onnx_hw.onnx.check import check
+from onnx_hw.onnx.load.check_file import check
 from onnx_hw.runtime.options import BuildOptions
 
 LONGEST = 5.0  # seconds of this process

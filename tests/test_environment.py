@@ -18,7 +18,7 @@ from material_folders import EXAMPLES
 from onnx_hw.front.cli import main
 from onnx_hw.front.failures import explain
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.model import Value
+from onnx_hw.onnx.graph.model import Value
 from onnx_hw.samples.read_samples import read_samples, write_samples
 
 DIGITS, FLOAT = (EXAMPLES / "digits" / name for name in ("digits.onnx", "digits_float.onnx"))

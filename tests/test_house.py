@@ -310,13 +310,13 @@ OWNERS = ("onnx_hw.onnx.operators", "onnx_hw.quantize.lower")
 """Where an operator's name stands beside what is known of it."""
 
 LISTS_OF_OPERATORS = {
-    "onnx_hw.onnx.fold_constants": "loops, which may run for ever: their bodies are not run to fold them",
-    "onnx_hw.onnx.unroll_control_flow": "a function for each operator that can be unrolled",
-    "onnx_hw.onnx.validate_signatures": "what ONNX says to use instead of withdrawn operators",
-    "onnx_hw.onnx.validate_subgraphs": "a function for each operator whose subgraphs have rules",
+    "onnx_hw.onnx.evaluate.fold_constants": "loops, which may run for ever: their bodies are not run to fold them",
+    "onnx_hw.onnx.evaluate.unroll_control_flow": "a function for each operator that can be unrolled",
+    "onnx_hw.onnx.check.signatures": "what ONNX says to use instead of withdrawn operators",
+    "onnx_hw.onnx.check.subgraphs": "a function for each operator whose subgraphs have rules",
     "onnx_hw.quantize.scale_on_host": "the nodes that it writes",
     "onnx_hw.quantize.snapping": "a function for each quantizer that says what its parameters mean",
-    "onnx_hw.onnx.validate_types": "types that ONNX's text states, checked before any function of ours is asked",
+    "onnx_hw.onnx.check.types": "types that ONNX's text states, checked before any function of ours is asked",
 }
 """By module: why it names several operators itself."""
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from material_folders import EXAMPLES
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.model import Value
+from onnx_hw.onnx.graph.model import Value
 from onnx_hw.samples.read_samples import read_samples, write_samples
 
 IMAGE = Value("image", "float", (1, 1, 8, 8))

@@ -20,7 +20,7 @@ from onnx_hw.front.failures import explain
 from onnx_hw.messages.errors import UserError
 from onnx_hw.messages.invariants import Broken
 from onnx_hw.network import Network, Node
-from onnx_hw.onnx.model import Value
+from onnx_hw.onnx.graph.model import Value
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.passes import schedule_network

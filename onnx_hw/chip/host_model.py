@@ -11,8 +11,8 @@ import numpy as np
 from onnx_hw.chip.netlist import Netlist, baud_of
 from onnx_hw.design import Design
 from onnx_hw.network import Network
-from onnx_hw.onnx.element_types import BY_NAME
-from onnx_hw.onnx.model import Model, Node
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.ops.stream_order import UNUSED
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw_boards.board import Board

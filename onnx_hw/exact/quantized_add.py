@@ -21,9 +21,9 @@ from math import gcd
 
 import numpy as np
 
-from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.canonical_signed_digit import signed_digits
-from onnx_hw.exact.step_function import (Steps, steps)
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.step_function import Steps, steps
 
 __all__ = ["LARGEST", "WeightedSum", "separate"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx_hw.exact import (multiply_add_shift, lookup_requantizers)
+from onnx_hw.exact import lookup_requantizers, multiply_add_shift
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.lookup_requantizers import Table, Thresholds
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.step_function import Steps
-from onnx_hw.exact.lookup_requantizers import (Table, Thresholds)
 
 __all__ = ["Costs", "Requantizer", "area", "choose", "costs", "prove", "weigh"]
 

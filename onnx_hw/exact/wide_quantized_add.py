@@ -22,8 +22,8 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.multiply_add_shift import roundest
-from onnx_hw.exact.step_function import (Steps, steps)
 from onnx_hw.exact.quantized_add import WeightedSum
+from onnx_hw.exact.step_function import Steps, steps
 
 __all__ = ["WIDEST", "weighted"]
 

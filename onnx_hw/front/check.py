@@ -36,7 +36,7 @@ def check(
     reading: Reading,
 ) -> int:
     """Say everything that is wrong with MODEL, and everything that stands in the way of a circuit."""
-    from onnx_hw.onnx.check import check as check_file
+    from onnx_hw.onnx.load.check_file import check as check_file
     from onnx_hw.report.checked import Checked
 
     found = check_file(model, **asdict(reading))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.exact.integers import Int
 from onnx_hw.exact.canonical_signed_digit import signed_digits
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.demand.blocks import delayed, engine
 from onnx_hw.ops.folding import ElementFolding

@@ -18,10 +18,10 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.lookup_requantizers import Table, Thresholds
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
 from onnx_hw.exact.requantization import Costs, Requantizer, choose, costs, prove, weigh
-from onnx_hw.exact.step_function import (Steps, steps)
-from onnx_hw.exact.lookup_requantizers import (Table, Thresholds)
+from onnx_hw.exact.step_function import Steps, steps
 from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.demand.requantize import requantize_demand

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.lookup_requantizers import Table, Thresholds
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import Requantizer
-from onnx_hw.exact.lookup_requantizers import (Table, Thresholds)
 
 __all__ = ["RomImage", "requantizer_memories", "weight_memories"]
 

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from onnx_hw.exact.lookup_requantizers import Table
 from onnx_hw.exact.requantization import Requantizer
 from onnx_hw.exact.step_function import Steps
-from onnx_hw.exact.lookup_requantizers import Table
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 

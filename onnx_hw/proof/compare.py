@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_hw.network import Network
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.proof.compare_with_float import Fidelity, check_preparation
 from onnx_hw.proof.compare_with_reference import Agreement, Comparison
 from onnx_hw.proof.frames import frames_to_compare

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.messages.errors import ExitCode, user_error
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.proof.known_values import Known

@@ -14,9 +14,9 @@ import numpy as np
 
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.network import Network
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.element_types import BY_NAME
-from onnx_hw.onnx.model import Model, Node
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of, place
 from onnx_hw.proof.explained import unexplained

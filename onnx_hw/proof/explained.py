@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import dtype_of_name
 from onnx_hw.onnx.operators.evaluate import compute

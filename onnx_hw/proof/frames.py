@@ -10,8 +10,8 @@ import numpy as np
 from onnx_hw import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
-from onnx_hw.onnx.element_types import BY_NAME
-from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, integer_range, is_integer
 from onnx_hw.onnx.operators.evaluate import compute

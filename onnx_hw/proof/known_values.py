@@ -17,8 +17,8 @@ import numpy as np
 from onnx_hw import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Boundary, Network
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Model
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.dependencies import reads
-from onnx_hw.onnx.element_types import BY_NAME
-from onnx_hw.onnx.feeds import checked_feeds
-from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.evaluate.check_inputs import checked_feeds
+from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import held, tagged
 from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import STRAIGHT, Effect

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.canonicalize.blockwise_weights import Blocks, blocks_of, is_blocked
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.quantize.scheme import Precision
-from onnx_hw.quantize.weights_in_blocks import Blocks, blocks_of, is_blocked
 
 
 def loss_of_one_piece(model: Model, precision: Precision) -> dict[str, float]:

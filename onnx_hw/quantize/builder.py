@@ -16,7 +16,7 @@ from onnx_hw.exact.rationals import fractions
 from onnx_hw.messages.errors import Problem
 from onnx_hw.network import Boundary
 from onnx_hw.network import Node as HardwareNode
-from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.tensor import Tensor

@@ -11,8 +11,8 @@ from typing import overload
 import numpy as np
 
 from onnx_hw.messages.errors import user_error
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.quantize.common_step import common_steps
 from onnx_hw.samples.read_samples import frame_count, one_frame
 

@@ -18,17 +18,17 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import UserError
 from onnx_hw.messages.invariants import refuse
 from onnx_hw.network import Network
-from onnx_hw.onnx.dependencies import reads
-from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
+from onnx_hw.onnx.evaluate.macs import is_product
+from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.model import Graph, Model, Node
+from onnx_hw.onnx.graph.verify_model import faults_of_folded
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.onnx.products import is_product
-from onnx_hw.onnx.verify_model import faults_of_folded
 from onnx_hw.quantize.builder import Obstacle
 from onnx_hw.quantize.calibrate import Range, Ranges
 from onnx_hw.quantize.chosen_integers import Integers
 from onnx_hw.quantize.import_model import Walk, import_prepared
-from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
 from onnx_hw.quantize.lower.one_tensor import COARSE_TABLE
 from onnx_hw.quantize.rehearsal import stand_in

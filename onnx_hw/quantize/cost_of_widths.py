@@ -15,11 +15,11 @@ from collections.abc import Collection, Mapping
 from math import prod
 
 from onnx_hw.exact.requantization import LUTS_PER_BLOCK_RAM
-from onnx_hw.onnx.dependencies import readers_of
-from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.evaluate.macs import macs_of
+from onnx_hw.onnx.graph.dependencies import readers_of
+from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.onnx.products import macs_of
 from onnx_hw.quantize.noise_of_widths import Place, products_of
 
 BLOCK_RAM, TABLE = 18 * 1024, 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 

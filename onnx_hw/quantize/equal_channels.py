@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnx_hw.onnx.additions import Additions
-from onnx_hw.onnx.dependencies import readers_of
-from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.graph.dependencies import readers_of
+from onnx_hw.onnx.graph.graph_editor import Additions
+from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.quantize.columns_of_products import is_matrix_product, matrix_of

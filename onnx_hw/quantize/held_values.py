@@ -12,7 +12,7 @@ from hashlib import sha256
 import numpy as np
 
 from onnx_hw.network import Boundary
-from onnx_hw.onnx.element_types import BY_NAME
+from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.quantize.builder import Builder
 from onnx_hw.quantize.values import Integers, Real
 

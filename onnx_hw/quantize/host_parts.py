@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from onnx_hw.network import Node as HardwareNode
-from onnx_hw.onnx.dependencies import needed_nodes, reads
-from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.graph.dependencies import needed_nodes, reads
+from onnx_hw.onnx.graph.model import Graph, Model, Node
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,14 @@ import numpy as np
 from onnx_hw.exact.rationals import NotFinite
 from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Boundary, Network
-from onnx_hw.onnx.dependencies import reads
-from onnx_hw.onnx.element_types import BY_NAME
-from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.canonicalize.canonicalize import prepared
+from onnx_hw.onnx.evaluate.macs import macs_by_label
+from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.fresh_name import unused_name
+from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
-from onnx_hw.onnx.products import macs_by_label
-from onnx_hw.onnx.unused_name import unused_name
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.held_values import held_values
 from onnx_hw.quantize.host_head import left_in_floats, values_of_head
@@ -33,7 +34,6 @@ from onnx_hw.quantize.lower.grids import enter_snapped
 from onnx_hw.quantize.lower.on_one_tensor import lower
 from onnx_hw.quantize.lower.quantization import made_on_host
 from onnx_hw.quantize.move_rearrangements_to_the_border import move_rearrangements_to_the_border
-from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.rehearsal import Rehearsal
 from onnx_hw.quantize.scale_on_host import ScaleOnHost
 from onnx_hw.quantize.stream_layout import MOST_ELEMENTS, elements_of

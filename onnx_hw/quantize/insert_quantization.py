@@ -20,10 +20,10 @@ import numpy as np
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import user_error
-from onnx_hw.onnx.additions import Additions
-from onnx_hw.onnx.element_types import BY_NAME
-from onnx_hw.onnx.fold_constants import without_what_nothing_needs
-from onnx_hw.onnx.model import Model, Node, Value
+from onnx_hw.onnx.evaluate.fold_constants import without_what_nothing_needs
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.graph_editor import Additions
+from onnx_hw.onnx.graph.model import Model, Node, Value
 from onnx_hw.onnx.operators.facts import Effect, Weights
 from onnx_hw.onnx.operators.registry import facts_of, place
 from onnx_hw.quantize.builder import INTEGER_TYPES

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from onnx_hw.onnx.additions import Additions
-from onnx_hw.onnx.element_types import BY_NAME, of_dtype
-from onnx_hw.onnx.model import Graph, Node, Value
+from onnx_hw.onnx.graph.element_types import BY_NAME, of_dtype
+from onnx_hw.onnx.graph.graph_editor import Additions
+from onnx_hw.onnx.graph.model import Graph, Node, Value
 from onnx_hw.quantize.builder import Builder, Entry
 from onnx_hw.quantize.values import Real
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_hw.messages.toml import quoted
-from onnx_hw.onnx.dependencies import reads
-from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.evaluate.macs import macs_of
+from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.onnx.products import macs_of
 from onnx_hw.quantize.chosen_integers import Integers, StoredTerm
 from onnx_hw.quantize.ends import ends_of
 from onnx_hw.quantize.noise_of_widths import Place

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnx_hw.onnx.dependencies import reads
-from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.evaluate.macs import macs_of
+from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.onnx.products import macs_of
 from onnx_hw.quantize.calibrate import Range
 from onnx_hw.quantize.ends import ends_of
 from onnx_hw.quantize.least_loss import least_losses

@@ -14,8 +14,8 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.onnx.dependencies import readers_of
-from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.graph.dependencies import readers_of
+from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.quantize.builder import Obstacle

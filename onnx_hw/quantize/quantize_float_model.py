@@ -9,9 +9,12 @@ from functools import partial
 import numpy as np
 
 from onnx_hw.messages.invariants import refuse
-from onnx_hw.onnx.fold_constants import without_what_nothing_needs
-from onnx_hw.onnx.model import Model
-from onnx_hw.onnx.verify_model import faults_of_folded
+from onnx_hw.onnx.canonicalize.canonicalize import prepared
+from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
+from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_factors_into_weights
+from onnx_hw.onnx.evaluate.fold_constants import without_what_nothing_needs
+from onnx_hw.onnx.graph.model import Model
+from onnx_hw.onnx.graph.verify_model import faults_of_folded
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import Range, RangeMethod, Ranges, Seen, seen_in
 from onnx_hw.quantize.choose_quantized_values import choose_quantized_values
@@ -20,15 +23,12 @@ from onnx_hw.quantize.chosen_integers import Held, Integers
 from onnx_hw.quantize.cost_of_widths import costs_of
 from onnx_hw.quantize.ends import ends_of
 from onnx_hw.quantize.equal_channels import with_equal_channels
-from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
 from onnx_hw.quantize.goal import Goal
 from onnx_hw.quantize.host_head import is_obstacle, values_of_head
-from onnx_hw.quantize.in_float32 import in_float32
 from onnx_hw.quantize.insert_quantization import insert_quantization
 from onnx_hw.quantize.least_loss import Chosen
 from onnx_hw.quantize.lost_by_tensor import Lost, lost_by_tensor
 from onnx_hw.quantize.noise_of_widths import noises_of
-from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_by_effect import integers_by_effect
 from onnx_hw.quantize.samples_side_by_side import Frame, samples_of, stride_of
 from onnx_hw.quantize.scheme import DEFAULT, Scheme

@@ -14,7 +14,7 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rationals import NotFinite
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.quantize.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.quantize.lower.registry import Lowering

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.dependencies import reads
-from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants
 from onnx_hw.samples.read_samples import frame_count, one_frame
 

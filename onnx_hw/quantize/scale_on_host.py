@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.onnx.additions import Additions
-from onnx_hw.onnx.model import Graph, Node, Value
+from onnx_hw.onnx.graph.graph_editor import Additions
+from onnx_hw.onnx.graph.model import Graph, Node, Value
 from onnx_hw.quantize.values import Real
 
 VERSION = 13

@@ -15,7 +15,7 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding import Rounding
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.quantize.builder import Obstacle
 
 WIDEST = 16

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from onnx_hw.onnx.model import Value
+from onnx_hw.onnx.graph.model import Value
 
 MOST_ELEMENTS = 1 << 23
 """Of a tensor on a stream: the place of each of them is written down. At one a cycle it takes a tenth of a second."""

@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.model import Model, Value
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Model, Value
 from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, integer_range, is_integer
 from onnx_hw.quantize.calibrate import Range
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.additions import Additions
-from onnx_hw.onnx.dependencies import readers_of
-from onnx_hw.onnx.model import Graph, Model, Node
+from onnx_hw.onnx.graph.dependencies import readers_of
+from onnx_hw.onnx.graph.graph_editor import Additions
+from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field, replace
 
 from onnx_hw.messages.errors import user_error
 from onnx_hw.network import Network
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.canonicalize.canonicalize import prepared
+from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
+from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import require_samples
+from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import Ranges
 from onnx_hw.quantize.choose_widths import Widths
 from onnx_hw.quantize.chosen_integers import Held
 from onnx_hw.quantize.complete_quantization import import_completed
-from onnx_hw.quantize.in_float32 import in_float32
-from onnx_hw.quantize.is_quantized import is_quantized
 from onnx_hw.quantize.least_loss import Chosen
 from onnx_hw.quantize.lost_by_tensor import Lost
-from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_float_model import QuantizedFloats, quantize_factored, with_factors_in_weights
 from onnx_hw.quantize.scheme import DEFAULT, Scheme
-from onnx_hw.quantize.take_apart_dynamic_quantization import require_samples
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from onnx_hw.messages.errors import Problem
-from onnx_hw.onnx.dependencies import reads
-from onnx_hw.onnx.model import Node
-from onnx_hw.onnx.products import macs_of
+from onnx_hw.onnx.evaluate.macs import macs_of
+from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower import lowering_of
 

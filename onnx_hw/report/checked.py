@@ -9,7 +9,7 @@ from rich.text import Text
 
 from onnx_hw.messages.errors import Problem
 from onnx_hw.messages.text import abridged, to_json
-from onnx_hw.onnx.check import Report
+from onnx_hw.onnx.load.check_file import Report
 from onnx_hw.report.fact import Fact
 
 LONGEST_ENTRY = 200  # characters of a value's name and type

@@ -18,7 +18,7 @@ from onnx_hw.link_rate import frames_a_second
 from onnx_hw.macs_in_hardware import macs_of_circuit
 from onnx_hw.messages.text import short
 from onnx_hw.network import Network
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES
 from onnx_hw.proof.circuit.prove import Proof

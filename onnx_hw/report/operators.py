@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from onnx_hw.onnx.canonicalize import decompose_dynamic_quantization
+from onnx_hw.onnx.canonicalize.decompose_fused import DOMAIN, FORMS
 from onnx_hw.onnx.operators import operators
 from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
 from onnx_hw.onnx.operators.qonnx import CHANNELS_LAST
 from onnx_hw.onnx.operators.registry import facts_of_operator
 from onnx_hw.onnx.operators.table import markdown, rows
-from onnx_hw.quantize import take_apart_dynamic_quantization
 from onnx_hw.quantize.lower import LOWERINGS
-from onnx_hw.quantize.take_apart_fused_operators import DOMAIN, FORMS
 
 TABLE_FILE = "operators.md"
 
@@ -41,7 +41,7 @@ def operator_table() -> str:
 def _in_other_words() -> dict[tuple[str, str], str]:
     """What is taken apart before anything becomes hardware."""
     found = {(DOMAIN, name): form.__doc__ or "" for name, form in FORMS.items()}
-    found |= take_apart_dynamic_quantization.MEANINGS
+    found |= decompose_dynamic_quantization.MEANINGS
     found[DOMAIN, "MatMulNBits"] = "as MatMul with constant weights"
     for row in operators():
         if row.domain == CHANNELS_LAST:

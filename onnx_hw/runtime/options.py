@@ -52,7 +52,7 @@ class Stalls(StrEnum):
 
 @dataclass(frozen=True)
 class Reading:
-    """How an ONNX file is read; see ``onnx_hw.onnx.read``.
+    """How an ONNX file is read; see ``onnx_hw.onnx.load.read``.
 
     Attributes:
         dimensions: sizes for symbolic dimensions, by name.

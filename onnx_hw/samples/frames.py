@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.model import Model, Value
-from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
+from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Model, Value
 from onnx_hw.samples.read_samples import frame_count, one_frame, read_samples, stack_outputs
 
 

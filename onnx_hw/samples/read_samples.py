@@ -23,9 +23,9 @@ from numpy.lib import format as npy
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import did_you_mean, printable
-from onnx_hw.onnx.capability import MAX_AXES
-from onnx_hw.onnx.element_types import BY_NAME
-from onnx_hw.onnx.model import Value
+from onnx_hw.onnx.check.supported import MAX_AXES
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.model import Value
 from onnx_hw.samples.npz import read_npz
 from onnx_hw.samples.sample_folder import SENSELESS, read_folder
 

@@ -27,8 +27,8 @@ import numpy as np
 from onnx_hw.messages.errors import Problem, UserError, user_error
 from onnx_hw.messages.text import short
 from onnx_hw.messages.toml import read_toml
-from onnx_hw.onnx.element_types import BY_NAME
-from onnx_hw.onnx.model import Value
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.model import Value
 from onnx_hw.samples.concatenate import SamplesTogether
 from onnx_hw.samples.png import read_png
 

@@ -13,7 +13,7 @@ from onnx_hw.exact import multiply_add_shift
 from onnx_hw.exact.convex_hull import corners
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.step_function import (Steps, steps)
+from onnx_hw.exact.step_function import Steps, steps
 
 
 @st.composite

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.rationals import fractions
 from onnx_hw.exact.quantized_add import separate
+from onnx_hw.exact.rationals import fractions
 
 INT8 = (-128, 127)
 

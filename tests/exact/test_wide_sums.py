@@ -13,9 +13,9 @@ from drawn_cases import Case
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
+from onnx_hw.exact.quantized_add import WeightedSum, separate
 from onnx_hw.exact.requantization import costs, prove
 from onnx_hw.exact.rounding import Rounding
-from onnx_hw.exact.quantized_add import (WeightedSum, separate)
 from onnx_hw.exact.wide_quantized_add import weighted
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.folding import ElementFolding

@@ -7,12 +7,12 @@ import onnx
 from backend_cases import DATA, assert_same, plain
 from onnx import numpy_helper
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.feeds import checked_feeds
-from onnx_hw.onnx.fold_constants import fold
-from onnx_hw.onnx.infer_shapes import infer
+from onnx_hw.onnx.evaluate.check_inputs import checked_feeds
+from onnx_hw.onnx.evaluate.fold_constants import fold
+from onnx_hw.onnx.evaluate.infer_shapes import infer
+from onnx_hw.onnx.evaluate.reference import run
+from onnx_hw.onnx.load.read import read
 from onnx_hw.onnx.operators.evaluate import evaluate
-from onnx_hw.onnx.read import read
-from onnx_hw.onnx.reference import run
 
 #: Cases that are not met, and why.
 UNMET = {

@@ -12,11 +12,11 @@ import pytest
 
 from backend_cases import assert_case, node_cases, plain
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.feeds import checked_feeds
-from onnx_hw.onnx.infer_shapes import infer_graph
+from onnx_hw.onnx.evaluate.check_inputs import checked_feeds
+from onnx_hw.onnx.evaluate.infer_shapes import infer_graph
+from onnx_hw.onnx.load.read import read
 from onnx_hw.onnx.operators import operators
 from onnx_hw.onnx.operators.evaluate import evaluate
-from onnx_hw.onnx.read import read
 
 _LISTED = tomllib.loads((Path(__file__).parent / "backend_unmet.toml").read_text())["unmet"]
 UNMET = {name: entry["reason"] for entry in _LISTED for name in entry["cases"]}

@@ -16,7 +16,7 @@ from onnx_files import (
     value,
     warned,
 )
-from onnx_hw.onnx.findings import STAGES
+from onnx_hw.onnx.parse.diagnostics import STAGES
 
 
 def test_every_independent_fault_at_once(tmp_path):

@@ -10,9 +10,9 @@ import pytest
 
 from material_folders import IRCORPUS, needs_ircorpus
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.check import check
-from onnx_hw.onnx.read import read
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.load.check_file import check
+from onnx_hw.onnx.load.read import read
 
 
 def expectations() -> dict[str, Any]:

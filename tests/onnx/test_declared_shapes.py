@@ -9,7 +9,7 @@ from onnx.shape_inference import infer_shapes
 
 from onnx_files import checked, codes, make_node, model, value, warned, write
 from onnx_hw import flow
-from onnx_hw.onnx import reference
+from onnx_hw.onnx.evaluate import reference
 from onnx_hw.runtime.options import Reading
 
 

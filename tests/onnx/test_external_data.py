@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onnx_files import TensorProto, checked, codes, make_node, model, value, warned, write
-from onnx_hw.onnx.read import read
+from onnx_hw.onnx.load.read import read
 from own_seconds import own_seconds
 
 DATA = np.arange(8, dtype=np.float32)

@@ -7,11 +7,11 @@ import onnx
 from backend_cases import assert_case, node_cases
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.fold_constants import fold
-from onnx_hw.onnx.infer_shapes import infer
-from onnx_hw.onnx.read import read
-from onnx_hw.onnx.reference import run
-from onnx_hw.onnx.unroll_control_flow import unroll
+from onnx_hw.onnx.evaluate.fold_constants import fold
+from onnx_hw.onnx.evaluate.infer_shapes import infer
+from onnx_hw.onnx.evaluate.reference import run
+from onnx_hw.onnx.evaluate.unroll_control_flow import unroll
+from onnx_hw.onnx.load.read import read
 
 FLOAT = TensorProto.FLOAT
 

@@ -5,9 +5,9 @@ import time
 import numpy as np
 
 from onnx import TensorProto, helper, numpy_helper
-from onnx_hw.onnx.fold_constants import fold
-from onnx_hw.onnx.infer_shapes import infer
-from onnx_hw.onnx.read import read
+from onnx_hw.onnx.evaluate.fold_constants import fold
+from onnx_hw.onnx.evaluate.infer_shapes import infer
+from onnx_hw.onnx.load.read import read
 
 
 def test_an_endless_loop_stays_a_node(tmp_path):

@@ -11,9 +11,9 @@ import pytest
 from material_folders import model as real_model
 from material_folders import model_names, needs_models
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.infer_shapes import infer
-from onnx_hw.onnx.model import Graph, Model, Node, Value
-from onnx_hw.onnx.read import read
+from onnx_hw.onnx.evaluate.infer_shapes import infer
+from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
+from onnx_hw.onnx.load.read import read
 
 
 def node(op_type, inputs, outputs, **attributes):

@@ -7,8 +7,8 @@ import pytest
 
 from material_folders import MODELS, model_names, needs_models
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.model import Model
-from onnx_hw.onnx.read import read
+from onnx_hw.onnx.graph.model import Model
+from onnx_hw.onnx.load.read import read
 
 
 @needs_models

@@ -13,8 +13,8 @@ from google.protobuf.message import DecodeError
 from material_folders import IRCORPUS
 from onnx import helper
 from onnx_files import TensorProto, branch, conditional, make_graph, make_node, model, relu, tensor, value
-from onnx_hw.onnx.check import check
-from onnx_hw.onnx.schema import ModelProto
+from onnx_hw.onnx.load.check_file import check
+from onnx_hw.onnx.parse.protobuf_schema import ModelProto
 from own_seconds import own_seconds
 
 LONGEST = 2.0  # seconds for one file

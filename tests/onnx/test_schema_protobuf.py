@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from onnx_files import relu, write
-from onnx_hw.onnx import schema
+from onnx_hw.onnx.parse import protobuf_schema
 
 OURS = {
     # Our name -> the name in onnx.proto, where they differ.
@@ -23,7 +23,7 @@ OURS = {
 
 def test_fields_are_those_of_onnx_proto():
     onnx_ml_pb2 = pytest.importorskip("onnx.onnx_ml_pb2")
-    for paragraph in schema.FIELDS.strip().split("\n\n"):
+    for paragraph in protobuf_schema.FIELDS.strip().split("\n\n"):
         title, *lines = paragraph.splitlines()
         names = [OURS.get(title, title)]
         if title == "ElementTypeProto":
@@ -45,7 +45,7 @@ PROGRAM = """
 import sys
 from google.protobuf.internal import api_implementation
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.read import read
+from onnx_hw.onnx.load.read import read
 print(api_implementation.Type(), read(sys.argv[1]).graph.nodes[0].op_type)
 try:
     read(sys.argv[2])

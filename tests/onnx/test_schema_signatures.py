@@ -80,7 +80,7 @@ def published_schemas():
 
 def test_the_table_is_what_the_package_says():
     onnx = pytest.importorskip("onnx")
-    from onnx_hw.onnx.opsets import NEWEST
+    from onnx_hw.onnx.parse.opsets import NEWEST
 
     if onnx.defs.onnx_opset_version() != NEWEST[""]:
         pytest.skip(f"the table was written for opset {NEWEST['']}, onnx {onnx.__version__} has another one")

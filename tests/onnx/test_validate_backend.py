@@ -9,7 +9,7 @@ import pytest
 
 import onnx
 from onnx_files import write
-from onnx_hw.onnx.check import check
+from onnx_hw.onnx.load.check_file import check
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 

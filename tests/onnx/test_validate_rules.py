@@ -21,9 +21,9 @@ from onnx_files import (
     warned,
     write,
 )
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.read import read
-from onnx_hw.onnx.schema import ModelProto
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.load.read import read
+from onnx_hw.onnx.parse.protobuf_schema import ModelProto
 
 
 def with_node(**changes):

@@ -12,10 +12,11 @@ import pytest
 from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.messages.invariants import Broken
-from onnx_hw.onnx import fold_constants, infer_shapes
-from onnx_hw.onnx.model import Graph, Node, Value
-from onnx_hw.onnx.verify_model import faults_of_folded, faults_of_model, faults_of_typed
-from onnx_hw.quantize import prepare, quantize_float_model
+from onnx_hw.onnx.canonicalize import canonicalize
+from onnx_hw.onnx.evaluate import fold_constants, infer_shapes
+from onnx_hw.onnx.graph.model import Graph, Node, Value
+from onnx_hw.onnx.graph.verify_model import faults_of_folded, faults_of_model, faults_of_typed
+from onnx_hw.quantize import quantize_float_model
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 
 MODEL = flow.read(EXAMPLES / "digits" / "digits_float.onnx")
@@ -62,7 +63,7 @@ def test_broken_models(case):
     assert said in fault.what
 
 
-FOLDED = prepare.prepared(MODEL)
+FOLDED = canonicalize.prepared(MODEL)
 SPARE = Node("spare", "Relu", "", 13, ("image",), ("spare",))
 NOT_FOLDED = {
     "a node that nothing needs": (
@@ -96,7 +97,7 @@ def test_a_model_is_folded_and_typed_once(monkeypatch, name):
     """Every later pass keeps that: it is verified, and relied on."""
     model = flow.read(EXAMPLES / "digits" / name)
     calls = []
-    for number, module in enumerate((prepare, infer_shapes, fold_constants)):
+    for number, module in enumerate((canonicalize, infer_shapes, fold_constants)):
         what = ("fold", "infer_graph", "infer_graph")[number]
         right = getattr(module, what)
         monkeypatch.setattr(module, what, lambda *given, to=right, of=what, **by: calls.append(of) or to(*given, **by))
@@ -111,7 +112,7 @@ def test_what_is_read_is_whole():
 @pytest.mark.parametrize(
     ("module", "name", "made_by"),
     [
-        (prepare, "fold", "prepare"),
+        (canonicalize, "fold", "prepare"),
         (quantize_float_model, "fold_factors_into_weights", "fold_factors_into_weights"),
         (quantize_float_model, "insert_quantization", "insert_quantization"),
     ],

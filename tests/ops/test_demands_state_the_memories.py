@@ -14,8 +14,8 @@ import pytest
 from drawn_cores import KINDS, drawn
 from onnx_hw.assemble import to_rtlil
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.lookup_requantizers import Thresholds
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.demand.blocks import memories
 from onnx_hw.ops.demand.requantize import requantize_demand

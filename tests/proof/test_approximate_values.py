@@ -12,7 +12,7 @@ import pytest
 from onnx_hw import flow, golden
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.network import Network
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.proof.compare import compare
 from onnx_hw.proof.segments import run_in_double
 from qdq_models import Sketch

@@ -18,12 +18,12 @@ from onnx import TensorProto, helper
 from onnx_hw import flow, golden
 from onnx_hw.build import build
 from onnx_hw.messages.errors import ExitCode, UserError
+from onnx_hw.onnx.canonicalize.canonicalize import prepared
+from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
 from onnx_hw.proof.compare import Compared, compare
 from onnx_hw.proof.frames import drawn_frames
-from onnx_hw.quantize.batch_as_frames import batch_as_frames, frames_of
 from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.import_model import import_model
-from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_float_model import quantize_factored, with_factors_in_weights
 from onnx_hw.quantize.to_integers import to_integers
 from onnx_hw.runtime.options import BuildOptions, Reading

@@ -17,8 +17,9 @@ from onnx_hw import golden
 from onnx_hw.build import build
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.network import Network
+from onnx_hw.onnx.canonicalize import decompose_qoperators, fold_scales_into_weights
 from onnx_hw.ops.window import Window
-from onnx_hw.quantize import fold_factors_into_weights, scale_on_host, take_apart_integer_operators
+from onnx_hw.quantize import scale_on_host
 from onnx_hw.quantize.builder import Builder
 from onnx_hw.quantize.lower import (
     LOWERINGS,
@@ -308,7 +309,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     "the scale of another operand": (
         integer_operator,
         calling(
-            take_apart_integer_operators._Apart,
+            decompose_qoperators._Apart,
             "_between_integers",
             lambda original, self, node, means, _: original(self, node, means, 1),
         ),
@@ -324,7 +325,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     "factors of other channels": (
         float_model,
         calling(
-            fold_factors_into_weights._Folding,
+            fold_scales_into_weights._Folding,
             "_scaled_product",
             lambda original, self, node, column: original(self, node, column[::-1]),
         ),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onnx_hw import flow, golden
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.proof.compare import compare
 from onnx_hw.proof.sum_errors import sum_error
 from qdq_models import Sketch

@@ -11,8 +11,8 @@ import pytest
 from drawn_float_models import FloatDrawing
 from onnx_hw import flow
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.fold_constants import fold
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.evaluate.fold_constants import fold
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.quantize.assumed_ranges import assumed_ranges
 from onnx_hw.quantize.calibrate import calibrate
 from onnx_hw.quantize.import_model import import_model

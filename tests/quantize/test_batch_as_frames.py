@@ -12,7 +12,7 @@ from onnx_files import write
 from onnx_hw import flow
 from onnx_hw.build import build
 from onnx_hw.messages.errors import UserError
-from onnx_hw.quantize.batch_as_frames import batch_as_frames
+from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames
 from onnx_hw.run import run
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.runtime.stage import Stage

@@ -11,15 +11,15 @@ from drawn_float_models import FloatDrawing
 from onnx_hw import flow, golden
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import choose
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.canonicalize.canonicalize import prepared
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantize.calibrate import Range, RangeMethod
 from onnx_hw.quantize.equal_channels import with_equal_channels
 from onnx_hw.quantize.least_loss import least_loss
-from onnx_hw.quantize.prepare import prepared
 from onnx_hw.quantize.quantize_float_model import with_factors_in_weights
 from onnx_hw.quantize.rounding_by_effect import Columns, rounded, scales_for, towards_floats
 from onnx_hw.quantize.samples_side_by_side import samples_of

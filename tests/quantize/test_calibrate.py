@@ -11,11 +11,11 @@ from material_folders import EXAMPLES
 from material_folders import model as real_model
 from onnx_hw import flow, golden
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.add import Add
 from onnx_hw.quantize.calibrate import calibrate
-from onnx_hw.quantize.is_quantized import is_quantized
 from onnx_hw.quantize.quantize_float_model import quantize_float_model
 from onnx_hw.quantize.synthetic_frames import synthetic_frames
 from qdq_models import Sketch

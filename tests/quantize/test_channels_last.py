@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow, golden
 from onnx_hw.macs_in_hardware import macs_in_hardware
-from onnx_hw.onnx import reference
+from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.rearrange import Rearrange
 
 DOMAIN = "com.microsoft"

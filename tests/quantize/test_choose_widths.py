@@ -12,7 +12,7 @@ from command_line import call
 from material_folders import EXAMPLES
 from onnx_hw import flow, golden
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx import reference
+from onnx_hw.onnx.evaluate import reference
 from onnx_hw.quantize.calibrate import Seen
 from onnx_hw.quantize.choose_widths import WIDTHS, choose_widths
 from onnx_hw.quantize.chosen_integers import Held, Integers

@@ -12,12 +12,12 @@ from onnx_hw.build import build
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx import reference
+from onnx_hw.onnx.canonicalize.canonicalize import prepared
+from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.requantize import Staircase
 from onnx_hw.quantize.calibrate import seen_in
 from onnx_hw.quantize.complete_quantization import import_completed
-from onnx_hw.quantize.prepare import prepared
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage

@@ -11,8 +11,8 @@ import onnx
 from drawn_cut_models import Cut
 from onnx_hw import flow, golden
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.model import Graph, Model
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Graph, Model
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.quantize_float_model import quantize_float_model
 

@@ -15,7 +15,7 @@ from drawn_qonnx_models import Qonnx
 from onnx_hw import flow, golden
 from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx import reference
+from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.proof.compare import compare
 from onnx_hw.quantize.calibrate import seen_in

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow, golden
 from onnx_hw.build import build
 from onnx_hw.network import Network
-from onnx_hw.onnx import reference
+from onnx_hw.onnx.evaluate import reference
 from onnx_hw.quantize.import_model import import_model
 from onnx_hw.quantize.quantize_float_model import quantize_without_data
 from onnx_hw.quantize.synthetic_frames import synthetic_frames

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx_hw import flow, golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
-from onnx_hw.onnx import reference
+from onnx_hw.onnx.evaluate import reference
 from onnx_hw.quantize.import_model import import_model
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch

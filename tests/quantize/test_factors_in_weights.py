@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from drawn_multiplying_nodes import PRODUCTS, Draw
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.infer_shapes import infer
-from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_factors_into_weights
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.evaluate.infer_shapes import infer
+from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of_operator
-from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
 
 SUMS = [key for key in PRODUCTS if facts_of_operator(*key).effect is Effect.SUMS]
 FOLLOWING = ("BatchNormalization", "Mul", "Div")

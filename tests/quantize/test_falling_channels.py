@@ -10,12 +10,12 @@ import pytest
 from exact_onnx import LIMITS
 from onnx import TensorProto
 from onnx_hw import flow
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.fold_constants import fold
-from onnx_hw.onnx.infer_shapes import infer
+from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_factors_into_weights
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.evaluate.fold_constants import fold
+from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
 from onnx_witness import assert_agrees, assert_circuit_agrees, random_frames, write
 from qdq_models import Sketch
 from quantize.test_float_models import Floats, quantized

@@ -11,16 +11,16 @@ import pytest
 from onnx import TensorProto
 from onnx_hw import flow, golden
 from onnx_hw.network import Network
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.fold_constants import fold
-from onnx_hw.onnx.infer_shapes import infer
+from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_factors_into_weights
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.evaluate.fold_constants import fold
+from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.rearrange import Rearrange
-from onnx_hw.quantize.fold_factors_into_weights import fold_factors_into_weights
 from onnx_witness import assert_circuit_agrees, by_onnxruntime, random_frames, write
 from qdq_models import Sketch
 

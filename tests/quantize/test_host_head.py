@@ -11,7 +11,7 @@ import pytest
 import onnx
 from onnx import TensorProto
 from onnx_hw import flow, golden
-from onnx_hw.onnx import reference
+from onnx_hw.onnx.evaluate import reference
 from onnx_witness import by_onnxruntime
 from qdq_models import Sketch
 

@@ -13,8 +13,8 @@ from material_folders import EXAMPLES
 from onnx_hw import flow, golden
 from onnx_hw.front.cli import main
 from onnx_hw.network import Network
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantize.scheme import Scheme
 from onnx_hw.runtime.options import Leaving

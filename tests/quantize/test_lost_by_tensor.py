@@ -13,7 +13,7 @@ import onnx
 from command_line import call
 from material_folders import EXAMPLES
 from onnx_hw import flow, golden
-from onnx_hw.onnx import reference
+from onnx_hw.onnx.evaluate import reference
 from onnx_hw.quantize.calibrate import Seen
 from onnx_hw.quantize.scheme import Scheme
 from onnx_hw.samples.sqnr import Likeness

@@ -14,7 +14,7 @@ import pytest
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding import Rounding
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.quantize.builder import Obstacle
 from onnx_hw.quantize.lower.functions import finely_tabled

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from onnx_hw import flow, golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
-from onnx_hw.onnx import reference
+from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network

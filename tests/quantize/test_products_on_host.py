@@ -16,13 +16,13 @@ from onnx_hw import flow
 from onnx_hw.macs_in_hardware import macs_in_hardware
 from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
-from onnx_hw.onnx.infer_shapes import infer
-from onnx_hw.onnx.model import Model as OnnxModel
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
+from onnx_hw.onnx.evaluate.infer_shapes import infer
+from onnx_hw.onnx.graph.model import Model as OnnxModel
+from onnx_hw.onnx.graph.model import Node
+from onnx_hw.onnx.load.read import read
 from onnx_hw.onnx.operators.evaluate import compute
-from onnx_hw.onnx.read import read
 from onnx_hw.quantize.import_model import import_model
-from onnx_hw.quantize.is_quantized import is_quantized
 from onnx_hw.quantize.quantize_float_model import quantize_without_data
 from onnx_hw.runtime.options import Reading
 from onnx_hw.verify_network import faults_of_network

@@ -8,7 +8,7 @@ import pytest
 import material_folders
 from onnx_hw import flow, golden
 from onnx_hw.network import Network
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of
 from onnx_hw.proof.known_values import known_values

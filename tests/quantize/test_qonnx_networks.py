@@ -12,7 +12,7 @@ import pytest
 from drawn_qonnx_models import NETWORKS, Qonnx
 from onnx_hw import flow
 from onnx_hw.network import Network
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of

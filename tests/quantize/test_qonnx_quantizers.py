@@ -15,7 +15,7 @@ from onnx_hw import flow, golden
 from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
-from onnx_hw.onnx import reference
+from onnx_hw.onnx.evaluate import reference
 from onnx_hw.proof.compare import compare
 from onnx_witness import assert_circuit_agrees
 from quantize.test_qonnx_networks import assert_golden_is_the_reference

@@ -17,7 +17,7 @@ from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.model import Model
+from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.proof.compare import Compared, compare
 from onnx_hw.quantize.calibrate import Range, RangeMethod, calibrate, seen_in

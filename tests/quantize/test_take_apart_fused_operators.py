@@ -13,12 +13,12 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
 from onnx_hw.build import build
 from onnx_hw.macs_in_hardware import macs_in_hardware
-from onnx_hw.onnx import reference
-from onnx_hw.onnx.model import Graph, Model, Node, Value
+from onnx_hw.onnx.canonicalize.decompose_fused import DOMAIN, FORMS, take_apart_fused_operators
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import name_of_dtype
 from onnx_hw.onnx.operators.evaluate import compute
-from onnx_hw.quantize.take_apart_fused_operators import DOMAIN, FORMS, take_apart_fused_operators
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.stage import Stage
 

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow, golden
 from onnx_hw.build import build
-from onnx_hw.onnx import reference
+from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Silent

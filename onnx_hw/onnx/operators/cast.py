@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.element_types import BY_NAME
+from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code, dtype_of_name, greatest, integer_range, is_integer
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator

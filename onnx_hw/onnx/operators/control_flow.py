@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.model import Graph
+from onnx_hw.onnx.graph.model import Graph
 from onnx_hw.onnx.operators.allowance import CALL, afford, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_name
 from onnx_hw.onnx.operators.registry import Call, Ints, operator

@@ -1,6 +1,6 @@
 """The dtypes that operators compute with: numpy's own, and those of ``ml_dtypes`` for what numpy lacks.
 
-A model holds a bfloat16 tensor as float32 values (see ``onnx_hw.onnx.element_types``). To compute with it, its type
+A model holds a bfloat16 tensor as float32 values (see ``graph.element_types``). To compute with it, its type
 must be seen in the array itself, since it decides how results are rounded: ``tagged`` gives the array that dtype,
 ``held`` takes it off again. Both are exact.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from onnx_hw.onnx.element_types import BY_CODE, BY_NAME, of_dtype
+from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME, of_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

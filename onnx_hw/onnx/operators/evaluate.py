@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.messages.errors import UserError, user_error
-from onnx_hw.onnx.dependencies import needed_nodes, reads
-from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.graph.dependencies import needed_nodes, reads
+from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators.allowance import CALL, Allowance, TooMuch, bytes_of, hold, limited
 from onnx_hw.onnx.operators.dtypes import Array, tagged
 from onnx_hw.onnx.operators.registry import Call, Operator, operator_of, place

@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 import numpy as np
 
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.tensor_type import Types
 
 

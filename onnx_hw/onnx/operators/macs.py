@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import prod
 
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.facts import Macs
 from onnx_hw.onnx.operators.tensor_type import TensorType, Types
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.activation import sigmoid
 from onnx_hw.onnx.operators.allowance import spend
 from onnx_hw.onnx.operators.dtypes import Array

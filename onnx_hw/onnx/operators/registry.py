@@ -33,7 +33,7 @@ import numpy as np
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import did_you_mean
-from onnx_hw.onnx.model import Graph, Node, Tensor, Value
+from onnx_hw.onnx.graph.model import Graph, Node, Tensor, Value
 from onnx_hw.onnx.operators.dtypes import tagged
 from onnx_hw.onnx.operators.facts import Facts
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.messages.errors import UserError, user_error
-from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.evaluate import compute, is_too_much
 from onnx_hw.onnx.operators.registry import Operator, operator_of, place

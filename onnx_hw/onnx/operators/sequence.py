@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.onnx.model import Graph, Value
+from onnx_hw.onnx.graph.model import Graph, Value
 from onnx_hw.onnx.operators.allowance import CALL, bytes_of, hold, spend
 from onnx_hw.onnx.operators.dtypes import Array, dtype_of_code
 from onnx_hw.onnx.operators.registry import Call, operator

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from onnx_hw.onnx.graph.signatures import operator_names, versions_of
 from onnx_hw.onnx.operators import operators
-from onnx_hw.onnx.signatures import operator_names, versions_of
 
 
 @dataclass(frozen=True)

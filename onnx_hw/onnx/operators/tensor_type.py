@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onnx_hw.onnx.model import Graph, Node
+from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators.dtypes import Array, name_of_dtype
 
 

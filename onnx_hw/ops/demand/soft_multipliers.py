@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.exact.integers import Int
 from onnx_hw.exact.canonical_signed_digit import signed_digits
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Multiplier
 from onnx_hw_boards.demand import Adder, Demand, Function, Product, Register
 

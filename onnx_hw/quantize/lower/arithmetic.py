@@ -13,13 +13,13 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.rationals import fractions
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.canonicalize.batch_normalization import factor_and_term, is_training
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
-from onnx_hw.quantize.batch_normalization import factor_and_term, is_training
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import aligned, is_constant, per_channel, scaled_constant
 from onnx_hw.quantize.lower.functions import function_of

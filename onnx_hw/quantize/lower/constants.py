@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle
 from onnx_hw.quantize.values import Integers, QuantizedConstant
 

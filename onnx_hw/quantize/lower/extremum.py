@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle
 from onnx_hw.quantize.lower.functions import function_of, of_one_tensor
 from onnx_hw.quantize.lower.joining import common_axes, quantize_joined

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.operator import Operator

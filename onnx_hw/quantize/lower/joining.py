@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.concat import Concat
 from onnx_hw.quantize.builder import Builder, Hardware, Obstacle, T
 from onnx_hw.quantize.lower.one_tensor import clipped, quantize_tensor, unclipped

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.registry import lowers
 from onnx_hw.quantize.values import QuantizedConstant

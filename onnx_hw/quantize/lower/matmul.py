@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.rationals import fractions
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.constants import is_constant

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.exact.rationals import fractions
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.quantize.builder import Builder, Obstacle, Padded, T

@@ -6,7 +6,7 @@ of their own, if their parts' steps have a simple ratio.
 
 from __future__ import annotations
 
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.joining import joined_in_one_tensor
 from onnx_hw.quantize.lower.moving import moved_once_quantized

@@ -8,7 +8,7 @@ from math import inf, lcm
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.functions import finely_tabled, quantize_function, too_many

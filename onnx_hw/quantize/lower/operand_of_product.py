@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.rationals import commensurable
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.one_tensor import counted_from_zero, unclipped
 from onnx_hw.quantize.values import QuantizedConstant, Real

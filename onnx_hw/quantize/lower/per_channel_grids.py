@@ -9,8 +9,8 @@ from math import ceil, floor, inf
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.exact.step_function import (Steps, steps)
-from onnx_hw.onnx.model import Node
+from onnx_hw.exact.step_function import Steps, steps
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.ops.tensor import Tensor

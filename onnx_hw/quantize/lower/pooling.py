@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.windows import slide
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool

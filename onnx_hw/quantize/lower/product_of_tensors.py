@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.quantize.builder import Builder, Obstacle
 from onnx_hw.quantize.lower.operand_of_product import dequantized, from_zero

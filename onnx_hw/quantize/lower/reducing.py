@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.wide_quantized_add import WIDEST
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.quantize.builder import SCALES_MOVE, Builder, Hardware, Obstacle, T

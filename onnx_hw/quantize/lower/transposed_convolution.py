@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.transposed_convolution import transposed_window
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.window import Window

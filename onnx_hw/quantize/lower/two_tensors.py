@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.exact.quantized_add import (LARGEST, separate)
-from onnx_hw.exact.wide_quantized_add import (WIDEST, weighted)
-from onnx_hw.onnx.model import Node
+from onnx_hw.exact.quantized_add import LARGEST, separate
+from onnx_hw.exact.wide_quantized_add import WIDEST, weighted
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.requantize import Requantize, Staircase

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.element_types import BY_CODE, BY_NAME, ELEMENT_TYPES
-from onnx_hw.onnx.model import Graph, Node, Value
+from onnx_hw.onnx.evaluate.reference import run
+from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME, ELEMENT_TYPES
+from onnx_hw.onnx.graph.model import Graph, Node, Value
 from onnx_hw.onnx.operators.dtypes import dtype_of_code, dtype_of_name, held, name_of_dtype, tagged
-from onnx_hw.onnx.reference import run
 from single_nodes import ours
 
 

@@ -11,7 +11,7 @@ import onnx
 from backend_cases import node_cases, plain
 from onnx import helper
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators import lookup
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.result_types import result_types

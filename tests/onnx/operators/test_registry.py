@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.model import Node, Tensor
+from onnx_hw.onnx.graph.model import Node, Tensor
 from onnx_hw.onnx.operators import lookup, operator_of
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.pooling import AveragePool

@@ -11,7 +11,7 @@ import pytest
 import onnx
 from onnx import helper
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.model import Node
+from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators import operators
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.registry import Operator

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.model import Node, Value
+from onnx_hw.onnx.graph.model import Node, Value
 from onnx_hw.onnx.operators.evaluate import compute
 
 A, B, C = (np.full((2, 3), value, np.float32) for value in (1, 2, 3))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnx import AttributeProto, defs, helper
-from onnx_hw.onnx.model import Graph, Value
+from onnx_hw.onnx.graph.model import Graph, Value
 from onnx_hw.onnx.operators import lookup, operators
 from onnx_hw.onnx.operators.registry import Floats, Ints, Strings
 

@@ -1,0 +1,1 @@
+"""Rewriting of a model into the few forms that are lowered."""

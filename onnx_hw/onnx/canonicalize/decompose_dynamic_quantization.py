@@ -1,0 +1,344 @@
+"""DynamicQuantizeLinear, MatMulInteger, ConvInteger and what is fused of them, as products of real numbers.
+
+    x ≈ s·(q − z)       Σ (q − z)·(w − v) · (s·t)  ≈  Σ x·(t·(w − v))
+
+Hardware has no scale that each sample chooses anew: behind this pass such data is in floats, and gets one scale from
+samples like all data without integers. Weights keep the integers that they have. Of data whose scale is a constant
+nothing is lost. Operators in a form that has no counterpart stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from onnx_hw.messages.errors import user_error
+from onnx_hw.onnx.evaluate.fold_constants import fold, without_what_nothing_needs
+from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME
+from onnx_hw.onnx.graph.graph_editor import Additions
+from onnx_hw.onnx.graph.model import Graph, Model, Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
+
+VERSION = 21
+"""Opset of the quantizers and casts."""
+
+MATMUL = "MatMul", 13
+CONV = "Conv", 11
+"""Products of real numbers, and the opset whose meaning they have."""
+
+MICROSOFT = "com.microsoft"
+
+
+def how_many_choose_scales(model: Model) -> int:
+    """Nodes that quantize data with a scale that each sample chooses anew."""
+    return sum(facts_of(node).chooses_scale for node in model.graph.nodes)
+
+
+def require_samples(model: Model, *, given: bool) -> None:
+    """Raise UserError if there are none and the model's author meant its scales to come from them."""
+    count = how_many_choose_scales(model)
+    if count and not given:
+        raise user_error(
+            "scales-of-samples",
+            f"`{model.name}` must come with samples: {count} of its scales are chosen for each sample anew, and"
+            " hardware needs fixed ones",
+            hint="give samples like the data with --calibration: the scales are frozen to what they need",
+            stage="quantize",
+        )
+
+
+def take_apart_dynamic_quantization(model: Model) -> Model:
+    """The same model, but for the rounding of such data, with products of real numbers."""
+    nodes = model.graph.nodes
+    if not any((node.domain, node.op_type) in MEANINGS for node in nodes):
+        return model
+    model = fold(model, keep=lambda node: facts_of(node).effect in (Effect.DEQUANTIZES, Effect.SNAPS))
+    return without_what_nothing_needs(replace(model, graph=_Apart(model.graph).graph))
+
+
+@dataclass(frozen=True)
+class _Unfinished:
+    """A product whose weights wait for their scale.
+
+    Attributes:
+        node: the product of integers.
+        operator: of real numbers, and the opset whose meaning it has.
+        data: the real numbers.
+        weights, zero: the weights' integers, and the zero point or nothing.
+    """
+
+    node: Node
+    operator: tuple[str, int]
+    data: str
+    weights: str
+    zero: str
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Integers that count real numbers: integer − zero = real / (product of scales).
+
+    Attributes:
+        real: the numbers' name, or the product that makes them.
+        scales: values that samples choose, sorted.
+        zero: the name of the zero point, or nothing.
+    """
+
+    real: str | _Unfinished
+    scales: tuple[str, ...] = ()
+    zero: str = ""
+
+
+class _Apart:
+    """Rewrites node after node: each stays, too, for whoever reads it in another way."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.added = Additions(graph)
+        self.constants = self.added.constants
+        self.nodes: list[Node] = []
+        self.counted: dict[str, _Counted] = {}
+        self.scales: dict[str, tuple[tuple[str, ...], np.ndarray | None]] = {}  # values: scales of data, and a factor
+        for node in graph.nodes:
+            if not FORMS.get((node.domain, node.op_type), _Apart.moved)(self, node):
+                self.nodes.append(node)
+        self.graph = self.added.graph(self.nodes)
+
+    def _add(self, op_type: str, inputs: tuple[str, ...], result: str, **attributes: int) -> str:
+        self.nodes.append(Node("", op_type, "", VERSION, inputs, (result,), attributes))
+        return result
+
+    # ---- values that count others: each form says whether the node is replaced ----------------------------------
+
+    def quantizer(self, node: Node) -> bool:
+        integers, scale, zero = node.outputs
+        self.counted[integers] = _Counted(node.inputs[0], (scale,), zero)
+        self.scales[scale] = (scale,), None
+        return False
+
+    def dequantizer(self, node: Node) -> bool:
+        made, zero = self.counted.get(node.inputs[0]), (*node.inputs, "")[2]
+        none = zero in self.constants and not self.constants[zero].any()
+        if made is None or not (made.zero == zero or (none and not made.zero)):
+            return False
+        return self._times(made, node.inputs[1], node)
+
+    def mul(self, node: Node) -> bool:
+        for data, factor in (node.inputs, node.inputs[::-1]):
+            made = self.counted.get(data)
+            if made is not None and not made.zero and self._times(made, factor, node):
+                return True
+        known = [self.scales.get(name, ((), self.constants.get(name))) for name in node.inputs]
+        if all(scales or factor is not None for scales, factor in known) and any(scales for scales, _ in known):
+            factors = [factor for _, factor in known if factor is not None]
+            product = None if not factors else factors[0] if len(factors) == 1 else factors[0] * factors[1]
+            self.scales[node.outputs[0]] = tuple(sorted((*known[0][0], *known[1][0]))), product
+        return False
+
+    def cast(self, node: Node) -> bool:
+        made = self.counted.get(node.inputs[0])
+        to = BY_CODE.get(node.attributes.get("to", 0))
+        if made is None or made.zero or to is None or not np.issubdtype(to.dtype, np.floating):
+            return False
+        if made.scales:
+            self.counted[node.outputs[0]] = made
+            return False
+        self._add("Cast", (self._real(made),), node.outputs[0], to=to.code)
+        return True
+
+    def moved(self, node: Node) -> bool:
+        """Of integers that only change places the numbers do."""
+        made = self.counted.get(node.inputs[0]) if node.inputs else None
+        if made is None or facts_of(node).effect is not Effect.KEEPS or len(node.outputs) > 1 or node.op_type == "Pad":
+            return False
+        real = self.added.name(f"{node.outputs[0]}/real")
+        self.nodes.append(replace(node, inputs=(self._real(made), *node.inputs[1:]), outputs=(real,)))
+        self.counted[node.outputs[0]] = replace(made, real=real)
+        return False
+
+    # ---- products ------------------------------------------------------------------------------------------------
+
+    def _operand(self, node: Node, at: int, zero: str) -> tuple[str, tuple[str, ...]] | None:
+        """The real numbers of data that a product of integers centres, and their scales; None if it does otherwise."""
+        name = node.inputs[at]
+        made = self.counted.get(name)
+        if made is not None:
+            return (self._real(made), made.scales) if made.zero == zero else None
+        if zero and (zero not in self.constants or self.constants[zero].size > 1):
+            return None
+        one = self.added.constant(f"{name}/one", np.array(1, dtype=np.float32), "float")
+        return self._dequantized(name, one, zero, 0), ()
+
+    def _dequantized(self, name: str, scale: str, zero: str, axis: int) -> str:
+        inputs = (name, scale, zero) if zero else (name, scale)
+        return self._add("DequantizeLinear", inputs, self.added.name(f"{name}/dequantized"), axis=axis)
+
+    def product(self, node: Node, operator: tuple[str, int]) -> bool:
+        zeros = [(*node.inputs, "", "")[at] for at in (2, 3)]
+        data = self._operand(node, 0, zeros[0])
+        if data is None:
+            return False
+        real, scales = data
+        weights, zero = node.inputs[1], zeros[1]
+        if weights in self.constants and (not zero or zero in self.constants):
+            self.counted[node.outputs[0]] = _Counted(_Unfinished(node, operator, real, weights, zero), scales)
+        else:
+            other = self._operand(node, 1, zero)
+            if other is None:
+                return False
+            product = self._finished(node, operator, (real, other[0]))
+            self.counted[node.outputs[0]] = _Counted(product, tuple(sorted((*scales, *other[1]))))
+        made = self.counted[node.outputs[0]]
+        if made.scales:
+            return False
+        self._add("Cast", (self._real(made),), node.outputs[0], to=BY_NAME["int32"].code)
+        return True
+
+    def _finished(self, node: Node, operator: tuple[str, int], operands: tuple[str, ...], result: str = "") -> str:
+        op_type, version = operator
+        result = result or self.added.name(f"{node.outputs[0]}/real")
+        made = replace(node, op_type=op_type, domain="", version=version, inputs=operands, outputs=(result,))
+        self.nodes.append(made)
+        return result
+
+    def _weighted(self, what: _Unfinished, factor: np.ndarray | None, result: str = "") -> str | None:
+        """The product with a factor, of which the weights take as much as is one number per output."""
+        at = facts_of(what.node).weights
+        assert at is not None  # of every product of integers
+        rank = self.constants[what.weights].ndim
+        axis = at.axis_of_outputs(what.node, rank)
+        outputs = self.constants[what.weights].shape[axis]
+        factor = np.array(1, dtype=np.float32) if factor is None else factor
+        if factor.size > 1:
+            shape = (1,) * (rank - factor.ndim) + factor.shape
+            if shape[at.channel] != factor.size or factor.size != outputs:
+                return None
+        column = factor.reshape(() if factor.size == 1 else -1)
+        zero = what.zero
+        counts = {column.size, self.constants[zero].size if zero else 1}
+        if counts != {column.size}:
+            if self.constants[zero].size == 1:
+                element_type = self.added.values[zero].element_type
+                many = np.broadcast_to(self.constants[zero].reshape(()), column.shape)
+                zero = self.added.constant(f"{zero}/each", many, element_type)
+            elif self.constants[zero].ndim == 1:
+                column = np.broadcast_to(column.reshape(()), self.constants[zero].shape)
+            else:
+                return None
+        elif zero and self.constants[zero].ndim != column.ndim:
+            element_type = self.added.values[zero].element_type
+            zero = self.added.constant(f"{zero}/shaped", self.constants[zero].reshape(column.shape), element_type)
+        kind = "float16" if column.dtype == np.float16 else "float"
+        scale = self.added.constant(f"{what.weights}/scale", column, kind)
+        return self._finished(
+            what.node, what.operator, (what.data, self._dequantized(what.weights, scale, zero, axis)), result
+        )
+
+    def _real(self, made: _Counted) -> str:
+        if isinstance(made.real, str):
+            return made.real
+        found = self._weighted(made.real, None)
+        assert found is not None  # without a factor there is nothing that would not fit
+        return found
+
+    def _times(self, made: _Counted, factor: str, node: Node) -> bool:
+        """Make a node's result of counted numbers times what should be their scale, and a constant."""
+        scales, constant = self.scales.get(factor, ((), self.constants.get(factor)))
+        if scales != made.scales or (not scales and constant is None):
+            return False
+        if isinstance(made.real, _Unfinished) and self._weighted(made.real, constant, node.outputs[0]):
+            return True
+        if constant is None:
+            self._add("Identity", (self._real(made),), node.outputs[0])
+            return True
+        if constant.ndim == 1 and constant.size > 1 and node.op_type == "DequantizeLinear":
+            return False
+        name = factor if factor in self.constants else self.added.constant(f"{factor}/factor", constant, "float")
+        self._add("Mul", (self._real(made), name), node.outputs[0])
+        return True
+
+    def product_to_floats(self, node: Node) -> bool:
+        _, weights, scale, weight_scale, zero, weight_zero, bias = (*node.inputs, "", "", "")[:7]
+        made = self.counted.get(node.inputs[0])
+        if made is not None and made.scales == (scale,) and made.zero == zero:
+            data = self._real(made)
+        elif scale in self.constants and (not zero or zero in self.constants):
+            data = self._dequantized(node.inputs[0], scale, zero, 0)
+        else:
+            return False
+        return self._with_bias(node, data, weights, weight_scale, weight_zero, bias)
+
+    def product_of_floats(self, node: Node) -> bool:
+        data, weights, scale, zero, bias = (*node.inputs, "", "")[:5]
+        return self._with_bias(node, data, weights, scale, zero, bias)
+
+    def _with_bias(self, node: Node, data: str, weights: str, scale: str, zero: str, bias: str) -> bool:
+        if not all(name in self.constants for name in (weights, scale, *((zero,) if zero else ()))):
+            return False
+        what = _Unfinished(node, MATMUL, data, weights, zero)
+        product = self.added.name(f"{node.outputs[0]}/product") if bias else node.outputs[0]
+        if self._weighted(what, self.constants[scale], product) is None:
+            return False
+        if bias:
+            self._add("Add", (product, bias), node.outputs[0])
+        return True
+
+
+# ---- by operator ------------------------------------------------------------------------------------------------
+
+Form = Callable[[_Apart, Node], bool]
+"""Notes what a node's results count, or makes them; whether the node is replaced."""
+
+FORMS: dict[tuple[str, str], Form] = {}
+
+MEANINGS: dict[tuple[str, str], str] = {}
+"""What is taken apart here, and into what."""
+
+
+def form(domain: str, op_type: str) -> Callable[[Form], Form]:
+    """Register what becomes of an operator; the docstring, if there is one, says into what it is taken apart."""
+
+    def register(function: Form) -> Form:
+        FORMS[domain, op_type] = function
+        if function.__doc__:
+            MEANINGS[domain, op_type] = function.__doc__
+        return function
+
+    return register
+
+
+@form("", "DynamicQuantizeLinear")
+def _quantizer(apart: _Apart, node: Node) -> bool:
+    """before a product; its scale is frozen by samples"""
+    return apart.quantizer(node)
+
+
+@form("", "MatMulInteger")
+def _matmul(apart: _Apart, node: Node) -> bool:
+    """as MatMul, with the scales around it"""
+    return apart.product(node, MATMUL)
+
+
+@form("", "ConvInteger")
+def _conv(apart: _Apart, node: Node) -> bool:
+    """as Conv, with the scales around it"""
+    return apart.product(node, CONV)
+
+
+@form(MICROSOFT, "MatMulIntegerToFloat")
+def _matmul_to_floats(apart: _Apart, node: Node) -> bool:
+    """as MatMul and Add"""
+    return apart.product_to_floats(node)
+
+
+@form(MICROSOFT, "DynamicQuantizeMatMul")
+def _matmul_of_floats(apart: _Apart, node: Node) -> bool:
+    """as MatMul and Add; the scale of its data is frozen by samples"""
+    return apart.product_of_floats(node)
+
+
+form("", "DequantizeLinear")(_Apart.dequantizer)
+form("", "Mul")(_Apart.mul)
+form("", "Cast")(_Apart.cast)

@@ -1,0 +1,100 @@
+"""A static batch of N is N frames, where all that the model does it does for each of them alike.
+
+That is so when every node that depends on an input is one of those that treat the entries of the first axis alike, and
+when every such value has N of them, and with a batch of 1 the same shape but for a first axis of 1. So what stands on
+another axis, is mixed by a Reshape, reduced, or joined with N entries of a constant is noticed by its shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_hw.messages.errors import UserError
+from onnx_hw.onnx.canonicalize.decompose_fused import is_fused
+from onnx_hw.onnx.evaluate.infer_shapes import infer
+from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import OF_SCALES
+
+
+def batch_as_frames(model: Model) -> tuple[Model, int]:
+    """(model of one frame, frames of a batch); the model itself and 1 where it has no such batch.
+
+    Args:
+        model: inferred; values without a shape keep it from being one of frames.
+    """
+    graph = model.graph
+    border = [value.shape for value in (*graph.inputs, *graph.outputs)]
+    lengths = {shape[0] if shape and len(shape) > 1 else None for shape in border}
+    batch = lengths.pop() if len(lengths) == 1 else None
+    if not graph.inputs or not isinstance(batch, int) or batch < 2:
+        return model, 1
+    framed = {value.name for value in graph.inputs}
+    for node in graph.nodes:
+        if framed.isdisjoint(node.inputs):
+            continue
+        if not _is_alike(node, graph):
+            return model, 1
+        framed.update(name for name in node.outputs if name)
+    if any(name not in graph.values or (graph.values[name].shape or (0,))[0] != batch for name in framed):
+        return model, 1
+    try:
+        single = infer(replace(model, graph=_with_one_frame(graph, framed, batch)))
+    except UserError:
+        return model, 1  # a shape is not the one it should be
+    note = f"the first dimension, {batch}, of inputs and outputs is taken as batch: one frame is one of its entries"
+    return replace(single, notes=(*model.notes, note)), batch
+
+
+def _is_alike(node: Node, graph: Graph) -> bool:
+    facts = facts_of(node)
+    known = facts.effect is not None or facts.means is not None or facts.along_axis or is_fused(node)
+    data = graph.values.get(node.inputs[0])
+    rank = len(data.shape) if data is not None and data.shape is not None else 0
+    if facts.along_axis or facts.effect in OF_SCALES:
+        scale = graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
+        default = 1 if len(node.inputs) > 1 or node.version < 13 else -1
+        along = scale is None or scale.size > 1
+        return known and not (along and node.attributes.get("axis", default) in (0, -rank))
+    if node.op_type == "Slice":
+        steps = graph.constants.get(node.inputs[4]) if len(node.inputs) > 4 else np.ones(1)
+        return known and steps is not None and bool((steps > 0).all())  # backwards, the entries change places
+    return known
+
+
+def _with_one_frame(graph: Graph, framed: set[str], batch: int) -> Graph:
+    """The graph with a first axis of 1 in every value that depends on an input."""
+    constants, values = dict(graph.constants), {name: _of_one(value, framed) for name, value in graph.values.items()}
+    nodes = []
+    for node in graph.nodes:
+        at = facts_of(node).shape_at or len(node.inputs)
+        told = graph.constants.get(node.inputs[at]) if at < len(node.inputs) else None
+        if told is not None and node.inputs[0] in framed and told.ndim == 1 and told.size and told[0] == batch:
+            name = f"{node.inputs[at]}/{node.label}/frame"
+            constants[name] = np.concatenate([told[:1] // batch, told[1:]])
+            values[name] = Value(name, "int64", told.shape)
+            node = replace(node, inputs=(*node.inputs[:at], name, *node.inputs[at + 1 :]))
+        nodes.append(node)
+    inputs, outputs = (tuple(_of_one(value, framed) for value in border) for border in (graph.inputs, graph.outputs))
+    return replace(graph, nodes=tuple(nodes), inputs=inputs, outputs=outputs, values=values, constants=constants)
+
+
+def _of_one(value: Value, framed: set[str]) -> Value:
+    return replace(value, shape=(1, *value.shape[1:])) if value.name in framed and value.shape else value
+
+
+def frames_of(arrays: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
+    """Samples of a batch, (samples, batch, *shape), as frames, (samples · batch, 1, *shape)."""
+    return {name: array.reshape(-1, 1, *array.shape[2:]) for name, array in arrays.items()} if batch > 1 else {**arrays}
+
+
+def batches_of(arrays: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
+    """Outputs of frames, (samples · batch, 1, *shape), as those of samples, (samples, batch, *shape)."""
+    return (
+        {name: array.reshape(-1, batch, *array.shape[2:]) for name, array in arrays.items()}
+        if batch > 1
+        else {**arrays}
+    )

@@ -1,0 +1,1 @@
+"""Rules of the ONNX specification, one file per subject."""

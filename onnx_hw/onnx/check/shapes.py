@@ -1,0 +1,207 @@
+"""Shapes: what the operators compute and what the file declares must agree, whatever numbers its dimensions stand for.
+
+Inference works on numbers. A model with open dimensions is therefore inferred twice, with different numbers for them:
+a length that comes out the same both times does not depend on them, and one that follows a dimension is that dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from onnx_hw.messages.errors import Problem
+from onnx_hw.messages.text import quote
+from onnx_hw.onnx.check.types import place
+from onnx_hw.onnx.evaluate.ceil_mode_windows import behind_left_out_windows
+from onnx_hw.onnx.evaluate.dimensions import substituted
+from onnx_hw.onnx.evaluate.infer_shapes import Visible, infer_graph
+from onnx_hw.onnx.graph.dependencies import subgraphs
+from onnx_hw.onnx.graph.model import Graph, Model, Value
+from onnx_hw.onnx.operators.tensor_type import TensorType
+from onnx_hw.onnx.parse.diagnostics import Findings
+
+#: Primes, for a product of two then is no third. Dimension k gets one of each row, another pair for each k.
+_TRIALS = ((13, 17, 19, 23, 29), (31, 37, 41, 43, 47))
+_MOST_OPEN = len(_TRIALS[0]) * len(_TRIALS[1])
+
+Shape = tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True)
+class Open:
+    """One open dimension of the inputs: its name if it has one, and the numbers it gets in the two trials."""
+
+    name: str | None
+    numbers: tuple[int, int]
+
+
+def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
+    """Report shapes that cannot be; give the shape of every value of the main graph for which one was found."""
+    opened = _open_dimensions(model.graph)
+    if len(opened) > _MOST_OPEN:
+        return {}
+    problems: list[Problem] = []
+    first = _inferred(_trial(model.graph, opened, 0), {}, problems)
+    second = _inferred(_trial(model.graph, opened, 1), {}, []) if opened else first
+    for problem in problems:
+        # What fails with trial numbers may succeed with others; "type-declared" is reported below, for all numbers.
+        if not opened and problem.stage == "validate" and problem.code != "type-declared":
+            findings.must(problem.code, problem.message, problem.where, problem.hint)
+    promises = model.ir_version > 3  # before that, a name meant one number within a declaration only
+    lengths: dict[str, tuple[int, str, bool]] = {}
+    for graph, one, other in zip(_graphs(model.graph), first, second, strict=True):
+        shapes = {
+            name: _merged(of.shape, other[name].shape, opened)
+            for name, of in one.items()
+            if name in other and other[name].ndim == of.ndim
+        }
+        miscounted = behind_left_out_windows(graph, one)
+        for name, code, message, where in _wrong_shapes(graph, shapes):
+            if name in miscounted:
+                findings.should(code, message, where, "older shape inference counts a window that ceil_mode leaves out")
+            else:
+                findings.must(code, message, where)
+        for promised, code, message, where in _wrong_names(graph, shapes, lengths):
+            (findings.must if promised and promises else findings.should)(code, message, where)
+        if graph is model.graph:
+            found = shapes
+    return found
+
+
+def _graphs(graph: Graph) -> Iterator[Graph]:
+    """The graph, and every subgraph behind its owner."""
+    yield graph
+    for node in graph.nodes:
+        for inner in subgraphs(node):
+            yield from _graphs(inner)
+
+
+def _inferred(graph: Graph, outer: Mapping[str, TensorType], problems: list[Problem]) -> list[dict[str, TensorType]]:
+    """The known types of each graph's values, in the order of ``_graphs``."""
+    types = infer_graph(graph, outer, problems)
+    found = [types]
+    for node in graph.nodes:
+        for inner in subgraphs(node):
+            found += _inferred(inner, Visible(types, outer), [])  # it may be a branch that is never taken
+    return found
+
+
+def with_found_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:
+    """The model with found shapes for outputs that were declared without one, and without declarations found untrue.
+
+    Those are lengths that were warned of, and names within the graph that are not the names of inputs' dimensions.
+    """
+    graph = model.graph
+    border = {value.name for value in (*graph.inputs, *graph.outputs)}
+    outputs = {
+        value.name: replace(value, shape=shapes[value.name])
+        if value.shape is None and value.name in shapes
+        else _without_untrue(value, shapes.get(value.name), names=False)
+        for value in graph.outputs
+    }
+    inner = {
+        name: _without_untrue(value, shapes.get(name), names=name not in border) for name, value in graph.values.items()
+    }
+    changed = replace(graph, outputs=tuple(outputs[value.name] for value in graph.outputs), values={**inner, **outputs})
+    return replace(model, graph=changed)
+
+
+def _without_untrue(value: Value, found: Shape | None, *, names: bool) -> Value:
+    """Without lengths where another one was found, and without ``names`` that were not."""
+    if found is None or value.shape is None:
+        return value
+    if len(found) != len(value.shape):
+        return replace(value, shape=None)
+    shape = tuple(
+        None if said != length and (names if isinstance(said, str) else isinstance(length, int)) else said
+        for length, said in zip(found, value.shape, strict=True)
+    )
+    return value if shape == value.shape else replace(value, shape=shape)
+
+
+def _open_dimensions(graph: Graph) -> list[Open]:
+    """Each name once; dimensions without name each for itself."""
+    names: list[str | None] = []
+    for value in graph.inputs:
+        for dimension in value.shape or ():
+            if dimension is None or (isinstance(dimension, str) and dimension not in names):
+                names.append(dimension)
+    rows = len(_TRIALS[0])
+    return [Open(name, (_TRIALS[0][k % rows], _TRIALS[1][(k + k // rows) % rows])) for k, name in enumerate(names)]
+
+
+def _trial(graph: Graph, opened: list[Open], which: int) -> Graph:
+    """The graph with numbers for its open dimensions."""
+    if not opened:
+        return graph
+    bound = substituted(graph, {of.name: of.numbers[which] for of in opened if of.name is not None})
+    unnamed = iter([of.numbers[which] for of in opened if of.name is None])
+    inputs = tuple(
+        value
+        if value.shape is None
+        else replace(value, shape=tuple(next(unnamed) if d is None else d for d in value.shape))
+        for value in bound.inputs
+    )
+    return replace(bound, inputs=inputs)
+
+
+def _merged(first: tuple[int, ...], second: tuple[int, ...], opened: list[Open]) -> Shape:
+    names = {of.numbers: of.name for of in opened}
+    return tuple(a if a == b else names.get((a, b)) for a, b in zip(first, second, strict=True))
+
+
+def _wrong_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> Iterator[tuple[str, str, str, str]]:
+    """Name, code, message and place of every value that is declared with another rank or length than it has."""
+    producers = _producers(graph)
+    for name, declared in _declarations(graph).items():
+        computed = shapes.get(name)
+        if computed is None or declared.shape is None:
+            continue
+        fits = len(computed) == len(declared.shape) and all(
+            found == said or not (isinstance(found, int) and isinstance(said, int))
+            for found, said in zip(computed, declared.shape, strict=True)
+        )
+        if not fits:
+            actual = Value(name, declared.element_type, computed)
+            message = f"value {quote(name)} is declared as {_shown(declared)}, but is {_shown(actual)}"
+            yield name, "declared-shape", message, producers.get(name, f"value {quote(name)}")
+
+
+def _wrong_names(
+    graph: Graph, shapes: Mapping[str, Shape], lengths: dict[str, tuple[int, str, bool]]
+) -> Iterator[tuple[bool, str, str, str]]:
+    """Whether it was promised, code, message and place of every dimension name that stands for two numbers.
+
+    Outputs make promises; what ``value_info`` says of values within the graph is a description, and exporters give one
+    name to different lengths there.
+
+    Args:
+        lengths: the number each name was found to stand for, where, and whether an output says so; grows.
+    """
+    producers = _producers(graph)
+    outputs = {value.name for value in graph.outputs}
+    for name, declared in sorted(_declarations(graph).items(), key=lambda item: item[0] not in outputs):
+        for found, said in zip(shapes.get(name) or (), declared.shape or (), strict=False):
+            if not isinstance(found, int) or not isinstance(said, str):
+                continue
+            where = producers.get(name, f"value {quote(name)}")
+            known, at, promised = lengths.setdefault(said, (found, where, name in outputs))
+            if known != found:
+                message = (
+                    f"dimension {quote(said)} must be one number in the whole model; "
+                    f"it is {known} at {at} and {found} here"
+                )
+                yield promised and name in outputs, "dimension-contradicts", message, where
+
+
+def _declarations(graph: Graph) -> dict[str, Value]:
+    return {**graph.values, **{value.name: value for value in graph.outputs}}
+
+
+def _producers(graph: Graph) -> dict[str, str]:
+    """Where each value is made."""
+    return {name: place(node) for node in graph.nodes for name in node.outputs}
+
+
+def _shown(value: Value) -> str:
+    return repr(replace(value, name="")).removeprefix(": ")

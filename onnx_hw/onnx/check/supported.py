@@ -1,0 +1,143 @@
+"""What a valid model may contain and onnx-hw still cannot build: refused by name, all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.messages.text import quote
+from onnx_hw.onnx.check.signatures import EXPERIMENTAL
+from onnx_hw.onnx.check.types import place
+from onnx_hw.onnx.graph.dependencies import needed_nodes, subgraphs
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.model import Model, Node, Value
+from onnx_hw.onnx.operators import facts_of, lookup
+from onnx_hw.onnx.parse.diagnostics import Findings
+from onnx_hw.onnx.parse.opsets import domain_name
+
+#: No network for a chip has tensors of more elements; a file may claim any size.
+MAX_ELEMENTS: Final = 1 << 24
+
+MAX_AXES: Final = 63
+"""numpy's 64 without the one on which samples are stacked."""
+
+STAGE: Final = "capability"
+
+
+def check_capability(model: Model, findings: Findings) -> None:
+    """Everything in a valid model that stands in the way of a circuit, whatever the later choices."""
+    graph = model.graph
+    for what, values in (("input", graph.inputs), ("output", graph.outputs)):
+        for index, value in enumerate(values):
+            _check_border(what, value, f"graph.{what}[{index}]({quote(value.name)})", findings)
+    for name, array in graph.constants.items():
+        _check_constant(graph.values[name], array, f"initializer {quote(name)}", findings)
+    alive = {id(node) for node in needed_nodes(graph, [value.name for value in graph.outputs])}
+    seen: dict[str, Node] = {}
+    for node in graph.nodes:
+        for inner in (node, *_inner_nodes(node)):
+            _check_operator(inner, id(node) in alive, seen, findings)
+
+
+def require_capability(model: Model) -> None:
+    """Raise a ``UserError`` with everything that ``check_capability`` finds."""
+    findings = Findings()
+    check_capability(model, findings)
+    findings.raise_problems()
+
+
+def _inner_nodes(node: Node) -> Iterator[Node]:
+    for graph in subgraphs(node):
+        for inner in graph.nodes:
+            yield inner
+            yield from _inner_nodes(inner)
+
+
+def _check_border(what: str, value: Value, where: str, findings: Findings) -> None:
+    name = quote(value.name)
+    if value.element_type not in BY_NAME:
+        findings.must(
+            "not-a-tensor", f"{what} {name} must be a tensor to be a stream; it is {value.element_type or 'untyped'}",
+            where, stage=STAGE,
+        )  # fmt: skip
+    elif value.element_type in ("string", "complex64", "complex128"):
+        findings.must(
+            "element-type-unsupported", f"{what} {name} must hold real numbers, not {value.element_type}", where,
+            stage=STAGE,
+        )  # fmt: skip
+    size = 1
+    for length in value.shape or ():
+        size *= length if isinstance(length, int) else 1
+    if size > MAX_ELEMENTS:
+        findings.must(
+            "tensor-too-large", f"{what} {name} must have at most {MAX_ELEMENTS:,} elements, not {_rounded(size)}",
+            where, stage=STAGE,
+        )  # fmt: skip
+    if len(value.shape or ()) > MAX_AXES:
+        findings.must(
+            "tensor-rank", f"{what} {name} must have at most {MAX_AXES} axes, not {len(value.shape or ())}", where,
+            stage=STAGE,
+        )  # fmt: skip
+    if size == 0:
+        findings.must("tensor-empty", f"{what} {name} must have elements", where, stage=STAGE)
+
+
+def _rounded(size: int) -> str:
+    return f"{size:,}" if size < 10**15 else f"about 2^{size.bit_length() - 1}"
+
+
+def _check_constant(value: Value, array: np.ndarray, where: str, findings: Findings) -> None:
+    if value.element_type in ("string", "complex64", "complex128"):
+        findings.must(
+            "element-type-unsupported",
+            f"constants must hold real numbers, not {value.element_type}",
+            where,
+            stage=STAGE,
+        )
+    elif array.dtype.kind == "f" and not (np.isfinite(array) | (np.isinf(array) & (array.size == 1))).all():
+        # one number alone may be infinite: a bound, or what a Pad puts around an image for a maximum to overlook
+        findings.must(
+            "constant-not-finite",
+            "constants must be finite numbers; this one holds NaN or infinity",
+            where,
+            "such a weight cannot be quantized: look for a division by zero or an overflow in training",
+            stage=STAGE,
+        )
+
+
+def _check_operator(node: Node, alive: bool, seen: dict[str, Node], findings: Findings) -> None:
+    """That we know the operator and its attributes. Reported once for each operator, with its first place."""
+    title = f"{node.op_type} of {domain_name(node.domain)}"
+    operator = lookup(node.domain, node.op_type, node.version)
+    report = findings.must if alive else findings.should
+    if operator is None:
+        if title in seen:
+            return
+        seen[title] = node
+        hint = "" if alive else "nothing depends on it, so it is left out"
+        if node.op_type in EXPERIMENTAL and not node.domain:
+            hint = "this operator was never published; replace it by published ones"
+        report(
+            "operator-unsupported",
+            f"onnx-hw must know every operator; it does not know {title}, version {node.version}",
+            place(node), hint, stage=STAGE,
+        )  # fmt: skip
+        return
+    if facts_of(node).random:
+        report(
+            "operator-random", f"a circuit gives equal results for equal inputs; {node.op_type} does not",
+            place(node), stage=STAGE,
+        )  # fmt: skip
+    try:
+        operator.bind(node)
+    except UserError as error:
+        for problem in error.problems:
+            _forward(problem, alive, findings)
+
+
+def _forward(problem: Problem, alive: bool, findings: Findings) -> None:
+    report = findings.must if alive else findings.should
+    report(problem.code, problem.message, problem.where, problem.hint, stage=STAGE)

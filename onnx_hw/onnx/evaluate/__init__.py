@@ -1,0 +1,1 @@
+"""The numpy reference, shapes, constant folding."""

@@ -1,0 +1,84 @@
+"""Dimension variables: one name stands for one number in the whole model, subgraphs included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.messages.text import quote
+from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
+
+
+def variables(model: Model) -> tuple[str, ...]:
+    """Every dimension variable of the main graph's inputs and outputs, in file order."""
+    found = dict.fromkeys(
+        dimension
+        for value in (*model.graph.inputs, *model.graph.outputs)
+        for dimension in value.shape or ()
+        if isinstance(dimension, str)
+    )
+    return tuple(found)
+
+
+def bind_dimensions(model: Model, sizes: Mapping[str, int]) -> Model:
+    """The model with numbers for dimension variables, everywhere.
+
+    Raises:
+        UserError: a name that no input or output of the model has, or a size below 1; all of them at once.
+    """
+    known = variables(model)
+    problems = []
+    for name, size in sizes.items():
+        if name not in known:
+            problems.append(
+                Problem(
+                    "dimension-unknown",
+                    f"a dimension to bind must be one of the model's; it has no {quote(name)}",
+                    hint=f"its dimension variables are: {', '.join(known)}" if known else "it has none",
+                    stage="arguments",
+                )
+            )
+        elif size < 1:
+            problems.append(
+                Problem(
+                    "dimension-size", f"dimension {quote(name)} must be 1 or greater, not {size}", stage="arguments"
+                )
+            )
+    if problems:
+        raise UserError(*problems)
+    if not sizes:
+        return model
+    return replace(model, graph=substituted(model.graph, sizes))
+
+
+def substituted(graph: Graph, sizes: Mapping[str, int]) -> Graph:
+    """The graph with numbers for dimension variables, subgraphs included; names it does not have are no matter."""
+    return replace(
+        graph,
+        nodes=tuple(_node(node, sizes) for node in graph.nodes),
+        inputs=tuple(_value(value, sizes) for value in graph.inputs),
+        outputs=tuple(_value(value, sizes) for value in graph.outputs),
+        values={name: _value(value, sizes) for name, value in graph.values.items()},
+    )
+
+
+def _node(node: Node, sizes: Mapping[str, int]) -> Node:
+    attributes = {name: _attribute(value, sizes) for name, value in node.attributes.items()}
+    changed = any(attributes[name] is not value for name, value in node.attributes.items())
+    return replace(node, attributes=attributes) if changed else node
+
+
+def _attribute(value: Any, sizes: Mapping[str, int]) -> Any:
+    if isinstance(value, Graph):
+        return substituted(value, sizes)
+    if isinstance(value, tuple) and value and isinstance(value[0], Graph):
+        return tuple(substituted(graph, sizes) for graph in value)
+    return value
+
+
+def _value(value: Value, sizes: Mapping[str, int]) -> Value:
+    if value.shape is None or not any(isinstance(d, str) and d in sizes for d in value.shape):
+        return value
+    return replace(value, shape=tuple(sizes.get(d, d) if isinstance(d, str) else d for d in value.shape))

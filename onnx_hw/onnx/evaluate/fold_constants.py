@@ -1,0 +1,156 @@
+"""Constant folding: what can be computed before the model runs is computed now, and becomes a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.messages.errors import Problem, UserError
+from onnx_hw.onnx.evaluate.infer_shapes import infer_graph, with_types
+from onnx_hw.onnx.evaluate.unroll_control_flow import unroll
+from onnx_hw.onnx.graph.dependencies import needed_nodes, reads, subgraphs
+from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
+from onnx_hw.onnx.operators.allowance import HELD_BYTES, Allowance, TooMuch, bytes_of
+from onnx_hw.onnx.operators.dtypes import held, name_of_dtype
+from onnx_hw.onnx.operators.evaluate import compute, is_too_much, tagged_constants
+from onnx_hw.onnx.operators.registry import lookup
+from onnx_hw.onnx.operators.tensor_type import TensorType
+
+#: A result larger than this and larger than all its inputs together is left to be computed when the model runs.
+GROWTH_LIMIT = 1 << 20  # bytes
+
+#: What folding makes must not be larger than this in all.
+MADE_LIMIT = 1 << 28  # bytes
+
+#: Nor take longer: steps, of which a run of the model may take many times more.
+STEPS = 1 << 30
+
+#: Not run here, since they may run for ever: those with few turns have been unrolled before.
+LOOPS = frozenset(("Loop", "Scan"))
+
+
+def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Model:
+    """The model with every node whose outputs can be known replaced by constants, and without what nothing needs.
+
+    Known are the outputs of nodes that read only constants, shapes of values of known shape, and tensors without
+    elements. Not folded are random operators, results that are large and larger than what they are computed from, and
+    what would cost too much. If and Loop nodes of which it is known how they will run are unrolled first.
+
+    Args:
+        keep: nodes for which it is true stay as they are (such as the DequantizeLinear of weights).
+
+    Raises:
+        UserError: an operator cannot compute what it is given.
+    """
+    graph = unroll(model).graph
+    problems: list[Problem] = []
+    types = infer_graph(graph, {}, problems)
+    if problems:
+        raise UserError(*problems)
+    known: dict[str, Any] = tagged_constants(graph)
+    made: dict[str, Any] = {}
+    nodes = []
+    allowance = Allowance(STEPS, HELD_BYTES - MADE_LIMIT)
+    hidden: set[str] = set()  # what follows from nodes to keep: inference may know it, but it must be computed
+    for node in graph.nodes:
+        empty = {name: types[name] for name in node.outputs if name in types and not types[name].size}
+        if empty:
+            made |= {name: np.empty(of.shape, of.dtype) for name, of in empty.items()}
+            known |= {name: made[name] for name in empty}
+            node = replace(node, outputs=tuple("" if name in empty else name for name in node.outputs))
+            if not any(node.outputs):
+                continue
+        behind = hidden.intersection(reads(node))
+        if keep(node) or (behind and not _needs_shapes_only(node, behind, types)):
+            hidden.update(name for name in node.outputs if name)
+            nodes.append(node)
+            continue
+        values = None if node.op_type in LOOPS else _folded(node, known, types, allowance)
+        if values is None:
+            nodes.append(node)
+            continue
+        for name, value in values.items():
+            known[name] = made[name] = value
+    return replace(model, graph=_with_constants(with_types(graph, types), nodes, made))
+
+
+def _needs_shapes_only(node: Node, behind: set[str], types: dict[str, TensorType]) -> bool:
+    """Whether inference knows what the node gives, but not what is in the values ``behind`` nodes that are kept."""
+    results = [types.get(name) for name in node.outputs if name]
+    return all(of is not None and of.value is not None for of in results) and all(
+        name in types and types[name].value is None for name in behind
+    )
+
+
+def _folded(
+    node: Node, known: dict[str, Any], types: dict[str, TensorType], allowance: Allowance
+) -> dict[str, Any] | None:
+    """The node's outputs by name, or None when it must stay."""
+    names = [name for name in node.outputs if name]
+    inferred = {name: types[name].value for name in names if name in types and types[name].value is not None}
+    if len(inferred) == len(names):
+        return inferred
+    operator = lookup(node.domain, node.op_type, node.version)
+    if operator is None or not operator.stateless or not reads(node) <= known.keys():
+        return None
+    if next(subgraphs(node), None) is not None:
+        return None  # what is known of control flow was unrolled; the rest may run for ever
+    size = sum(known[name].nbytes for name in reads(node))
+    if any(_bytes(types.get(name)) > max(size, GROWTH_LIMIT) for name in names):
+        return None
+
+    try:
+        results = compute(node, [known[name] if name else None for name in node.inputs], _no_subgraph, allowance)
+        allowance.take(bytes_of(results))
+    except TooMuch:
+        return None
+    except UserError as error:
+        if is_too_much(error):
+            return None
+        raise
+    if not all(isinstance(value, np.ndarray) for value in results):
+        return None  # sequences are no constants
+    return {name: value for name, value in zip(node.outputs, results, strict=True) if name}
+
+
+def _no_subgraph(*_: Any) -> list[Any]:
+    raise AssertionError("a node without subgraphs runs none")
+
+
+def _bytes(of: TensorType | None) -> int:
+    return 0 if of is None else of.size * of.dtype.itemsize
+
+
+def _with_constants(graph: Graph, nodes: Sequence[Node], made: dict[str, Any]) -> Graph:
+    """The graph of these nodes and new constants, without nodes and constants that no output needs.
+
+    Every value is among its ``values``, also where its type is not known.
+    """
+    constants = {**graph.constants, **{name: held(value) for name, value in made.items()}}
+    values = dict(graph.values)
+    for name, value in made.items():
+        values[name] = Value(name, name_of_dtype(value.dtype), value.shape)
+    for name in (name for node in nodes for name in node.outputs if name and name not in values):
+        values[name] = Value(name, "", None)
+    return _needed(replace(graph, nodes=tuple(nodes), constants=constants, values=values))
+
+
+def without_what_nothing_needs(model: Model) -> Model:
+    """The model without nodes, constants and values that no output needs."""
+    return replace(model, graph=_needed(model.graph))
+
+
+def _needed(graph: Graph) -> Graph:
+    nodes = needed_nodes(graph, [value.name for value in graph.outputs])
+    read = {value.name for value in graph.outputs}.union(*(reads(node) for node in nodes))
+    alive = read.union(*(node.outputs for node in nodes), (value.name for value in graph.inputs))
+    return replace(
+        graph,
+        nodes=tuple(nodes),
+        constants={name: value for name, value in graph.constants.items() if name in read},
+        values={name: value for name, value in graph.values.items() if name in alive},
+        defaults=tuple(name for name in graph.defaults if name in read),
+    )

@@ -1,0 +1,243 @@
+"""If with a known condition becomes its branch, Loop with known conditions as many copies of its body as it runs.
+
+Known is what shape inference computes; so a loop over the length of an axis is unrolled as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from onnx_hw.onnx.evaluate.infer_shapes import infer_graph
+from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
+from onnx_hw.onnx.operators.dtypes import name_of_dtype
+from onnx_hw.onnx.operators.tensor_type import TensorType
+
+#: A graph may grow to so many nodes by unrolling.
+NODE_LIMIT = 30_000
+
+#: A loop that ends by its condition is tried for so many iterations.
+TRIAL_LIMIT = 1000
+
+Types = Mapping[str, TensorType]
+
+
+def unroll(model: Model) -> Model:
+    """The model without those If and Loop nodes of which it is known how they will run, nested ones included.
+
+    A loop that would make the graph too large stays.
+    """
+    graph = model.graph
+    while True:
+        unrolled = _unrolled(graph)
+        if unrolled is graph:
+            return replace(model, graph=graph)
+        graph = unrolled
+
+
+def _unrolled(graph: Graph) -> Graph:
+    if not any(node.op_type in _REPLACEMENTS and not node.domain for node in graph.nodes):
+        return graph
+    types = infer_graph(graph, {}, [])
+    copier = Copier(_all_names(graph))
+    nodes: list[Node] = []
+    changed = False
+    for node in graph.nodes:
+        replaced = None if node.domain else _REPLACEMENTS.get(node.op_type, _kept)(node, types, copier)
+        if replaced is None or len(nodes) + len(replaced) > NODE_LIMIT:
+            nodes.append(node)
+        else:
+            nodes.extend(replaced)
+            changed = True
+    if not changed:
+        return graph
+    return replace(
+        graph,
+        nodes=tuple(nodes),
+        constants={**graph.constants, **copier.constants},
+        values={**graph.values, **copier.values},
+    )
+
+
+@dataclass
+class Copier:
+    """Copies the nodes of subgraphs into the graph around them, under names that nothing else has.
+
+    Attributes:
+        taken: every name of the graph.
+        constants, values: what the copies add to the graph.
+    """
+
+    taken: set[str]
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+
+    def fresh(self, name: str) -> str:
+        """The name, with a number behind it if it is taken."""
+        candidate, number = name, 1
+        while candidate in self.taken:
+            candidate, number = f"{name}_{number}", number + 1
+        self.taken.add(candidate)
+        return candidate
+
+    def constant(self, name: str, array: np.ndarray, element_type: str = "") -> str:
+        """A new constant; gives its name."""
+        own = self.fresh(name)
+        self.constants[own] = array
+        self.values[own] = Value(own, element_type or name_of_dtype(array.dtype), array.shape)
+        return own
+
+    def copy(self, graph: Graph, prefix: str, given: Sequence[str]) -> tuple[list[Node], list[str]]:
+        """Copies of the graph's nodes, and the names of its outputs; ``given`` stand for its inputs."""
+        names = dict(zip((value.name for value in graph.inputs), given, strict=True))
+        for name, array in graph.constants.items():
+            known = graph.values.get(name)
+            names[name] = self.constant(f"{prefix}/{name}", array, known.element_type if known else "")
+        nodes = []
+        for node in graph.nodes:
+            names.update({name: self.fresh(f"{prefix}/{name}") for name in node.outputs if name})
+            copied = renamed(node, names)
+            nodes.append(replace(copied, name=f"{prefix}/{node.name}" if node.name else ""))
+        return nodes, [names.get(value.name, value.name) for value in graph.outputs]
+
+
+def renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """The node with other names for values, also where its subgraphs read them."""
+    attributes = {
+        key: _renamed_graph(value, names) if isinstance(value, Graph) else value
+        for key, value in node.attributes.items()
+    }
+    return replace(
+        node,
+        inputs=tuple(names.get(name, name) for name in node.inputs),
+        outputs=tuple(names.get(name, name) for name in node.outputs),
+        attributes=attributes,
+    )
+
+
+def _renamed_graph(graph: Graph, names: Mapping[str, str]) -> Graph:
+    own = {value.name for value in graph.inputs}.union(graph.constants, *(node.outputs for node in graph.nodes))
+    visible = {name: new for name, new in names.items() if name not in own}
+    return replace(
+        graph,
+        nodes=tuple(renamed(node, visible) for node in graph.nodes),
+        outputs=tuple(replace(value, name=visible.get(value.name, value.name)) for value in graph.outputs),
+    )
+
+
+def _kept(*_: Any) -> None:
+    """What becomes of every other operator."""
+
+
+def _branch(node: Node, types: Types, copier: Copier) -> list[Node] | None:
+    """The nodes of the branch that an If will take."""
+    condition = _value(types, node.inputs[0])
+    if condition is None:
+        return None
+    taken = node.attributes["then_branch" if bool(condition.reshape(())) else "else_branch"]
+    nodes, results = copier.copy(taken, node.label, [])
+    return [*nodes, *_passed(node, node.outputs, results)]
+
+
+def _iterations(node: Node, types: Types, copier: Copier) -> list[Node] | None:
+    """The body of a Loop as often as it will run; None when that is not known."""
+    body: Graph = node.attributes["body"]
+    inputs = [*node.inputs, "", ""][: max(len(node.inputs), 2)]
+    trips, going = (_value(types, name) if name else None for name in inputs[:2])
+    if (inputs[0] and trips is None) or (inputs[1] and going is None) or not (inputs[0] or inputs[1]):
+        return None
+    carried = inputs[2:]
+    plan = _plan(body, types, carried, None if trips is None else int(trips.reshape(())), going)
+    scanned = node.outputs[len(carried) :]
+    if plan is None or (plan == 0 and any(scanned)):
+        return None
+    nodes: list[Node] = []
+    scans: list[list[str]] = [[] for _ in scanned]
+    true = copier.constant(f"{node.label}/condition", np.array(True))
+    for k in range(plan):
+        prefix = f"{node.label}/{k}"
+        iteration = copier.constant(f"{prefix}/iteration", np.array(k, np.int64))
+        copied, results = copier.copy(body, prefix, [iteration, true, *carried])
+        nodes.extend(copied)
+        carried = results[1 : 1 + len(carried)]
+        for scan, name in zip(scans, results[1 + len(carried) :], strict=True):
+            scan.append(name)
+    for output, scan in zip(scanned, scans, strict=True):
+        nodes.extend(_stacked(node, output, scan, copier) if output else ())
+    return [*nodes, *_passed(node, node.outputs[: len(carried)], carried)]
+
+
+def _plan(body: Graph, types: Types, carried: Sequence[str], trips: int | None, going: np.ndarray | None) -> int | None:
+    """How often a loop will run; None when that is not known, or too often to unroll it."""
+    if going is not None and not bool(going.reshape(())):
+        return 0
+    start = [types.get(name) for name in carried]
+    if trips is not None:
+        condition = _iteration_types(body, types, None, [None if of is None else _valueless(of) for of in start])[0]
+        if condition is not None and condition.value is not None and bool(condition.value.reshape(())):
+            return trips if trips * max(len(body.nodes), 1) <= NODE_LIMIT else None
+    state = start
+    most = min(TRIAL_LIMIT, NODE_LIMIT // max(len(body.nodes), 1))
+    for k in range(most if trips is None else min(trips, most)):
+        condition, *after = _iteration_types(body, types, k, state)
+        if condition is None or condition.value is None:
+            return None
+        if not bool(condition.value.reshape(())):
+            return k + 1
+        state = after[: len(carried)]
+    return trips if trips is not None and trips <= most else None
+
+
+def _iteration_types(
+    body: Graph, types: Types, k: int | None, state: Sequence[TensorType | None]
+) -> list[TensorType | None]:
+    """The types of a body's outputs in iteration ``k``, or in any (None)."""
+    iteration = TensorType(np.dtype(np.int64), (), None if k is None else np.array(k, np.int64))
+    true = TensorType(np.dtype(np.bool_), (), np.array(True))  # or else the body would not run
+    names = [value.name for value in body.inputs]
+    given = {name: of for name, of in zip(names, [iteration, true, *state], strict=True) if of is not None}
+    found = {**types, **infer_graph(body, types, [], given)}
+    return [found.get(value.name) for value in body.outputs]
+
+
+def _valueless(of: TensorType) -> TensorType:
+    return TensorType(of.dtype, of.shape)
+
+
+def _stacked(node: Node, output: str, parts: Sequence[str], copier: Copier) -> Iterator[Node]:
+    """Nodes that put the values of all iterations on a new first axis."""
+    raised = [copier.fresh(f"{part}/row") for part in parts]
+    for part, row in zip(parts, raised, strict=True):
+        if node.version >= 13:
+            axes = copier.constant(f"{row}/axes", np.array([0], np.int64))
+            yield _node(node, "Unsqueeze", (part, axes), row)
+        else:
+            yield _node(node, "Unsqueeze", (part,), row, axes=(0,))
+    yield _node(node, "Concat", tuple(raised), output, axis=0)
+
+
+def _passed(node: Node, outputs: Sequence[str], results: Sequence[str]) -> Iterator[Node]:
+    """The results under the names that the node's outputs had."""
+    for output, result in zip(outputs, results, strict=False):
+        if output:
+            yield _node(node, "Identity", (result,), output)
+
+
+def _node(origin: Node, op_type: str, inputs: tuple[str, ...], output: str, **attributes: Any) -> Node:
+    return Node(f"{origin.label}/{op_type}", op_type, "", origin.version, inputs, (output,), attributes, origin.where)
+
+
+def _value(types: Types, name: str) -> np.ndarray | None:
+    known = types.get(name)
+    return None if known is None else known.value
+
+
+def _all_names(graph: Graph) -> set[str]:
+    names = {value.name for value in graph.inputs} | set(graph.constants)
+    return names.union(*(node.outputs for node in graph.nodes))
+
+
+_REPLACEMENTS = {"If": _branch, "Loop": _iterations}

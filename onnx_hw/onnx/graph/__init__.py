@@ -1,0 +1,1 @@
+"""Values of an ONNX model: graph, nodes, element types, signatures."""

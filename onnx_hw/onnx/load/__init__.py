@@ -1,0 +1,1 @@
+"""Reading of a whole file: parse, check, inline, build."""

@@ -1,0 +1,74 @@
+"""Reads an ONNX file: the one door through which a model comes in.
+
+    bytes ──parse──▶ messages ──translate──▶ source values ──validate──▶ (the same) ──build──▶ Model
+
+Each stage reports everything it finds; the first that refuses ends the reading with one ``UserError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+
+from onnx_hw.onnx.check.check_model import check_model, check_source
+from onnx_hw.onnx.check.header import check_header, check_ir_version
+from onnx_hw.onnx.evaluate.dimensions import bind_dimensions
+from onnx_hw.onnx.graph.model import Model
+from onnx_hw.onnx.load.build_model import build_model
+from onnx_hw.onnx.parse.diagnostics import Findings
+from onnx_hw.onnx.parse.external_data import SideFiles
+from onnx_hw.onnx.parse.parse import parse_file
+from onnx_hw.onnx.parse.toposort import sorted_model
+from onnx_hw.onnx.parse.translate import Translator
+
+
+def read(
+    path: str | PathLike[str],
+    *,
+    strict: bool = False,
+    lenient: bool = False,
+    newer: bool = False,
+    dimensions: Mapping[str, int] | None = None,
+) -> Model:
+    """The model in an ONNX file.
+
+    Args:
+        path: the file; external data is looked for in its folder and nowhere else.
+        strict: refuse what the specification only recommends against.
+        lenient: accept, with a warning, what exporters are known to get wrong.
+        newer: try a file of a newer IR or opset version than we know, as if it were the newest we know.
+        dimensions: sizes for dimension variables, by name.
+
+    Raises:
+        UserError: everything that is wrong with the file, at once; ``Problem.stage`` is ``parse``, ``validate``,
+            ``external`` or ``capability``.
+    """
+    findings = Findings(strict, lenient, newer)
+    model = examine(Path(path), findings)
+    findings.raise_problems()
+    assert model is not None, "a file without a problem gives a model"
+    return bind_dimensions(model, dimensions or {})
+
+
+def examine(path: Path, findings: Findings) -> Model | None:
+    """The model in a file, and everything there is to say about it; None when it cannot be built.
+
+    Raises:
+        UserError: stage ``parse``; the file holds no messages to examine.
+    """
+    message = parse_file(path)
+    files = SideFiles(path.parent)
+    check_ir_version(message, findings)
+    check_header(message, findings, files)
+    if not message.HasField("graph"):
+        return None
+    source = Translator(findings, files, message.ir_version).model(message)
+    del message
+    check_source(source, findings)
+    if findings.refusals:
+        return None
+    if findings.lenient:
+        source = sorted_model(source)
+    model = build_model(source, path, findings)
+    return None if findings.refusals else check_model(model, findings)

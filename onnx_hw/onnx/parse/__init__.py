@@ -1,0 +1,1 @@
+"""Protobuf messages as values, by the specification."""

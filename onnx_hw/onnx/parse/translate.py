@@ -1,0 +1,136 @@
+"""From protobuf messages to plain values, with everything checked that one message alone can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from onnx_hw.messages.text import printable, quote
+from onnx_hw.onnx.parse.attributes import AttributeReader
+from onnx_hw.onnx.parse.diagnostics import Findings
+from onnx_hw.onnx.parse.external_data import SideFiles
+from onnx_hw.onnx.parse.opsets import domain_of, read_opsets
+from onnx_hw.onnx.parse.source_model import (
+    SourceConstant,
+    SourceFunction,
+    SourceGraph,
+    SourceModel,
+    SourceNode,
+    SourceValue,
+)
+from onnx_hw.onnx.parse.sparse_tensors import read_sparse_tensor
+from onnx_hw.onnx.parse.strings import remark, text
+from onnx_hw.onnx.parse.tensors import read_tensor
+from onnx_hw.onnx.parse.value_types import read_type, read_value
+
+
+class Translator:
+    """Reads one model's messages; whatever is wrong goes to ``findings``."""
+
+    def __init__(self, findings: Findings, files: SideFiles, ir_version: int):
+        self.findings = findings
+        self.files = files
+        readers = {
+            "tensor": lambda message, where: read_tensor(message, where, findings, files),
+            "sparse_tensor": lambda message, where: read_sparse_tensor(message, where, findings, files),
+            "graph": self.graph,
+            "type_proto": lambda message, where: read_type(message, where, findings),
+        }
+        self.attributes = AttributeReader(ir_version, findings, readers)
+
+    def model(self, message: Any) -> SourceModel:
+        return SourceModel(
+            ir_version=message.ir_version,
+            opsets=read_opsets(message.opset_import, message.ir_version, "opset_import", self.findings),
+            graph=self.graph(message.graph, "graph"),
+            functions=tuple(
+                self.function(function, index, message.ir_version) for index, function in enumerate(message.functions)
+            ),
+            producer=" ".join(
+                printable(field.decode("utf-8", "backslashreplace"))
+                for field in (message.producer_name, message.producer_version)
+                if field
+            ),
+        )
+
+    def graph(self, message: Any, where: str) -> SourceGraph:
+        remark(message.doc_string, where, self.findings)
+        return SourceGraph(
+            name=text(message.name, where, self.findings),
+            nodes=self.nodes(message.node, where),
+            inputs=self.values(message.input, f"{where}.input"),
+            outputs=self.values(message.output, f"{where}.output"),
+            values=self.values(message.value_info, f"{where}.value_info"),
+            constants=self.constants(message, where),
+            where=where,
+        )
+
+    def constants(self, graph: Any, where: str) -> tuple[SourceConstant, ...]:
+        found = []
+        for index, message in enumerate(graph.initializer):
+            name, place = self.name(message.name, f"{where}.initializer[{index}]")
+            found.append(SourceConstant(name, read_tensor(message, place, self.findings, self.files), place))
+        for index, message in enumerate(graph.sparse_initializer):
+            name, place = self.name(message.values.name, f"{where}.sparse_initializer[{index}]")
+            found.append(SourceConstant(name, read_sparse_tensor(message, place, self.findings, self.files), place))
+        return tuple(found)
+
+    def name(self, data: bytes, where: str) -> tuple[str, str]:
+        """A name, and the place with the name added."""
+        name = text(data, where, self.findings)
+        return name, f"{where}({quote(name)})" if name else where
+
+    def values(self, messages: Sequence[Any], where: str) -> tuple[SourceValue, ...]:
+        return tuple(
+            read_value(message, *self.name(message.name, f"{where}[{index}]"), self.findings)
+            for index, message in enumerate(messages)
+        )
+
+    def nodes(self, messages: Sequence[Any], where: str) -> tuple[SourceNode, ...]:
+        return tuple(self.node(message, f"{where}.node[{index}]") for index, message in enumerate(messages))
+
+    def node(self, message: Any, where: str) -> SourceNode:
+        findings = self.findings
+        op_type = text(message.op_type, where, findings)
+        name = text(message.name, where, findings)
+        if message.doc_string:
+            remark(message.doc_string, where, findings)
+        node = SourceNode(
+            name=name,
+            op_type=op_type,
+            domain=domain_of(text(message.domain, where, findings)),
+            overload=text(message.overload, where, findings),
+            inputs=tuple([text(data, where, findings) for data in message.input]),
+            outputs=tuple([text(data, where, findings) for data in message.output]),
+            attributes=(),
+            where=where,
+        )
+        if not message.attribute:
+            return node
+        place = node.place
+        return replace(
+            node,
+            attributes=tuple(
+                self.attributes.read(attribute, place, index) for index, attribute in enumerate(message.attribute)
+            ),
+        )
+
+    def function(self, message: Any, index: int, ir_version: int) -> SourceFunction:
+        findings = self.findings
+        name, where = self.name(message.name, f"functions[{index}]")
+        return SourceFunction(
+            name=name,
+            domain=domain_of(text(message.domain, where, findings)),
+            overload=text(message.overload, where, findings),
+            inputs=tuple(text(data, where, findings) for data in message.input),
+            outputs=tuple(text(data, where, findings) for data in message.output),
+            attributes=tuple(text(data, where, findings) for data in message.attribute),
+            defaults=tuple(
+                self.attributes.read(attribute, where, k) for k, attribute in enumerate(message.attribute_proto)
+            ),
+            nodes=self.nodes(message.node, where),
+            values=self.values(message.value_info, f"{where}.value_info"),
+            opsets=read_opsets(message.opset_import, ir_version, f"{where}.opset_import", findings),
+            where=where,
+        )
