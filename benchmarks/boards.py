@@ -27,7 +27,7 @@ from onnx_hw.chip.netlist import Netlist, baud_of
 from onnx_hw.design import Design
 from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
-from onnx_hw.quantize.to_integers import without_data
+from onnx_hw.quantization.quantize import without_data
 from onnx_hw.report.fill import describe_serial
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.board import Board

@@ -32,7 +32,7 @@ from drawn_trained_networks import DrawnNetwork, drawn_network
 from exports.quantizing import Choices, quantized
 from onnx import TensorProto, helper
 from onnx_hw import flow
-from onnx_hw.quantize.scheme import Scheme
+from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.options import Leaving
 from onnx_hw.samples.sqnr import Likeness
 

@@ -27,7 +27,7 @@ from onnx_hw.assemble import to_serial_chip
 from onnx_hw.board_file import find_board
 from onnx_hw.chip.host_model import host_model
 from onnx_hw.chip.netlist import baud_of
-from onnx_hw.quantize.to_integers import without_data
+from onnx_hw.quantization.quantize import without_data
 from onnx_hw.timing.link_times import CLOCK, BehindALink
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_link.chip import Chip

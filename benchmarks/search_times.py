@@ -17,7 +17,7 @@ from time import process_time
 import onnx_hw_boards
 from onnx_hw import flow
 from onnx_hw.messages.errors import UserError
-from onnx_hw.quantize.to_integers import without_data
+from onnx_hw.quantization.quantize import without_data
 from onnx_hw.runtime.options import DEFAULT_BOARD
 from onnx_hw.verify_network import verify_network
 

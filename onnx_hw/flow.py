@@ -43,9 +43,9 @@ from onnx_hw.proof.circuit.engines import bench_of
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.gate_level import prove as gate_level
 from onnx_hw.proof.circuit.prove import Proof
-from onnx_hw.quantize.calibrate import seen_in
-from onnx_hw.quantize.scheme import Scheme
-from onnx_hw.quantize.to_integers import Quantized, Source, to_integers, without_data
+from onnx_hw.quantization.ranges.calibrate import seen_in
+from onnx_hw.quantization.scheme import Scheme
+from onnx_hw.quantization.quantize import (Quantized, Source, to_integers, without_data)
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw.runtime.listener import NOBODY, Listener
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, Engine, Reading

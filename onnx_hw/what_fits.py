@@ -10,7 +10,7 @@ import onnx_hw_boards
 from onnx_hw import flow
 from onnx_hw.board import clock_of, schedule_on
 from onnx_hw.messages.errors import UserError
-from onnx_hw.quantize.to_integers import without_data
+from onnx_hw.quantization.quantize import without_data
 from onnx_hw.report.fill import describe_serial
 from onnx_hw.runtime.options import Reading
 from onnx_hw.verify_network import verify_network

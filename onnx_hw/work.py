@@ -39,11 +39,11 @@ from onnx_hw.proof.circuit.outputs import by_circuit
 from onnx_hw.proof.circuit.prove import Proof, compiles
 from onnx_hw.proof.circuit.reach import Reach, reach_error
 from onnx_hw.proof.compare import compare
-from onnx_hw.quantize.blockwise_loss import loss_of_one_piece
-from onnx_hw.quantize.calibrate import Ranges, seen_in
-from onnx_hw.quantize.scheme import DEFAULT
-from onnx_hw.quantize.scheme_of_options import precision_text, scheme_of
-from onnx_hw.quantize.synthetic_frames import synthetic_frames
+from onnx_hw.quantization.blockwise_loss import loss_of_one_piece
+from onnx_hw.quantization.ranges.calibrate import (Ranges, seen_in)
+from onnx_hw.quantization.scheme import DEFAULT
+from onnx_hw.quantization.scheme_from_options import (precision_text, scheme_of)
+from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
 from onnx_hw.runtime.background import beside

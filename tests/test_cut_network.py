@@ -20,7 +20,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.quantize.import_model import import_model
+from onnx_hw.lower.lower_model import import_model
 from onnx_hw.verify_network import verify_network
 from products import of_two_inputs, of_what_it_makes
 

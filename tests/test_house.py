@@ -72,7 +72,7 @@ RULES = (
             "onnx_hw.ops",
             "onnx_hw.network",
             "onnx_hw.design",
-            "onnx_hw.quantize",
+            "onnx_hw.quantization",
             "onnx_hw.passes",
             *STAGES,
             *REPORT,
@@ -82,27 +82,27 @@ RULES = (
     ),
     Rule(
         ("onnx_hw.exact",),
-        ("onnx_hw.onnx", "onnx_hw.quantize", "onnx_hw.ops", *VALUES, *DECISIONS, *STAGES, *REPORT, *FRONT),
+        ("onnx_hw.onnx", "onnx_hw.quantization", "onnx_hw.ops", *VALUES, *DECISIONS, *STAGES, *REPORT, *FRONT),
         "exact arithmetic is believed by everybody, so it believes nobody",
     ),
     Rule(
         ("onnx_hw.ops",),
-        ("onnx_hw.onnx", "onnx_hw.quantize", *DECISIONS, *STAGES, *REPORT, *FRONT),
+        ("onnx_hw.onnx", "onnx_hw.quantization", *DECISIONS, *STAGES, *REPORT, *FRONT),
         "an operator states facts about itself and knows no decision",
     ),
     Rule(
-        ("onnx_hw.quantize",),
+        ("onnx_hw.quantization",),
         ("onnx_hw.timing", *DECISIONS, *STAGES, *REPORT, *FRONT),
         "the meaning of a network does not depend on how it is built",
     ),
     Rule(
         ("onnx_hw.passes",),
-        ("onnx_hw.onnx", "onnx_hw.quantize", *STAGES, *REPORT, *FRONT),
+        ("onnx_hw.onnx", "onnx_hw.quantization", *STAGES, *REPORT, *FRONT),
         "a pass turns one value into the next",
     ),
     Rule(
         ("onnx_hw.proof",),
-        ("onnx_hw.quantize", "onnx_hw.timing", *DECISIONS, *STAGES, *REPORT, *FRONT),
+        ("onnx_hw.quantization", "onnx_hw.timing", *DECISIONS, *STAGES, *REPORT, *FRONT),
         "who checks the importer must not lean on it",
         unless=("onnx_hw.proof.circuit",),
     ),
@@ -306,7 +306,7 @@ def test_every_stage_is_a_function_of_the_flow():
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 250
 
 
-OWNERS = ("onnx_hw.onnx.operators", "onnx_hw.quantize.lower")
+OWNERS = ("onnx_hw.onnx.operators", "onnx_hw.lower.ops")
 """Where an operator's name stands beside what is known of it."""
 
 LISTS_OF_OPERATORS = {
@@ -314,8 +314,8 @@ LISTS_OF_OPERATORS = {
     "onnx_hw.onnx.evaluate.unroll_control_flow": "a function for each operator that can be unrolled",
     "onnx_hw.onnx.check.signatures": "what ONNX says to use instead of withdrawn operators",
     "onnx_hw.onnx.check.subgraphs": "a function for each operator whose subgraphs have rules",
-    "onnx_hw.quantize.scale_on_host": "the nodes that it writes",
-    "onnx_hw.quantize.snapping": "a function for each quantizer that says what its parameters mean",
+    "onnx_hw.lower.host_dequantize": "the nodes that it writes",
+    "onnx_hw.lower.quantizers": "a function for each quantizer that says what its parameters mean",
     "onnx_hw.onnx.check.types": "types that ONNX's text states, checked before any function of ours is asked",
 }
 """By module: why it names several operators itself."""

@@ -25,7 +25,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.passes import schedule_network
 from onnx_hw.passes.insert_forks import insert_forks
-from onnx_hw.quantize import import_model as importing
+from onnx_hw.lower import lower_model as importing
 from onnx_hw.verify_design import verify_design
 from onnx_hw.verify_network import verify_network
 

@@ -15,7 +15,7 @@ from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
 from onnx_hw.onnx.operators.qonnx import CHANNELS_LAST
 from onnx_hw.onnx.operators.registry import facts_of_operator
 from onnx_hw.onnx.operators.table import markdown, rows
-from onnx_hw.quantize.lower import LOWERINGS
+from onnx_hw.lower.ops import LOWERINGS
 
 TABLE_FILE = "operators.md"
 

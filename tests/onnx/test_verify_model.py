@@ -16,8 +16,8 @@ from onnx_hw.onnx.canonicalize import canonicalize
 from onnx_hw.onnx.evaluate import fold_constants, infer_shapes
 from onnx_hw.onnx.graph.model import Graph, Node, Value
 from onnx_hw.onnx.graph.verify_model import faults_of_folded, faults_of_model, faults_of_typed
-from onnx_hw.quantize import quantize_float_model
-from onnx_hw.quantize.synthetic_frames import synthetic_frames
+from onnx_hw.quantization import post_training
+from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 
 MODEL = flow.read(EXAMPLES / "digits" / "digits_float.onnx")
 GRAPH = MODEL.graph
@@ -113,8 +113,8 @@ def test_what_is_read_is_whole():
     ("module", "name", "made_by"),
     [
         (canonicalize, "fold", "prepare"),
-        (quantize_float_model, "fold_factors_into_weights", "fold_factors_into_weights"),
-        (quantize_float_model, "insert_quantization", "insert_quantization"),
+        (post_training, "fold_factors_into_weights", "fold_factors_into_weights"),
+        (post_training, "insert_quantization", "insert_quantization"),
     ],
 )
 def test_the_pass_is_named(monkeypatch, module, name, made_by):

@@ -19,19 +19,9 @@ from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx.canonicalize import decompose_qoperators, fold_scales_into_weights
 from onnx_hw.ops.window import Window
-from onnx_hw.quantize import scale_on_host
-from onnx_hw.quantize.builder import Builder
-from onnx_hw.quantize.lower import (
-    LOWERINGS,
-    activation,
-    convolution,
-    joining,
-    matmul,
-    moving,
-    pooling,
-    quantization,
-    two_tensors,
-)
+from onnx_hw.lower import host_dequantize
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.ops import (LOWERINGS, activation, conv, concat, matmul, data_movement, pool, qdq, binary)
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.stage import Stage
 from qdq_models import Sketch
@@ -230,11 +220,11 @@ def other_perm(original: Callable[..., None], builder: Builder, node: Any) -> No
 FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     "padded with 0, not with the zero point": (
         padded_conv,
-        calling(convolution, "Window", lambda _, *given: Window(*given[:-1], 0)),
+        calling(conv, "Window", lambda _, *given: Window(*given[:-1], 0)),
     ),
     "pads of top and bottom exchanged": (
         padded_conv,
-        changed(convolution, "kernel_of", pads=lambda p: (p[2], p[1], p[0], p[3])),
+        changed(conv, "kernel_of", pads=lambda p: (p[2], p[1], p[0], p[3])),
     ),
     "channels in another order after Flatten": (
         flattened,
@@ -242,15 +232,15 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     ),
     "no correction for the zero point": (
         padded_conv,
-        changed(convolution, "columns_of", offset=lambda numbers: (Fraction(0),) * len(numbers)),
+        changed(conv, "columns_of", offset=lambda numbers: (Fraction(0),) * len(numbers)),
     ),
     "an average of one more": (
         average,
-        calling(pooling, "_counts", lambda original, *given: original(*given) + 1),
+        calling(pool, "_counts", lambda original, *given: original(*given) + 1),
     ),
     "parts of a Concat reversed": (
         concatenated,
-        calling(joining, "_joined", lambda original, b, node, parts, *given: original(b, node, parts[::-1], *given)),
+        calling(concat, "_joined", lambda original, b, node, parts, *given: original(b, node, parts[::-1], *given)),
     ),
     "the host ignores the order of the input": (
         padded_conv,
@@ -262,20 +252,20 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     ),
     "groups read each other's channels": (
         grouped_conv,
-        calling(convolution, "ungrouped", lambda original, weights, group: original(weights, group)[:, ::-1]),
+        calling(conv, "ungrouped", lambda original, weights, group: original(weights, group)[:, ::-1]),
     ),
-    "strides exchanged": (strided_conv, changed(convolution, "kernel_of", strides=lambda s: s[::-1])),
+    "strides exchanged": (strided_conv, changed(conv, "kernel_of", strides=lambda s: s[::-1])),
     "dilations ignored": (
         dilated_conv,
-        changed(convolution, "kernel_of", dilations=lambda _: (1, 1), pads=lambda p: (p[0], p[1], p[2] - 1, p[3] - 1)),
+        changed(conv, "kernel_of", dilations=lambda _: (1, 1), pads=lambda p: (p[0], p[1], p[2] - 1, p[3] - 1)),
     ),
     "the bias of another channel": (
         padded_conv,
-        calling(convolution, "bias_of", lambda original, *given: (*original(*given)[1:], original(*given)[0])),
+        calling(conv, "bias_of", lambda original, *given: (*original(*given)[1:], original(*given)[0])),
     ),
     "zero points of weights ignored": (
         integer_operator,
-        calling(quantization, "dequantized_constant", lambda original, stored, *given: original(stored + 1, *given)),
+        calling(qdq, "dequantized_constant", lambda original, stored, *given: original(stored + 1, *given)),
     ),
     "weights not transposed": (square_product, calling(matmul, "_transposed", lambda _, weights: weights)),
     "a Relu without effect": (
@@ -284,15 +274,15 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     ),
     "scales of a sum exchanged": (
         residual,
-        calling(two_tensors, "separate", lambda original, slopes, *given, **to: original(slopes[::-1], *given, **to)),
+        calling(binary, "separate", lambda original, slopes, *given, **to: original(slopes[::-1], *given, **to)),
     ),
     "a maximum padded with 0": (
         maximum,
-        calling(pooling, "pool_of", lambda original, tensor, kind, kernel, _: original(tensor, kind, kernel, 100)),
+        calling(pool, "pool_of", lambda original, tensor, kind, kernel, _: original(tensor, kind, kernel, 100)),
     ),
     "a zero point of uint8 taken for int8": (
         unsigned,
-        calling(quantization, "_zero_point", lambda original, *given: original(*given).astype(np.int8)),
+        calling(qdq, "_zero_point", lambda original, *given: original(*given).astype(np.int8)),
     ),
     "a Transpose the other way": (
         moved("Transpose", perm=[0, 2, 3, 1], shape=(1, 4, 4, 4)),
@@ -300,11 +290,11 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     ),
     "a Slice off by one": (
         moved("Slice", *(np.array([n], dtype=np.int64) for n in (1, 5, 2))),
-        calling(moving, "_run", rolled),
+        calling(data_movement, "_run", rolled),
     ),
     "a Resize off by one": (
         moved("Resize", np.array([]), np.array([1, 1, 2, 2], dtype=np.float32), mode="nearest"),
-        calling(moving, "_run", rolled),
+        calling(data_movement, "_run", rolled),
     ),
     "the scale of another operand": (
         integer_operator,
@@ -317,7 +307,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
     "the host forgets the bias": (
         float_end,
         calling(
-            scale_on_host.ScaleOnHost,
+            host_dequantize.ScaleOnHost,
             "_constant",
             lambda original, self, name, what, value: original(self, name, what, replace(value, offset=(0,))),
         ),

@@ -15,9 +15,9 @@ from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.add import Add
-from onnx_hw.quantize.calibrate import calibrate
-from onnx_hw.quantize.quantize_float_model import quantize_float_model
-from onnx_hw.quantize.synthetic_frames import synthetic_frames
+from onnx_hw.quantization.ranges.calibrate import calibrate
+from onnx_hw.quantization.post_training import quantize_float_model
+from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from qdq_models import Sketch
 
 DIGITS = EXAMPLES / "digits"

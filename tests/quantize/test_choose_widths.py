@@ -13,12 +13,12 @@ from material_folders import EXAMPLES
 from onnx_hw import flow, golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.quantize.calibrate import Seen
-from onnx_hw.quantize.choose_widths import WIDTHS, choose_widths
-from onnx_hw.quantize.chosen_integers import Held, Integers
-from onnx_hw.quantize.goal import Goal
-from onnx_hw.quantize.noise_of_widths import Place
-from onnx_hw.quantize.scheme import Scheme
+from onnx_hw.quantization.ranges.calibrate import Seen
+from onnx_hw.quantization.mixed_precision.search import (WIDTHS, choose_widths)
+from onnx_hw.quantization.decisions import (Held, Integers)
+from onnx_hw.quantization.goal import Goal
+from onnx_hw.quantization.mixed_precision.sensitivity import Place
+from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.options import Quantizing
 from onnx_hw.samples.sqnr import Likeness
 

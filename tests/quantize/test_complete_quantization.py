@@ -16,8 +16,8 @@ from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.requantize import Staircase
-from onnx_hw.quantize.calibrate import seen_in
-from onnx_hw.quantize.complete_quantization import import_completed
+from onnx_hw.quantization.ranges.calibrate import seen_in
+from onnx_hw.quantization.complete import import_completed
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage

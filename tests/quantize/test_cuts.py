@@ -13,8 +13,8 @@ from onnx_hw import flow, golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Graph, Model
-from onnx_hw.quantize.import_model import import_model
-from onnx_hw.quantize.quantize_float_model import quantize_float_model
+from onnx_hw.lower.lower_model import import_model
+from onnx_hw.quantization.post_training import quantize_float_model
 
 BEFORE_PRODUCTS = {"unsupported", "constant-per-pixel", "not-quantized"}
 """Why a float model is refused whose host would have to compute in floats before the hardware."""

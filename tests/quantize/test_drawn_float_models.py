@@ -11,8 +11,8 @@ from drawn_float_models import FloatDrawing
 from onnx_hw import flow, golden
 from onnx_hw.network import Network
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.quantize.import_model import import_model
-from onnx_hw.quantize.quantize_float_model import quantize_float_model
+from onnx_hw.lower.lower_model import import_model
+from onnx_hw.quantization.post_training import quantize_float_model
 from onnx_witness import assert_circuit_agrees, random_frames, write
 
 

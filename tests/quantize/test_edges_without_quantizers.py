@@ -18,8 +18,8 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.proof.compare import compare
-from onnx_hw.quantize.calibrate import seen_in
-from onnx_hw.quantize.common_step import STEPS, common_steps
+from onnx_hw.quantization.ranges.calibrate import seen_in
+from onnx_hw.quantization.ranges.common_scale import (STEPS, common_steps)
 from onnx_hw.runtime.options import BuildOptions
 from quantize.test_qonnx_networks import assert_golden_is_the_reference
 

@@ -15,9 +15,9 @@ from onnx_hw import flow, golden
 from onnx_hw.build import build
 from onnx_hw.network import Network
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.quantize.import_model import import_model
-from onnx_hw.quantize.quantize_float_model import quantize_without_data
-from onnx_hw.quantize.synthetic_frames import synthetic_frames
+from onnx_hw.lower.lower_model import import_model
+from onnx_hw.quantization.post_training import quantize_without_data
+from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from onnx_hw.run import run
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.runtime.stage import Stage

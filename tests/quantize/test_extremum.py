@@ -13,7 +13,7 @@ from onnx_hw import flow, golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.network import Network
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.quantize.import_model import import_model
+from onnx_hw.lower.lower_model import import_model
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch
 from quantize.test_import_exactness import fresh_file_each_time

@@ -16,9 +16,9 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.requantize import Requantize, Staircase
-from onnx_hw.quantize.import_model import import_model
-from onnx_hw.quantize.lower import functions
-from onnx_hw.quantize.lower.functions import RISING
+from onnx_hw.lower.lower_model import import_model
+from onnx_hw.lower.ops import lookup
+from onnx_hw.lower.ops.lookup import RISING
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch
 
@@ -147,7 +147,7 @@ def test_steps_found_by_halves_are_those_of_every_argument(
     model = flow.read(write(sketch, tmp_path / "m.onnx", {"x": SHAPE}, y))
     tables = []
     for many in (1 << 10, 1 << 30):
-        monkeypatch.setattr(functions, "MANY", many)
+        monkeypatch.setattr(lookup, "MANY", many)
         tables.append(flow.quantize(model).nodes[-1].operator)
     by_halves, looked_at = tables
     assert isinstance(by_halves, Staircase) and isinstance(looked_at, Staircase)

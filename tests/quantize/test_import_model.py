@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from material_folders import model as real_model
 from onnx_hw import flow, golden
 from onnx_hw.messages.errors import UserError
-from onnx_hw.quantize.import_model import import_model
+from onnx_hw.lower.lower_model import import_model
 from onnx_witness import output_by_onnxruntime
 from qdq_models import Sketch
 

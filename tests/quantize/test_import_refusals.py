@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow, golden
 from onnx_hw.messages.errors import UserError
-from onnx_hw.quantize.import_model import import_model
+from onnx_hw.lower.lower_model import import_model
 from onnx_hw.runtime.options import BuildOptions, Reading
 from qdq_models import Sketch
 

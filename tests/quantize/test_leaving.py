@@ -16,7 +16,7 @@ from onnx_hw.network import Network
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.quantize.scheme import Scheme
+from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.options import Leaving
 from onnx_witness import assert_circuit_agrees, random_frames, write
 

@@ -14,8 +14,8 @@ from command_line import call
 from material_folders import EXAMPLES
 from onnx_hw import flow, golden
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.quantize.calibrate import Seen
-from onnx_hw.quantize.scheme import Scheme
+from onnx_hw.quantization.ranges.calibrate import Seen
+from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.sqnr import Likeness
 
 DIGITS = EXAMPLES / "digits"
@@ -77,7 +77,7 @@ def test_a_build_says_it_and_its_advice_helps(scores: Path, tmp_path: Path, monk
     better = json.loads((tmp_path / "second/report.json").read_text())["reference"]["float_model"]
     (same,) = (loss for loss in better["losses"] if (loss["kind"], loss["name"]) == ("data", worst["name"]))
     assert same["bits"] == 7 and same["sqnr_db"] > worst["sqnr_db"] + 6
-    monkeypatch.setattr("onnx_hw.quantize.lost_by_tensor.MACS", 1000)
+    monkeypatch.setattr("onnx_hw.quantization.mixed_precision.sqnr_by_tensor.MACS", 1000)
     model = flow.read(scores)
     made = flow.quantized(model, lambda *_: Seen({"image": images[:2]}))
     assert made.lost() == ()  # too large to be told

@@ -12,7 +12,7 @@ from onnx.helper import make_node
 from onnx_hw import flow
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.rearrange import Rearrange
-from onnx_hw.quantize.import_model import import_model
+from onnx_hw.lower.lower_model import import_model
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch
 

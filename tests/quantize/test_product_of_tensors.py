@@ -18,7 +18,7 @@ from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.passes.budget import Budget
 from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.quantize.import_model import import_model
+from onnx_hw.lower.lower_model import import_model
 from qdq_models import Sketch
 
 Shape = tuple[int, ...]

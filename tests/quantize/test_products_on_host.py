@@ -22,8 +22,8 @@ from onnx_hw.onnx.graph.model import Model as OnnxModel
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.load.read import read
 from onnx_hw.onnx.operators.evaluate import compute
-from onnx_hw.quantize.import_model import import_model
-from onnx_hw.quantize.quantize_float_model import quantize_without_data
+from onnx_hw.lower.lower_model import import_model
+from onnx_hw.quantization.post_training import quantize_without_data
 from onnx_hw.runtime.options import Reading
 from onnx_hw.verify_network import faults_of_network
 

@@ -13,8 +13,8 @@ from onnx_hw import flow
 from onnx_hw.front.cli import main
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.quantize.scheme import Precision
-from onnx_hw.quantize.scheme_of_options import scheme_of
+from onnx_hw.quantization.scheme import Precision
+from onnx_hw.quantization.scheme_from_options import scheme_of
 from onnx_hw.runtime.options import Quantizing
 
 DIGITS = EXAMPLES / "digits"

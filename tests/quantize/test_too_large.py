@@ -11,7 +11,7 @@ import pytest
 
 from onnx_hw.flow import read
 from onnx_hw.messages.errors import UserError
-from onnx_hw.quantize.import_model import import_model
+from onnx_hw.lower.lower_model import import_model
 from qdq_models import Sketch
 
 LITTLE, SOME = 40 << 20, 400 << 20

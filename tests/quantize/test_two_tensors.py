@@ -21,7 +21,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.passes.insert_forks import insert_forks
-from onnx_hw.quantize.import_model import import_model
+from onnx_hw.lower.lower_model import import_model
 from onnx_witness import by_onnxruntime, output_by_onnxruntime
 from qdq_models import Sketch
 

@@ -13,7 +13,7 @@ from onnx_hw.onnx.operators.dtypes import name_of_dtype
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import facts_of_operator, operator
-from onnx_hw.quantize.lower import LOWERINGS
+from onnx_hw.lower.ops import LOWERINGS
 
 ROWS = {(row.domain, row.op_type) for row in operators()}
 SATURATES = 255

@@ -1,0 +1,1 @@
+"""Lowering: a quantized ONNX model becomes a network of hardware operators."""

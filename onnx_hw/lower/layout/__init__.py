@@ -1,0 +1,1 @@
+"""Order of the elements of streams: layouts, and rearrangements at the border."""

@@ -1,0 +1,39 @@
+"""ArgMax and ArgMin: which channel holds the extreme; scale and offset do not matter to it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_hw.onnx.graph.model import Node
+from onnx_hw.ops.argmax import ArgMax
+from onnx_hw.lower.builder import (Builder, Obstacle)
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.layout.stream_layout import (axes_on_stream, default_layout, layout_of_axes)
+from onnx_hw.lower.values import (Integers, Real)
+
+
+@lowers("ArgMax", "ArgMin")
+def arg_max(builder: Builder, node: Node) -> None:
+    """over one axis"""
+    value = builder.data(node)
+    if isinstance(value, Real) and (value.clipped or len(set(value.slope)) != 1 or len(set(value.offset)) != 1):
+        raise Obstacle(
+            "not-quantized",
+            f"the data `{node.inputs[0]}` of {node.op_type} must be quantized with one scale",
+            f"put QuantizeLinear and DequantizeLinear before `{node.label}`",
+            node.inputs[0],
+        )
+    axis = int(node.attributes.get("axis", 0)) % len(value.shape)
+    settled = builder.stream_order(value) is not None
+    positions = builder.positions(value) if settled else default_layout(value.shape).where
+    others = tuple(a for a in axes_on_stream(positions.reshape(value.shape)) if a != axis)
+    value = builder.want(value, layout_of_axes(value.shape, (*others, axis)), node)
+    operator = ArgMax(
+        builder.tensors[value.tensor],
+        largest=node.op_type == "ArgMax",
+        last=bool(node.attributes.get("select_last_index", 0)),
+    )
+    stream = builder.add(node.label, operator, [value.tensor], node, output=node.outputs[0])
+    kept = tuple(1 if a == axis else n for a, n in enumerate(value.shape))
+    where = layout_of_axes(kept, (*others, axis)).where
+    builder.values[node.outputs[0]] = Integers(stream, builder.shape(node.outputs[0]), np.asarray(where))

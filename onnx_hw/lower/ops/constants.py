@@ -1,0 +1,88 @@
+"""Constants beside data: one value, or one per channel of the stream.
+
+Before opset 7 the shorter operand was aligned by an attribute, not with the last axes.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.onnx.graph.model import Node
+from onnx_hw.lower.builder import (Builder, Hardware, Obstacle)
+from onnx_hw.lower.values import (Integers, QuantizedConstant)
+
+
+def per_channel(builder: Builder, data: Hardware, constant: np.ndarray) -> tuple[Fraction, ...]:
+    """A constant that is broadcast to a value, as one entry per channel of the stream.
+
+    Raises:
+        Obstacle: it differs between pixels, or widens the value.
+    """
+    constant = np.asarray(constant, dtype=object)
+    kinds: dict[Fraction, int] = {}  # numbers are compared once, not wherever they are broadcast to
+    kind = np.array([kinds.setdefault(number, len(kinds)) for number in constant.reshape(-1)], dtype=np.int64)
+    try:
+        full = np.broadcast_to(kind.reshape(constant.shape), data.shape).reshape(-1)
+    except ValueError:
+        raise Obstacle(
+            "broadcast", f"a constant {list(constant.shape)} must fit into the data {list(data.shape)}"
+        ) from None
+    numbers = tuple(kinds)
+    if np.size(constant) == 1:
+        return numbers
+    tensor = builder.settled(data)
+    channels = tensor.channels
+    if isinstance(data, Integers) or not data.partial:
+        channel = builder.positions(data) % channels
+    else:
+        channel = builder.positions(data.whole(tensor.size))[data.where] % channels
+    of_channel = np.full(channels, full[0])  # a channel without elements takes any
+    of_channel[channel] = full
+    if (of_channel[channel] != full).any():
+        raise Obstacle("constant-per-pixel", "a constant must be the same for all pixels of a channel")
+    return tuple(numbers[k] for k in of_channel)
+
+
+def is_constant(builder: Builder, name: str) -> bool:
+    """Whether a value is a constant, plain or quantized."""
+    return builder.constant(name) is not None or name in builder.constants
+
+
+def scaled_constant(builder: Builder, node: Node, inverse: bool) -> QuantizedConstant:
+    """A quantized constant times another one, which is a number, or one per index of an axis.
+
+    Args:
+        inverse: the second operand counts by its inverse.
+
+    Raises:
+        Obstacle: the scales of the result would not lie along one axis.
+    """
+    at = 0 if node.inputs[0] in builder.constants else 1
+    data, factors = builder.constants[node.inputs[at]], builder.exact_constant(node.inputs[1 - at])
+    assert factors is not None  # both are constant
+    if inverse and (at == 1 or not factors.all()):
+        raise Obstacle("division", "a constant must be divided by a constant other than 0")
+    factors = np.asarray(1 / factors if inverse else factors, dtype=object)
+    shape = (1,) * (data.integers.ndim - factors.ndim) + factors.shape
+    axes = [k for k, length in enumerate(shape) if length > 1]
+    fits = len(shape) == data.integers.ndim and all(shape[k] == data.integers.shape[k] for k in axes)
+    if not fits or len(axes) > 1 or (axes and len(data.scale) > 1 and data.axis != axes[0]):
+        raise Obstacle(
+            "weight-axis", f"a quantized constant must be scaled along one axis, not by {list(factors.shape)}"
+        )
+    numbers = tuple(factors.reshape(-1))
+    size = max(len(numbers), len(data.scale))
+    wide = (values * size if len(values) == 1 else values for values in (data.scale, numbers))
+    signs = np.array([-1 if number < 0 else 1 for number in numbers]).reshape(shape)
+    scale = tuple(step * abs(number) for step, number in zip(*wide, strict=True))
+    return QuantizedConstant(data.integers * signs, scale, axes[0] if axes else data.axis)
+
+
+def aligned(node: Node, constant: np.ndarray, rank: int) -> np.ndarray:
+    """A constant with its axes where the operator before opset 7 puts them: from ``axis`` on, when it is given."""
+    if "axis" not in node.attributes:
+        return constant
+    axis = int(node.attributes["axis"]) % rank
+    return constant.reshape(constant.shape + (1,) * (rank - axis - constant.ndim))

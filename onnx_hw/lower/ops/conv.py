@@ -1,0 +1,132 @@
+"""Conv: with as many groups as channels a depthwise core, else a window and a matrix product."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+
+from onnx_hw.onnx.graph.model import Node
+from onnx_hw.ops.depthwise import Depthwise
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.operator import Operator
+from onnx_hw.ops.window import Window
+from onnx_hw.lower.builder import (Builder, Obstacle)
+from onnx_hw.lower.ops.matmul_operand import (columns_of, operand_of_product, with_integer_for_zero)
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.ops.kernel import kernel_of
+from onnx_hw.lower.layout.stream_layout import image_layout
+from onnx_hw.lower.values import (QuantizedConstant, Real)
+
+MOST_WEIGHTS = 1 << 24
+"""Of one product, zeros between groups and phases included."""
+
+
+@lowers("Conv")
+def conv(builder: Builder, node: Node) -> None:
+    """quantized data and constant weights; 1-D and 2-D"""
+    real = operand_of_product(builder, node)
+    weights = quantized_weights(builder, node, 1)
+    group = int(node.attributes.get("group", 1))
+    if len(weights.scale) > 1 and weights.axis != 0:
+        raise Obstacle(
+            "weight-axis", f"scales of a Conv's weights must be per output channel, not along axis {weights.axis}"
+        )
+    shape = builder.shape(node.outputs[0])
+    size = tuple(int(n) for n in weights.integers.shape[2:])
+    padded, tensor = builder.image(real, node)
+    kernel = kernel_of(node, size, tensor.shape[:2], shape[2:])
+    real, before = _without_pads(builder, padded)
+    if kernel.padded(before).touches(builder.tensors[real.tensor]):
+        kernel, tensor = kernel.padded(before), builder.tensors[real.tensor]
+    else:
+        real = padded
+    kernel.check_touches(tensor)
+    if any(kernel.pads):
+        real = with_integer_for_zero(builder, node, real)
+        tensor = builder.tensors[real.tensor]
+    stream, zero_point, columns = real.tensor, real.zero_point or 0, columns_of(real)
+    bias = bias_of(builder, node, weights.integers.shape[0])
+    outputs = weights.integers.shape[0]
+    operator: Operator
+    if 1 < group == tensor.channels:
+        matrix = weights.integers.reshape(outputs, -1)
+        kernels = matrix.reshape(outputs, *kernel.size)
+        slope, offset = _depthwise(real, weights, matrix, bias)
+        operator = Depthwise(tensor, kernels, kernel.strides, kernel.pads, kernel.dilations, zero_point)
+    else:
+        if kernel.size != (1, 1) or kernel.strides != (1, 1) or any(kernel.pads):
+            window = Window(tensor, kernel.size, kernel.strides, kernel.pads, kernel.dilations, zero_point)
+            stream = builder.add(f"{node.label}/window", window, [stream], node)
+        # (out, in, rows, columns) -> (out, rows, columns, in): the order in which a window leaves its buffer
+        matrix = np.moveaxis(ungrouped(weights.integers, group), 1, -1).reshape(outputs, -1)
+        matrix, slope, offset = columns.repeated(prod(kernel.size)).product(node, weights, matrix, bias)
+        operator = MatMul(builder.tensors[stream], matrix, group)
+    stream = builder.add(node.label, operator, [stream], node, output=node.outputs[0])
+    builder.values[node.outputs[0]] = Real(stream, shape, image_layout(shape).where, slope, offset)
+
+
+def _depthwise(
+    real: Real, weights: QuantizedConstant, matrix: np.ndarray, bias: tuple[Fraction, ...]
+) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+    """(slope, offset) of every output, which has one channel of the data."""
+    outputs, channels = len(matrix), max(len(real.slope), len(real.offset))
+    lines, scales = real.lines(), weights.scale * outputs if len(weights.scale) == 1 else weights.scale
+    each = [lines[output * channels // outputs] for output in range(outputs)]
+    slope = tuple(line[0] * scale for line, scale in zip(each, scales, strict=True))
+    constant = (line[1] * scale * int(row.sum()) for line, scale, row in zip(each, scales, matrix, strict=True))
+    return slope, tuple(b + c for b, c in zip(bias, constant, strict=True))
+
+
+def _without_pads(builder: Builder, real: Real) -> tuple[Real, tuple[int, int, int, int]]:
+    """The image before a Pad with zeros, which the window adds more cheaply: (image, (top, left, bottom, right))."""
+    padded = builder.padded.get(real.tensor)
+    if padded is None or padded.fill != real.zero or padded.shape != real.shape:
+        return real, (0, 0, 0, 0)
+    value = padded.value
+    if builder.tensors[value.tensor].shape != image_layout(value.shape).shape or not np.array_equal(
+        builder.positions(value), image_layout(value.shape).where
+    ):
+        return real, (0, 0, 0, 0)
+    return replace(real, tensor=value.tensor, shape=value.shape, where=value.where), padded.pads
+
+
+def ungrouped(weights: np.ndarray, group: int) -> np.ndarray:
+    """Weights (out, in / group, ...) as (out, in, ...): zero where a group does not read.
+
+    Exact, but of the products of such a matrix only one in ``group`` is of use.
+    """
+    outputs, inputs, *size = weights.shape
+    check_count(outputs, group, inputs, *size)
+    full = np.zeros((outputs, group, inputs, *size), dtype=np.int64)
+    results = np.arange(outputs)
+    full[results, results * group // outputs] = weights
+    return full.reshape(outputs, group * inputs, *size)
+
+
+def check_count(*lengths: int) -> None:
+    """That a matrix of weights, with the zeros that hardware stores, is not too large."""
+    count = prod(lengths)
+    if count > MOST_WEIGHTS:
+        raise Obstacle("too-many-weights", f"a product must have at most {MOST_WEIGHTS:,} weights, not {count:,}")
+
+
+def quantized_weights(builder: Builder, node: Node, k: int) -> QuantizedConstant:
+    name = node.inputs[k]
+    if name not in builder.constants:
+        if builder.constant(name) is not None:
+            raise Obstacle("weights-float", f"the weights `{name}` must be quantized: a DequantizeLinear is missing")
+        raise Obstacle("weights-not-constant", f"the weights `{name}` must be constant")
+    return builder.constants[name]
+
+
+def bias_of(builder: Builder, node: Node, outputs: int) -> tuple[Fraction, ...]:
+    """The exact bias of every output: an integer bias times *its own* scale."""
+    if len(node.inputs) < 3 or not node.inputs[2]:
+        return (Fraction(0),) * outputs
+    bias = builder.exact_constant(node.inputs[2])
+    if bias is None:
+        raise Obstacle("bias-not-constant", f"the bias `{node.inputs[2]}` must be constant")
+    return tuple(np.broadcast_to(bias.reshape(-1), outputs))

@@ -1,0 +1,84 @@
+"""MatMul and Gemm with constant weights; a MatMul of two tensors is in ``product_of_tensors.py``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.exact.rationals import fractions
+from onnx_hw.onnx.graph.model import Node
+from onnx_hw.ops.matmul import MatMul
+from onnx_hw.lower.builder import (Builder, Obstacle)
+from onnx_hw.lower.ops.constants import is_constant
+from onnx_hw.lower.ops.conv import quantized_weights
+from onnx_hw.lower.ops.matmul_operand import (columns_of, operand_of_product)
+from onnx_hw.lower.ops.dynamic_matmul import product_of_tensors
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.values import (QuantizedConstant, Real)
+
+
+@lowers("MatMul")
+def matmul(builder: Builder, node: Node) -> None:
+    """quantized data times a constant matrix, or times another quantized tensor"""
+    if not is_constant(builder, node.inputs[1]):
+        product_of_tensors(builder, node)
+        return
+    weights = quantized_weights(builder, node, 1)
+    if weights.integers.ndim != 2:
+        raise Obstacle("weights-rank", f"the weights must be a matrix, not {list(weights.integers.shape)}")
+    _product(builder, node, _transposed(weights), None)
+
+
+@lowers("Gemm")
+def gemm(builder: Builder, node: Node) -> None:
+    """quantized data times a constant matrix; transA = 0, alpha positive"""
+    attributes = node.attributes
+    if attributes.get("transA", 0):
+        raise Obstacle("gemm-transa", "transA must be 0: the data is one row")
+    weights = quantized_weights(builder, node, 1)
+    if not attributes.get("transB", 0):
+        weights = _transposed(weights)
+    (alpha,) = fractions(np.asarray(attributes.get("alpha", 1.0), dtype=np.float32))
+    if alpha <= 0:
+        raise Obstacle("gemm-alpha", f"alpha must be positive, not {float(alpha)}")
+    weights = replace(weights, scale=tuple(alpha * s for s in weights.scale))
+    bias = None
+    if len(node.inputs) > 2 and node.inputs[2]:
+        bias = builder.exact_constant(node.inputs[2])
+        if bias is None:
+            raise Obstacle("bias-not-constant", f"the bias `{node.inputs[2]}` must be constant")
+        (beta,) = fractions(np.asarray(attributes.get("beta", 1.0), dtype=np.float32))
+        bias = np.asarray(bias * beta, dtype=object)
+    _product(builder, node, weights, bias)
+
+
+def _transposed(weights: QuantizedConstant) -> QuantizedConstant:
+    """(in, out) to (out, in)."""
+    return QuantizedConstant(weights.integers.T, weights.scale, 1 - weights.axis)
+
+
+def _product(builder: Builder, node: Node, weights: QuantizedConstant, bias: np.ndarray | None) -> None:
+    """``data · weightsᵀ + bias`` for weights (outputs, inputs) and a bias that is broadcast to the result."""
+    real = operand_of_product(builder, node)
+    if len(weights.scale) > 1 and weights.axis != 0:
+        raise Obstacle("weight-axis", "scales of weights must be per output, not per input")
+    outputs, inputs = weights.integers.shape
+    shape = builder.shape(node.outputs[0])
+    if real.where.size == inputs:
+        stream, order = builder.vector(real, node)
+        columns = columns_of(real, order)
+        matrix = weights.integers[:, order]
+    else:  # the same weights for every row of the data: rows are pixels
+        real = builder.rows(real, inputs, node)
+        stream, matrix, columns = real.tensor, weights.integers, columns_of(real)
+    matrix, slope, offset = columns.product(node, weights, matrix, (Fraction(0),) * outputs)
+    stream = builder.add(node.label, MatMul(builder.tensors[stream], matrix), [stream], node, output=node.outputs[0])
+    if bias is not None:
+        rows = np.broadcast_to(bias, (len(bias) if bias.ndim == 2 else 1, outputs))
+        if len(rows) > 1:  # each result has a bias of its own: it becomes a channel
+            stream = builder.flat(stream, node)
+            slope, offset = slope * len(rows), offset * len(rows)
+        offset = tuple(o + b for o, b in zip(offset, rows.reshape(-1), strict=True))
+    builder.values[node.outputs[0]] = Real(stream, shape, np.arange(int(np.prod(shape))), slope, offset)

@@ -1,0 +1,49 @@
+"""Lines that differ between the pixels of a channel: on a stream of one pixel, whose channels are all the elements.
+
+What quantizes them has constants of their own for each element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.onnx.graph.model import Node
+from onnx_hw.lower.builder import (Builder, Obstacle)
+from onnx_hw.lower.values import Real
+
+PER_PIXEL = "constant-per-pixel"
+"""Code of the obstacle that a constant differs between the pixels of a channel."""
+
+MOST = 1 << 14
+"""Elements: as many constants have to be kept."""
+
+
+def per_element(builder: Builder, node: Node, real: Real) -> Real:
+    """The same numbers on one long pixel.
+
+    Raises:
+        Obstacle: they are too many, or not all of those on their stream.
+    """
+    tensor = builder.settled(real)
+    if real.partial or tensor.size > MOST:
+        raise Obstacle(
+            PER_PIXEL,
+            f"a constant must be the same for all pixels of a channel, or its data have at most {MOST:,} elements, "
+            f"not {tensor.size:,}",
+        )
+    slope, offset = (v if len(v) == 1 else v * tensor.pixels for v in (real.slope, real.offset))
+    flat = real.tensor if tensor.pixels == 1 else builder.flat(real.tensor, node)
+    return replace(real, tensor=flat, where=builder.positions(real), slope=slope, offset=offset)
+
+
+def times_per_element(builder: Builder, node: Node, real: Real, factors: np.ndarray) -> Real:
+    """The numbers times positive fractions, which are broadcast to their shape."""
+    flat = per_element(builder, node, real)
+    full = np.empty(flat.where.size, dtype=object)
+    full[flat.where] = np.broadcast_to(factors, flat.shape).reshape(-1)
+    lines = zip(full, flat.lines() * (1 if len(flat.lines()) > 1 else full.size), strict=True)
+    slope, offset = zip(*((factor * a, factor * b) for factor, (a, b) in lines), strict=True)
+    return replace(flat, slope=slope, offset=offset, error=flat.error * Fraction(max(factors.reshape(-1))))

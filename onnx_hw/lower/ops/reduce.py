@@ -1,0 +1,142 @@
+"""Reductions over all pixels: global pools, and ReduceMean, ReduceSum, ReduceMax, ReduceMin over axes of space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.exact.wide_quantized_add import WIDEST
+from onnx_hw.onnx.graph.model import Node
+from onnx_hw.ops.reduce import Reduce
+from onnx_hw.ops.tensor import Tensor
+from onnx_hw.lower.builder import (SCALES_MOVE, Builder, Hardware, Obstacle, T)
+from onnx_hw.lower.ops.requantize import summed
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.ops.binary import factors_of
+from onnx_hw.lower.layout.stream_layout import Layout
+from onnx_hw.lower.values import (Extrema, Integers, Operand, Real, Sum)
+
+
+@lowers("GlobalAveragePool")
+def global_average_pool(builder: Builder, node: Node) -> None:
+    _mean_or_sum(builder, node, tuple(range(2, len(builder.shape(node.inputs[0])))), mean=True)
+
+
+@lowers("GlobalMaxPool")
+def global_max_pool(builder: Builder, node: Node) -> None:
+    _extremum(builder, node, tuple(range(2, len(builder.shape(node.inputs[0])))), "max")
+
+
+@lowers("ReduceMean", "ReduceSum")
+def reduce_mean(builder: Builder, node: Node) -> None:
+    _mean_or_sum(builder, node, _axes(builder, node), mean=node.op_type == "ReduceMean")
+
+
+@lowers("ReduceMax", "ReduceMin")
+def reduce_max(builder: Builder, node: Node) -> None:
+    _extremum(builder, node, _axes(builder, node), "max" if node.op_type == "ReduceMax" else "min")
+
+
+def _axes(builder: Builder, node: Node) -> tuple[int, ...]:
+    """An attribute, or since opset 18 (ReduceSum: 13) an input."""
+    rank = len(builder.shape(node.inputs[0]))
+    axes = node.attributes.get("axes")
+    if len(node.inputs) > 1 and node.inputs[1]:
+        axes = builder.constant(node.inputs[1])
+        if axes is None:
+            raise Obstacle("not-constant", f"the axes of {node.op_type} must be constant")
+    if axes is None or np.size(axes) == 0:
+        return () if node.attributes.get("noop_with_empty_axes", 0) else tuple(range(rank))
+    return tuple(sorted({int(axis) % rank for axis in np.asarray(axes).reshape(-1)}))
+
+
+def _mean_or_sum(builder: Builder, node: Node, axes: tuple[int, ...], *, mean: bool) -> None:
+    """The mean of ``slope·x + offset`` over n pixels is ``(slope / n)·Σx + offset``; the sum n·(mean). The sum of two
+    tensors that waits for a quantizer becomes one of their means."""
+    name, result = node.inputs[0], node.outputs[0]
+    waiting = None if name in builder.values else builder.pending.get(name)
+    if isinstance(waiting, Sum) and not waiting.clipped and factors_of(waiting) is None:
+        builder.pending[result] = _sum_of_two(builder, node, waiting, axes, mean=mean)
+        return
+    real, tensor = _pixels(builder, node, summed(builder, node), axes)
+    stream = builder.add(node.label, Reduce(tensor, "sum"), [real.tensor], node, output=result)
+    builder.values[result] = _of_sums(builder, node, real, tensor, stream, mean=mean)
+
+
+def _sum_of_two(builder: Builder, node: Node, waiting: Sum, axes: tuple[int, ...], *, mean: bool) -> Sum:
+    """The operands' steps have no simple ratio, so each has sums of its own."""
+    reals = []
+    for real, which in ((waiting.a, "first"), (waiting.b, "second")):
+        low, high = builder.tensors[real.tensor].range
+        placed, tensor = _pixels(builder, node, real, axes)
+        if real.error or (high - low) * tensor.pixels >= WIDEST:
+            raise builder.unfit(node)
+        stream = builder.add(f"{node.label}/{which}", Reduce(tensor, "sum"), [placed.tensor], node)
+        reals.append(_of_sums(builder, node, placed, tensor, stream, mean=mean))
+    return replace(waiting, a=reals[0], b=reals[1])
+
+
+def _of_sums(builder: Builder, node: Node, real: Real, tensor: Tensor, stream: str, *, mean: bool) -> Real:
+    """What the sums of all pixels of a tensor stand for."""
+    shape, n = builder.shape(node.outputs[0]), tensor.pixels
+    slope = tuple(s * Fraction(1, n) for s in real.slope) if mean else real.slope
+    offset = real.offset if mean else tuple(n * o for o in real.offset)
+    error = real.error if mean else n * real.error
+    return Real(stream, shape, np.arange(tensor.channels), slope, offset, error=error)
+
+
+def _extremum(builder: Builder, node: Node, axes: tuple[int, ...], kind: str) -> None:
+    shape = builder.shape(node.outputs[0])
+
+    def extrema(builder: Builder, value: Hardware) -> Hardware:
+        value, tensor = _pixels(builder, node, value, axes)
+        stream = builder.add(node.label, Reduce(tensor, kind), [value.tensor], node, output=node.outputs[0])
+        carry_scale(builder, value.tensor, stream)
+        return replace(value, tensor=stream, shape=shape, where=np.arange(tensor.channels))
+
+    postpone_extrema(builder, node, builder.operand(node), extrema)
+
+
+def postpone_extrema(
+    builder: Builder, node: Node, value: Integers | Operand, extrema: Callable[[Builder, Hardware], Hardware]
+) -> None:
+    """Take maxima or minima of the integers on a stream now, or once they are quantized where their order is another,
+    or each channel's scale is."""
+    result = node.outputs[0]
+    if builder.rises(value):
+        try:
+            builder.values[result] = extrema(builder, value)
+            return
+        except Obstacle as obstacle:
+            if obstacle.code != SCALES_MOVE:
+                raise
+    assert not isinstance(value, Integers)
+    builder.pending[result] = Extrema(value, builder.shape(result), extrema)
+
+
+def carry_scale(builder: Builder, source: str, result: str) -> None:
+    """What the integers of one tensor stand for, those of another do, too."""
+    if source in builder.grids:
+        builder.grids[result] = builder.grids[source]
+
+
+def _pixels(builder: Builder, node: Node, value: T, axes: tuple[int, ...]) -> tuple[T, Tensor]:
+    """The value on a stream whose pixels are the reduced axes, whose channels are the others, each in their order."""
+    kept: tuple[int, ...] = tuple(a for a in range(len(value.shape)) if a not in axes)
+    order = np.arange(value.where.size).reshape(value.shape).transpose((*axes, *kept)).reshape(-1)
+    channels = int(np.prod([value.shape[a] for a in kept], dtype=np.int64))
+    pixels = value.where.size // channels
+    long = [value.shape[a] for a in axes if value.shape[a] > 1]
+    height, width = (long[0], long[1]) if len(long) == 2 else (1, pixels)
+    tensor = builder.tensors.get(value.tensor)
+    if tensor is not None and builder.stream_order(value) is not None:
+        # pixels in any order are as good
+        known = builder.positions(value).reshape(value.shape).transpose((*axes, *kept)).reshape(pixels, channels)
+        in_place = tensor.channels == channels and (known % channels == np.arange(channels)).all()
+        if in_place and (known // channels == known[:, :1] // channels).all():
+            return value, tensor
+    value = builder.want(value, Layout((height, width, channels), order), node)
+    return value, builder.tensors[value.tensor]

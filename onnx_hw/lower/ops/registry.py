@@ -1,0 +1,28 @@
+"""The table of lowerings; a decorator adds a row. What an operator does to integers stands in its ``Facts``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from onnx_hw.onnx.graph.model import Node
+from onnx_hw.lower.builder import Builder
+
+Lowering = Callable[[Builder, Node], None]
+
+LOWERINGS: dict[tuple[str, str], Lowering] = {}
+"""By domain and operator."""
+
+
+def lowers(*operators: str, domains: Sequence[str] = ("",)) -> Callable[[Lowering], Lowering]:
+    """Register the lowering of ONNX operators."""
+
+    def register(lowering: Lowering) -> Lowering:
+        LOWERINGS.update({(domain, name): lowering for domain in domains for name in operators})
+        return lowering
+
+    return register
+
+
+def lowering_of(node: Node) -> Lowering | None:
+    """How a node becomes hardware; None where its operator never does."""
+    return LOWERINGS.get((node.domain, node.op_type))

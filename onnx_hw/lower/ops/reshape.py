@@ -1,0 +1,68 @@
+"""Operators that only rename positions: nothing moves in hardware."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_hw.onnx.graph.model import Node
+from onnx_hw.lower.builder import (Builder, Obstacle)
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.values import QuantizedConstant
+
+
+@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
+def reshape(builder: Builder, node: Node) -> None:
+    """as a change of layout, where nothing has to move"""
+    if node.op_type == "Dropout":
+        _check_dropout(builder, node)
+    shape = builder.shape(node.outputs[0])
+    if node.inputs[0] in builder.constants:
+        constant = builder.constants[node.inputs[0]]
+        axis = _axis_after(constant, shape) if len(constant.scale) > 1 else 0
+        builder.constants[node.outputs[0]] = QuantizedConstant(constant.integers.reshape(shape), constant.scale, axis)
+        return
+    builder.values[node.outputs[0]] = replace(builder.elements(node, partial=True), shape=shape)
+
+
+def _check_dropout(builder: Builder, node: Node) -> None:
+    """Only what a Dropout does after training: nothing."""
+    if len(node.outputs) > 1 and node.outputs[1]:
+        raise Obstacle("dropout-mask", "the mask of a Dropout cannot be an output in hardware")
+    if node.version < 7:
+        training = not node.attributes.get("is_test", 0)
+    else:
+        mode = node.inputs[2] if len(node.inputs) > 2 else ""
+        known = builder.constant(mode)
+        training = bool(mode) and (known is None or bool(np.any(known)))
+    if training:
+        raise Obstacle("dropout-training", "a Dropout must not be in training mode", "export the model for inference")
+
+
+def _axis_after(constant: QuantizedConstant, shape: tuple[int, ...]) -> int:
+    """Where the axis of the scales is after a reshape: as long, with as many elements behind it."""
+    before, behind = constant.integers.shape, int(np.prod(constant.integers.shape[constant.axis + 1 :]))
+    for axis, length in enumerate(shape):
+        if length == before[constant.axis] and int(np.prod(shape[axis + 1 :])) == behind:
+            return axis
+    raise Obstacle(
+        "constant-layout", f"the reshape of a constant must keep the axis of its {len(constant.scale)} scales"
+    )
+
+
+@lowers("Transpose")
+def transpose(builder: Builder, node: Node) -> None:
+    """as a change of layout, where nothing has to move"""
+    name = node.inputs[0]
+    rank = len(builder.shape(name))
+    axes = tuple(int(axis) for axis in node.attributes.get("perm", range(rank)[::-1]))
+    if name in builder.constants:
+        constant = builder.constants[name]
+        turned = constant.integers.transpose(axes)
+        axis = axes.index(constant.axis) if len(constant.scale) > 1 else 0
+        builder.constants[node.outputs[0]] = QuantizedConstant(turned, constant.scale, axis)
+        return
+    value = builder.elements(node, partial=True)
+    where = np.ascontiguousarray(value.where.reshape(value.shape).transpose(axes)).reshape(-1)
+    builder.values[node.outputs[0]] = replace(value, shape=tuple(value.shape[a] for a in axes), where=where)

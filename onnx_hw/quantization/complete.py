@@ -1,0 +1,203 @@
+"""A model whose author has left some values in floats gets integers for them, where hardware needs them.
+
+onnxruntime's quantizer, for one, puts nothing between a HardSwish and an average: a sum of such numbers is a sum of
+integers only once they have a scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
+from onnx_hw.messages.errors import UserError
+from onnx_hw.messages.invariants import refuse
+from onnx_hw.network import Network
+from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
+from onnx_hw.onnx.evaluate.macs import is_product
+from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.model import Graph, Model, Node
+from onnx_hw.onnx.graph.verify_model import faults_of_folded
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.lower.builder import Obstacle
+from onnx_hw.quantization.ranges.calibrate import (Range, Ranges)
+from onnx_hw.quantization.decisions import Integers
+from onnx_hw.lower.lower_model import (Walk, import_prepared)
+from onnx_hw.quantization.insert_qdq import insert_quantization
+from onnx_hw.lower.ops.requantize import COARSE_TABLE
+from onnx_hw.lower.dry_run import stand_in
+from onnx_hw.quantization.scheme import (DEFAULT, WIDEST, Precision, Scheme)
+from onnx_hw.lower.values import QuantizedConstant
+
+BYTES = (Int(8, signed=False), Int(8))
+
+
+def import_completed(
+    model: Model, ranges: Ranges | None, scheme: Scheme = DEFAULT
+) -> tuple[Network, Model, dict[str, str]]:
+    """The network of a quantized model; values and weights that lack integers get them.
+
+    Args:
+        model: as ``prepared``.
+        ranges: of such values; None if nothing is known of them.
+        scheme: of their integers.
+
+    Returns:
+        the network, the model that it is the network of, and of the values and weights that got integers which.
+
+    Raises:
+        UserError: every obstacle, with the nodes' own names; a value is not finite during calibration.
+    """
+    try:
+        return import_prepared(model), model, {}
+    except UserError:
+        plain = in_float32(model)
+        missing = what_is_missing(plain)
+        if not (missing.values or missing.weights) or (missing.values and ranges is None):
+            raise
+    spans = {} if ranges is None else ranges(plain, missing.values)
+    grids = {name: _grid_of(name, spans[name], plain.graph, missing, scheme) for name in missing.values}
+    completed = insert_quantization(plain, missing.values, spans, scheme=scheme, integers=Integers(grids))
+    refuse("model", faults_of_folded(completed), "insert_quantization")
+    chosen = {name: _told(grids[name], spans[name]) for name in missing.values}
+    chosen |= {name: f"{scheme.of_node(label).bits} bits" for label, name in missing.weights.items()}
+    return import_prepared(completed), completed, chosen
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What hardware needs as integers and a model leaves in floats.
+
+    Attributes:
+        values: before products.
+        entering: those of them that the host makes, or the user.
+        weights: by the label of the product.
+    """
+
+    values: tuple[str, ...]
+    entering: frozenset[str]
+    weights: Mapping[str, str]
+
+
+def what_is_missing(model: Model) -> Missing:
+    """Of a model that is ``prepared``."""
+    assumed: tuple[str, ...] = ()
+    while True:
+        walk = _Assuming(model.graph, assumed)
+        for node in model.graph.nodes:
+            walk.visit(node)
+        if len(walk.behind) == len(assumed):
+            return Missing(tuple(walk.assumed), frozenset(walk.entering), walk.weights)
+        assumed = tuple(walk.behind)
+
+
+def _grid_of(name: str, span: Range, graph: Graph, missing: Missing, scheme: Scheme) -> Grid:
+    """Of a value: that on which all samples lie, or one that is calibrated, for what enters with 16 bits.
+
+    Sums of two tensors take few bits.
+    """
+    asked = scheme.of_value(name)
+    if asked != DEFAULT.data:
+        return asked.of_data(span)
+    summed = any(
+        facts_of(node).effect is Effect.ADDS and name in node.inputs and not reads(node) & set(graph.constants)
+        for node in graph.nodes
+    )
+    wide = name in missing.entering and not summed
+    if span.step is not None:
+        low, high = (round(end / float(span.step)) for end in (span.low, span.high))
+        dtype = next((dtype for dtype in BYTES if dtype.min <= low and high <= dtype.max), Int(WIDEST))
+        if wide or dtype in BYTES:
+            return Grid.over(dtype, span.step)
+    return (Precision(WIDEST) if wide else asked).of_data(span)
+
+
+def _told(grid: Grid, span: Range) -> str:
+    """A grid in a few words."""
+    (step,) = grid.step
+    if step == span.step:
+        return f"{grid.bits} bits, steps of {step}, which all samples are multiples of"
+    return f"{grid.bits} bits, calibrated"
+
+
+class _Assuming(Walk):
+    """A walk that takes each value for quantized that would have to be.
+
+    Attributes:
+        assumed: their names.
+        entering: those of them that the host makes, or the user.
+        weights: of products, taken for quantized; by the products' labels.
+        behind: those that are known from the walk before, or for the next one: other values were made of them.
+        before_products: values that some product depends on.
+    """
+
+    def __init__(self, graph: Graph, known: Sequence[str]) -> None:
+        super().__init__(graph)
+        self.assumed: list[str] = []
+        self.entering: set[str] = set()
+        self.weights: dict[str, str] = {}
+        self.behind = list(known)
+        self.before_products: set[str] = set()
+        for node in reversed(graph.nodes):
+            if is_product(node) or self.before_products.intersection(node.outputs):
+                self.before_products.update(node.inputs)
+
+    def visit(self, node: Node) -> None:
+        self._assume_what_enters(node)
+        super().visit(node)
+        for name in node.outputs:
+            if name in self.behind:
+                self._assume(name)
+
+    def _assume_what_enters(self, node: Node) -> None:
+        """Weights of a product, and floats of the host that it reads, or that are added to data in hardware."""
+        facts, constants = facts_of(node), self.graph.constants
+        if is_product(node) and facts.weights is not None and facts.effect is Effect.SUMS:
+            name = node.inputs[facts.weights.at]
+            if name in constants and constants[name].dtype == np.float32:
+                self.weights[node.label] = name
+                ones = np.ones(constants[name].shape, dtype=np.int64)
+                self.builder.constants[name] = QuantizedConstant(ones, (Fraction(1),))
+        joins = facts.effect in (Effect.ADDS, Effect.SCALES, Effect.JOINS) and self._reads_stream(node)
+        if (is_product(node) or joins) and self.of_host.isdisjoint(node.outputs):
+            for name in node.inputs:
+                known = self.graph.values.get(name)
+                if known is not None and known.element_type == "float" and self._is_raw(name):
+                    with suppress(Obstacle):
+                        stand_in(self.builder, name)
+                        self.assumed.append(name)
+                        self.entering.add(name)
+
+    def _is_raw(self, name: str) -> bool:
+        """Whether the host has a value, and has not quantized it."""
+        tables = (self.graph.constants, self.builder.constants, self.builder.values, self.builder.pending)
+        return name not in self.why_not.on_tail and not any(name in table for table in tables)
+
+    def _to_tail(self, node: Node, obstacle: Obstacle | None) -> None:
+        name = "" if obstacle is None else obstacle.needs
+        if name in node.inputs and self._assume(name):
+            self._lower(node)
+            return
+        if obstacle is not None and obstacle.code == COARSE_TABLE:  # the numbers of a stand-in say nothing of scales
+            stand_in(self.builder, node.outputs[0])
+            return
+        if name in self.before_products and name not in (*node.inputs, *self.behind):
+            self.behind.append(name)
+        super()._to_tail(node, obstacle)
+
+    def _assume(self, name: str) -> bool:
+        """Whether this is a value to be quantized; from now on it is one that is."""
+        if name not in self.before_products or name in self.assumed:
+            return False
+        if name not in self.builder.values and name not in self.builder.pending:
+            return False
+        self.assumed.append(name)
+        self.builder.pending.pop(name, None)
+        stand_in(self.builder, name)
+        return True

@@ -1,0 +1,146 @@
+"""A scale per channel between a product and a depthwise one: the channels between them become equally large.
+
+Both have their own weights for every channel, so a factor taken out of one is put into the other, and integers with one
+scale serve a small channel as well as a large one. A Relu between them lets positive factors pass; other bounds would
+become one per channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from onnx_hw.onnx.graph.dependencies import readers_of
+from onnx_hw.onnx.graph.graph_editor import Additions
+from onnx_hw.onnx.graph.model import Graph, Model, Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.quantization.im2col import (is_matrix_product, matrix_of)
+from onnx_hw.quantization.ranges.batched_run import (Frame, SideBySide)
+from onnx_hw.quantization.biases import Term
+
+SMALLEST = 1 / 64
+"""Factor: less is gained for a channel that is smaller still, or that no sample has woken."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Attributes:
+    first, second: the products, ``second`` being depthwise.
+    between: the nodes from the term of the first to the data of the second; the last makes that.
+    """
+
+    first: Node
+    second: Node
+    between: tuple[Node, ...]
+
+    @property
+    def data(self) -> str:
+        return self.second.inputs[0]
+
+
+def with_equal_channels(
+    model: Model, frames: Sequence[Frame], terms: Mapping[str, Term]
+) -> tuple[Model, dict[str, str]]:
+    """The same function; and the new names of values between equalized products, which are other numbers now.
+
+    Args:
+        model: of float32, with its terms.
+    """
+    graph = model.graph
+    pairs = _pairs(graph, terms)
+    if not pairs:
+        return model, {}
+    seen = _largest(graph, frames, {pair.data for pair in pairs})
+    added = Additions(graph)
+    weights: dict[str, np.ndarray] = {}  # by the product's result
+    renamed: dict[str, str] = {}
+    for pair in pairs:
+        largest = seen[pair.data]
+        if np.isnan(largest).any() or not (largest < np.inf).any():
+            continue
+        factors = largest / largest[largest < np.inf].max()
+        factors = np.clip(factors, SMALLEST, 1)
+        term = terms[pair.first.outputs[0]]
+        for node, column in ((pair.first, 1 / factors), (pair.second, _repeated(pair.second, factors, graph))):
+            place = facts_of(node).weights
+            assert place is not None
+            before = weights.get(node.outputs[0], graph.constants[node.inputs[place.at]].astype(np.float64))
+            weights[node.outputs[0]] = before * place.beside(node, before.shape, column)
+        along = [-1 if k == term.axis else 1 for k in range(graph.constants[term.name].ndim)]
+        added.constants[term.name] = (added.constants[term.name] / factors.reshape(along)).astype(np.float32)
+        for node in pair.between:
+            (result,) = node.outputs
+            renamed[result] = added.value(f"{result}/equal", graph.values[result])
+    nodes = []
+    for node in graph.nodes:
+        inputs = [renamed.get(name, name) for name in node.inputs]
+        if node.outputs[0] in weights:
+            place = facts_of(node).weights
+            assert place is not None
+            stored = weights[node.outputs[0]].astype(np.float32)
+            inputs[place.at] = added.constant(f"{node.inputs[place.at]}/equal", stored, "float")
+        outputs_ = tuple(renamed.get(name, name) for name in node.outputs)
+        nodes.append(replace(node, name=node.label, inputs=tuple(inputs), outputs=outputs_))
+    return replace(model, graph=added.graph(nodes)), renamed
+
+
+def _repeated(node: Node, factors: np.ndarray, graph: Graph) -> np.ndarray:
+    """Of the data's channels, for every output of a depthwise product."""
+    place = facts_of(node).weights
+    assert place is not None
+    outputs = len(graph.constants[node.inputs[place.at]])
+    return np.repeat(factors, outputs // factors.size)
+
+
+def _pairs(graph: Graph, terms: Mapping[str, Term]) -> list[Pair]:
+    readers, outputs = readers_of(graph.nodes), {value.name for value in graph.outputs}
+    found = []
+    for node in graph.nodes:
+        if node.outputs[0] not in terms or not is_matrix_product(node):
+            continue
+        count = graph.constants[terms[node.outputs[0]].name].size
+        between: list[Node] = []
+        (name,) = node.outputs
+        while name not in outputs and len(readers.get(name, ())) == 1:
+            (reader,) = readers[name]
+            is_term = not between and terms[node.outputs[0]].name in reader.inputs
+            if not is_term and not (between and _passes_factors(reader)):
+                if between and reader.outputs[0] in terms and _is_depthwise(reader, name, graph, count):
+                    found.append(Pair(node, reader, tuple(between)))
+                break
+            between.append(reader)
+            (name,) = reader.outputs
+    return found
+
+
+def _passes_factors(node: Node) -> bool:
+    """Whether a node has no bound but 0: it has neither operands nor attributes that could say another."""
+    return facts_of(node).effect is Effect.BOUNDS and len(node.inputs) == 1 and not node.attributes and not node.domain
+
+
+def _is_depthwise(node: Node, data: str, graph: Graph, channels: int) -> bool:
+    place = facts_of(node).weights
+    if place is None or not is_matrix_product(node) or node.inputs[0] != data or channels < 2:
+        return False
+    return len(matrix_of(node, graph.constants[node.inputs[place.at]])) == channels
+
+
+def _largest(graph: Graph, frames: Sequence[Frame], names: set[str]) -> dict[str, np.ndarray]:
+    """(channels,) how large each channel may become: the largest absolute value of all samples, and as much larger as
+    that is than in all others.
+    """
+    samples, found = SideBySide(graph, frames), dict[str, np.ndarray]()
+    for node in graph.nodes:
+        samples.step(node)
+        for name in names.intersection(node.outputs):
+            arrays = samples.of(name)
+            others = (0, *range(2, arrays[0].ndim))
+            each = np.sort([np.abs(array).max(axis=others).astype(np.float64) for array in arrays], axis=0)
+            second = each[-2] if len(each) > 1 else each[-1]
+            with np.errstate(all="ignore"):  # infinite data makes no factor
+                found[name] = np.where(second > 0, each[-1] * (each[-1] / second), np.inf)
+        samples.release(node)
+    return found

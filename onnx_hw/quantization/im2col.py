@@ -1,0 +1,76 @@
+"""Products as matrix products: the columns that the weights of an output are multiplied with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_hw.onnx.graph.model import Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.lower.ops.kernel import kernel_of
+
+
+def is_matrix_product(node: Node) -> bool:
+    """Whether there are columns: the weights are a matrix, or kernels one after the other."""
+    place = facts_of(node).weights
+    return facts_of(node).effect is Effect.SUMS and place is not None and (_is_matrix(node) or place.axis == 0)
+
+
+def _is_matrix(node: Node) -> bool:
+    place = facts_of(node).weights
+    return place is not None and place.rank == 2
+
+
+def columns_of(node: Node, data: np.ndarray, weights: np.ndarray, result: tuple[int, ...]) -> np.ndarray:
+    """(groups, rows, columns) of float64, one row per place of the result.
+
+    Args:
+        result: its shape.
+
+    Raises:
+        Obstacle: hardware has no such windows.
+    """
+    numbers = data.astype(np.float64)
+    if not _is_matrix(node):
+        return np.concatenate([_windows(node, image, weights, result) for image in numbers], axis=1)
+    if node.attributes.get("transA", 0):
+        numbers = numbers.T
+    return float(node.attributes.get("alpha", 1.0)) * numbers.reshape(1, -1, numbers.shape[-1])
+
+
+def matrix_of(node: Node, weights: np.ndarray) -> np.ndarray:
+    """(groups, outputs of a group, columns); outputs are in order."""
+    if not _is_matrix(node):
+        group = int(node.attributes.get("group", 1))
+        return weights.reshape(group, len(weights) // group, -1)
+    return (weights if node.attributes.get("transB", 0) else weights.T)[None]
+
+
+def weights_of(node: Node, matrix: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """A matrix in the shape of the weights."""
+    turned = _is_matrix(node) and not node.attributes.get("transB", 0)
+    return (matrix[0].T if turned else matrix).reshape(like.shape)
+
+
+def _windows(node: Node, image: np.ndarray, weights: np.ndarray, result: tuple[int, ...]) -> np.ndarray:
+    """Of one image (channels, ...)."""
+    size = weights.shape[2:]
+    image = image.reshape(len(image), *(1,) * (2 - len(size)), *image.shape[1:])
+    kernel = kernel_of(node, size, image.shape[1:], result[2:])
+    top, left, bottom, right = kernel.pads
+    padded = np.pad(image, ((0, 0), (top, bottom), (left, right)))
+    (rows, columns), (down, along), (apart, beside) = kernel.size, kernel.strides, kernel.dilations
+    height, width = (1, *result[2:])[-2:]
+    taken = [
+        padded[:, r * apart :: down, c * beside :: along][:, :height, :width]
+        for r in range(rows)
+        for c in range(columns)
+    ]
+    group = int(node.attributes.get("group", 1))
+    by_place = np.stack(taken, -1).reshape(group, len(image) // group, height * width, rows * columns)
+    return by_place.transpose(0, 2, 1, 3).reshape(group, height * width, -1)
+
+
+def _kernels(node: Node, weights: np.ndarray) -> np.ndarray:
+    group = int(node.attributes.get("group", 1))
+    return weights.reshape(group, len(weights) // group, -1)

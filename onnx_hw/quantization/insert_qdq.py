@@ -1,0 +1,215 @@
+"""A float model becomes a QDQ model: data with one scale, weights with one or one per output channel, of any width.
+
+Integers of a width that ONNX does not know are held in the next type that it does. Numbers are then clipped before they
+are quantized, which tells how many integers there are.
+
+QuantizeLinear and DequantizeLinear go behind chosen values, for all who read them but what quantizes them already.
+Biases and other constants stay float: the requantization takes their exact value. Weights that are quantized already
+keep their integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+
+from onnx_hw.exact.grid import Grid
+from onnx_hw.exact.integers import Int
+from onnx_hw.messages.errors import user_error
+from onnx_hw.onnx.evaluate.fold_constants import without_what_nothing_needs
+from onnx_hw.onnx.graph.element_types import BY_NAME
+from onnx_hw.onnx.graph.graph_editor import Additions
+from onnx_hw.onnx.graph.model import Model, Node, Value
+from onnx_hw.onnx.operators.facts import Effect, Weights
+from onnx_hw.onnx.operators.registry import facts_of, place
+from onnx_hw.lower.builder import INTEGER_TYPES
+from onnx_hw.quantization.ranges.calibrate import Range
+from onnx_hw.quantization.decisions import (Integers, StoredTerm)
+from onnx_hw.quantization.scheme import (DEFAULT, Scheme)
+
+VERSION = 13
+"""Opset of the inserted nodes: the first with scales along an axis."""
+
+FIRST_OPSET = {2: 25, 4: 21, 8: VERSION, 16: 21, 32: VERSION}
+"""That quantizes to integers of so many bits."""
+
+
+def _float_weights(node: Node, constants: Container[str]) -> Weights | None:
+    """Where the weights of a node are that are quantized: of a product, and constant."""
+    facts = facts_of(node)
+    at = facts.weights if facts.effect is Effect.SUMS else None
+    return at if at is not None and node.inputs[at.at] in constants else None
+
+
+def insert_quantization(
+    model: Model,
+    points: Collection[str],
+    ranges: Mapping[str, Range],
+    head: Collection[str] = (),
+    scheme: Scheme = DEFAULT,
+    integers: Integers | None = None,
+) -> Model:
+    """The QDQ model of a folded model of float values; ``ranges`` are those of ``calibrate``.
+
+    Args:
+        points: the values to quantize.
+        head: values that the host computes, from floats.
+        scheme: of the integers.
+        integers: that are known already; their values need no range.
+
+    Raises:
+        UserError: weights are not finite; the scheme names what is not quantized.
+    """
+    graph = model.graph
+    scheme.check_names(points, [node.label for node in graph.nodes if _float_weights(node, graph.constants)])
+    outputs = {value.name for value in graph.outputs}
+    added = Additions(graph)
+    rewriter = _Rewriter(added, scheme, integers or Integers())
+    nodes: list[Node] = []
+    renamed: dict[str, str] = {}
+    for value in graph.inputs:
+        if value.name in points:
+            renamed[value.name] = rewriter.data(nodes, value.name, value.name, ranges.get(value.name))
+    for node in graph.nodes:
+        plain = facts_of(node).effect in (Effect.QUANTIZES, Effect.SNAPS) or any(name in head for name in node.outputs)
+        inputs = [name if plain else renamed.get(name, name) for name in node.inputs]
+        if at := _float_weights(node, graph.constants):
+            inputs[at.at] = rewriter.weights(nodes, node, inputs[at.at], at)
+        inputs = [rewriter.term(nodes, name) if name in rewriter.known.terms else name for name in inputs]
+        results = list(node.outputs)
+        for k, name in enumerate(results):
+            if name in points and name in outputs:  # the graph's output keeps its name: it is the dequantized value
+                results[k] = added.value(f"{name}/float", graph.values[name])
+                after: list[Node] = []
+                rewriter.data(after, results[k], name, ranges.get(name), result=name)
+                renamed[name] = name
+                nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(results)))
+                nodes += after
+                break
+        else:
+            nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(results)))
+            for name in results:
+                if name in points:
+                    renamed[name] = rewriter.data(nodes, name, name, ranges.get(name))
+    newest = max((node.version for node in nodes if not node.domain), default=VERSION)
+    opsets = {**model.opsets, "": max(newest, model.opsets.get("", VERSION))}
+    return without_what_nothing_needs(replace(model, graph=added.graph(nodes), opsets=opsets))
+
+
+class _Rewriter:
+    """Adds constants and pairs of QuantizeLinear and DequantizeLinear."""
+
+    def __init__(self, added: Additions, scheme: Scheme, known: Integers) -> None:
+        self.added, self.scheme, self.known = added, scheme, known
+
+    def data(self, nodes: list[Node], source: str, name: str, span: Range | None, result: str = "") -> str:
+        """Quantize and dequantize a value; the dequantized one's name. 0 is exact, a step that is no float32 too."""
+        grid = self.known.data.get(name)
+        if grid is None:
+            assert span is not None  # of a value whose integers are not known
+            grid = self.scheme.of_value(name).of_data(span)
+        element_type, version = _held_as(grid)
+        scale_name, zero_name = self._scales(name, grid, element_type)
+        if grid.dtype != INTEGER_TYPES[element_type]:
+            source = self._clipped(nodes, source, name, grid)
+        stored = self.added.value(
+            f"{name}/{element_type}", replace(self.added.values[source], element_type=element_type)
+        )
+        result = result or self.added.value(f"{name}/dequantized", self.added.values[source])
+        nodes.append(Node(stored, "QuantizeLinear", "", version, (source, scale_name, zero_name), (stored,)))
+        (step,) = grid.step
+        if Fraction(float(np.float32(float(step)))) == step:
+            nodes.append(Node("", "DequantizeLinear", "", version, (stored, scale_name, zero_name), (result,)))
+            return result
+        over, under = (
+            self.added.constant(f"{name}/{what}", np.array(number, dtype=np.float32), "float")
+            for what, number in (("numerator", step.numerator), ("denominator", step.denominator))
+        )
+        times = self.added.value(f"{name}/times", self.added.values[source])
+        nodes.append(Node("", "DequantizeLinear", "", version, (stored, over, zero_name), (times,)))
+        nodes.append(Node("", "Div", "", VERSION, (times, under), (result,)))
+        return result
+
+    def _clipped(self, nodes: list[Node], source: str, name: str, grid: Grid) -> str:
+        """A value between the least and the greatest number of a grid."""
+        ends = [float(grid.real(end)) for end in (grid.low, grid.high)]
+        bounds = [
+            self.added.constant(f"{name}/{what}", np.array(end, dtype=np.float32), "float")
+            for what, end in zip(("least", "greatest"), ends, strict=True)
+        ]
+        result = self.added.value(f"{name}/clipped", self.added.values[source])
+        nodes.append(Node("", "Clip", "", VERSION, (source, *bounds), (result,)))
+        return result
+
+    def _scales(self, name: str, grid: Grid, element_type: str, *, axis: bool = False) -> tuple[str, str]:
+        """Names of the constants; scalars, unless ``axis`` says that there is one."""
+        scale, zero = (np.array([float(v) for v in numbers]) for numbers in (grid.step, grid.zero_point))
+        if axis:
+            zero = np.broadcast_to(zero, scale.shape)
+        else:
+            scale, zero = scale.reshape(()), zero.reshape(())
+        dtype = BY_NAME[element_type].dtype
+        return (
+            self.added.constant(f"{name}/scale", scale.astype(np.float32), "float"),
+            self.added.constant(f"{name}/zero_point", zero.astype(dtype), element_type),
+        )
+
+    def weights(self, nodes: list[Node], node: Node, name: str, at: Weights) -> str:
+        """Weights as integers, dequantized; the name of these."""
+        weights = self.added.constants[name]
+        if not np.isfinite(weights).all():
+            raise user_error(
+                "weights-not-finite",
+                f"weights must be finite numbers; those of {node.op_type} hold NaN or infinity",
+                where=place(node),
+                hint="look at the weights, and at the constants and attributes of the nodes around it",
+                stage="quantize",
+            )
+        axis = at.axis_of_outputs(node, weights.ndim)
+        known = self.known.weights.get(node.outputs[0])
+        grid = self.scheme.of_node(node.label).of_weights(weights, axis) if known is None else known.grid
+        integers = grid.integers(weights, axis) if known is None else known.integers
+        return self._constant(nodes, f"{name}/{node.label}", integers, grid, axis)
+
+    def term(self, nodes: list[Node], name: str) -> str:
+        """What is added to a product, with its new numbers; the name of these."""
+        known = self.known.terms[name]
+        if isinstance(known, StoredTerm):
+            return self._constant(nodes, name, known.integers, Grid.over(Int(32), known.step), 0)
+        return self.added.constant(f"{name}/floats", known, "float")
+
+    def _constant(self, nodes: list[Node], prefix: str, integers: np.ndarray, grid: Grid, axis: int) -> str:
+        """Integers of a grid, dequantized; with a division where its steps are no float32."""
+        element_type, version = _held_as(grid)
+        common = lcm(*(_odd(step.denominator) for step in grid.step))
+        stored = self.added.constant(
+            f"{prefix}/{element_type}", integers.astype(BY_NAME[element_type].dtype), element_type
+        )
+        counted = Grid.over(grid.dtype, [step * common for step in grid.step], grid.zero_point)
+        along = len(grid.step) > 1
+        scales = self._scales(prefix, counted, element_type, axis=along)
+        value = Value(prefix, "float", tuple(integers.shape))
+        result = self.added.value(f"{prefix}/dequantized", value)
+        attributes = {"axis": axis} if along else {}
+        nodes.append(Node("", "DequantizeLinear", "", version, (stored, *scales), (result,), attributes))
+        if common == 1:
+            return result
+        divided = self.added.value(f"{prefix}/divided", value)
+        under = self.added.constant(f"{prefix}/denominator", np.array(common, dtype=np.float32), "float")
+        nodes.append(Node("", "Div", "", VERSION, (result, under), (divided,)))
+        return divided
+
+
+def _odd(number: int) -> int:
+    """Without its factors 2."""
+    return number // (number & -number)
+
+
+def _held_as(grid: Grid) -> tuple[str, int]:
+    """The narrowest ONNX type for the integers of a grid, and the first opset that has it."""
+    bits = min(bits for bits in FIRST_OPSET if bits >= grid.bits)
+    return f"{'' if grid.dtype.signed else 'u'}int{bits}", FIRST_OPSET[bits]

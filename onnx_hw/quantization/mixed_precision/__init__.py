@@ -1,0 +1,1 @@
+"""Width of every tensor, by what it loses and what it costs."""

@@ -1,0 +1,97 @@
+"""What integers of each width cost in hardware, in look-up tables, before there is any design.
+
+* Weights lie in a memory, data in the rows that a window or a matrix product waits for: a small memory is made of
+  look-up tables, a large one of block RAMs.
+* Whoever reads them has lanes, as many as its share of all products: each carries both operands through registers and
+  selectors.
+* A function of data that becomes a table has an entry for every integer.
+
+It compares widths; what a design takes is known once there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from math import prod
+
+from onnx_hw.exact.requantization import LUTS_PER_BLOCK_RAM
+from onnx_hw.onnx.evaluate.macs import macs_of
+from onnx_hw.onnx.graph.dependencies import readers_of
+from onnx_hw.onnx.graph.model import Graph, Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.quantization.mixed_precision.sensitivity import (Place, products_of)
+
+BLOCK_RAM, TABLE = 18 * 1024, 16
+"""Bits of a block RAM, and of a look-up table."""
+
+LANES = 156
+"""Of all products together: those of a middling chip."""
+
+TABLED = 8
+"""Bits of an entry of a table."""
+
+
+def memory_luts(bits: float) -> float:
+    """Of a memory; it has no steps, since nobody knows yet what shares a block RAM."""
+    share = LUTS_PER_BLOCK_RAM / BLOCK_RAM
+    begun = LUTS_PER_BLOCK_RAM * (1 - share * TABLE)
+    return min(bits / TABLE, bits * share + begun)
+
+
+def costs_of(graph: Graph, points: Collection[str], widths: Collection[int]) -> dict[Place, dict[int, float]]:
+    """Of every point and all weights, by bits.
+
+    Args:
+        graph: of float32, with the shapes of its values.
+        points: the values that get integers.
+    """
+    products = products_of(graph)
+    macs = {node.label: macs_of(node, graph) or 0 for node, _ in products}
+    total = max(1, sum(macs.values()))
+    lanes = {label: max(1.0, LANES * count / total) for label, count in macs.items()}
+    found = {}
+    for node, name in products:
+        size, beside = graph.constants[name].size, lanes[node.label]
+        found[Place("weights", node.label)] = {bits: memory_luts(size * bits) + beside * bits for bits in widths}
+    behind = _readers_of_points(graph, points)
+    for name in points:
+        beside = sum(lanes.get(node.label, 1.0) for node in behind[name])
+        kept = max((_waiting(graph, node, name) for node in behind[name]), default=1)
+        tables = sum(facts_of(node).effect is Effect.BENDS for node in behind[name])
+        found[Place("data", name)] = {
+            bits: memory_luts(kept * bits) + beside * bits + tables * memory_luts(TABLED << bits) for bits in widths
+        }
+    return found
+
+
+def _readers_of_points(graph: Graph, points: Collection[str]) -> Mapping[str, list[Node]]:
+    """Who reads the integers of each point, those that only move them passed over."""
+    readers, found = readers_of(graph.nodes), {}
+    for point in points:
+        names, nodes = [point], dict[int, Node]()
+        for name in names:
+            for node in readers.get(name, ()):
+                if facts_of(node).effect is Effect.KEEPS:
+                    names += [result for result in node.outputs if result not in names]
+                else:
+                    nodes[id(node)] = node
+        found[point] = list(nodes.values())
+    return found
+
+
+def _waiting(graph: Graph, node: Node, point: str) -> int:
+    """Numbers of a point that a reader holds: the rows below a window, or one place."""
+    values = {**{value.name: value for value in graph.inputs}, **graph.values}
+    shape = [size for size in values[point].shape or () if isinstance(size, int)] if point in values else []
+    place = facts_of(node).weights
+    kernel = graph.constants[node.inputs[place.at]].shape[2:] if _has_weights(node, graph) and place else ()
+    channels = shape[1] if len(shape) > 2 else prod(shape[1:])
+    along = shape[-1] if len(shape) > 3 and len(kernel) > 1 else 1
+    rows = kernel[0] - 1 if len(kernel) > 1 else 0
+    return max(1, channels * (rows * along + (kernel[-1] if kernel else 1)))
+
+
+def _has_weights(node: Node, graph: Graph) -> bool:
+    place = facts_of(node).weights
+    return place is not None and node.inputs[place.at] in graph.constants

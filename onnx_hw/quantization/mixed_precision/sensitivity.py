@@ -1,0 +1,177 @@
+"""What integers of each width cost at the outputs of a float model, tensor by tensor.
+
+The samples go through the model in floats; then one tensor after the other is rounded, all others being floats, and the
+nodes behind it are computed once more. What arrives at the ends grows with the mean square of the rounding, so one
+width says it of all. Noise of several tensors adds up, nearly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from onnx_hw.onnx.evaluate.macs import macs_of
+from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.model import Graph, Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.quantization.ranges.calibrate import Range
+from onnx_hw.quantization.mixed_precision.logits import ends_of
+from onnx_hw.quantization.ranges.mse import least_losses
+from onnx_hw.quantization.dequantize import dequantized
+from onnx_hw.quantization.ranges.batched_run import (Frame, SideBySide)
+from onnx_hw.quantization.scheme import (Precision, Scheme)
+from onnx_hw.samples.sqnr import LEAST, Likeness
+
+PROBED = 8
+"""Bits of the integers that are tried."""
+
+SEED = 20
+"""Of the noise that is tried: two builds find the same."""
+
+MACS = 20_000_000_000
+"""That all tries together may take: so many samples are looked at, two at least."""
+
+FRAMES = 8
+"""Samples, at most."""
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """What has a width of its own.
+
+    Attributes:
+        kind: "data" or "weights".
+        name: of the value, or the label of the node.
+    """
+
+    kind: str
+    name: str
+
+
+Noises = Mapping[Place, Mapping[int, float]]
+"""By place and bits: noise over signal at the end where it is largest."""
+
+
+def products_of(graph: Graph) -> list[tuple[Node, str]]:
+    """Every node whose weights are quantized, and their name."""
+    found = []
+    for node in graph.nodes:
+        place = facts_of(node).weights if facts_of(node).effect is Effect.SUMS else None
+        if place is not None and node.inputs[place.at] in graph.constants:
+            found.append((node, node.inputs[place.at]))
+    return found
+
+
+def noises_of(
+    graph: Graph,
+    points: Collection[str],
+    frames: Sequence[Frame],
+    spans: Mapping[str, Range],
+    scheme: Scheme,
+    widths: Collection[int],
+) -> Noises:
+    """The noise of every point and all weights.
+
+    Args:
+        graph: of float32.
+        points: the values that get integers.
+        frames: samples, by graph input.
+        spans: what was seen of the points.
+        scheme: which of the integers are symmetric.
+        widths: bits.
+    """
+    products = products_of(graph)
+    macs = sum(macs_of(node, graph) or 0 for node in graph.nodes)
+    tries = macs * (len(points) + len(products)) // 2
+    count = int(np.clip(MACS // max(1, tries), 2, FRAMES))
+    probe = _Probe(graph, frames[:: -(-len(frames) // count)])
+    found: dict[Place, Mapping[int, float]] = {}
+    tensors = len(points) + len(products)
+    for name in points:
+        found[Place("data", name)] = _of_data(probe, name, spans[name], scheme.of_value(name), widths, tensors)
+    for node, weights in products:
+        found[Place("weights", node.label)] = _of_weights(probe, node, weights, scheme.of_node(node.label), widths)
+    return found
+
+
+def _of_data(
+    probe: _Probe, name: str, span: Range, precision: Precision, widths: Collection[int], tensors: int
+) -> Mapping[int, float]:
+    values = probe.exact.of(name)
+    expected = least_losses(values, {*widths, PROBED}, tensors=tensors, symmetric=precision.symmetric)
+    step = (expected[PROBED].high - expected[PROBED].low) / (1 << PROBED)
+    random = np.random.default_rng(SEED)
+    given = [  # as if they lay anywhere between two integers; 0 is one
+        np.where(array == 0, 0, array + random.uniform(-step / 2, step / 2, array.shape)).astype(array.dtype)
+        for array in values
+    ]
+    size = sum(array.size for array in values)
+    off = sum(float(np.square(a.astype(np.float64) - b).sum()) for a, b in zip(given, values, strict=True)) / size
+    gain = probe.noise({name: given}) / off if off else 0.0
+    whole = None if span.step is None else round((max(span.high, 0.0) - min(span.low, 0.0)) / float(span.step))
+    lossless = {bits for bits in widths if whole is not None and whole < 1 << bits and not precision.symmetric}
+    rare = min(chosen.saturation for chosen in expected.values())  # no width helps
+    return {
+        bits: 0.0 if bits in lossless else gain * (expected[bits].rounding + expected[bits].saturation - rare)
+        for bits in widths
+    }
+
+
+def _of_weights(
+    probe: _Probe, node: Node, name: str, precision: Precision, widths: Collection[int]
+) -> Mapping[int, float]:
+    place, weights = facts_of(node).weights, probe.graph.constants[name]
+    assert place is not None
+    if not np.isfinite(weights).all():
+        return dict.fromkeys(widths, 0.0)  # it is refused later
+    axis = place.axis_of_outputs(node, weights.ndim)
+    grid = replace(precision, bits=PROBED).of_weights(weights, axis)
+    noise = probe.noise({}, node, {name: dequantized(grid.integers(weights, axis), grid, axis)})
+    return {bits: noise * 4.0 ** (PROBED - bits) for bits in widths}
+
+
+class _Probe:
+    """The model in floats, and what becomes of its ends when a tensor changes.
+
+    Attributes:
+        exact: every value of every sample.
+    """
+
+    def __init__(self, graph: Graph, frames: Sequence[Frame]) -> None:
+        self.graph, self.exact = graph, SideBySide(graph, frames)
+        for node in graph.nodes:
+            self.exact.step(node)
+        self.ends = ends_of(graph)
+
+    def noise(
+        self,
+        changed: Mapping[str, Sequence[np.ndarray]],
+        product: Node | None = None,
+        weights: Mapping[str, np.ndarray] | None = None,
+    ) -> float:
+        """Noise over signal, at the end where it is largest.
+
+        Args:
+            changed: values that are others now, by name, of each sample.
+            product: a node that has other weights now.
+            weights: those, by name.
+        """
+        given, others = SideBySide(self.graph, ()), set(changed)
+        given.values = [{**values} for values in self.exact.values]
+        for name, arrays in changed.items():
+            for values, array in zip(given.values, arrays, strict=True):
+                values[name] = array
+        for node in self.graph.nodes:
+            if node is product or not others.isdisjoint(reads(node)):
+                given.step(node, weights if node is product else None)
+                others.update(node.outputs)
+        worst = 0.0
+        for name in others.intersection(self.ends):
+            likeness = Likeness()
+            for a, b in zip(given.of(name), self.exact.of(name), strict=True):
+                likeness = likeness.with_values(a, b)
+            worst = max(worst, likeness.noise / max(likeness.signal, LEAST))
+        return worst

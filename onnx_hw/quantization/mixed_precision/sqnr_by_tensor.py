@@ -1,0 +1,195 @@
+"""Which integers of a float model lose most at its outputs, and what would help.
+
+The samples go through the model; in the order of the graph one tensor after the other takes its integers, all behind it
+still being floats. What the noise at the outputs grows by is what that tensor loses; so all of them together lose what
+the network does. Weights may gain: they make up for what data before them has lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_hw.messages.toml import quoted
+from onnx_hw.onnx.evaluate.macs import macs_of
+from onnx_hw.onnx.graph.dependencies import reads
+from onnx_hw.onnx.graph.model import Graph, Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.quantization.decisions import (Integers, StoredTerm)
+from onnx_hw.quantization.mixed_precision.logits import ends_of
+from onnx_hw.quantization.mixed_precision.sensitivity import Place
+from onnx_hw.quantization.dequantize import (dequantized, reach_of, rounded_to)
+from onnx_hw.quantization.ranges.batched_run import (Frame, SideBySide)
+from onnx_hw.quantization.scheme import WIDEST
+from onnx_hw.quantization.biases import Term
+from onnx_hw.samples.sqnr import LEAST, Likeness
+
+MACS = 2_000_000_000
+"""That all tensors together may take: of a larger model fewer samples are looked at, and of one that is too large for a
+single one nothing is told."""
+
+FRAMES = 8
+"""Samples, at most."""
+
+MORE = 2
+"""Bits that are offered."""
+
+MUCH = 0.1
+"""A share of the noise that is worth mending."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """By one tensor.
+
+    Attributes:
+        place: it.
+        bits: of its integers.
+        noise: that it adds, over the signal of the output that has most in the end; of weights it may be negative.
+        share: of what those add that add some, 0..1.
+        saturated: share of its own rounding errors, as squares, that numbers beyond its range make, 0..1.
+        gain_db: by which ``MORE`` bits would raise the signal to noise there; 0 where there are none.
+    """
+
+    place: Place
+    bits: int
+    noise: float
+    share: float
+    saturated: float
+    gain_db: float
+
+    @property
+    def sqnr_db(self) -> float | None:
+        """Of that output, were this noise all; None where there is none."""
+        return float(-10 * np.log10(self.noise)) if self.noise > 0 else None
+
+    @property
+    def advice(self) -> str:
+        """What to do about it; empty where that gains little."""
+        if self.share < MUCH or not self.gain_db:
+            return ""
+        wider = f"{quoted(self.place.name)} = {self.bits + MORE} under [{self.place.kind}] of --precision"
+        if self.saturated > 0.5:
+            return f"numbers lie beyond its range: more samples with --calibration, or {wider}"
+        return f"{wider} gains {self.gain_db:.1f} dB"
+
+
+def lost_by_tensor(
+    graph: Graph,
+    frames: Sequence[Frame],
+    terms: Mapping[str, Term],
+    integers: Integers,
+    names: Mapping[str, str],
+) -> tuple[Lost, ...]:
+    """What each tensor loses, the one that loses most first; none where that takes too long.
+
+    Args:
+        graph: of float32, with its terms.
+        frames: samples, by graph input.
+        terms: by the product's result.
+        integers: that were chosen for it.
+        names: that values have elsewhere, where they are others.
+    """
+    tensors = len(integers.data) + len(integers.weights)
+    macs = sum(macs_of(node, graph) or 0 for node in graph.nodes) * (tensors // 2 + 1)
+    count = min(FRAMES, MACS // max(1, macs), len(frames))
+    ends = ends_of(graph)
+    if not count or not tensors or not ends:
+        return ()
+    walk = _Walk(graph, frames[:: -(-len(frames) // count)], terms, integers, ends)
+    noises = np.array([[0.0] * len(ends), *walk.noises()])
+    added = np.diff(noises[:, noises[-1].argmax()])
+    total = float(added[added > 0].sum())
+    found = []
+    for (place, bits, saturated), noise in zip(walk.tensors, added.tolist(), strict=True):
+        share = max(noise, 0.0) / total if total else 0.0
+        gain = -10 * np.log10(1 - share * (1 - 4.0**-MORE)) if bits + MORE <= WIDEST else 0.0
+        named = Place(place.kind, names.get(place.name, place.name))
+        found.append(Lost(named, bits, noise, share, saturated, float(gain)))
+    return tuple(sorted(found, key=lambda lost: -lost.noise))
+
+
+class _Walk:
+    """Through the graph, in floats and in integers.
+
+    Attributes:
+        tensors: place, bits and saturated share of each, so far.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        frames: Sequence[Frame],
+        terms: Mapping[str, Term],
+        integers: Integers,
+        ends: Sequence[str],
+    ) -> None:
+        self.graph, self.terms, self.integers, self.ends = graph, terms, integers, ends
+        self.exact = SideBySide(graph, frames)
+        for node in graph.nodes:
+            self.exact.step(node)
+        self.given = SideBySide(graph, ())
+        self.given.values = [{**values} for values in self.exact.values]
+        self.changed = set[str]()
+        self.tensors: list[tuple[Place, int, float]] = []
+
+    def noises(self) -> list[list[float]]:
+        """Noise over signal at each end, after each of the tensors."""
+        found = [self._behind(0) for value in self.graph.inputs if self._round(value.name)]
+        for at, node in enumerate(self.graph.nodes, 1):
+            weighed = self._weighed(node)
+            if weighed or not self.changed.isdisjoint(reads(node)):
+                self.given.step(node, weighed)
+                self.changed.update(node.outputs)
+            if weighed:
+                found.append(self._behind(at))
+            found += [self._behind(at) for name in node.outputs if self._round(name)]
+        return found
+
+    def _round(self, name: str) -> bool:
+        """Let data take its integers, if it has some."""
+        grid = self.integers.data.get(name)
+        if grid is None:
+            return False
+        every, beyond, (low, high) = Likeness(), Likeness(), map(np.float64, reach_of(grid))
+        for values in self.given.values:
+            before = values[name]
+            values[name] = after = rounded_to(grid, before)
+            outside = (before < low) | (before > high)
+            every, beyond = every.with_values(after, before), beyond.with_values(after[outside], before[outside])
+        self.changed.add(name)
+        self.tensors.append((Place("data", name), grid.bits, beyond.noise / every.noise if every.noise else 0.0))
+        return True
+
+    def _weighed(self, node: Node) -> Mapping[str, np.ndarray]:
+        """The weights that stand for a node's integers, by name; from now on its term stands for integers, too."""
+        place, stored = facts_of(node).weights, self.integers.weights.get(node.outputs[0])
+        if place is None or stored is None:
+            return {}
+        axis = place.axis_of_outputs(node, stored.integers.ndim)
+        self.tensors.append((Place("weights", node.label), stored.grid.bits, 0.0))
+        term = self.terms.get(node.outputs[0])
+        if term is not None and term.name in self.integers.terms:
+            made = self.integers.terms[term.name]
+            numbers = made.integers * float(made.step) if isinstance(made, StoredTerm) else made
+            self.given.constants[term.name] = numbers.astype(np.float32)
+            self.changed.add(term.name)
+        return {node.inputs[place.at]: dequantized(stored.integers, stored.grid, axis)}
+
+    def _behind(self, at: int) -> list[float]:
+        """Noise over signal at each end, the nodes from that one on computing in floats."""
+        trial, changed = SideBySide(self.graph, ()), set(self.changed)
+        trial.constants, trial.values = self.given.constants, [{**values} for values in self.given.values]
+        for node in self.graph.nodes[at:]:
+            if not changed.isdisjoint(reads(node)):
+                trial.step(node)
+                changed.update(node.outputs)
+        found = []
+        for name in self.ends:
+            likeness = Likeness()
+            for given, exact in zip(trial.of(name), self.exact.of(name), strict=True):
+                likeness = likeness.with_values(given, exact)
+            found.append(likeness.noise / max(likeness.signal, LEAST))
+        return found

@@ -1,0 +1,229 @@
+"""Which values of a float model get integers of their own.
+
+* Every graph input that hardware reads; small integers are streamed as they are, of other types what the host makes of
+  them. What the host must compute before (``host_head.py``) is quantized where hardware reads it.
+* Every result of a product or an average, but behind what only changes its meaning: an addition or a multiplication
+  with a constant, Relu, Clip. Those are absorbed by the requantization.
+* Every sum or product of two tensors, and every Concat that leads to a product, but behind a Relu or Clip.
+* Every function of such integers that leads to a product, however many nodes compute it (x · Sigmoid(x) are two): it
+  becomes one table. A function that only leads to an output stays on the host, in floats.
+* Nothing else: a maximum or a change of places keeps integers and scale; so does a positive factor.
+
+The results of a product that lead to no further product, average or sum of two tensors need no integers of few bits:
+unless they are asked for, accumulators leave the hardware, which lose nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import numpy as np
+
+from onnx_hw.onnx.canonicalize.cast_to_float32 import OTHERS
+from onnx_hw.onnx.graph.dependencies import readers_of
+from onnx_hw.onnx.graph.model import Graph, Model, Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.evaluate import evaluate
+from onnx_hw.onnx.operators.facts import OF_SCALES, STRAIGHT, Effect
+from onnx_hw.lower.builder import INTEGER_TYPES
+
+ABSORBED = STRAIGHT | {Effect.BOUNDS}
+"""Effects that the requantization of a sum takes over, where all other operands are constant."""
+
+
+def _is_stored_constant(node: Node, constants: Mapping[str, np.ndarray]) -> bool:
+    """A DequantizeLinear of weights."""
+    return _effect(node) is Effect.DEQUANTIZES and all(name in constants for name in node.inputs if name)
+
+
+def _float_inputs_cast(graph: Graph) -> set[str]:
+    """Graph inputs of another float type, as float32."""
+    inputs = {v.name for v in graph.inputs if v.element_type in OTHERS}
+    casts = [node for node in graph.nodes if node.op_type == "Cast" and not node.domain and node.inputs[0] in inputs]
+    results = (graph.values.get(node.outputs[0]) for node in casts)
+    return {value.name for value in results if value is not None and value.element_type == "float"}
+
+
+def _effect(node: Node) -> Effect | None:
+    return facts_of(node).effect
+
+
+def _changes_integers(node: Node) -> bool:
+    """Whether integers go in and come out."""
+    return _effect(node) not in OF_SCALES | {None, Effect.PICKS}
+
+
+def _is_elementwise(node: Node) -> bool:
+    return _effect(node) in ABSORBED | {Effect.BENDS}
+
+
+def choose_quantized_values(model: Model, head: Collection[str] = (), *, outputs: bool = True) -> set[str]:
+    """Their names; the model is folded, its weights are constants.
+
+    Args:
+        head: values that the host computes.
+        outputs: whether those that only lead to outputs are among them.
+    """
+    choice = _Choice(model, head)
+    if outputs or choice.without_products:
+        return choice.points
+    return {name for name in choice.points if name in choice.before_integers or name not in choice.of_sums}
+
+
+class _Choice:
+    """The walk over the nodes.
+
+    Attributes:
+        points: the chosen values.
+        integers: those, what has the same integers, and parts of a Concat that get integers there.
+        from_host: values that the host computes.
+        of_sums: chosen values that are made of the sums of one product or average.
+        before_integers: values that a product or a sum depends on, or what picks one of them: they need few bits.
+        without_products: whether there is neither a product nor a sum: then everything that can be is in hardware.
+        root_of: values that are functions of the integers of one value, and that value.
+    """
+
+    def __init__(self, model: Model, head: Collection[str]) -> None:
+        graph = model.graph
+        nodes = [node for node in graph.nodes if not any(name in head for name in node.outputs)]
+        stored = [node for node in graph.nodes if _is_stored_constant(node, graph.constants)]
+        self.constants = {**graph.constants, **evaluate(graph, {}, [node.outputs[0] for node in stored])}
+        self.outputs = {value.name for value in graph.outputs}
+        self.readers = readers_of(nodes)
+        self.values = graph.values
+        entering = self._before(nodes, lambda node: self._sums(node) or self._adds_tensors(node))
+        self.before_products = self._before(nodes, self._sums)
+        picks = self._before(nodes, lambda node: _effect(node) is Effect.PICKS)
+        self.before_integers = entering | picks
+        self.without_products = not entering
+        if self.without_products:
+            entering = self.before_products = self._before(nodes, _changes_integers)
+        floats = {v.name for v in graph.inputs if v.element_type == "float"} | _float_inputs_cast(graph)
+        self.points = floats & entering
+        small = {v.name for v in graph.inputs if v.element_type in INTEGER_TYPES and v.name in entering}
+        self.integers = self.points | small
+        self.from_host = {v.name for v in graph.inputs if v.name not in self.integers} | set(head)
+        self.root_of: dict[str, str] = {}
+        self.of_sums: set[str] = set()
+        for node in nodes:
+            self._visit(node)
+
+    @staticmethod
+    def _before(nodes: Sequence[Node], chosen: Callable[[Node], bool]) -> set[str]:
+        """Values that a chosen node depends on."""
+        found: set[str] = set()
+        for node in reversed(nodes):
+            if chosen(node) or any(name in found for name in node.outputs):
+                found.update(node.inputs)
+        return found
+
+    def _visit(self, node: Node) -> None:
+        data = [name for name in node.inputs if name and name not in self.constants]
+        if not data:
+            return
+        (result, *_) = node.outputs
+        if self._keeps_integers(node):
+            self.integers.update(node.outputs)
+        elif self._sums(node):
+            if self.from_host.issuperset(data[:1]) and not self.integers.issuperset(data[:1]):
+                self._add(data[0])  # what the host has prepared enters here
+            before = set(self.points)
+            self._end_of_chain(result, ABSORBED)
+            self.of_sums |= self.points - before
+        elif root := self._root(node, data):
+            self.root_of[result] = root
+            wanted = result in self.before_products or (self.without_products and result in self.outputs)
+            if wanted and not self._goes_on(result, root):
+                self._add(result)
+        elif self.from_host.issuperset(data):
+            self.from_host.update(node.outputs)
+        elif len(data) > 1 and self._joins(node) and (self.integers | self.from_host).issuperset(data):
+            for name in self.from_host.intersection(data) - self.integers:
+                self._add(name)  # what the host has prepared enters here, too
+            self._end_of_chain(result, frozenset((Effect.BOUNDS,)))
+
+    def _root(self, node: Node, data: Sequence[str]) -> str | None:
+        """The value of whose integers the node computes a function, if there is one such value."""
+        if not _is_elementwise(node):
+            return None
+        roots = {name if name in self.integers else self.root_of.get(name) for name in data}
+        return roots.pop() if len(roots) == 1 else None
+
+    def _goes_on(self, name: str, root: str) -> bool:
+        """Whether all readers of a function compute functions of the same integers."""
+        readers = self.readers.get(name, [])
+        return name not in self.outputs and all(
+            _is_elementwise(reader)
+            and all(
+                not other or other in self.constants or other in (name, root) or self.root_of.get(other) == root
+                for other in reader.inputs
+            )
+            for reader in readers
+        )
+
+    def _end_of_chain(self, name: str, absorbed: frozenset[Effect]) -> None:
+        """Choose a value, or one that is made of it by nodes that are absorbed."""
+        bounded = False
+        while name not in self.outputs:
+            following = self.readers.get(name, [])
+            if len(following) != 1:
+                break
+            (node,) = following
+            joins = _effect(node) is Effect.JOINS and len(self._parts(node)) > 1
+            if joins and absorbed is ABSORBED and node.outputs[0] in self.before_products:
+                self.integers.add(name)  # it is requantized for the Concat
+                return
+            constant = all(other == name or not other or other in self.constants for other in node.inputs)
+            if _effect(node) not in absorbed or not constant or self._turns(node, name):
+                break
+            if bounded and _effect(node) in STRAIGHT and not self._is_scalar(node):
+                break  # each channel would have bounds of its own
+            bounded = bounded or _effect(node) is Effect.BOUNDS
+            name = node.outputs[0]
+        self._add(name)
+
+    def _add(self, name: str) -> None:
+        self.points.add(name)
+        self.integers.add(name)
+
+    def _parts(self, node: Node) -> list[str]:
+        """What a Concat joins: its inputs but for constants without elements."""
+        return [name for name in node.inputs if name not in self.constants or self.constants[name].size]
+
+    def _keeps_integers(self, node: Node) -> bool:
+        if _effect(node) is Effect.JOINS:
+            parts = self._parts(node)
+            return len(parts) == 1 and parts[0] in self.integers
+        if node.inputs[0] not in self.integers:
+            return False
+        if _effect(node) is Effect.SCALES:
+            factor = self.constants.get(node.inputs[1])
+            return factor is not None and factor.size == 1 and bool(factor > 0)
+        return _effect(node) is Effect.KEEPS
+
+    def _is_scalar(self, node: Node) -> bool:
+        """Whether all channels have one constant."""
+        return all(self.constants[name].size == 1 for name in node.inputs if name in self.constants)
+
+    def _turns(self, node: Node, data: str) -> bool:
+        """Whether an absorbed node has a negative slope, or is a division by the data."""
+        if facts_of(node).inverts and node.inputs[1] == data:
+            return True
+        others = [self.constants[name] for name in node.inputs if name in self.constants]
+        return _effect(node) is Effect.SCALES and any(bool((array <= 0).any()) for array in others)
+
+    def _sums(self, node: Node) -> bool:
+        """Whether a node is a product or an average of real numbers; sums of indices, or of a shape that depends on
+        data, stay on the host.
+        """
+        result = self.values.get(node.outputs[0])
+        return _effect(node) is Effect.SUMS and result is not None and result.element_type == "float"
+
+    def _joins(self, node: Node) -> bool:
+        """Whether hardware makes one tensor of several."""
+        return self._adds_tensors(node) or (_effect(node) is Effect.JOINS and node.outputs[0] in self.before_products)
+
+    def _adds_tensors(self, node: Node) -> bool:
+        """Whether a node adds or multiplies two tensors."""
+        of_two = _effect(node) is Effect.ADDS or (_effect(node) is Effect.SCALES and not facts_of(node).inverts)
+        return of_two and not any(name in self.constants for name in node.inputs)

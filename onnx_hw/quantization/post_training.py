@@ -1,0 +1,153 @@
+"""A float model becomes a QDQ model: prepared, calibrated, quantized."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from onnx_hw.messages.invariants import refuse
+from onnx_hw.onnx.canonicalize.canonicalize import prepared
+from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
+from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_factors_into_weights
+from onnx_hw.onnx.evaluate.fold_constants import without_what_nothing_needs
+from onnx_hw.onnx.graph.model import Model
+from onnx_hw.onnx.graph.verify_model import faults_of_folded
+from onnx_hw.quantization.ranges.assume import assumed_ranges
+from onnx_hw.quantization.ranges.calibrate import (Range, RangeMethod, Ranges, Seen, seen_in)
+from onnx_hw.quantization.placement import choose_quantized_values
+from onnx_hw.quantization.mixed_precision.search import (WIDTHS, Widths, choose_widths)
+from onnx_hw.quantization.decisions import (Held, Integers)
+from onnx_hw.quantization.mixed_precision.cost import costs_of
+from onnx_hw.quantization.mixed_precision.logits import ends_of
+from onnx_hw.quantization.cross_layer_equalization import with_equal_channels
+from onnx_hw.quantization.goal import Goal
+from onnx_hw.lower.host_prefix import (is_obstacle, values_of_head)
+from onnx_hw.quantization.insert_qdq import insert_quantization
+from onnx_hw.quantization.ranges.mse import Chosen
+from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import (Lost, lost_by_tensor)
+from onnx_hw.quantization.mixed_precision.sensitivity import noises_of
+from onnx_hw.quantization.sequential_ptq import integers_by_effect
+from onnx_hw.quantization.ranges.batched_run import (Frame, samples_of, stride_of)
+from onnx_hw.quantization.scheme import (DEFAULT, Scheme)
+from onnx_hw.quantization.biases import (Term, with_terms)
+from onnx_hw.runtime.options import Leaving
+
+
+def with_factors_in_weights(model: Model) -> Model:
+    """The same function as a ``prepared`` model, in float32 and with factors in the weights."""
+    factored = without_what_nothing_needs(fold_factors_into_weights(in_float32(model)))
+    refuse("model", faults_of_folded(factored), "fold_factors_into_weights")
+    return factored
+
+
+def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray], scheme: Scheme = DEFAULT) -> Model:
+    """The QDQ model.
+
+    Args:
+        frames: calibration data by graph input, (frames, *shape).
+        scheme: of the integers.
+
+    Raises:
+        UserError: a value is not finite during calibration; the scheme names what is not quantized.
+    """
+    return quantize_factored(with_factors_in_weights(prepared(model)), seen_in(frames, scheme.ranges), scheme).model
+
+
+def quantize_without_data(model: Model) -> Model:
+    """The QDQ model with assumed ranges: one like that of real data in all but its scales. The model is not run."""
+    return quantize_factored(with_factors_in_weights(prepared(model)), assumed_ranges).model
+
+
+@dataclass(frozen=True)
+class QuantizedFloats:
+    """Attributes:
+    model: the QDQ model, which is ``prepared``.
+    floats: that it is close to.
+    ranges: of the values whose ranges were weighed, by name.
+    held: values on samples, in integers beside floats, by the names that they have in ``floats``.
+    widths: that were searched for.
+    lost: computes what each tensor loses; nothing where integers were not chosen by their effect.
+    """
+
+    model: Model
+    floats: Model
+    ranges: Mapping[str, Chosen] = field(default_factory=dict)
+    held: Mapping[str, Held] = field(default_factory=dict)
+    widths: Widths | None = None
+    lost: Callable[[], tuple[Lost, ...]] = tuple
+
+
+def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) -> QuantizedFloats:
+    """The QDQ model of one with its factors in the weights.
+
+    Where samples are known and nobody asks for ranges of another kind, all integers are chosen by their effect.
+    """
+    if not isinstance(ranges, Seen) or ranges.method is not RangeMethod.LEAST_LOSS:
+        return QuantizedFloats(_quantized(model, ranges, scheme), model)
+    plain, terms = with_terms(model)
+    samples = samples_of(ranges.frames)
+    equal, renamed = with_equal_channels(plain, samples, terms)
+    asked = {renamed.get(name, name): precision for name, precision in scheme.data_overrides.items()}
+    scheme = replace(scheme, data_overrides=asked)
+    head, points = _points(equal, scheme)
+    spans, widths = ranges(equal, points), None
+    names = {new: name for name, new in renamed.items()}
+    if scheme.goal is not None:
+        widths = _widths(scheme.goal, equal, points, samples, ranges, spans, terms, scheme)
+        scheme = widths.scheme
+        found = {names.get(name, name): precision for name, precision in scheme.data_overrides.items()}
+        widths = replace(widths, scheme=replace(scheme, data_overrides=found))
+    chosen = integers_by_effect(equal, points, samples, spans, terms, scheme)
+    held = {names.get(name, name): of for name, of in chosen.held.items()}
+    quantized = _inserted(equal, points, spans, head, scheme, chosen)
+    lost = partial(lost_by_tensor, equal.graph, samples, terms, chosen, names)
+    return QuantizedFloats(quantized, plain, chosen.ranges, held, widths, lost)
+
+
+def _widths(
+    goal: Goal,
+    model: Model,
+    points: Collection[str],
+    samples: Sequence[Frame],
+    seen: Seen,
+    spans: Mapping[str, Range],
+    terms: Mapping[str, Term],
+    scheme: Scheme,
+) -> Widths:
+    """Those that reach a goal; see ``choose_widths.py``."""
+    graph = model.graph
+    labels = None if seen.labels is None else seen.labels[:: stride_of(seen.frames)]
+
+    def quantize(tried: Scheme, learned: Sequence[Frame], judges: Sequence[Frame]) -> Integers:
+        return integers_by_effect(model, points, learned, spans, terms, tried, judges)
+
+    noises = noises_of(graph, points, samples, spans, scheme, WIDTHS)
+    costs = costs_of(graph, points, WIDTHS)
+    return choose_widths(goal, scheme, samples, labels, ends_of(graph), noises, costs, quantize)
+
+
+def _quantized(model: Model, ranges: Ranges, scheme: Scheme) -> Model:
+    head, points = _points(model, scheme)
+    return _inserted(model, points, ranges(model, points), head, scheme)
+
+
+def _points(model: Model, scheme: Scheme) -> tuple[Collection[str], Collection[str]]:
+    """What the host computes before, and the values that get integers."""
+    head = values_of_head(model.graph, lambda node: is_obstacle(node, model.graph))
+    return head, sorted(choose_quantized_values(model, head, outputs=scheme.leaving is Leaving.INT8))
+
+
+def _inserted(
+    model: Model,
+    points: Collection[str],
+    spans: Mapping[str, Range],
+    head: Collection[str],
+    scheme: Scheme,
+    known: Integers | None = None,
+) -> Model:
+    quantized = insert_quantization(model, points, spans, head, scheme, known)
+    refuse("model", faults_of_folded(quantized), "insert_quantization")
+    return quantized

@@ -1,0 +1,104 @@
+"""Any model becomes a network: with the integers that it brings, and those that samples say where it lacks some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from onnx_hw.messages.errors import user_error
+from onnx_hw.network import Network
+from onnx_hw.onnx.canonicalize.canonicalize import prepared
+from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
+from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import require_samples
+from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
+from onnx_hw.onnx.graph.model import Model
+from onnx_hw.quantization.ranges.assume import assumed_ranges
+from onnx_hw.quantization.ranges.calibrate import Ranges
+from onnx_hw.quantization.mixed_precision.search import Widths
+from onnx_hw.quantization.decisions import Held
+from onnx_hw.quantization.complete import import_completed
+from onnx_hw.quantization.ranges.mse import Chosen
+from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost
+from onnx_hw.quantization.post_training import (QuantizedFloats, quantize_factored, with_factors_in_weights)
+from onnx_hw.quantization.scheme import (DEFAULT, Scheme)
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A network, and what it was made of.
+
+    Attributes:
+        network: named like the model.
+        model: that it is the network of.
+        brings: whether the model came with integers of its own for its data.
+        floats: where integers were chosen: the model as given, and as prepared for that.
+        chosen: values and weights that got integers although the model brings some of its own, and which.
+        ranges: of values whose ranges were weighed: what they are expected to cost.
+        held: values on samples, in integers beside floats, by the names that they have in the prepared model.
+        widths: that were searched for, to reach a goal.
+        lost: computes what each tensor loses, the one that loses most first; nothing for integers that came along.
+    """
+
+    network: Network
+    model: Model
+    brings: bool = True
+    floats: tuple[Model, Model] | None = None
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    ranges: Mapping[str, Chosen] = field(default_factory=dict)
+    held: Mapping[str, Held] = field(default_factory=dict)
+    widths: Widths | None = None
+    lost: Callable[[], tuple[Lost, ...]] = tuple
+
+
+Source = Callable[[Model, bool], Ranges | None]
+"""Says what the ranges of values without integers are learned from, None for nothing; told the model, and whether it
+brings integers of its own."""
+
+
+def without_data(_model: Model, _brings: bool) -> Ranges | None:
+    """The source for a verdict: assumed ranges, which samples will replace. The model is not run."""
+    return assumed_ranges
+
+
+def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Quantized:
+    """The network of a model.
+
+    Args:
+        scheme: of the integers that are chosen; None for the usual one.
+
+    Raises:
+        UserError: every obstacle, with the nodes' own names; a value is not finite during calibration; there is
+            nothing to learn ranges from, and the model lacks them all; there is a scheme and nothing to choose, or it
+            names what is not quantized.
+    """
+    chosen_by = scheme or DEFAULT
+    ready = prepared(model)
+    brings, floats = is_quantized(model) or is_quantized(ready), None
+    made: QuantizedFloats | None = None
+    ranges = source(model, brings)
+    if not brings and ranges is None:
+        require_samples(model, given=False)
+        raise user_error(
+            "calibration-missing",
+            f"the float model `{model.name}` must come with calibration frames",
+            hint="quantize(model, calibration={input: array of frames})",
+            stage="quantize",
+        )
+    if not brings and ranges is not None:
+        made = quantize_factored(with_factors_in_weights(ready), ranges, chosen_by)
+        ready, floats = made.model, (model, made.floats)
+        chosen_by = replace(chosen_by, data_overrides={}, weight_overrides={}, goal=None)  # they have been obeyed
+    network, completed, chosen = import_completed(ready, ranges, chosen_by)
+    if scheme is not None and floats is None and not chosen:
+        raise user_error(
+            "scheme",
+            f"a scheme is for a model that lacks integers; `{model.name}` brings all of its own",
+            hint="leave it out",
+            stage="quantize",
+        )
+    if chosen and floats is None:
+        floats = model, in_float32(ready)
+    quantized = Quantized(network, completed if floats else model, brings, floats, chosen)
+    if made is None:
+        return quantized
+    return replace(quantized, ranges=made.ranges, held=made.held, widths=made.widths, lost=made.lost)

@@ -1,0 +1,118 @@
+"""Ranges for a float model of which there is no data: what every value might be, by rules, without running the model.
+
+They are for a verdict: whether a model can become hardware depends on shapes and on which values are negative, not on
+exact scales. A function's range is that of its values between those of its arguments, an average's that of its data, a
+product's as large as independent terms make it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+
+from onnx_hw.messages.errors import UserError
+from onnx_hw.onnx.graph.model import Graph, Model, Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.evaluate import compute
+from onnx_hw.onnx.operators.facts import STRAIGHT, Effect
+from onnx_hw.quantization.ranges.calibrate import Range
+from onnx_hw.quantization.ranges.synthetic import range_of_input
+
+SAMPLES = (33, 9, 5)
+"""Points at which a function of one, two or three tensors is looked at, of each."""
+
+LARGEST = 1e6
+"""No value is assumed to be larger, nor one that is not 0 to be smaller than the inverse."""
+
+UNKNOWN = Range(-1.0, 1.0)
+"""Of what the host computes."""
+
+ELEMENTWISE = STRAIGHT | {Effect.BOUNDS, Effect.BENDS}
+
+
+def assumed_ranges(model: Model, names: Collection[str] | None = None) -> dict[str, Range]:
+    """A range for float and integer values of a folded model; it holds 0 or not, as a real one might.
+
+    Args:
+        names: of the values that are asked for; None for all.
+    """
+    graph = model.graph
+    ranges = {value.name: range_of_input(value.element_type) for value in graph.inputs}
+    for node in graph.nodes:
+        found = _bounded(_of_node(node, graph, ranges))
+        ranges |= {name: found for name in node.outputs if name}
+    return ranges if names is None else {name: ranges[name] for name in names}
+
+
+def _of_node(node: Node, graph: Graph, ranges: Mapping[str, Range]) -> Range:
+    data = [ranges[name] for name in node.inputs if name in ranges]
+    effect = facts_of(node).effect
+    if data and effect in ELEMENTWISE:
+        return _of_function(node, graph, ranges) or _hull(data)
+    if data and effect is Effect.SUMS:
+        return _of_sums(node, graph, ranges)
+    if data and effect is Effect.KEEPS:
+        return data[0]
+    return _hull(data) if data and effect is Effect.JOINS else UNKNOWN
+
+
+def _hull(ranges: Sequence[Range]) -> Range:
+    return Range(min(r.low for r in ranges), max(r.high for r in ranges))
+
+
+def _bounded(of: Range) -> Range:
+    low, high = (float(np.clip(end, -LARGEST, LARGEST)) for end in (of.low, of.high))
+    return Range(low, high) if max(-low, high) >= 1 / LARGEST else Range(min(low, 0.0), 1 / LARGEST)
+
+
+def _of_function(node: Node, graph: Graph, ranges: Mapping[str, Range]) -> Range | None:
+    """The least and greatest value of a function on a grid; None where it cannot be computed so."""
+    names = [name for name in dict.fromkeys(node.inputs) if name in ranges]
+    if len(names) > len(SAMPLES):
+        return None
+    axes = [np.linspace(ranges[name].low, ranges[name].high, SAMPLES[len(names) - 1]) for name in names]
+    points = dict(zip(names, (grid.reshape(-1) for grid in np.meshgrid(*axes)), strict=True))
+    constants = [name for name in dict.fromkeys(node.inputs) if name in graph.constants]
+    plain = Node(node.name, node.op_type, node.domain, node.version, node.inputs, node.outputs, {
+        key: value for key, value in node.attributes.items() if key not in ("axis", "broadcast")
+    })  # fmt: skip
+    found: list[float] = []
+    for ends in product(*(_ends(graph.constants[name]) for name in constants)):
+        given = {**points, **dict(zip(constants, ends, strict=True))}
+        try:
+            (values, *_) = compute(plain, [given.get(name) for name in node.inputs])
+        except UserError:
+            return None
+        finite = np.asarray(values, dtype=np.float64)
+        finite = finite[np.isfinite(finite)]
+        found += [float(finite.min()), float(finite.max())] if finite.size else []
+    return Range(min(found), max(found)) if found else None
+
+
+def _ends(constant: np.ndarray) -> Sequence[np.ndarray]:
+    """The least and the greatest of its numbers, each as a tensor without axes."""
+    if not constant.size or constant.dtype.kind not in "fiu":
+        return (constant,)
+    kind = np.float64 if constant.dtype.kind == "f" else constant.dtype
+    low, high = (np.asarray(end, dtype=kind) for end in (constant.min(), constant.max()))
+    return (low,) if low == high else (low, high)
+
+
+def _of_sums(node: Node, graph: Graph, ranges: Mapping[str, Range]) -> Range:
+    """An average lies where its data does; a sum of products is as large as one of independent terms is mostly."""
+    data = ranges.get(node.inputs[0], UNKNOWN)
+    second = node.inputs[1] if len(node.inputs) > 1 else ""
+    place = facts_of(node).weights
+    weights = graph.constants.get(node.inputs[place.at]) if place is not None else None
+    if place is None or weights is None or weights.dtype.kind != "f" or not weights.size:
+        return data if second not in ranges else UNKNOWN
+    low, high = float(weights.min()), float(weights.max())
+    axis = place.axis_of_outputs(node, weights.ndim)
+    terms = tuple(k for k in range(weights.ndim) if k != axis)
+    size = max(-data.low, data.high) * float(np.sqrt(np.square(weights, dtype=np.float64).sum(axis=terms)).max())
+    corners = [a * b for a, b in product((data.low, data.high), (low, high))]
+    bias = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 else None
+    below, above = (0.0, 0.0) if bias is None or not bias.size else (float(bias.min()), float(bias.max()))
+    return Range(below - size * (min(corners) < 0), above + size * (max(corners) > 0))

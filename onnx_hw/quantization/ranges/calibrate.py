@@ -1,0 +1,138 @@
+"""Calibration: what range every value of a float model takes on real data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import overload
+
+import numpy as np
+
+from onnx_hw.messages.errors import user_error
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Model
+from onnx_hw.quantization.ranges.common_scale import common_steps
+from onnx_hw.samples.read_samples import frame_count, one_frame
+
+
+@dataclass(frozen=True)
+class Range:
+    """The least and the greatest number seen; both finite.
+
+    Attributes:
+        steps: usual ones of which all the numbers seen are whole multiples, the coarsest first.
+    """
+
+    low: float
+    high: float
+    steps: tuple[Fraction, ...] = ()
+
+    @property
+    def step(self) -> Fraction | None:
+        """The coarsest of the steps, if numbers other than 0 were seen."""
+        return self.steps[0] if self.steps and (self.low or self.high) else None
+
+
+class RangeMethod(Enum):
+    """What of the samples a range is taken from."""
+
+    LEAST_LOSS = "rounding and what new samples are expected to saturate"
+    MIN_MAX = "the least and the greatest number of all samples"
+    MEAN = "the mean of the least numbers of each sample, and that of the greatest"
+
+
+def calibrate(
+    model: Model,
+    frames: Mapping[str, np.ndarray],
+    names: Collection[str] | None = None,
+    method: RangeMethod = RangeMethod.MIN_MAX,
+) -> dict[str, Range]:
+    """Ranges of float values of the graph: of all, or of those that are named.
+
+    Args:
+        frames: by graph input, (frames, *shape); empty for a graph without inputs, which is run once.
+        method: for the least loss the integers must be known, too; here it is the least and the greatest number.
+
+    Raises:
+        UserError: one of them is not finite.
+    """
+    ranges: dict[str, Range] = {}
+
+    def observe(name: str, array: object) -> None:
+        if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or array.size == 0:
+            return
+        low, high = float(array.min()), float(array.max())
+        finite = np.isfinite(low) and np.isfinite(high)
+        if not finite:
+            seen.append(name)
+        if names is not None and name not in names:
+            return
+        if not finite:
+            since = "" if seen[0] == name else f"; the first to do so is `{seen[0]}`"
+            raise user_error(
+                "calibration-not-finite",
+                f"what is quantized must be finite during calibration; `{name}` holds NaN or infinity{since}",
+                where=f"sample {frame}",
+                hint="look for NaN in the calibration data, or for a division by 0 in the model",
+                stage="quantize",
+            )
+        known = ranges.get(name)
+        if known is None:
+            ranges[name] = Range(low, high, common_steps(array))
+            return
+        steps = common_steps(array, known.steps)
+        if method is not RangeMethod.MEAN:
+            ranges[name] = Range(min(low, known.low), max(high, known.high), steps)
+        else:  # the mean of all frames so far
+            share = 1 / (frame + 1)
+            low, high = known.low + share * (low - known.low), known.high + share * (high - known.high)
+            ranges[name] = Range(low, high, steps)
+
+    for frame in range(frame_count(frames)):
+        given = one_frame(frames, frame)
+        seen: list[str] = []  # values that are not finite
+        for name, array in given.items():
+            observe(name, array)
+        reference.run(model, given, observe=observe)
+    return ranges
+
+
+Ranges = Callable[[Model, Collection[str]], Mapping[str, Range]]
+"""Says, of a model, what range each of the named values takes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The ranges in samples.
+
+    Attributes:
+        frames: by graph input, (frames, *shape).
+        method: what is taken from them.
+        labels: (frames,) their right classes, where they are known.
+    """
+
+    frames: Mapping[str, np.ndarray]
+    method: RangeMethod = RangeMethod.LEAST_LOSS
+    labels: np.ndarray | None = None
+
+    def __call__(self, model: Model, names: Collection[str]) -> Mapping[str, Range]:
+        return calibrate(model, self.frames, names, self.method)
+
+
+@overload
+def seen_in(frames: Mapping[str, np.ndarray], method: RangeMethod = ..., labels: np.ndarray | None = ...) -> Seen: ...
+@overload
+def seen_in(frames: None, method: RangeMethod = ..., labels: np.ndarray | None = ...) -> None: ...
+@overload
+def seen_in(
+    frames: Mapping[str, np.ndarray] | None, method: RangeMethod = ..., labels: np.ndarray | None = ...
+) -> Seen | None: ...
+def seen_in(
+    frames: Mapping[str, np.ndarray] | None,
+    method: RangeMethod = RangeMethod.LEAST_LOSS,
+    labels: np.ndarray | None = None,
+) -> Seen | None:
+    """The ranges in samples, by graph input, (frames, *shape); None where there are none."""
+    return None if frames is None else Seen(frames, method, labels)

@@ -1,0 +1,72 @@
+"""Frames for trying a model without data: random numbers, of every input's own type."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from onnx_hw.messages.errors import UserError
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.graph.model import Model, Value
+from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, integer_range, is_integer
+from onnx_hw.quantization.ranges.calibrate import Range
+
+FRAMES = 8
+MOST_ELEMENTS = 1 << 24
+"""Of all frames together: of large inputs there are fewer frames, but one."""
+
+SEED = 1
+
+WIDE = frozenset(("int16", "uint16", "int32", "uint32", "int64", "uint64"))
+
+GREATEST = (255, 9, 1, 0)
+"""Integers of more than 8 bits may be indices or lengths: the first of these is taken with which the model runs."""
+
+
+def range_of_input(element_type: str, greatest: int = GREATEST[0]) -> Range:
+    """Floats lie in 0..1, integers of up to 8 bits anywhere, wider ones in 0..``greatest``."""
+    dtype = dtype_of_name(element_type)
+    if not is_integer(dtype):
+        return Range(0.0, 1.0)
+    low, high = integer_range(dtype)
+    return Range(float(low), float(high)) if high <= 255 else Range(0.0, float(greatest))
+
+
+def synthetic_frames(model: Model) -> dict[str, np.ndarray]:
+    """Frames of seeded random numbers by graph input, (frames, *shape), in the dtypes in which a model holds them.
+
+    Real data gives better scales.
+
+    Raises:
+        UserError: the model runs with none of them.
+    """
+    size = sum(prod(_shape(value)) for value in model.graph.inputs)
+    count = max(1, min(FRAMES, MOST_ELEMENTS // max(size, 1)))
+    for greatest in GREATEST:
+        generator = np.random.Generator(np.random.PCG64(SEED))
+        frames = {value.name: _drawn(value, count, generator, greatest) for value in model.graph.inputs}
+        if all(value.element_type not in WIDE for value in model.graph.inputs):
+            break
+        try:
+            reference.run(model, {name: array[0] for name, array in frames.items()})
+            break
+        except UserError:
+            if greatest == GREATEST[-1]:
+                raise
+    return frames
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    return tuple(length if isinstance(length, int) else 1 for length in value.shape or ())
+
+
+def _drawn(value: Value, count: int, generator: np.random.Generator, greatest: int) -> np.ndarray:
+    shape = (count, *_shape(value))
+    dtype = dtype_of_name(value.element_type)
+    if dtype.kind == "b":
+        return generator.random(shape) < 0.5
+    if is_integer(dtype):
+        span = range_of_input(value.element_type, greatest)
+        return held(generator.integers(int(span.low), int(span.high), shape, endpoint=True).astype(dtype))
+    return held(generator.random(shape, dtype=np.float32).astype(dtype))

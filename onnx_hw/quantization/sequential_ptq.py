@@ -1,0 +1,286 @@
+"""Integers for a float model that lose least on samples: ranges, weights and terms, in one pass over the nodes.
+
+The samples go through the model side by side twice at once: in floats, and as the integers so far make it. Every range
+weighs rounding against expected saturation; the weights of every product are rounded by what that does to its results
+with the *quantized* data, and its term makes up for what remains of the mean, against the results in *floats*. Where a
+product is requantized, the steps of its weights and its term are chosen so that the requantizer is cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from onnx_hw.exact.grid import Grid
+from onnx_hw.onnx.graph.dependencies import readers_of
+from onnx_hw.onnx.graph.model import Graph, Model, Node
+from onnx_hw.onnx.operators import facts_of
+from onnx_hw.onnx.operators.facts import Effect
+from onnx_hw.lower.builder import Obstacle
+from onnx_hw.quantization.ranges.calibrate import Range
+from onnx_hw.quantization.decisions import (Held, Integers, StoredTerm, StoredWeights)
+from onnx_hw.quantization.im2col import (columns_of, is_matrix_product, matrix_of, weights_of)
+from onnx_hw.quantization.mixed_precision.logits import ends_of
+from onnx_hw.quantization.ranges.mse import (Chosen, least_loss)
+from onnx_hw.quantization.mixed_precision.sensitivity import products_of
+from onnx_hw.quantization.dequantize import (dequantized, reach_of, rounded_to)
+from onnx_hw.quantization.requantizer_friendly_scales import (Design, designed, with_short_step)
+from onnx_hw.quantization.gptq_rounding import (Columns, rounded, scales_for, towards_floats)
+from onnx_hw.quantization.ranges.batched_run import (Frame, SideBySide)
+from onnx_hw.quantization.scheme import Scheme
+from onnx_hw.quantization.biases import Term
+from onnx_hw.samples.sqnr import Likeness
+
+MOST_ROWS = 20_000
+"""Rows that are looked at of one product, of all samples together, evenly spread."""
+
+MOST_COLUMNS = 4096
+"""Of a product with more, weights are rounded one by one."""
+
+MOST_TOLD = 16
+"""Samples that say what is lost where none are given for that alone."""
+
+FEW_ROWS = 16
+"""A term is believed to be off by the mean of so many rows but for the share rows / (rows + FEW_ROWS)."""
+
+
+def integers_by_effect(
+    model: Model,
+    points: Collection[str],
+    frames: Sequence[Frame],
+    spans: Mapping[str, Range],
+    terms: Mapping[str, Term],
+    scheme: Scheme,
+    watched: Sequence[Frame] = (),
+) -> Integers:
+    """The integers of a float model.
+
+    Args:
+        model: of float32, with its terms.
+        points: the values that get integers.
+        frames: samples, by graph input.
+        spans: what was seen of the points; finite.
+        terms: by the product's result.
+        scheme: how many bits.
+        watched: samples that say what is lost, and of which nothing is learned; empty for the first of ``frames``.
+    """
+    ranges = _Ranges(model.graph, points, spans, scheme)
+    found = _Weights(model.graph, ranges.of(frames), terms, scheme).of(frames, watched)
+    found.ranges |= ranges.chosen
+    return found
+
+
+class _Ranges:
+    """The first pass, in floats: a grid for every point."""
+
+    def __init__(self, graph: Graph, points: Collection[str], spans: Mapping[str, Range], scheme: Scheme) -> None:
+        self.graph, self.points, self.spans, self.scheme = graph, points, spans, scheme
+        self.tensors = len(points) + len(products_of(graph))
+        self.grids: dict[str, Grid] = {}
+        self.chosen: dict[str, Chosen] = {}
+
+    def of(self, frames: Sequence[Frame]) -> dict[str, Grid]:
+        samples = SideBySide(self.graph, frames)
+        for value in self.graph.inputs:
+            self._settle(value.name, samples)
+        for node in self.graph.nodes:
+            samples.step(node)
+            for name in node.outputs:
+                self._settle(name, samples)
+            samples.release(node)
+        return self.grids
+
+    def _settle(self, name: str, samples: SideBySide) -> None:
+        if name not in self.points:
+            return
+        precision, span = self.scheme.of_value(name), self.spans[name]
+        if span.step is not None and not precision.symmetric:
+            low, high = (round(end / float(span.step)) for end in (min(span.low, 0.0), max(span.high, 0.0)))
+            dtype = precision.dtype
+            if high - low <= dtype.max - dtype.min:  # nothing is lost
+                self.grids[name] = with_short_step(Grid.over(dtype, span.step, dtype.min - low))
+                return
+        chosen = least_loss(samples.of(name), precision.bits, tensors=self.tensors, symmetric=precision.symmetric)
+        self.chosen[name] = chosen
+        self.grids[name] = with_short_step(precision.of_data(Range(chosen.low, chosen.high)))
+
+
+class _Weights:
+    """The second pass, in floats and in integers: weights and terms."""
+
+    def __init__(self, graph: Graph, grids: dict[str, Grid], terms: Mapping[str, Term], scheme: Scheme) -> None:
+        self.graph, self.grids, self.terms, self.scheme = graph, grids, terms, scheme
+        self.readers, self.ends = readers_of(graph.nodes), ends_of(graph)
+        self.carried = dict(grids)  # and what has the same integers
+        self.found = Integers(grids)
+        self.exact: SideBySide
+        self.given: SideBySide
+        self.learned = 0  # samples; behind them are those that are watched
+        self.told = slice(0)
+
+    def of(self, frames: Sequence[Frame], watched: Sequence[Frame]) -> Integers:
+        self.learned = len(frames)
+        self.told = slice(len(frames), None) if watched else slice(MOST_TOLD)
+        self.exact, self.given = (SideBySide(self.graph, [*frames, *watched]) for _ in range(2))
+        for value in self.graph.inputs:
+            self._snap(value.name)
+        for node in self.graph.nodes:
+            self.exact.step(node)
+            self._weigh(node)
+            for name in node.outputs:
+                self._snap(name)
+            if facts_of(node).effect is Effect.KEEPS and node.inputs[0] in self.carried:
+                self.carried |= dict.fromkeys(node.outputs, self.carried[node.inputs[0]])
+            for samples in (self.exact, self.given):
+                samples.release(node)
+        return self.found
+
+    def _snap(self, name: str) -> None:
+        if name not in self.grids and name not in self.ends:
+            return
+        arrived, beyond = self._likeness(name), 0
+        held = arrived
+        if name in self.grids:
+            for values in self.given.values:
+                values[name] = rounded_to(self.grids[name], values[name])
+            low, high = map(np.float64, reach_of(self.grids[name]))  # more than the data's own floats may hold
+            beyond = sum(int(((x < low) | (x > high)).sum()) for x in self.exact.of(name)[self.told])
+            held = self._likeness(name)
+        self.found.held[name] = Held(arrived, held, beyond / max(1, arrived.values))
+        if name in self.ends:
+            self.found.noises[name] = np.array([likeness.noise for likeness in self._each(name)])
+        if self.ends and name == self.ends[0]:
+            of_floats, of_integers = (samples.of(name)[self.told] for samples in (self.exact, self.given))
+            self.found.classes = _classes(of_floats), _classes(of_integers)
+
+    def _likeness(self, name: str) -> Likeness:
+        likeness = Likeness()
+        for given, exact in zip(self.given.of(name)[self.told], self.exact.of(name)[self.told], strict=True):
+            likeness = likeness.with_values(given, exact)
+        return likeness
+
+    def _each(self, name: str) -> Iterator[Likeness]:
+        for given, exact in zip(self.given.of(name)[self.told], self.exact.of(name)[self.told], strict=True):
+            yield Likeness().with_values(given, exact)
+
+    def _weigh(self, node: Node) -> None:
+        """Compute a node with integers; choose them, if it has weights or is a term."""
+        place = facts_of(node).weights if facts_of(node).effect is Effect.SUMS else None
+        weights = self.graph.constants.get(node.inputs[place.at]) if place is not None else None
+        if place is None or weights is None or not np.isfinite(weights).all():
+            self.given.step(node, {name: self._term(name) for name in node.inputs if name in self.found.terms})
+            return
+        axis, precision = place.axis_of_outputs(node, weights.ndim), self.scheme.of_node(node.label)
+        result = node.outputs[0]
+        design: Design | None = None
+        columns = self._columns(node, weights) if node.outputs[0] in self.terms else None
+        if columns is not None:
+            matrix = matrix_of(node, weights).astype(np.float64)
+            targets = self._targets(node, columns, len(matrix))
+            matrix = towards_floats(matrix, columns, targets)
+            known = Columns.of(columns)
+            grid = precision.of_weights(weights, axis)
+            if precision.symmetric and precision.per_channel:
+                scales = scales_for(matrix, known, grid.high).reshape(-1)
+                design = self._designed(node, scales, grid.high * matrix.shape[2])
+                steps = design.steps if design else tuple(Fraction(float(np.float32(scale))) for scale in scales)
+                grid = Grid.over(grid.dtype, steps).within(grid.low, grid.high)
+            scale, zero = (
+                np.broadcast_to([float(number) for number in numbers], matrix[:, :, 0].size).reshape(matrix.shape[:2])
+                for numbers in (grid.step, grid.zero_point)
+            )
+            integers = weights_of(node, rounded(matrix, known, scale, zero, grid.low, grid.high), weights)
+        else:
+            grid = precision.of_weights(weights, axis)
+            integers = grid.integers(weights, axis)
+        self.found.weights[result] = StoredWeights(integers, grid)
+        self.given.step(node, {node.inputs[place.at]: dequantized(integers, grid, axis)})
+        if node.outputs[0] in self.terms:
+            self._make_up(self.terms[node.outputs[0]], result, design)
+
+    def _columns(self, node: Node, weights: np.ndarray) -> np.ndarray | None:
+        """(groups, rows, columns) of the quantized data of all samples; None where there are none, or too many, or some
+        number is none: data that is bounded afterwards may be infinite here.
+        """
+        if not is_matrix_product(node):
+            return None
+        exact, data = (
+            s.of(n)[: self.learned] for s, n in ((self.exact, node.outputs[0]), (self.given, node.inputs[0]))
+        )
+        if not all(np.isfinite(array).all() for array in (*exact, *data)):
+            return None
+        parts = []
+        try:
+            for array, result in zip(data, exact, strict=True):
+                rows = columns_of(node, array, weights, result.shape)
+                if rows.shape[2] > MOST_COLUMNS:
+                    return None
+                parts.append(rows[:, :: _stride(rows.shape[1], len(data))])
+        except Obstacle:  # what it is told for comes later
+            return None
+        return np.concatenate(parts, axis=1)
+
+    def _targets(self, node: Node, columns: np.ndarray, groups: int) -> np.ndarray:
+        """(groups, rows, outputs) the sums in floats, of the same rows."""
+        place = facts_of(node).weights
+        assert place is not None
+        exact = self.exact.of(node.outputs[0])[: self.learned]
+        parts = []
+        for result in exact:
+            rows = np.moveaxis(result.astype(np.float64), place.channel, -1)
+            rows = rows.reshape(-1, rows.shape[-1])
+            parts.append(rows[:: _stride(len(rows), len(exact))])
+        together = np.concatenate(parts)
+        assert len(together) == columns.shape[1]
+        return together.reshape(len(together), groups, -1).transpose(1, 0, 2)
+
+    def _designed(self, node: Node, scales: np.ndarray, most: int) -> Design | None:
+        """Where the product alone is requantized; ``most`` is the greatest sum of an output's integers."""
+        data, (result,) = self.carried.get(node.inputs[0]), node.outputs
+        while result not in self.grids:
+            following = self.readers.get(result, [])
+            if len(following) != 1:
+                return None
+            (reader,) = following
+            term = facts_of(reader).effect is Effect.ADDS and self.terms[node.outputs[0]].name in reader.inputs
+            if not term and facts_of(reader).effect is not Effect.BOUNDS:
+                return None
+            result = reader.outputs[0]
+        if data is None:
+            return None
+        return designed([float(scale) for scale in scales], data, self.grids[result], most * (data.high - data.low))
+
+    def _make_up(self, term: Term, result: str, design: Design | None) -> None:
+        """The term that makes the mean of the sums what it is in floats."""
+        stored = self.graph.constants[term.name]
+        others = tuple(k for k in range(stored.ndim) if k != term.axis)
+        pairs = list(zip(self.exact.of(result), self.given.of(result), strict=True))[: self.learned]
+        finite = all(np.isfinite(array).all() for pair in pairs for array in pair)
+        each = [(exact.astype(np.float64) - given).mean(axis=others) for exact, given in pairs if finite]
+        off = np.mean(each or [np.zeros(stored.size)], axis=0)
+        rows = sum(array.size for array in self.exact.of(result)[: self.learned]) / off.size
+        wished = stored.reshape(-1).astype(np.float64) + off * rows / (rows + FEW_ROWS)
+        units = design.terms(wished) if design else None
+        if design is not None and units is not None:
+            self.found.terms[term.name] = StoredTerm(units.reshape(stored.shape), design.unit)
+        else:
+            self.found.terms[term.name] = wished.reshape(stored.shape).astype(np.float32)
+
+    def _term(self, name: str) -> np.ndarray:
+        """As floats."""
+        stored = self.found.terms[name]
+        if isinstance(stored, StoredTerm):
+            return (stored.integers * float(stored.step)).astype(np.float32)
+        return stored
+
+
+def _stride(rows: int, samples: int) -> int:
+    """Every how many of a sample's rows are looked at."""
+    return -(-rows // max(1, MOST_ROWS // samples))
+
+
+def _classes(samples: Sequence[np.ndarray]) -> np.ndarray:
+    """The place of the greatest number of each sample."""
+    return np.array([int(array.argmax()) for array in samples])
