@@ -29,15 +29,16 @@ import numpy as np
 import onnxruntime
 
 import onnx
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import choose, costs, weigh
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.quantization.ranges.calibrate import RangeMethod
 from onnx_hw.quantization.goal import Goal
-from onnx_hw.quantization.scheme import (Precision, Scheme)
+from onnx_hw.quantization.ranges.calibrate import RangeMethod
+from onnx_hw.quantization.scheme import Precision, Scheme
 from onnx_hw.runtime.options import Leaving
 from onnx_hw.samples.sqnr import Likeness
 

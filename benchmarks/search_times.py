@@ -19,7 +19,7 @@ from onnx_hw import flow
 from onnx_hw.messages.errors import UserError
 from onnx_hw.quantization.quantize import without_data
 from onnx_hw.runtime.options import DEFAULT_BOARD
-from onnx_hw.verify_network import verify_network
+from onnx_hw.ir.verify_network import verify_network
 
 
 def main() -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import onnx_hw_boards
 from onnx_hw.chip.shell_cells import shell_cells
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.link_rate import most_frames_a_second
 from onnx_hw.messages.errors import UserError, user_error
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.ops.folding import Folding
 from onnx_hw.passes.budget import RESOURCES, Budget, amount
 from onnx_hw.passes.cost import Cost

@@ -28,10 +28,10 @@ from onnx_hw.chip import synthesize as synthesis
 from onnx_hw.chip.netlist import Netlist, netlist_of
 from onnx_hw.chip.route import RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
-from onnx_hw.design import Design
-from onnx_hw.golden import streamed_in
+from onnx_hw.ir.design import Design
+from onnx_hw.ir.golden import streamed_in
 from onnx_hw.messages.errors import UserError
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
 from onnx_hw.onnx.check.supported import require_capability
 from onnx_hw.onnx.evaluate.infer_shapes import infer
@@ -43,14 +43,14 @@ from onnx_hw.proof.circuit.engines import bench_of
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.gate_level import prove as gate_level
 from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.quantization.quantize import Quantized, Source, to_integers, without_data
 from onnx_hw.quantization.ranges.calibrate import seen_in
 from onnx_hw.quantization.scheme import Scheme
-from onnx_hw.quantization.quantize import (Quantized, Source, to_integers, without_data)
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw.runtime.listener import NOBODY, Listener
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, Engine, Reading
-from onnx_hw.verify_design import verify_design
-from onnx_hw.verify_network import verify_network
+from onnx_hw.ir.verify_design import verify_design
+from onnx_hw.ir.verify_network import verify_network
 
 
 def read(path: str | Path, reading: Reading | None = None) -> Model:

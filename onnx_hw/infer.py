@@ -30,7 +30,7 @@ from onnx_hw_link.link import Link
 from onnx_hw_link.session import Faults, FrameResult
 
 if TYPE_CHECKING:
-    from onnx_hw.design import Design
+    from onnx_hw.ir.design import Design
     from onnx_hw.report.report import Report
     from onnx_hw.timing.link_times import Seen
 
@@ -131,7 +131,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
                 outputs = stack_outputs(list(device.stream(given)))
                 results, faults = device.results, device.chip.session.faults
             if options.check:
-                from onnx_hw import golden
+                from onnx_hw.ir import golden
                 from onnx_hw.report.read import read_report
 
                 board = read_report(options.folder).board.name

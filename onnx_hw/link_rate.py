@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.linked_board import Uart
 

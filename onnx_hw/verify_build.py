@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from onnx_hw import flow
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.folding_file import read_foldings
 from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.messages.text import printable

@@ -13,7 +13,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.quantization.quantize import without_data
 from onnx_hw.report.fill import describe_serial
 from onnx_hw.runtime.options import Reading
-from onnx_hw.verify_network import verify_network
+from onnx_hw.ir.verify_network import verify_network
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.assemble import NamedCircuit, bench_circuit
 from onnx_hw.board import comfortable, fuller_than_comfortable
 from onnx_hw.board_file import find_board
@@ -21,12 +22,12 @@ from onnx_hw.chip.netlist import Netlist
 from onnx_hw.chip.route import BITSTREAM, RouteResult
 from onnx_hw.chip.shell_cells import shell_cells
 from onnx_hw.chip.synthesize import SynthesisResult
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.emit.shells import write_shell
 from onnx_hw.folding_file import read_foldings, to_text
-from onnx_hw.golden import streamed_in
+from onnx_hw.ir.golden import streamed_in
 from onnx_hw.messages.text import file_name, short
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import how_many_choose_scales, require_samples
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames
 from onnx_hw.onnx.graph.model import Model
@@ -40,10 +41,10 @@ from onnx_hw.proof.circuit.prove import Proof, compiles
 from onnx_hw.proof.circuit.reach import Reach, reach_error
 from onnx_hw.proof.compare import compare
 from onnx_hw.quantization.blockwise_loss import loss_of_one_piece
-from onnx_hw.quantization.ranges.calibrate import (Ranges, seen_in)
-from onnx_hw.quantization.scheme import DEFAULT
-from onnx_hw.quantization.scheme_from_options import (precision_text, scheme_of)
+from onnx_hw.quantization.ranges.calibrate import Ranges, seen_in
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
+from onnx_hw.quantization.scheme import DEFAULT
+from onnx_hw.quantization.scheme_from_options import precision_text, scheme_of
 from onnx_hw.report import chain, fill, report
 from onnx_hw.report.account import Account
 from onnx_hw.runtime.background import beside

@@ -28,7 +28,7 @@ from drawn_operators import (
     sums,
     windows,
 )
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from rearrangements import rearrangements
 
 CORES: dict[str, FoldedOperator] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_hw.assemble import to_circuit
-from onnx_hw.design import Design
-from onnx_hw.network import Network
+from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Network
 from onnx_hw.proof.circuit.compare import Run, simulate_and_compare
 from onnx_hw.proof.circuit.stalls import Stall
 from onnx_hw_sim.interpreted import InterpretedSimulator

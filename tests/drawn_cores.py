@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add

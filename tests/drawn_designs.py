@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from drawn_cases import depths
 from drawn_operators import pixels, sliding_pixels, touches_the_image
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add

@@ -12,8 +12,9 @@ import onnxruntime
 import onnx
 from design_bench import Bench, assert_proven, random_stall
 from onnx import TensorProto, helper
-from onnx_hw import flow, golden
-from onnx_hw.network import Network
+from onnx_hw import flow
+from onnx_hw.ir import golden
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.model import Model
 from qdq_models import Sketch
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.tensor import Tensor

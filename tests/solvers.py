@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from design_bench import random_stall
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.timing import law_by_rows, native_law
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.prediction import predict

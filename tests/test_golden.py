@@ -8,7 +8,8 @@ import numpy as np
 
 import onnx
 from onnx import TensorProto, helper
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.lower.lower_model import import_model
 from onnx_witness import by_onnxruntime
 from qdq_models import Sketch

@@ -44,8 +44,8 @@ class Rule:
 FRONT = ("onnx_hw.front",)
 WHOLE = ("onnx_hw.build", "onnx_hw.work", "onnx_hw.run", "onnx_hw.verify_build")
 STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.chip", "onnx_hw.proof.circuit", "onnx_hw.runtime.build_folder")
-REPORT, VALUES = ("onnx_hw.report",), ("onnx_hw.ops.tensor", "onnx_hw.network")
-DECISIONS = ("onnx_hw.passes", "onnx_hw.design")
+REPORT, VALUES = ("onnx_hw.report",), ("onnx_hw.ops.tensor", "onnx_hw.ir.network")
+DECISIONS = ("onnx_hw.passes", "onnx_hw.ir.design")
 CIRCUITS, BENCH = ("onnx_hw_rtl",), ("onnx_hw_sim", "onnx_hw_tools")
 
 ARROW = (FRONT, WHOLE, ("onnx_hw.flow",), ("onnx_hw.passes",), ("onnx_hw.ops",), ("onnx_hw.exact",))
@@ -70,8 +70,8 @@ RULES = (
         ("onnx_hw.onnx",),
         (
             "onnx_hw.ops",
-            "onnx_hw.network",
-            "onnx_hw.design",
+            "onnx_hw.ir.network",
+            "onnx_hw.ir.design",
             "onnx_hw.quantization",
             "onnx_hw.passes",
             *STAGES,
@@ -107,7 +107,7 @@ RULES = (
         unless=("onnx_hw.proof.circuit",),
     ),
     Rule(
-        ("onnx_hw.golden", "onnx_hw.timing", "onnx_hw.assemble"),
+        ("onnx_hw.ir.golden", "onnx_hw.timing", "onnx_hw.assemble"),
         (*STAGES, *REPORT, *FRONT),
         "meaning, timing and circuit are views of a value",
     ),

@@ -9,8 +9,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import mlperf_tiny
-from onnx_hw import flow, golden
-from onnx_hw.network import Network
+from onnx_hw import flow
+from onnx_hw.ir import golden
+from onnx_hw.ir.network import Network
 
 FRAMES = 2
 AFTERWARDS = ["DequantizeLinear", "Softmax", "QuantizeLinear"]

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from design_bench import Bench, assert_proven, no_stall, random_stall
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
-from onnx_hw.golden import random_integers
+from onnx_hw.ir.golden import random_integers
 from onnx_hw.messages.errors import UserError
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.passes.budget import Budget

@@ -16,13 +16,13 @@ import pytest
 import qdq_models
 from design_bench import Bench, assert_proven, no_stall, random_stall
 from onnx_hw import flow
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import Thresholds
 from onnx_hw.exact.quantized_add import separate
 from onnx_hw.messages.errors import UserError
-from onnx_hw.network import Boundary, Network
+from onnx_hw.ir.network import (Boundary, Network)
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.pool import Pool

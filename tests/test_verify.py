@@ -13,21 +13,21 @@ import pytest
 from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.assemble import assemble
-from onnx_hw.design import Design, FifoSize
+from onnx_hw.ir.design import (Design, FifoSize)
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.front.failures import explain
+from onnx_hw.lower import lower_model as importing
 from onnx_hw.messages.errors import UserError
 from onnx_hw.messages.invariants import Broken
-from onnx_hw.network import Network, Node
+from onnx_hw.ir.network import (Network, Node)
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.passes import schedule_network
 from onnx_hw.passes.insert_forks import insert_forks
-from onnx_hw.lower import lower_model as importing
-from onnx_hw.verify_design import verify_design
-from onnx_hw.verify_network import verify_network
+from onnx_hw.ir.verify_design import verify_design
+from onnx_hw.ir.verify_network import verify_network
 
 CONV, SUMS, POOL = "conv1_sums/Conv", "conv1_sums", "pool1/MaxPool"
 WINDOW = "conv1_sums/Conv/window"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from design_bench import assert_proven, every_tensor, prove, random_frames
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding import Rounding

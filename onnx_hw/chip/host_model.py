@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.chip.netlist import Netlist, baud_of
-from onnx_hw.design import Design
-from onnx_hw.network import Network
+from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.ops.stream_order import UNUSED

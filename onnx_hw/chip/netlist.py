@@ -12,7 +12,7 @@ from typing import Any
 from onnx_hw.assemble import Names, assemble, in_shell, tidy, to_rtlil
 from onnx_hw.chip.fit import pin_constraints
 from onnx_hw.chip.link import link_of
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import user_error
 from onnx_hw.runtime.build_folder import digest
 from onnx_hw_boards.bare_chip import BareChip

@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from onnx_hw.explore.explore import Limits, explore
 from onnx_hw.explore.grid import Grid
 from onnx_hw.explore.row import Row
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.runtime.artifact_store import Store, user_store
 from onnx_hw.runtime.workers.executors import Workers
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.ops import lowering_of
 from onnx_hw.messages.errors import Problem
 from onnx_hw.onnx.evaluate.macs import macs_of
 from onnx_hw.onnx.graph.dependencies import reads
 from onnx_hw.onnx.graph.model import Node
-from onnx_hw.lower.builder import (Builder, Obstacle)
-from onnx_hw.lower.ops import lowering_of
 
 ALL_OR_NONE = "quantize all of the model, or none of it: a build chooses the scales of a float one"
 

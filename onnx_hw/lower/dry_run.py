@@ -14,12 +14,12 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rationals import NotFinite
+from onnx_hw.lower.builder import INTEGER_TYPES, Builder, Obstacle
+from onnx_hw.lower.layout.stream_layout import MOST_ELEMENTS, image_layout, layout_of_axes
+from onnx_hw.lower.ops.registry import Lowering
+from onnx_hw.lower.values import Integers, Real, tensors_of
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.lower.builder import (INTEGER_TYPES, Builder, Obstacle)
-from onnx_hw.lower.ops.registry import Lowering
-from onnx_hw.lower.layout.stream_layout import (MOST_ELEMENTS, image_layout, layout_of_axes)
-from onnx_hw.lower.values import (Integers, Real, tensors_of)
 
 OF_THE_STAND_INS = frozenset(("not-quantized", "not-integers", "reorder", "quantize-before"))
 """Codes of obstacles that may come from a stand-in and not from the node."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from onnx_hw.lower.values import Real
 from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Graph, Node, Value
-from onnx_hw.lower.values import Real
 
 VERSION = 13
 """Opset of the nodes."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from onnx_hw.network import Node as HardwareNode
+from onnx_hw.ir.network import Node as HardwareNode
 from onnx_hw.onnx.graph.dependencies import needed_nodes, reads
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 

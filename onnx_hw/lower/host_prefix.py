@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onnx_hw.exact.rationals import NotFinite
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.dry_run import OF_THE_STAND_INS, stand_in
+from onnx_hw.lower.ops import lowering_of
 from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import reads
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
-from onnx_hw.lower.builder import (Builder, Obstacle)
-from onnx_hw.lower.ops import lowering_of
-from onnx_hw.lower.dry_run import (OF_THE_STAND_INS, stand_in)
 
 
 def is_obstacle(node: Node, graph: Graph) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from onnx_hw.lower.builder import Builder, Entry
+from onnx_hw.lower.values import Real
 from onnx_hw.onnx.graph.element_types import BY_NAME, of_dtype
 from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Graph, Node, Value
-from onnx_hw.lower.builder import (Builder, Entry)
-from onnx_hw.lower.values import Real
 
 VERSION = 13
 """Opset of the nodes."""

@@ -14,8 +14,23 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_hw.exact.rationals import NotFinite
+from onnx_hw.lower.builder import INTEGER_TYPES, Builder, Obstacle
+from onnx_hw.lower.diagnose import WhyNot, not_built
+from onnx_hw.lower.dry_run import Rehearsal
+from onnx_hw.lower.host_dequantize import ScaleOnHost
+from onnx_hw.lower.host_partition import hardware_nodes, head_nodes, host_parts
+from onnx_hw.lower.host_prefix import left_in_floats, values_of_head
+from onnx_hw.lower.host_quantize import IntegersOnHost
+from onnx_hw.lower.layout.hoist_rearrangements import move_rearrangements_to_the_border
+from onnx_hw.lower.layout.stream_layout import MOST_ELEMENTS, elements_of
+from onnx_hw.lower.ops import lowering_of
+from onnx_hw.lower.ops.materialize_pending import lower
+from onnx_hw.lower.ops.qdq import made_on_host
+from onnx_hw.lower.ops.qonnx import enter_snapped
+from onnx_hw.lower.provenance import held_values
+from onnx_hw.lower.values import Integers, Real
 from onnx_hw.messages.errors import UserError
-from onnx_hw.network import Boundary, Network
+from onnx_hw.ir.network import (Boundary, Network)
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.evaluate.macs import macs_by_label
 from onnx_hw.onnx.graph.dependencies import reads
@@ -24,22 +39,7 @@ from onnx_hw.onnx.graph.fresh_name import unused_name
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
-from onnx_hw.lower.builder import (INTEGER_TYPES, Builder, Obstacle)
-from onnx_hw.lower.provenance import held_values
-from onnx_hw.lower.host_prefix import (left_in_floats, values_of_head)
-from onnx_hw.lower.host_partition import (hardware_nodes, head_nodes, host_parts)
-from onnx_hw.lower.host_quantize import IntegersOnHost
-from onnx_hw.lower.ops import lowering_of
-from onnx_hw.lower.ops.qonnx import enter_snapped
-from onnx_hw.lower.ops.materialize_pending import lower
-from onnx_hw.lower.ops.qdq import made_on_host
-from onnx_hw.lower.layout.hoist_rearrangements import move_rearrangements_to_the_border
-from onnx_hw.lower.dry_run import Rehearsal
-from onnx_hw.lower.host_dequantize import ScaleOnHost
-from onnx_hw.lower.layout.stream_layout import (MOST_ELEMENTS, elements_of)
-from onnx_hw.lower.values import (Integers, Real)
-from onnx_hw.lower.diagnose import (WhyNot, not_built)
-from onnx_hw.verify_network import verify_network
+from onnx_hw.ir.verify_network import verify_network
 
 
 def import_model(model: Model) -> Network:

@@ -15,8 +15,8 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding import Rounding
-from onnx_hw.onnx.graph.model import Node
 from onnx_hw.lower.builder import Obstacle
+from onnx_hw.onnx.graph.model import Node
 
 WIDEST = 16
 """Bits of the integers that a quantizer of data may make."""

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.design import pins_of
-from onnx_hw.network import Network, Node
+from onnx_hw.ir.design import pins_of
+from onnx_hw.ir.network import (Network, Node)
 from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.stream_order import Order

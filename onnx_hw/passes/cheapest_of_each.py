@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.network import Node
+from onnx_hw.ir.network import Node
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.passes.alternatives import Alternative, Alternatives, Offers
 from onnx_hw.passes.between_orders import key_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from onnx_hw.design import Design, Edge
+from onnx_hw.ir.design import (Design, Edge)
 from onnx_hw.messages.errors import Problem, UserError, user_error
 from onnx_hw.messages.text import did_you_mean
 from onnx_hw.passes.find_least import least

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.network import Network, Node
+from onnx_hw.ir.network import (Network, Node)
 from onnx_hw.ops.folding import Folding
 from onnx_hw.passes.alternatives import Offers, allowed_by
 from onnx_hw.passes.budget import Budget

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from onnx_hw.design import pins_of
-from onnx_hw.network import Network
+from onnx_hw.ir.design import pins_of
+from onnx_hw.ir.network import Network
 from onnx_hw.ops.convert_order import conversion
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Resources

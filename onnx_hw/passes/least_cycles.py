@@ -6,7 +6,7 @@ from bisect import bisect_left
 from functools import lru_cache
 from typing import Any
 
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.ops.operator import Operator
 
 

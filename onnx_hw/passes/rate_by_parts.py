@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.passes.least_fifo_depths import part_of
 from onnx_hw.timing.frame_times import Frames

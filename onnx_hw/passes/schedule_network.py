@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.invariants import refuse
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.ops.folding import Folding
 from onnx_hw.passes.alternatives import Offers
 from onnx_hw.passes.budget import Budget
@@ -25,7 +25,7 @@ from onnx_hw.passes.least_cycles import longest_interval
 from onnx_hw.passes.say_what_fits import Place, folding_too_big, folding_too_slow, nothing_fits, too_many_frames
 from onnx_hw.passes.size_fifos import kept_interval, size_fifos
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
-from onnx_hw.verify_design import faults_of_foldings, faults_of_repetition, verify_design
+from onnx_hw.ir.verify_design import (faults_of_foldings, faults_of_repetition, verify_design)
 
 
 @garbage_collection_paused()

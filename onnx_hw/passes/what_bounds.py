@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.design import Design
-from onnx_hw.network import Network
+from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Network
 from onnx_hw.passes.alternatives import Offers
 from onnx_hw.passes.budget import RESOURCES, Budget, amount
 from onnx_hw.passes.choose_folding import interval_for_lanes

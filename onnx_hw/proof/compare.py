@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.proof.compare_with_float import Fidelity, check_preparation
 from onnx_hw.proof.compare_with_reference import Agreement, Comparison

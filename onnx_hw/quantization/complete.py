@@ -15,9 +15,14 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.lower.builder import Obstacle
+from onnx_hw.lower.dry_run import stand_in
+from onnx_hw.lower.lower_model import Walk, import_prepared
+from onnx_hw.lower.ops.requantize import COARSE_TABLE
+from onnx_hw.lower.values import QuantizedConstant
 from onnx_hw.messages.errors import UserError
 from onnx_hw.messages.invariants import refuse
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
 from onnx_hw.onnx.evaluate.macs import is_product
 from onnx_hw.onnx.graph.dependencies import reads
@@ -25,15 +30,10 @@ from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.graph.verify_model import faults_of_folded
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.lower.builder import Obstacle
-from onnx_hw.quantization.ranges.calibrate import (Range, Ranges)
 from onnx_hw.quantization.decisions import Integers
-from onnx_hw.lower.lower_model import (Walk, import_prepared)
 from onnx_hw.quantization.insert_qdq import insert_quantization
-from onnx_hw.lower.ops.requantize import COARSE_TABLE
-from onnx_hw.lower.dry_run import stand_in
-from onnx_hw.quantization.scheme import (DEFAULT, WIDEST, Precision, Scheme)
-from onnx_hw.lower.values import QuantizedConstant
+from onnx_hw.quantization.ranges.calibrate import Range, Ranges
+from onnx_hw.quantization.scheme import DEFAULT, WIDEST, Precision, Scheme
 
 BYTES = (Int(8, signed=False), Int(8))
 

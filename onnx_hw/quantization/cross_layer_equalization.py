@@ -17,9 +17,9 @@ from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.quantization.im2col import (is_matrix_product, matrix_of)
-from onnx_hw.quantization.ranges.batched_run import (Frame, SideBySide)
 from onnx_hw.quantization.biases import Term
+from onnx_hw.quantization.im2col import is_matrix_product, matrix_of
+from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
 
 SMALLEST = 1 / 64
 """Factor: less is gained for a channel that is smaller still, or that no sample has woken."""

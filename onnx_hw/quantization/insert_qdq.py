@@ -19,6 +19,7 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.lower.builder import INTEGER_TYPES
 from onnx_hw.messages.errors import user_error
 from onnx_hw.onnx.evaluate.fold_constants import without_what_nothing_needs
 from onnx_hw.onnx.graph.element_types import BY_NAME
@@ -26,10 +27,9 @@ from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Model, Node, Value
 from onnx_hw.onnx.operators.facts import Effect, Weights
 from onnx_hw.onnx.operators.registry import facts_of, place
-from onnx_hw.lower.builder import INTEGER_TYPES
+from onnx_hw.quantization.decisions import Integers, StoredTerm
 from onnx_hw.quantization.ranges.calibrate import Range
-from onnx_hw.quantization.decisions import (Integers, StoredTerm)
-from onnx_hw.quantization.scheme import (DEFAULT, Scheme)
+from onnx_hw.quantization.scheme import DEFAULT, Scheme
 
 VERSION = 13
 """Opset of the inserted nodes: the first with scales along an axis."""

@@ -19,13 +19,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
+from onnx_hw.lower.builder import INTEGER_TYPES
 from onnx_hw.onnx.canonicalize.cast_to_float32 import OTHERS
 from onnx_hw.onnx.graph.dependencies import readers_of
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.onnx.operators.facts import OF_SCALES, STRAIGHT, Effect
-from onnx_hw.lower.builder import INTEGER_TYPES
 
 ABSORBED = STRAIGHT | {Effect.BOUNDS}
 """Effects that the requantization of a sum takes over, where all other operands are constant."""

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from onnx_hw.lower.host_prefix import is_obstacle, values_of_head
 from onnx_hw.messages.invariants import refuse
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
@@ -15,24 +16,23 @@ from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_factors_into
 from onnx_hw.onnx.evaluate.fold_constants import without_what_nothing_needs
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.graph.verify_model import faults_of_folded
-from onnx_hw.quantization.ranges.assume import assumed_ranges
-from onnx_hw.quantization.ranges.calibrate import (Range, RangeMethod, Ranges, Seen, seen_in)
-from onnx_hw.quantization.placement import choose_quantized_values
-from onnx_hw.quantization.mixed_precision.search import (WIDTHS, Widths, choose_widths)
-from onnx_hw.quantization.decisions import (Held, Integers)
+from onnx_hw.quantization.biases import Term, with_terms
+from onnx_hw.quantization.cross_layer_equalization import with_equal_channels
+from onnx_hw.quantization.decisions import Held, Integers
+from onnx_hw.quantization.goal import Goal
+from onnx_hw.quantization.insert_qdq import insert_quantization
 from onnx_hw.quantization.mixed_precision.cost import costs_of
 from onnx_hw.quantization.mixed_precision.logits import ends_of
-from onnx_hw.quantization.cross_layer_equalization import with_equal_channels
-from onnx_hw.quantization.goal import Goal
-from onnx_hw.lower.host_prefix import (is_obstacle, values_of_head)
-from onnx_hw.quantization.insert_qdq import insert_quantization
-from onnx_hw.quantization.ranges.mse import Chosen
-from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import (Lost, lost_by_tensor)
+from onnx_hw.quantization.mixed_precision.search import WIDTHS, Widths, choose_widths
 from onnx_hw.quantization.mixed_precision.sensitivity import noises_of
+from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost, lost_by_tensor
+from onnx_hw.quantization.placement import choose_quantized_values
+from onnx_hw.quantization.ranges.assume import assumed_ranges
+from onnx_hw.quantization.ranges.batched_run import Frame, samples_of, stride_of
+from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, Ranges, Seen, seen_in
+from onnx_hw.quantization.ranges.mse import Chosen
+from onnx_hw.quantization.scheme import DEFAULT, Scheme
 from onnx_hw.quantization.sequential_ptq import integers_by_effect
-from onnx_hw.quantization.ranges.batched_run import (Frame, samples_of, stride_of)
-from onnx_hw.quantization.scheme import (DEFAULT, Scheme)
-from onnx_hw.quantization.biases import (Term, with_terms)
 from onnx_hw.runtime.options import Leaving
 
 

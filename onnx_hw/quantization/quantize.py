@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from onnx_hw.messages.errors import user_error
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import require_samples
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
 from onnx_hw.onnx.graph.model import Model
+from onnx_hw.quantization.complete import import_completed
+from onnx_hw.quantization.decisions import Held
+from onnx_hw.quantization.mixed_precision.search import Widths
+from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost
+from onnx_hw.quantization.post_training import QuantizedFloats, quantize_factored, with_factors_in_weights
 from onnx_hw.quantization.ranges.assume import assumed_ranges
 from onnx_hw.quantization.ranges.calibrate import Ranges
-from onnx_hw.quantization.mixed_precision.search import Widths
-from onnx_hw.quantization.decisions import Held
-from onnx_hw.quantization.complete import import_completed
 from onnx_hw.quantization.ranges.mse import Chosen
-from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost
-from onnx_hw.quantization.post_training import (QuantizedFloats, quantize_factored, with_factors_in_weights)
-from onnx_hw.quantization.scheme import (DEFAULT, Scheme)
+from onnx_hw.quantization.scheme import DEFAULT, Scheme
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import numpy as np
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import user_error
-from onnx_hw.quantization.ranges.calibrate import (Range, RangeMethod)
 from onnx_hw.quantization.goal import Goal
+from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod
 from onnx_hw.runtime.options import Leaving
 
 WIDEST = 16

@@ -17,7 +17,7 @@ from pathlib import Path
 from onnx_hw.messages.errors import Problem, UserError, user_error
 from onnx_hw.messages.toml import quoted, read_toml
 from onnx_hw.quantization.goal import Goal
-from onnx_hw.quantization.scheme import (DEFAULT, WIDEST, Precision, Scheme)
+from onnx_hw.quantization.scheme import DEFAULT, WIDEST, Precision, Scheme
 from onnx_hw.runtime.options import Quantizing
 
 LARGEST = 1 << 22

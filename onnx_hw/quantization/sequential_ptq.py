@@ -14,23 +14,23 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
+from onnx_hw.lower.builder import Obstacle
 from onnx_hw.onnx.graph.dependencies import readers_of
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.lower.builder import Obstacle
-from onnx_hw.quantization.ranges.calibrate import Range
-from onnx_hw.quantization.decisions import (Held, Integers, StoredTerm, StoredWeights)
-from onnx_hw.quantization.im2col import (columns_of, is_matrix_product, matrix_of, weights_of)
-from onnx_hw.quantization.mixed_precision.logits import ends_of
-from onnx_hw.quantization.ranges.mse import (Chosen, least_loss)
-from onnx_hw.quantization.mixed_precision.sensitivity import products_of
-from onnx_hw.quantization.dequantize import (dequantized, reach_of, rounded_to)
-from onnx_hw.quantization.requantizer_friendly_scales import (Design, designed, with_short_step)
-from onnx_hw.quantization.gptq_rounding import (Columns, rounded, scales_for, towards_floats)
-from onnx_hw.quantization.ranges.batched_run import (Frame, SideBySide)
-from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.quantization.biases import Term
+from onnx_hw.quantization.decisions import Held, Integers, StoredTerm, StoredWeights
+from onnx_hw.quantization.dequantize import dequantized, reach_of, rounded_to
+from onnx_hw.quantization.gptq_rounding import Columns, rounded, scales_for, towards_floats
+from onnx_hw.quantization.im2col import columns_of, is_matrix_product, matrix_of, weights_of
+from onnx_hw.quantization.mixed_precision.logits import ends_of
+from onnx_hw.quantization.mixed_precision.sensitivity import products_of
+from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
+from onnx_hw.quantization.ranges.calibrate import Range
+from onnx_hw.quantization.ranges.mse import Chosen, least_loss
+from onnx_hw.quantization.requantizer_friendly_scales import Design, designed, with_short_step
+from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.sqnr import Likeness
 
 MOST_ROWS = 20_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from onnx_hw.lower.ops import LOWERINGS
 from onnx_hw.onnx.canonicalize import decompose_dynamic_quantization
 from onnx_hw.onnx.canonicalize.decompose_fused import DOMAIN, FORMS
 from onnx_hw.onnx.operators import operators
@@ -15,7 +16,6 @@ from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
 from onnx_hw.onnx.operators.qonnx import CHANNELS_LAST
 from onnx_hw.onnx.operators.registry import facts_of_operator
 from onnx_hw.onnx.operators.table import markdown, rows
-from onnx_hw.lower.ops import LOWERINGS
 
 TABLE_FILE = "operators.md"
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import numpy as np
 
-from onnx_hw import golden
-from onnx_hw.network import Network
+from onnx_hw.ir import golden
+from onnx_hw.ir.network import Network
 from onnx_hw.samples.read_samples import frame_count
 
 MACS_AT_MOST = 100_000_000

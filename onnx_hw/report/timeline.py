@@ -7,7 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.timing.activity import activity
 
 FRAMES = 2

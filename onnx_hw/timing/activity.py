@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.timing.law import Times, Track
 from onnx_hw.timing.prediction import Events
 

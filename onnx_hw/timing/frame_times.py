@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.timing import law_by_rows, pace, steady_state
 from onnx_hw.timing.law_by_rows import ALWAYS, FrameEnd, FrameSolver

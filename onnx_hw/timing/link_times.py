@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.timing.law_by_rows import Link as Wait
 from onnx_hw.timing.links import Links

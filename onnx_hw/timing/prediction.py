@@ -25,7 +25,7 @@ from functools import partial
 
 import numpy as np
 
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM as DEEPEST_IN_LUTRAM
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.timing import native_law

@@ -15,7 +15,7 @@ from onnx_hw.build import build
 from onnx_hw.chip.link import link_of
 from onnx_hw.chip.route import BITSTREAM
 from onnx_hw.chip.shell_cells import cells_of_shell
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board

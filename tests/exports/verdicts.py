@@ -11,10 +11,11 @@ import numpy as np
 import onnx
 from drawn_exported_models import DrawnExport
 from onnx import numpy_helper
-from onnx_hw import flow, golden
-from onnx_hw.design import Design
+from onnx_hw import flow
+from onnx_hw.ir import golden
+from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.runtime.options import Reading
 from onnx_witness import by_onnxruntime

@@ -9,7 +9,7 @@ from hypothesis import given
 from design_bench import assert_proven, prove
 from drawn_cases import Case, cases, few, many
 from drawn_operators import concats
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.folding import EvenFolding, Folding

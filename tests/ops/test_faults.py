@@ -14,7 +14,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import connect, flipped
 
 from faults import ACCUMULATORS, BUFFERS, CASES, EVERY, ONE_LANE, Fault, each_in_its_cores, looks_late, prove_case
-from onnx_hw import design
+from onnx_hw.ir import design
 from onnx_hw.timing import links
 from onnx_hw_rtl import core, engine
 from onnx_hw_rtl.outbox import Outbox

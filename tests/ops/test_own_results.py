@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from design_bench import assert_proven, prove
 from drawn_cases import few, many
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.messages.invariants import Broken
 from onnx_hw.ops.add import Add

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from design_bench import assert_proven, prove
 from drawn_cases import Case
 from drawn_operators import ByArithmetic, ByTable, ByThresholds, element_foldings
-from onnx_hw.design import Design, FifoSize
+from onnx_hw.ir.design import (Design, FifoSize)
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add

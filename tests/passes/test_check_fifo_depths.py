@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from design_bench import Bench, assert_proven, no_stall
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add

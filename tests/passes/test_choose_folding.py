@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from design_bench import every_tensor, random_frames
 from onnx_hw.exact.integers import Int
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding
 from onnx_hw.ops.gearbox import GearboxFolding

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drawn_designs import chains, residuals
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.passes.rate_by_parts import RateByParts
 from onnx_hw.timing.frame_times import Frames
 

@@ -10,11 +10,11 @@ import pytest
 
 from material_folders import model
 from onnx_hw import flow
-from onnx_hw.design import Design, FifoSize, pins_of
+from onnx_hw.ir.design import (Design, FifoSize, pins_of)
 from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.messages.text import short
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor

@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from design_bench import assert_proven, prove
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import UserError
-from onnx_hw.network import Network, Node
+from onnx_hw.ir.network import (Network, Node)
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import Multiplier
 from onnx_hw.ops.matmul import MatMul

@@ -10,7 +10,7 @@ import pytest
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import UserError
-from onnx_hw.network import Network, Node
+from onnx_hw.ir.network import (Network, Node)
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import Folding

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from design_bench import Bench, assert_proven, no_stall, random_stall
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
-from onnx_hw.network import Boundary, Network, Node
+from onnx_hw.ir.network import (Boundary, Network, Node)
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from design_bench import Bench, assert_proven
-from onnx_hw.design import Design, FifoSize
+from onnx_hw.ir.design import (Design, FifoSize)
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul

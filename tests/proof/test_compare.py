@@ -15,17 +15,18 @@ from drawn_exported_models import draw
 from drawn_float_models import FloatDrawing
 from drawn_quantized_models import quantized_models
 from onnx import TensorProto, helper
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.build import build
+from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
 from onnx_hw.proof.compare import Compared, compare
 from onnx_hw.proof.frames import drawn_frames
-from onnx_hw.quantization.ranges.calibrate import seen_in
-from onnx_hw.lower.lower_model import import_model
-from onnx_hw.quantization.post_training import (quantize_factored, with_factors_in_weights)
+from onnx_hw.quantization.post_training import quantize_factored, with_factors_in_weights
 from onnx_hw.quantization.quantize import to_integers
+from onnx_hw.quantization.ranges.calibrate import seen_in
 from onnx_hw.runtime.options import BuildOptions, Reading
 from onnx_hw.runtime.stage import Stage
 from onnx_witness import random_frames, write

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.proof.compare import compare
 from onnx_hw.proof.sum_errors import sum_error

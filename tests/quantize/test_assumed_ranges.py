@@ -10,13 +10,13 @@ import pytest
 
 from drawn_float_models import FloatDrawing
 from onnx_hw import flow
+from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate.fold_constants import fold
 from onnx_hw.onnx.graph.model import Model
+from onnx_hw.quantization.post_training import quantize_float_model, quantize_without_data
 from onnx_hw.quantization.ranges.assume import assumed_ranges
 from onnx_hw.quantization.ranges.calibrate import calibrate
-from onnx_hw.lower.lower_model import import_model
-from onnx_hw.quantization.post_training import (quantize_float_model, quantize_without_data)
 from onnx_hw.runtime.options import Reading
 from onnx_witness import random_frames, write
 from qdq_models import Sketch

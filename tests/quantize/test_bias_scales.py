@@ -11,7 +11,7 @@ import pytest
 import onnx
 from onnx import TensorProto, helper
 from onnx_hw import flow
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from qdq_models import Sketch

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from drawn_float_models import FloatDrawing
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import choose
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
@@ -17,14 +18,14 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.quantization.ranges.calibrate import (Range, RangeMethod)
-from onnx_hw.quantization.cross_layer_equalization import with_equal_channels
-from onnx_hw.quantization.ranges.mse import least_loss
-from onnx_hw.quantization.post_training import with_factors_in_weights
-from onnx_hw.quantization.gptq_rounding import (Columns, rounded, scales_for, towards_floats)
-from onnx_hw.quantization.ranges.batched_run import samples_of
-from onnx_hw.quantization.scheme import (Precision, Scheme)
 from onnx_hw.quantization.biases import with_terms
+from onnx_hw.quantization.cross_layer_equalization import with_equal_channels
+from onnx_hw.quantization.gptq_rounding import Columns, rounded, scales_for, towards_floats
+from onnx_hw.quantization.post_training import with_factors_in_weights
+from onnx_hw.quantization.ranges.batched_run import samples_of
+from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod
+from onnx_hw.quantization.ranges.mse import least_loss
+from onnx_hw.quantization.scheme import Precision, Scheme
 from onnx_witness import random_frames, write
 from qdq_models import Sketch
 

@@ -9,14 +9,15 @@ import pytest
 
 from material_folders import EXAMPLES
 from material_folders import model as real_model
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.add import Add
-from onnx_hw.quantization.ranges.calibrate import calibrate
 from onnx_hw.quantization.post_training import quantize_float_model
+from onnx_hw.quantization.ranges.calibrate import calibrate
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from qdq_models import Sketch
 

@@ -9,8 +9,9 @@ import pytest
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from onnx_hw import flow, golden
-from onnx_hw.macs_in_hardware import macs_in_hardware
+from onnx_hw import flow
+from onnx_hw.ir import golden
+from onnx_hw.ir.mac_counts import macs_in_hardware
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.rearrange import Rearrange
 

@@ -10,14 +10,15 @@ import pytest
 
 from command_line import call
 from material_folders import EXAMPLES
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.quantization.ranges.calibrate import Seen
-from onnx_hw.quantization.mixed_precision.search import (WIDTHS, choose_widths)
-from onnx_hw.quantization.decisions import (Held, Integers)
+from onnx_hw.quantization.decisions import Held, Integers
 from onnx_hw.quantization.goal import Goal
+from onnx_hw.quantization.mixed_precision.search import WIDTHS, choose_widths
 from onnx_hw.quantization.mixed_precision.sensitivity import Place
+from onnx_hw.quantization.ranges.calibrate import Seen
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.options import Quantizing
 from onnx_hw.samples.sqnr import Likeness

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.build import build
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
@@ -16,8 +17,8 @@ from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.requantize import Staircase
-from onnx_hw.quantization.ranges.calibrate import seen_in
 from onnx_hw.quantization.complete import import_completed
+from onnx_hw.quantization.ranges.calibrate import seen_in
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage

@@ -9,11 +9,12 @@ import pytest
 
 import onnx
 from drawn_cut_models import Cut
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
+from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Graph, Model
-from onnx_hw.lower.lower_model import import_model
 from onnx_hw.quantization.post_training import quantize_float_model
 
 BEFORE_PRODUCTS = {"unsupported", "constant-per-pixel", "not-quantized"}

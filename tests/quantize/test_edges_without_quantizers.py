@@ -12,14 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drawn_qonnx_models import Qonnx
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.proof.compare import compare
 from onnx_hw.quantization.ranges.calibrate import seen_in
-from onnx_hw.quantization.ranges.common_scale import (STEPS, common_steps)
+from onnx_hw.quantization.ranges.common_scale import STEPS, common_steps
 from onnx_hw.runtime.options import BuildOptions
 from quantize.test_qonnx_networks import assert_golden_is_the_reference
 

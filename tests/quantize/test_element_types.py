@@ -11,11 +11,12 @@ import pytest
 import onnx
 from drawn_float_models import FloatDrawing
 from onnx import TensorProto, helper, numpy_helper
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.build import build
-from onnx_hw.network import Network
-from onnx_hw.onnx.evaluate import reference
 from onnx_hw.lower.lower_model import import_model
+from onnx_hw.ir.network import Network
+from onnx_hw.onnx.evaluate import reference
 from onnx_hw.quantization.post_training import quantize_without_data
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from onnx_hw.run import run

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from onnx import TensorProto
-from onnx_hw import flow, golden
-from onnx_hw.network import Network
+from onnx_hw import flow
+from onnx_hw.ir import golden
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.canonicalize.fold_scales_into_weights import fold_factors_into_weights
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.evaluate.fold_constants import fold

@@ -12,13 +12,13 @@ import pytest
 import onnx
 from onnx import helper
 from onnx_hw import flow
+from onnx_hw.lower.lower_model import import_model
+from onnx_hw.lower.ops import lookup
+from onnx_hw.lower.ops.lookup import RISING
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.requantize import Requantize, Staircase
-from onnx_hw.lower.lower_model import import_model
-from onnx_hw.lower.ops import lookup
-from onnx_hw.lower.ops.lookup import RISING
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch
 

@@ -10,7 +10,8 @@ import pytest
 
 import onnx
 from onnx import TensorProto
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.onnx.evaluate import reference
 from onnx_witness import by_onnxruntime
 from qdq_models import Sketch

@@ -12,7 +12,8 @@ import onnx
 from design_bench import every_tensor
 from drawn_quantized_models import quantized_models
 from exact_onnx import evaluate
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.lower.lower_model import import_model
 
 fresh_file_each_time = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]

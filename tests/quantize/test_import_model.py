@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from material_folders import model as real_model
-from onnx_hw import flow, golden
-from onnx_hw.messages.errors import UserError
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.lower.lower_model import import_model
+from onnx_hw.messages.errors import UserError
 from onnx_witness import output_by_onnxruntime
 from qdq_models import Sketch
 

@@ -10,9 +10,10 @@ import pytest
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from onnx_hw import flow, golden
-from onnx_hw.messages.errors import UserError
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.lower.lower_model import import_model
+from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.options import BuildOptions, Reading
 from qdq_models import Sketch
 

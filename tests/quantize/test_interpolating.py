@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_hw import flow
+from onnx_hw.lower.ops.resize_linear import _ahead, _around
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.operators.resize import Interpolation, interpolation_weights, source_positions
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.pool import Pool
-from onnx_hw.lower.ops.resize_linear import (_ahead, _around)
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch
 

@@ -12,7 +12,8 @@ import pytest
 import onnx
 from command_line import call
 from material_folders import EXAMPLES
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.quantization.ranges.calibrate import Seen
 from onnx_hw.quantization.scheme import Scheme

@@ -14,21 +14,21 @@ import pytest
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding import Rounding
+from onnx_hw.lower.builder import Obstacle
+from onnx_hw.lower.ops.binary import _broadcast_shape
+from onnx_hw.lower.ops.concat import concat
+from onnx_hw.lower.ops.data_movement import pads_of_image, placed
+from onnx_hw.lower.ops.kernel import kernel_of
+from onnx_hw.lower.ops.lookup import finely_tabled
+from onnx_hw.lower.ops.matmul_operand import Columns
+from onnx_hw.lower.ops.per_channel_steps import _on_grids, fill_of
+from onnx_hw.lower.ops.qdq import dequantized_constant
+from onnx_hw.lower.ops.reshape import _axis_after, reshape
+from onnx_hw.lower.ops.resize_linear import _around
+from onnx_hw.lower.quantizers import Rounded
+from onnx_hw.lower.values import QuantizedConstant, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.lower.builder import Obstacle
-from onnx_hw.lower.ops.lookup import finely_tabled
-from onnx_hw.lower.ops.resize_linear import _around
-from onnx_hw.lower.ops.concat import concat
-from onnx_hw.lower.ops.reshape import (_axis_after, reshape)
-from onnx_hw.lower.ops.data_movement import (pads_of_image, placed)
-from onnx_hw.lower.ops.matmul_operand import Columns
-from onnx_hw.lower.ops.per_channel_steps import (_on_grids, fill_of)
-from onnx_hw.lower.ops.qdq import dequantized_constant
-from onnx_hw.lower.ops.binary import _broadcast_shape
-from onnx_hw.lower.ops.kernel import kernel_of
-from onnx_hw.lower.quantizers import Rounded
-from onnx_hw.lower.values import (QuantizedConstant, Real)
 
 
 def node(op_type: str, version: int = 13, **attributes: Any) -> Node:

@@ -10,9 +10,9 @@ import pytest
 from onnx.helper import make_node
 
 from onnx_hw import flow
+from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.rearrange import Rearrange
-from onnx_hw.lower.lower_model import import_model
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch
 

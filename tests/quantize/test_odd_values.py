@@ -10,12 +10,13 @@ import pytest
 
 import onnx
 from onnx import TensorProto, helper
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
+from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
-from onnx_hw.lower.lower_model import import_model
 from onnx_hw.quantization.post_training import quantize_float_model
 from onnx_hw.runtime.options import BuildOptions
 from onnx_witness import random_frames

@@ -15,7 +15,8 @@ from onnxruntime.quantization import (
 )
 
 from drawn_float_models import FloatDrawing
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_witness import assert_circuit_agrees, by_onnxruntime, random_frames, write
 
 

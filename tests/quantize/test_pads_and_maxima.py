@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import onnx
 from drawn_quantized_models import ELEMENTS, Drawing
 from onnx_hw import flow
+from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.rearrange import Rearrange
-from onnx_hw.lower.lower_model import import_model
 from onnx_witness import assert_agrees, assert_circuit_agrees, random_frames, write
 from qdq_models import Sketch
 from quantize.test_float_models import Floats, quantized

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import material_folders
-from onnx_hw import flow, golden
-from onnx_hw.network import Network
+from onnx_hw import flow
+from onnx_hw.ir import golden
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of

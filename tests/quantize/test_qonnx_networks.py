@@ -11,7 +11,7 @@ import pytest
 
 from drawn_qonnx_models import NETWORKS, Qonnx
 from onnx_hw import flow
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.onnx.operators.facts import Effect

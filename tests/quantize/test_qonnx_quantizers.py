@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from drawn_qonnx_models import MODES, Qonnx
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import UserError
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.proof.compare import compare
 from onnx_witness import assert_circuit_agrees

@@ -20,9 +20,9 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.proof.compare import Compared, compare
-from onnx_hw.quantization.ranges.calibrate import (Range, RangeMethod, calibrate, seen_in)
-from onnx_hw.quantization.scheme import (Precision, Scheme)
-from onnx_hw.quantization.quantize import (Quantized, to_integers)
+from onnx_hw.quantization.quantize import Quantized, to_integers
+from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, calibrate, seen_in
+from onnx_hw.quantization.scheme import Precision, Scheme
 from onnx_witness import assert_circuit_agrees, random_frames, write
 from qdq_models import Sketch
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from onnx_hw.flow import read
-from onnx_hw.messages.errors import UserError
 from onnx_hw.lower.lower_model import import_model
+from onnx_hw.messages.errors import UserError
 from qdq_models import Sketch
 
 LITTLE, SOME = 40 << 20, 400 << 20

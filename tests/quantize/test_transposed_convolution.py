@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw import flow, golden
+from onnx_hw import flow
+from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_witness import assert_agrees, assert_circuit_agrees, by_onnxruntime, random_frames, write

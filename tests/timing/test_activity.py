@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from drawn_designs import residuals
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.timing import activity as module
 from onnx_hw.timing.activity import activity, waits_of
 from onnx_hw.timing.prediction import Events

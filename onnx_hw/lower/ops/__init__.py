@@ -4,8 +4,24 @@ A lowering reads ``builder.values`` of the node's inputs and sets those of its o
 node cannot be hardware.
 """
 
-from onnx_hw.lower.ops import (activation, constant_arithmetic, argmax, conv, minmax, lookup, qonnx, concat, reshape, matmul, data_movement, pool, qdq, reduce, conv_transpose)
-from onnx_hw.lower.ops.registry import (LOWERINGS, lowering_of)
+from onnx_hw.lower.ops import (
+    activation,
+    argmax,
+    concat,
+    constant_arithmetic,
+    conv,
+    conv_transpose,
+    data_movement,
+    lookup,
+    matmul,
+    minmax,
+    pool,
+    qdq,
+    qonnx,
+    reduce,
+    reshape,
+)
+from onnx_hw.lower.ops.registry import LOWERINGS, lowering_of
 
 __all__ = ["LOWERINGS", "lowering_of"]
 

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.rationals import fractions
-from onnx_hw.onnx.graph.model import Node
-from onnx_hw.lower.builder import (Builder, Obstacle)
+from onnx_hw.lower.builder import Builder, Obstacle
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.values import Function
+from onnx_hw.onnx.graph.model import Node
 
 
 @lowers("Relu")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.layout.stream_layout import axes_on_stream, default_layout, layout_of_axes
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.values import Integers, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.argmax import ArgMax
-from onnx_hw.lower.builder import (Builder, Obstacle)
-from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.layout.stream_layout import (axes_on_stream, default_layout, layout_of_axes)
-from onnx_hw.lower.values import (Integers, Real)
 
 
 @lowers("ArgMax", "ArgMin")

@@ -10,14 +10,14 @@ import numpy as np
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.quantized_add import LARGEST, separate
 from onnx_hw.exact.wide_quantized_add import WIDEST, weighted
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.layout.stream_layout import Layout
+from onnx_hw.lower.ops.requantize import unclipped
+from onnx_hw.lower.values import Integers, Product, Real, Sum
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.requantize import Requantize, Staircase
-from onnx_hw.lower.builder import (Builder, Obstacle)
-from onnx_hw.lower.ops.requantize import unclipped
-from onnx_hw.lower.layout.stream_layout import Layout
-from onnx_hw.lower.values import (Integers, Product, Real, Sum)
 
 WIDEST_FACTOR = 16
 """Bits of an operand of a product."""

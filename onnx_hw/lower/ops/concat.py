@@ -7,13 +7,13 @@ from dataclasses import replace
 from fractions import Fraction
 
 from onnx_hw.exact.grid import Grid
+from onnx_hw.lower.builder import Builder, Hardware, Obstacle, T
+from onnx_hw.lower.layout.stream_layout import axes_on_stream, default_layout, layout_of_axes
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.ops.requantize import clipped, quantize_tensor, unclipped
+from onnx_hw.lower.values import Function, Integers, Joined, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.concat import Concat
-from onnx_hw.lower.builder import (Builder, Hardware, Obstacle, T)
-from onnx_hw.lower.ops.requantize import (clipped, quantize_tensor, unclipped)
-from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.layout.stream_layout import (axes_on_stream, default_layout, layout_of_axes)
-from onnx_hw.lower.values import (Function, Integers, Joined, Real)
 
 
 @lowers("Concat")

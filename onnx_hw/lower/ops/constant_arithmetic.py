@@ -13,6 +13,13 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.rationals import fractions
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.ops.binary import product_of, sum_of
+from onnx_hw.lower.ops.constants import aligned, is_constant, per_channel, scaled_constant
+from onnx_hw.lower.ops.lookup import function_of
+from onnx_hw.lower.ops.per_element import PER_PIXEL, per_element
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.values import Function, Real
 from onnx_hw.onnx.canonicalize.batch_normalization import factor_and_term, is_training
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.depthwise import Depthwise
@@ -20,13 +27,6 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
-from onnx_hw.lower.builder import (Builder, Obstacle)
-from onnx_hw.lower.ops.constants import (aligned, is_constant, per_channel, scaled_constant)
-from onnx_hw.lower.ops.lookup import function_of
-from onnx_hw.lower.ops.per_element import (PER_PIXEL, per_element)
-from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.ops.binary import (product_of, sum_of)
-from onnx_hw.lower.values import (Function, Real)
 
 
 @lowers("Add", "Sub", "Sum")

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from onnx_hw.lower.builder import Builder, Hardware, Obstacle
+from onnx_hw.lower.values import Integers, QuantizedConstant
 from onnx_hw.onnx.graph.model import Node
-from onnx_hw.lower.builder import (Builder, Hardware, Obstacle)
-from onnx_hw.lower.values import (Integers, QuantizedConstant)
 
 
 def per_channel(builder: Builder, data: Hardware, constant: np.ndarray) -> tuple[Fraction, ...]:

@@ -18,17 +18,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.layout.stream_layout import image_layout
+from onnx_hw.lower.ops.conv import bias_of, check_count, quantized_weights
+from onnx_hw.lower.ops.kernel import Kernel
+from onnx_hw.lower.ops.matmul_operand import columns_of, dequantized, with_integer_for_zero
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.values import QuantizedConstant, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.transposed_convolution import transposed_window
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.window import Window
-from onnx_hw.lower.builder import (Builder, Obstacle)
-from onnx_hw.lower.ops.conv import (bias_of, check_count, quantized_weights)
-from onnx_hw.lower.ops.matmul_operand import (columns_of, dequantized, with_integer_for_zero)
-from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.ops.kernel import Kernel
-from onnx_hw.lower.layout.stream_layout import image_layout
-from onnx_hw.lower.values import (QuantizedConstant, Real)
 
 MOST_CHANNELS = 1 << 16
 """Of the convolution with all phases side by side."""

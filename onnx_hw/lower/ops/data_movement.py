@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.exact.rationals import fractions
+from onnx_hw.lower.builder import Builder, Obstacle, Padded, T
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.ops.resize_linear import interpolate
+from onnx_hw.lower.values import Function, Integers, Operand, Pending, QuantizedConstant, Real, Surrounded
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import compute
-from onnx_hw.lower.builder import (Builder, Obstacle, Padded, T)
-from onnx_hw.lower.ops.resize_linear import interpolate
-from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.values import (Function, Integers, Operand, Pending, QuantizedConstant, Real, Surrounded)
 
 
 @lowers("Slice", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth")

@@ -6,12 +6,12 @@ from math import prod
 
 import numpy as np
 
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.layout.stream_layout import Layout
+from onnx_hw.lower.ops.matmul_operand import dequantized, from_zero
+from onnx_hw.lower.values import Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.lower.builder import (Builder, Obstacle)
-from onnx_hw.lower.ops.matmul_operand import (dequantized, from_zero)
-from onnx_hw.lower.layout.stream_layout import Layout
-from onnx_hw.lower.values import Real
 
 
 def product_of_tensors(builder: Builder, node: Node) -> None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from onnx_hw.lower.builder import Obstacle
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.lower.builder import Obstacle
 
 
 @dataclass(frozen=True)

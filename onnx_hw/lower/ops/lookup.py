@@ -18,6 +18,10 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.requantization import LARGEST_TABLE
 from onnx_hw.exact.step_function import Steps
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.ops.constants import aligned, per_channel
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.values import Function, Integers, Pieces, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
@@ -26,10 +30,6 @@ from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Staircase
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.lower.builder import (Builder, Obstacle)
-from onnx_hw.lower.ops.constants import (aligned, per_channel)
-from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.values import (Function, Integers, Pieces, Real)
 
 FINE_BITS, FINEST_BITS = 20, 26
 """Of the integers of a function that is summed up: a mean of them is off by at most 2^-19 of the greatest. More, up to

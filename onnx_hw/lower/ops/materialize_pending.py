@@ -6,14 +6,14 @@ of their own, if their parts' steps have a simple ratio.
 
 from __future__ import annotations
 
-from onnx_hw.onnx.graph.model import Node
-from onnx_hw.lower.builder import (Builder, Obstacle)
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.ops.binary import in_one_tensor
 from onnx_hw.lower.ops.concat import joined_in_one_tensor
 from onnx_hw.lower.ops.data_movement import moved_once_quantized
-from onnx_hw.lower.ops.requantize import counted_from_zero
 from onnx_hw.lower.ops.registry import Lowering
-from onnx_hw.lower.ops.binary import in_one_tensor
-from onnx_hw.lower.values import (Joined, Product, Real, Sum, Surrounded)
+from onnx_hw.lower.ops.requantize import counted_from_zero
+from onnx_hw.lower.values import Joined, Product, Real, Sum, Surrounded
+from onnx_hw.onnx.graph.model import Node
 
 
 def lower(lowering: Lowering, builder: Builder, node: Node) -> None:

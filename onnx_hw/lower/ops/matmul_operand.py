@@ -13,10 +13,10 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.rationals import commensurable
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.ops.requantize import counted_from_zero, unclipped
+from onnx_hw.lower.values import QuantizedConstant, Real
 from onnx_hw.onnx.graph.model import Node
-from onnx_hw.lower.builder import (Builder, Obstacle)
-from onnx_hw.lower.ops.requantize import (counted_from_zero, unclipped)
-from onnx_hw.lower.values import (QuantizedConstant, Real)
 
 WIDEST = 18
 """Bits of an operand of a hardware multiplier."""

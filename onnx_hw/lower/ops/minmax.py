@@ -11,16 +11,16 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.onnx.graph.model import Node
-from onnx_hw.lower.builder import (Builder, Hardware, Obstacle)
-from onnx_hw.lower.ops.lookup import (function_of, of_one_tensor)
-from onnx_hw.lower.ops.concat import (common_axes, quantize_joined)
+from onnx_hw.lower.builder import Builder, Hardware, Obstacle
+from onnx_hw.lower.ops.concat import common_axes, quantize_joined
 from onnx_hw.lower.ops.data_movement import placed
+from onnx_hw.lower.ops.kernel import Kernel
+from onnx_hw.lower.ops.lookup import function_of, of_one_tensor
 from onnx_hw.lower.ops.pool import pool_of
 from onnx_hw.lower.ops.reduce import carry_scale
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.ops.kernel import Kernel
-from onnx_hw.lower.values import (Extrema, Function, Integers, Joined, Real)
+from onnx_hw.lower.values import Extrema, Function, Integers, Joined, Real
+from onnx_hw.onnx.graph.model import Node
 
 
 @lowers("Max", "Min")

@@ -10,15 +10,15 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.step_function import Steps, steps
+from onnx_hw.lower.builder import Builder
+from onnx_hw.lower.ops.constants import per_channel
+from onnx_hw.lower.ops.lookup import integers_of_function
+from onnx_hw.lower.quantizers import Counted, Rounded, Snapping, Truncated
+from onnx_hw.lower.values import Function, Integers, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.lower.builder import Builder
-from onnx_hw.lower.ops.constants import per_channel
-from onnx_hw.lower.ops.lookup import integers_of_function
-from onnx_hw.lower.quantizers import (Counted, Rounded, Snapping, Truncated)
-from onnx_hw.lower.values import (Function, Integers, Real)
 
 Edge = tuple[Fraction, bool]
 """A number, and whether it belongs to what is beyond it."""

@@ -10,9 +10,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.onnx.graph.model import Node
-from onnx_hw.lower.builder import (Builder, Obstacle)
+from onnx_hw.lower.builder import Builder, Obstacle
 from onnx_hw.lower.values import Real
+from onnx_hw.onnx.graph.model import Node
 
 PER_PIXEL = "constant-per-pixel"
 """Code of the obstacle that a constant differs between the pixels of a channel."""

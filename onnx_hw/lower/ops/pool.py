@@ -11,21 +11,21 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.integers import Int
+from onnx_hw.lower.builder import Builder, Hardware, Obstacle, layout_of_image
+from onnx_hw.lower.layout.stream_layout import image_layout
+from onnx_hw.lower.ops.data_movement import pads_of_image
+from onnx_hw.lower.ops.kernel import Kernel, kernel_of
+from onnx_hw.lower.ops.per_element import times_per_element
+from onnx_hw.lower.ops.reduce import carry_scale, postpone_extrema
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.ops.requantize import summed
+from onnx_hw.lower.values import Integers, Operand, Real, Surrounded
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.windows import slide
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.lower.builder import (Builder, Hardware, Obstacle, layout_of_image)
-from onnx_hw.lower.ops.data_movement import pads_of_image
-from onnx_hw.lower.ops.requantize import summed
-from onnx_hw.lower.ops.per_element import times_per_element
-from onnx_hw.lower.ops.reduce import (carry_scale, postpone_extrema)
-from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.ops.kernel import (Kernel, kernel_of)
-from onnx_hw.lower.layout.stream_layout import image_layout
-from onnx_hw.lower.values import (Integers, Operand, Real, Surrounded)
 
 
 @lowers("MaxPool")

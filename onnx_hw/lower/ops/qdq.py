@@ -11,18 +11,30 @@ import numpy as np
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rationals import NotFinite, fractions
+from onnx_hw.lower.builder import INTEGER_TYPES, Builder, Obstacle
+from onnx_hw.lower.ops.activation import bounds_of
+from onnx_hw.lower.ops.binary import quantize_product, quantize_sum
+from onnx_hw.lower.ops.concat import quantize_joined
+from onnx_hw.lower.ops.data_movement import placed
+from onnx_hw.lower.ops.minmax import greatest_on
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.ops.requantize import clipped, quantize_tensor
+from onnx_hw.lower.values import (
+    Clipped,
+    Extrema,
+    Function,
+    Integers,
+    Joined,
+    Operand,
+    Product,
+    QuantizedConstant,
+    Real,
+    Sum,
+    Surrounded,
+)
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of
-from onnx_hw.lower.builder import (INTEGER_TYPES, Builder, Obstacle)
-from onnx_hw.lower.ops.activation import bounds_of
-from onnx_hw.lower.ops.minmax import greatest_on
-from onnx_hw.lower.ops.concat import quantize_joined
-from onnx_hw.lower.ops.data_movement import placed
-from onnx_hw.lower.ops.requantize import (clipped, quantize_tensor)
-from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.ops.binary import (quantize_product, quantize_sum)
-from onnx_hw.lower.values import (Clipped, Extrema, Function, Integers, Joined, Operand, Product, QuantizedConstant, Real, Sum, Surrounded)
 
 MOST_STEPS = 12
 """Bits of the integers of a function that has a step for each; those of a leak cost less as two lines."""

@@ -10,19 +10,19 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.rationals import fractions
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.ops.binary import in_one_tensor
+from onnx_hw.lower.ops.constant_arithmetic import scaled
+from onnx_hw.lower.ops.constants import is_constant, per_channel
+from onnx_hw.lower.ops.lookup import integers_of_function
+from onnx_hw.lower.ops.per_channel_steps import fill_of, of_tensor
+from onnx_hw.lower.ops.qdq import integers_on
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.quantizers import WIDEST, Counted, Rounded, Snapping, Truncated, snapping_of
+from onnx_hw.lower.values import Extrema, Function, Integers, Operand, Product, QuantizedConstant, Real, Sum, Surrounded
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.qonnx import DOMAINS
-from onnx_hw.lower.builder import (Builder, Obstacle)
-from onnx_hw.lower.ops.constant_arithmetic import scaled
-from onnx_hw.lower.ops.constants import (is_constant, per_channel)
-from onnx_hw.lower.ops.lookup import integers_of_function
-from onnx_hw.lower.ops.per_channel_steps import (fill_of, of_tensor)
-from onnx_hw.lower.ops.qdq import integers_on
-from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.ops.binary import in_one_tensor
-from onnx_hw.lower.quantizers import (WIDEST, Counted, Rounded, Snapping, Truncated, snapping_of)
-from onnx_hw.lower.values import (Extrema, Function, Integers, Operand, Product, QuantizedConstant, Real, Sum, Surrounded)
 
 
 def _lower(builder: Builder, node: Node) -> None:

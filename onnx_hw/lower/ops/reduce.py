@@ -9,15 +9,15 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.wide_quantized_add import WIDEST
+from onnx_hw.lower.builder import SCALES_MOVE, Builder, Hardware, Obstacle, T
+from onnx_hw.lower.layout.stream_layout import Layout
+from onnx_hw.lower.ops.binary import factors_of
+from onnx_hw.lower.ops.registry import lowers
+from onnx_hw.lower.ops.requantize import summed
+from onnx_hw.lower.values import Extrema, Integers, Operand, Real, Sum
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.lower.builder import (SCALES_MOVE, Builder, Hardware, Obstacle, T)
-from onnx_hw.lower.ops.requantize import summed
-from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.ops.binary import factors_of
-from onnx_hw.lower.layout.stream_layout import Layout
-from onnx_hw.lower.values import (Extrema, Integers, Operand, Real, Sum)
 
 
 @lowers("GlobalAveragePool")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from onnx_hw.onnx.graph.model import Node
 from onnx_hw.lower.builder import Builder
+from onnx_hw.onnx.graph.model import Node
 
 Lowering = Callable[[Builder, Node], None]
 

@@ -8,11 +8,11 @@ from math import inf, lcm
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.ops.lookup import finely_tabled, quantize_function, too_many
+from onnx_hw.lower.values import Clipped, Function, Integers, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.requantize import Requantize
-from onnx_hw.lower.builder import (Builder, Obstacle)
-from onnx_hw.lower.ops.lookup import (finely_tabled, quantize_function, too_many)
-from onnx_hw.lower.values import (Clipped, Function, Integers, Real)
 
 
 def clipped(value: Clipped, grid: Grid) -> Grid:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.onnx.graph.model import Node
-from onnx_hw.lower.builder import (Builder, Obstacle)
+from onnx_hw.lower.builder import Builder, Obstacle
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.values import QuantizedConstant
+from onnx_hw.onnx.graph.model import Node
 
 
 @lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")

@@ -17,15 +17,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from onnx_hw.lower.builder import Builder, Obstacle
+from onnx_hw.lower.layout.stream_layout import image_layout
+from onnx_hw.lower.ops.requantize import summed
+from onnx_hw.lower.values import Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
-from onnx_hw.lower.builder import (Builder, Obstacle)
-from onnx_hw.lower.ops.requantize import summed
-from onnx_hw.lower.layout.stream_layout import image_layout
-from onnx_hw.lower.values import Real
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from onnx_hw.assemble import NamedCircuit, Names, bench_circuit, edge_names
 from onnx_hw.chip.netlist import netlist_of
 from onnx_hw.chip.synthesize import synthesize
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import user_error
 from onnx_hw.proof.circuit.compare import Planned
 from onnx_hw.proof.circuit.gate_level import load

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.assemble import NamedCircuit, bench_circuit, to_circuit
-from onnx_hw.design import Design
-from onnx_hw.golden import trace
+from onnx_hw.ir.design import Design
+from onnx_hw.ir.golden import trace
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.messages.html import render_value
 from onnx_hw.proof.circuit import waves

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.assemble import module_names
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.rom_contents import RomImage
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.timing.frame_times import Frames
 
 SEED = 20

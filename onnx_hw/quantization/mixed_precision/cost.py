@@ -20,7 +20,7 @@ from onnx_hw.onnx.graph.dependencies import readers_of
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.quantization.mixed_precision.sensitivity import (Place, products_of)
+from onnx_hw.quantization.mixed_precision.sensitivity import Place, products_of
 
 BLOCK_RAM, TABLE = 18 * 1024, 16
 """Bits of a block RAM, and of a look-up table."""

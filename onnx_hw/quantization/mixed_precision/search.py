@@ -16,7 +16,7 @@ import numpy as np
 from onnx_hw.messages.errors import user_error
 from onnx_hw.quantization.decisions import Integers
 from onnx_hw.quantization.goal import Goal
-from onnx_hw.quantization.mixed_precision.sensitivity import (Noises, Place)
+from onnx_hw.quantization.mixed_precision.sensitivity import Noises, Place
 from onnx_hw.quantization.ranges.batched_run import Frame
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.sqnr import LEAST

@@ -17,12 +17,12 @@ from onnx_hw.onnx.graph.dependencies import reads
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.quantization.ranges.calibrate import Range
-from onnx_hw.quantization.mixed_precision.logits import ends_of
-from onnx_hw.quantization.ranges.mse import least_losses
 from onnx_hw.quantization.dequantize import dequantized
-from onnx_hw.quantization.ranges.batched_run import (Frame, SideBySide)
-from onnx_hw.quantization.scheme import (Precision, Scheme)
+from onnx_hw.quantization.mixed_precision.logits import ends_of
+from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
+from onnx_hw.quantization.ranges.calibrate import Range
+from onnx_hw.quantization.ranges.mse import least_losses
+from onnx_hw.quantization.scheme import Precision, Scheme
 from onnx_hw.samples.sqnr import LEAST, Likeness
 
 PROBED = 8

@@ -17,13 +17,13 @@ from onnx_hw.onnx.evaluate.macs import macs_of
 from onnx_hw.onnx.graph.dependencies import reads
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
-from onnx_hw.quantization.decisions import (Integers, StoredTerm)
+from onnx_hw.quantization.biases import Term
+from onnx_hw.quantization.decisions import Integers, StoredTerm
+from onnx_hw.quantization.dequantize import dequantized, reach_of, rounded_to
 from onnx_hw.quantization.mixed_precision.logits import ends_of
 from onnx_hw.quantization.mixed_precision.sensitivity import Place
-from onnx_hw.quantization.dequantize import (dequantized, reach_of, rounded_to)
-from onnx_hw.quantization.ranges.batched_run import (Frame, SideBySide)
+from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
 from onnx_hw.quantization.scheme import WIDEST
-from onnx_hw.quantization.biases import Term
 from onnx_hw.samples.sqnr import LEAST, Likeness
 
 MACS = 2_000_000_000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from design_bench import Bench, assert_proven
-from onnx_hw.design import Design
+from onnx_hw.ir.design import Design
 from onnx_hw.proof.circuit.many_frames import stall_of
 from onnx_hw.proof.circuit.stalls import Stall, frozen, full_rate, starved
 from onnx_hw.runtime.options import Stalls

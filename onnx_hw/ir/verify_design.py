@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from onnx_hw.messages.invariants import Fault, refuse
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, visible_after
-from onnx_hw.verify_network import faults_of_network
+from onnx_hw.ir.verify_network import faults_of_network
 
 if TYPE_CHECKING:
-    from onnx_hw.design import Design
-    from onnx_hw.network import Network
+    from onnx_hw.ir.design import Design
+    from onnx_hw.ir.network import Network
     from onnx_hw.ops.folding import Folding
     from onnx_hw.ops.operator import Operator
     from onnx_hw.ops.stream_order import Order

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from onnx_hw.onnx.evaluate.macs import macs_of
 
 if TYPE_CHECKING:
-    from onnx_hw.network import Network
+    from onnx_hw.ir.network import Network
     from onnx_hw.onnx.graph.model import Node
 
 

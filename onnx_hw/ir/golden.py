@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.network import Network
+from onnx_hw.ir.network import Network
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.samples.read_samples import one_frame, stack_outputs
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from onnx_hw.macs_in_hardware import products_on_host
+from onnx_hw.ir.mac_counts import products_on_host
 from onnx_hw.messages.invariants import Fault, refuse
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.verify_model import faults_of_model
 
 if TYPE_CHECKING:
-    from onnx_hw.network import Boundary, Network, Node
+    from onnx_hw.ir.network import (Boundary, Network, Node)
     from onnx_hw.onnx.graph.model import Model, Value
     from onnx_hw.ops.tensor import Tensor
 

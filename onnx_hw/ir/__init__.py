@@ -1,0 +1,1 @@
+"""Values of the compiler: Network, Design, what they mean, and their verifiers."""
