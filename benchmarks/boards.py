@@ -21,13 +21,13 @@ import numpy as np
 
 import onnx_hw_boards
 from onnx_hw import flow
-from onnx_hw.ir import golden
 from onnx_hw.assemble import to_serial_chip
 from onnx_hw.chip.host_model import host_model
 from onnx_hw.chip.netlist import Netlist, baud_of
+from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
-from onnx_hw.messages.errors import UserError
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import UserError
 from onnx_hw.quantization.quantize import without_data
 from onnx_hw.report.fill import describe_serial
 from onnx_hw.runtime.build_folder import opened

@@ -30,9 +30,9 @@ import onnxruntime
 
 import onnx
 from onnx_hw import flow
-from onnx_hw.ir import golden
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import choose, costs, weigh
+from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.requantize import Requantize

@@ -16,10 +16,10 @@ from time import process_time
 
 import onnx_hw_boards
 from onnx_hw import flow
+from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.quantization.quantize import without_data
 from onnx_hw.runtime.options import DEFAULT_BOARD
-from onnx_hw.ir.verify_network import verify_network
 
 
 def main() -> None:

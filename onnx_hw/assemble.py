@@ -7,9 +7,9 @@ import threading
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from onnx_hw.ir.design import (Design, Edge)
-from onnx_hw.runtime.gc_pause import garbage_collection_paused
+from onnx_hw.ir.design import Design, Edge
 from onnx_hw.ir.verify_design import verify_design
+from onnx_hw.runtime.gc_pause import garbage_collection_paused
 from onnx_hw_boards.verilog_board import Shell
 
 if TYPE_CHECKING:

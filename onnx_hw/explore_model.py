@@ -11,9 +11,9 @@ from onnx_hw.explore.explore import Limits, explore
 from onnx_hw.explore.grid import Choice, Grid, command
 from onnx_hw.explore.result import Explored, Tally
 from onnx_hw.explore.row import Row
+from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import file_name
-from onnx_hw.ir.network import Network
 from onnx_hw.runtime.artifact_store import user_store
 from onnx_hw.runtime.build_folder import cannot_write, opened
 from onnx_hw.runtime.options import BuildOptions

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.assemble import NamedCircuit
-from onnx_hw.board import schedule_on
+from onnx_hw.schedule.schedule_for_board import schedule_on
 from onnx_hw.board_file import find_board
 from onnx_hw.chip import route as place_and_route
 from onnx_hw.chip import synthesize as synthesis
@@ -30,8 +30,10 @@ from onnx_hw.chip.route import RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
-from onnx_hw.messages.errors import UserError
 from onnx_hw.ir.network import Network
+from onnx_hw.ir.verify_design import verify_design
+from onnx_hw.ir.verify_network import verify_network
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
 from onnx_hw.onnx.check.supported import require_capability
 from onnx_hw.onnx.evaluate.infer_shapes import infer
@@ -49,8 +51,6 @@ from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw.runtime.listener import NOBODY, Listener
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, Engine, Reading
-from onnx_hw.ir.verify_design import verify_design
-from onnx_hw.ir.verify_network import verify_network
 
 
 def read(path: str | Path, reading: Reading | None = None) -> Model:

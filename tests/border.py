@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.ir.network import (Network, Node)
+from onnx_hw.ir.network import Network, Node
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.multiply import Multiply

@@ -9,9 +9,9 @@ from random import Random
 
 import numpy as np
 
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.ops.concat import Concat

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from drawn_cases import depths
 from drawn_operators import pixels, sliding_pixels, touches_the_image
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import Concat

@@ -10,9 +10,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import ElementFolding, SlidingFolding
@@ -24,8 +24,8 @@ from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.passes.insert_gearboxes import insert_gearboxes
-from onnx_hw.passes.size_fifos import size_fifos
+from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
+from onnx_hw.schedule.size_fifos import size_fifos
 from sketched_designs import Sketch
 
 

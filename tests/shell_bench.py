@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.ir import golden
 from onnx_hw.assemble import assemble, edge_names
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir import golden
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.tensor import Tensor

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnx_hw.ir.design import (Design, FifoSize)
 from onnx_hw.exact.integers import Int
-from onnx_hw.ir.network import (Boundary, Network, Node)
+from onnx_hw.ir.design import Design, FifoSize
+from onnx_hw.ir.network import Boundary, Network, Node
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.fork import Fork

@@ -15,14 +15,14 @@ from drawn_cut_models import Cut
 from drawn_designs import chains, likenesses, residuals
 from onnx_hw import flow
 from onnx_hw.ir import golden
-from onnx_hw.ir.partition_network import cut_network
 from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Network
+from onnx_hw.ir.partition_network import cut_network
+from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import UserError
-from onnx_hw.ir.network import Network
-from onnx_hw.passes.budget import Budget
-from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.ir.verify_network import verify_network
+from onnx_hw.schedule.budget import Budget
+from onnx_hw.schedule.schedule_network import schedule_network
 from products import of_two_inputs, of_what_it_makes
 
 

@@ -17,7 +17,7 @@ from material_folders import CHECKOUT, EXAMPLES
 from onnx_hw import flow
 from onnx_hw.build import Build, build
 from onnx_hw.messages.errors import ExitCode, UserError
-from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.report import report
 from onnx_hw.run import run
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
@@ -147,7 +147,7 @@ def test_one_sample_is_enough(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused_with_numbers() -> None:
-    from onnx_hw.passes.budget import Budget
+    from onnx_hw.schedule.budget import Budget
 
     network = flow.quantize(flow.read(DIGITS / "digits.onnx"))
     with pytest.raises(UserError, match="even the slowest design needs") as caught:

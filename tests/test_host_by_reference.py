@@ -12,10 +12,10 @@ from onnx.helper import make_node
 from onnx import TensorProto
 from onnx_files import model, tensor, value, write
 from onnx_hw import flow
-from onnx_hw.ir import golden
 from onnx_hw.chip.host_model import host_model
 from onnx_hw.chip.link import link_of
 from onnx_hw.host_by_reference import HostByReference
+from onnx_hw.ir import golden
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.host_model import HostModel, in_turns
 

@@ -45,10 +45,10 @@ FRONT = ("onnx_hw.front",)
 WHOLE = ("onnx_hw.build", "onnx_hw.work", "onnx_hw.run", "onnx_hw.verify_build")
 STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.chip", "onnx_hw.proof.circuit", "onnx_hw.runtime.build_folder")
 REPORT, VALUES = ("onnx_hw.report",), ("onnx_hw.ops.tensor", "onnx_hw.ir.network")
-DECISIONS = ("onnx_hw.passes", "onnx_hw.ir.design")
+DECISIONS = ("onnx_hw.schedule", "onnx_hw.ir.design")
 CIRCUITS, BENCH = ("onnx_hw_rtl",), ("onnx_hw_sim", "onnx_hw_tools")
 
-ARROW = (FRONT, WHOLE, ("onnx_hw.flow",), ("onnx_hw.passes",), ("onnx_hw.ops",), ("onnx_hw.exact",))
+ARROW = (FRONT, WHOLE, ("onnx_hw.flow",), ("onnx_hw.schedule",), ("onnx_hw.ops",), ("onnx_hw.exact",))
 """From the user to the arithmetic: front → build → flow → passes → ops → exact."""
 
 RULES = (
@@ -73,7 +73,7 @@ RULES = (
             "onnx_hw.ir.network",
             "onnx_hw.ir.design",
             "onnx_hw.quantization",
-            "onnx_hw.passes",
+            "onnx_hw.schedule",
             *STAGES,
             *REPORT,
             *FRONT,
@@ -96,7 +96,7 @@ RULES = (
         "the meaning of a network does not depend on how it is built",
     ),
     Rule(
-        ("onnx_hw.passes",),
+        ("onnx_hw.schedule",),
         ("onnx_hw.onnx", "onnx_hw.quantization", *STAGES, *REPORT, *FRONT),
         "a pass turns one value into the next",
     ),
@@ -159,7 +159,7 @@ def test_imports_point_one_way():
         ("onnx_hw_rtl.pool", "from onnx_hw.exact.integers import Int"),
         ("onnx_hw_sim.stalls", "import onnx_hw"),
         ("onnx_hw_tools.process", "from onnx_hw_sim import stalls"),
-        ("onnx_hw.ops.pool", "def core():\n    from onnx_hw.passes import size_fifos"),
+        ("onnx_hw.ops.pool", "def core():\n    from onnx_hw.schedule import size_fifos"),
         ("onnx_hw.flow", "from onnx_hw.front import terminal"),
         ("onnx_hw.flow", "from onnx_hw.report import fill"),
         ("onnx_hw.flow", "from onnx_hw.build import build"),
@@ -277,7 +277,7 @@ def test_a_pass_names_no_operator_but_those_in_its_title():
     found = [
         f"{path.relative_to(CHECKOUT)}:{line} imports {imported}"
         for module, path in modules()
-        if within(module, ("onnx_hw.passes",))
+        if within(module, ("onnx_hw.schedule",))
         for line, imported in imports(parsed(path))
         if within(imported, ("onnx_hw.ops",))
         for operator in imported.split(".")[2:3]

@@ -16,22 +16,22 @@ import pytest
 import qdq_models
 from design_bench import Bench, assert_proven, no_stall, random_stall
 from onnx_hw import flow
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import Thresholds
 from onnx_hw.exact.quantized_add import separate
+from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Boundary, Network
 from onnx_hw.messages.errors import UserError
-from onnx_hw.ir.network import (Boundary, Network)
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.passes.budget import Budget
-from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.passes.size_fifos import size_fifos
+from onnx_hw.schedule.budget import Budget
+from onnx_hw.schedule.schedule_network import schedule_network
+from onnx_hw.schedule.size_fifos import size_fifos
 from onnx_hw.proof.circuit.prove import difference_error
 from onnx_hw.timing.prediction import Wait, predict
 from sketched_designs import Sketch

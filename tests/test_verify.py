@@ -13,21 +13,21 @@ import pytest
 from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.assemble import assemble
-from onnx_hw.ir.design import (Design, FifoSize)
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.front.failures import explain
+from onnx_hw.ir.design import Design, FifoSize
+from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.verify_design import verify_design
+from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.lower import lower_model as importing
 from onnx_hw.messages.errors import UserError
 from onnx_hw.messages.invariants import Broken
-from onnx_hw.ir.network import (Network, Node)
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.passes import schedule_network
-from onnx_hw.passes.insert_forks import insert_forks
-from onnx_hw.ir.verify_design import verify_design
-from onnx_hw.ir.verify_network import verify_network
+from onnx_hw.schedule import schedule_network
+from onnx_hw.schedule.insert_forks import insert_forks
 
 CONV, SUMS, POOL = "conv1_sums/Conv", "conv1_sums", "pool1/MaxPool"
 WINDOW = "conv1_sums/Conv/window"
@@ -279,7 +279,7 @@ def test_a_model_that_is_imported_wrong_is_our_bug(monkeypatch):
 
 
 def test_forks_are_verified(monkeypatch):
-    monkeypatch.setattr("onnx_hw.passes.insert_forks.replace", lambda value, **fields: replace(
+    monkeypatch.setattr("onnx_hw.schedule.insert_forks.replace", lambda value, **fields: replace(
         value, **{**fields, **({"nodes": fields["nodes"][::-1]} if "nodes" in fields else {})}
     ))  # fmt: skip
     with pytest.raises(Broken, match=r"insert_forks made a broken network: node `scores_int8/QuantizeLinear`"):

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from command_line import Instead, call
-from onnx_hw.ir import golden
 from onnx_hw.build import build
-from onnx_hw.messages.errors import ExitCode, UserError
+from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.proof.circuit.many_frames import BEFORE, Bench, prove_shards, shards_of, with_samples
 from onnx_hw.proof.circuit.prove import compile_simulator
 from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from design_bench import assert_proven, every_tensor, prove, random_frames
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rounding import Rounding
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.argmax import ArgMax
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.assemble import to_circuit
-from onnx_hw.ir.design import Design
 from onnx_hw.emit import page, vectors, verilog
+from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw.runtime.listener import NOBODY, Listener

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.ir import golden
 from onnx_hw.chip.link import link_of
 from onnx_hw.chip.netlist import Netlist
-from onnx_hw.ir.design import Design
 from onnx_hw.emit import verilog
 from onnx_hw.emit.shell_page import shell_page
 from onnx_hw.emit.vectors import FRAMES
+from onnx_hw.ir import golden
+from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw.runtime.listener import NOBODY, Listener

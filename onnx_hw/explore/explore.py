@@ -21,8 +21,8 @@ from onnx_hw.explore.result import Tally
 from onnx_hw.explore.row import ENDED, Row, State, costs_of, with_front
 from onnx_hw.explore.task import RESULTS, SOURCES, Task, keep_circuit, versions
 from onnx_hw.explore.work import Circuit, Done, Failed, Missing, Planned, circuit, plan, work
-from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.runtime.artifact_store import Store
 from onnx_hw.runtime.build_folder import Made
 from onnx_hw.runtime.stage import Stage

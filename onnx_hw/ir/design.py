@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from onnx_hw.ir.network import Network, Node
 from onnx_hw.messages.html import render_value
 from onnx_hw.messages.invariants import Fault, refuse
 from onnx_hw.messages.text import printable
-from onnx_hw.ir.network import (Network, Node)
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.outbox import CREDIT_RETURN, DEEPEST_IN_LUTRAM, outbox_resources, visible_after

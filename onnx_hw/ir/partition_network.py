@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnx_hw.ir.network import Boundary, Network, Node
+from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import user_error
-from onnx_hw.ir.network import (Boundary, Network, Node)
 from onnx_hw.onnx.graph.element_types import of_dtype
 from onnx_hw.onnx.graph.fresh_name import unused_name
 from onnx_hw.onnx.graph.model import Value
-from onnx_hw.ir.verify_network import verify_network
 
 
 def cut_network(network: Network, tensor: str) -> tuple[Network, Network]:

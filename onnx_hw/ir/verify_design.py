@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from onnx_hw.ir.verify_network import faults_of_network
 from onnx_hw.messages.invariants import Fault, refuse
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, visible_after
-from onnx_hw.ir.verify_network import faults_of_network
 
 if TYPE_CHECKING:
     from onnx_hw.ir.design import Design

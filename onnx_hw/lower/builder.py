@@ -13,11 +13,11 @@ import numpy as np
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rationals import fractions
+from onnx_hw.ir.network import Boundary
+from onnx_hw.ir.network import Node as HardwareNode
 from onnx_hw.lower.layout.stream_layout import MOST_MOVED, Layout, default_layout, image_layout, near_layout
 from onnx_hw.lower.values import Clipped, Function, Integers, Operand, Pending, QuantizedConstant, Real
 from onnx_hw.messages.errors import Problem
-from onnx_hw.ir.network import Boundary
-from onnx_hw.ir.network import Node as HardwareNode
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.rearrange import Rearrange

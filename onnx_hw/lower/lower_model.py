@@ -14,6 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_hw.exact.rationals import NotFinite
+from onnx_hw.ir.network import Boundary, Network
+from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.lower.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.lower.diagnose import WhyNot, not_built
 from onnx_hw.lower.dry_run import Rehearsal
@@ -30,7 +32,6 @@ from onnx_hw.lower.ops.qonnx import enter_snapped
 from onnx_hw.lower.provenance import held_values
 from onnx_hw.lower.values import Integers, Real
 from onnx_hw.messages.errors import UserError
-from onnx_hw.ir.network import (Boundary, Network)
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.evaluate.macs import macs_by_label
 from onnx_hw.onnx.graph.dependencies import reads
@@ -39,7 +40,6 @@ from onnx_hw.onnx.graph.fresh_name import unused_name
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES, Effect
-from onnx_hw.ir.verify_network import verify_network
 
 
 def import_model(model: Model) -> Network:

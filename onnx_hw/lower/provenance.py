@@ -11,9 +11,9 @@ from hashlib import sha256
 
 import numpy as np
 
+from onnx_hw.ir.network import Boundary
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.values import Integers, Real
-from onnx_hw.ir.network import Boundary
 from onnx_hw.onnx.graph.element_types import BY_NAME
 
 

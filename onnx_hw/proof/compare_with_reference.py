@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node

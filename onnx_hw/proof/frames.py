@@ -8,8 +8,8 @@ from math import isfinite
 import numpy as np
 
 from onnx_hw.ir import golden
-from onnx_hw.messages.errors import UserError
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators import facts_of

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.ir import golden
+from onnx_hw.ir.network import Boundary, Network
 from onnx_hw.messages.errors import UserError
-from onnx_hw.ir.network import (Boundary, Network)
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from onnx_hw.messages.errors import user_error
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import user_error
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import require_samples

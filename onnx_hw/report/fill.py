@@ -14,10 +14,10 @@ from onnx_hw.chip.link import link_of
 from onnx_hw.chip.route import RouteResult
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
-from onnx_hw.link_rate import frames_a_second
 from onnx_hw.ir.mac_counts import macs_of_circuit
-from onnx_hw.messages.text import short
 from onnx_hw.ir.network import Network
+from onnx_hw.schedule.link_bandwidth import frames_a_second
+from onnx_hw.messages.text import short
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES

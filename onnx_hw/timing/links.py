@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnx_hw.ir.design import (Design, Edge)
+from onnx_hw.ir.design import Design, Edge
 from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.timing.law_by_rows import Link, Name

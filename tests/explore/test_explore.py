@@ -27,8 +27,8 @@ from onnx_hw.explore.grid import Choice, Grid
 from onnx_hw.explore.result import Tally
 from onnx_hw.explore.row import Row, State
 from onnx_hw.explore.with_executor import explore_with_executor
-from onnx_hw.messages.errors import UserError
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.artifact_store import Store
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.workers.executors import Workers

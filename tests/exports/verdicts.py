@@ -14,8 +14,8 @@ from onnx import numpy_helper
 from onnx_hw import flow
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
-from onnx_hw.messages.errors import UserError
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import UserError
 from onnx_hw.proof.circuit.prove import Proof
 from onnx_hw.runtime.options import Reading
 from onnx_witness import by_onnxruntime

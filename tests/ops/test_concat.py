@@ -9,17 +9,17 @@ from hypothesis import given
 from design_bench import assert_proven, prove
 from drawn_cases import Case, cases, few, many
 from drawn_operators import concats
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.folding import EvenFolding, Folding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.passes.budget import Budget
-from onnx_hw.passes.choose_folding import choose_folding
-from onnx_hw.passes.insert_gearboxes import insert_gearboxes
-from onnx_hw.passes.size_fifos import size_fifos
+from onnx_hw.schedule.budget import Budget
+from onnx_hw.schedule.search_folding import choose_folding
+from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
+from onnx_hw.schedule.size_fifos import size_fifos
 from onnx_hw.timing.prediction import predict
 from operator_facts import assert_facts, assert_foldings_keep_up, beside
 from sketched_designs import Sketch

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from design_bench import assert_proven, prove
 from drawn_cases import few, many
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design
 from onnx_hw.messages.invariants import Broken
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.schedule import Dependency, Engine
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.passes.size_fifos import size_fifos
+from onnx_hw.schedule.size_fifos import size_fifos
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.prediction import predict
 from onnx_hw_rtl import engine, own_results

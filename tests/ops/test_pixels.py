@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from design_bench import assert_proven, prove
 from drawn_cases import Case
 from drawn_operators import ByArithmetic, ByTable, ByThresholds, element_foldings
-from onnx_hw.ir.design import (Design, FifoSize)
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design, FifoSize
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.convert_order import conversion
 from onnx_hw.ops.depthwise import Depthwise
@@ -32,8 +32,8 @@ from onnx_hw.ops.requantize import RequantizeFolding
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.passes.insert_gearboxes import insert_gearboxes
-from onnx_hw.passes.size_fifos import size_fifos
+from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
+from onnx_hw.schedule.size_fifos import size_fifos
 from sketched_designs import Sketch
 
 SCALES = tuple(Fraction(k, 30) for k in (1, 7, 20, 33, 50))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from drawn_designs import chains, residuals
 from onnx_hw.ir.design import Design
-from onnx_hw.passes.rate_by_parts import RateByParts
+from onnx_hw.schedule.throughput_check import RateByParts
 from onnx_hw.timing.frame_times import Frames
 
 SETTLED, FRAMES = 8, 32

@@ -10,22 +10,22 @@ import pytest
 
 from material_folders import model
 from onnx_hw import flow
-from onnx_hw.ir.design import (Design, FifoSize, pins_of)
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design, FifoSize, pins_of
+from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.messages.text import short
-from onnx_hw.ir.network import Network
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.passes import schedule_network as module
-from onnx_hw.passes.budget import Budget, weight
-from onnx_hw.passes.choose_folding import cheapest_folding, least_interval
-from onnx_hw.passes.fold_for_interval import fold_for, resources_of
-from onnx_hw.passes.insert_forks import insert_forks
-from onnx_hw.passes.say_what_fits import Place, spelled
-from onnx_hw.passes.schedule_network import interval_of, schedule_network
+from onnx_hw.schedule import schedule_network as module
+from onnx_hw.schedule.budget import (Budget, weight)
+from onnx_hw.schedule.search_folding import (cheapest_folding, least_interval)
+from onnx_hw.schedule.folding_for_interval import (fold_for, resources_of)
+from onnx_hw.schedule.insert_forks import insert_forks
+from onnx_hw.schedule.explain_no_fit import (Place, spelled)
+from onnx_hw.schedule.schedule_network import (interval_of, schedule_network)
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw_boards.pins import PadStream
 from sketched_designs import Sketch, unequal_branches

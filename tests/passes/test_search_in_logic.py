@@ -10,19 +10,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from design_bench import assert_proven, prove
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Network, Node
 from onnx_hw.messages.errors import UserError
-from onnx_hw.ir.network import (Network, Node)
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import Multiplier
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import WIDEST_FACTOR, Multiply
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.passes.budget import Budget
-from onnx_hw.passes.choose_folding import choose_folding
-from onnx_hw.passes.fold_for_interval import resources_of
-from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.schedule.budget import Budget
+from onnx_hw.schedule.search_folding import choose_folding
+from onnx_hw.schedule.folding_for_interval import resources_of
+from onnx_hw.schedule.schedule_network import schedule_network
 from sketched_designs import Sketch
 
 

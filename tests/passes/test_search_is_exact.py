@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.network import Network, Node
 from onnx_hw.messages.errors import UserError
-from onnx_hw.ir.network import (Network, Node)
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import Folding
@@ -20,15 +20,15 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.passes import choose_folding as searched
-from onnx_hw.passes.alternatives import Offers
-from onnx_hw.passes.budget import RESOURCES, Budget, amount
-from onnx_hw.passes.choose_folding import PATIENCE, choose_folding, hopeless
-from onnx_hw.passes.cost import cost
-from onnx_hw.passes.fold_for_interval import between, fold, fold_for, resources_of
-from onnx_hw.passes.insert_forks import insert_forks
-from onnx_hw.passes.least_cycles import least_cycles, longest_interval
-from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.schedule import search_folding as searched
+from onnx_hw.schedule.candidates import Offers
+from onnx_hw.schedule.budget import (RESOURCES, Budget, amount)
+from onnx_hw.schedule.search_folding import (PATIENCE, choose_folding, hopeless)
+from onnx_hw.schedule.cost_model import cost
+from onnx_hw.schedule.folding_for_interval import (between, fold, fold_for, resources_of)
+from onnx_hw.schedule.insert_forks import insert_forks
+from onnx_hw.schedule.min_cycles import (least_cycles, longest_interval)
+from onnx_hw.schedule.schedule_network import schedule_network
 from sketched_designs import Sketch
 
 

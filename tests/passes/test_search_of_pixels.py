@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 
 from design_bench import Bench, assert_proven, no_stall, random_stall
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
-from onnx_hw.ir.network import (Boundary, Network, Node)
+from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Boundary, Network, Node
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.passes import choose_folding
-from onnx_hw.passes.alternatives import Offers
-from onnx_hw.passes.budget import Budget
-from onnx_hw.passes.choose_folding import Search
-from onnx_hw.passes.cost import Cost, cost
-from onnx_hw.passes.fold_for_interval import fold_for
-from onnx_hw.passes.least_cycles import longest_interval
-from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.schedule import search_folding
+from onnx_hw.schedule.candidates import Offers
+from onnx_hw.schedule.budget import Budget
+from onnx_hw.schedule.search_folding import Search
+from onnx_hw.schedule.cost_model import (Cost, cost)
+from onnx_hw.schedule.folding_for_interval import fold_for
+from onnx_hw.schedule.min_cycles import longest_interval
+from onnx_hw.schedule.schedule_network import schedule_network
 from passes.test_choose_folding import convolutions
 
 
@@ -138,18 +138,18 @@ def test_another_search_will_do() -> None:
 def test_not_tried_where_one_pixel_a_beat_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """There are so many foldings of several pixels that refusing them would take longest of all."""
     tried: list[int] = []
-    original = choose_folding.fold
+    original = search_folding.fold
 
     def fold(offers: Offers, interval: int, budget: Budget) -> object:
         tried.append(interval)
         return original(offers, interval, budget)
 
-    monkeypatch.setattr(choose_folding, "fold", fold)
+    monkeypatch.setattr(search_folding, "fold", fold)
     network = in_a_line(Tensor((12, 12, 1), Int(8)), lambda x: Pool(x, "max", (2, 2), (1, 1), (0, 0, 0, 0)))
     least = Offers(network, cost).least_cycles[1]
     design = designed(network)
     assert min(tried) < least and design.interval < least
     slowest = designed(network, fps=rate(longest_interval(network)))
     tried.clear()
-    assert choose_folding.choose_folding(network, Budget(lut=slowest.resources().lut * 9 // 10)) is None
+    assert search_folding.choose_folding(network, Budget(lut=slowest.resources().lut * 9 // 10)) is None
     assert tried and all(interval >= least for interval in tried)

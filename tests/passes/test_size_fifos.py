@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from design_bench import Bench, assert_proven
-from onnx_hw.ir.design import (Design, FifoSize)
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design, FifoSize
 from onnx_hw.ir.network import Network
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
@@ -21,11 +21,11 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.passes.budget import Budget
-from onnx_hw.passes.find_least import least
-from onnx_hw.passes.least_fifo_depths import FRAMES, SETTLED
-from onnx_hw.passes.schedule_network import schedule_network
-from onnx_hw.passes.size_fifos import affordable, size_fifos
+from onnx_hw.schedule.budget import Budget
+from onnx_hw.schedule.bisect import least
+from onnx_hw.schedule.min_fifo_depths import (FRAMES, SETTLED)
+from onnx_hw.schedule.schedule_network import schedule_network
+from onnx_hw.schedule.size_fifos import (affordable, size_fifos)
 from onnx_hw.proof.circuit.stalls import Stall
 from onnx_hw.timing.prediction import Events, predict
 from sketched_designs import Sketch

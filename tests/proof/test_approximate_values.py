@@ -11,8 +11,8 @@ import pytest
 
 from onnx_hw import flow
 from onnx_hw.ir import golden
-from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.proof.compare import compare
 from onnx_hw.proof.segments import run_in_double

@@ -13,13 +13,13 @@ import pytest
 
 import onnx
 from onnx import TensorProto
-from onnx_hw.ir import golden
 from onnx_hw.build import build
+from onnx_hw.ir import golden
+from onnx_hw.ir.network import Network
 from onnx_hw.lower import host_dequantize
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.ops import LOWERINGS, activation, binary, concat, conv, data_movement, matmul, pool, qdq
 from onnx_hw.messages.errors import ExitCode, UserError
-from onnx_hw.ir.network import Network
 from onnx_hw.onnx.canonicalize import decompose_qoperators, fold_scales_into_weights
 from onnx_hw.ops.window import Window
 from onnx_hw.runtime.options import BuildOptions

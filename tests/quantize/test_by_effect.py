@@ -9,9 +9,9 @@ import pytest
 
 from drawn_float_models import FloatDrawing
 from onnx_hw import flow
-from onnx_hw.ir import golden
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import choose
+from onnx_hw.ir import golden
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from onnx_hw import flow
-from onnx_hw.ir import golden
 from onnx_hw.build import build
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
+from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.evaluate import reference

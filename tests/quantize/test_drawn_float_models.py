@@ -10,8 +10,8 @@ import pytest
 from drawn_float_models import FloatDrawing
 from onnx_hw import flow
 from onnx_hw.ir import golden
-from onnx_hw.lower.lower_model import import_model
 from onnx_hw.ir.network import Network
+from onnx_hw.lower.lower_model import import_model
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.quantization.post_training import quantize_float_model
 from onnx_witness import assert_circuit_agrees, random_frames, write

@@ -12,10 +12,10 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 import onnx
 from onnx import TensorProto
 from onnx_hw import flow
-from onnx_hw.ir import golden
 from onnx_hw.build import build
-from onnx_hw.messages.errors import UserError
+from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Silent

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from drawn_qonnx_models import Qonnx
 from onnx_hw import flow
-from onnx_hw.ir import golden
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.matmul import MatMul

@@ -12,10 +12,10 @@ import onnx
 from drawn_float_models import FloatDrawing
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
-from onnx_hw.ir import golden
 from onnx_hw.build import build
-from onnx_hw.lower.lower_model import import_model
+from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
+from onnx_hw.lower.lower_model import import_model
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.quantization.post_training import quantize_without_data
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from onnx_hw import flow
 from onnx_hw.ir import golden
+from onnx_hw.ir.network import Network
 from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import UserError
-from onnx_hw.ir.network import Network
 from onnx_hw.onnx.evaluate import reference
 from onnx_witness import assert_agrees, assert_circuit_agrees, write
 from qdq_models import Sketch

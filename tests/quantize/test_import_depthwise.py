@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from onnx_hw import flow
 from onnx_hw.ir import golden
-from onnx_hw.lower.lower_model import import_model
 from onnx_hw.ir.network import Network
+from onnx_hw.lower.lower_model import import_model
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.matmul import MatMul
 from onnx_witness import output_by_onnxruntime

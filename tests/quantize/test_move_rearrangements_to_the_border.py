@@ -12,8 +12,8 @@ import pytest
 from border import rearranged_at_the_border
 from drawn_border_models import drawn_border
 from onnx_hw import flow
-from onnx_hw.messages.errors import UserError
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.proof.compare import compare
 from onnx_witness import assert_agrees, assert_circuit_agrees, random_frames, write

@@ -19,8 +19,8 @@ from material_folders import model as real_model
 from onnx import TensorProto, helper
 from onnx_hw import flow
 from onnx_hw.ir import golden
-from onnx_hw.lower.lower_model import import_model
 from onnx_hw.ir.network import Network
+from onnx_hw.lower.lower_model import import_model
 from onnx_hw.ops.requantize import Monotone
 
 MODELS = ("digits", "mlperf_tiny_ad_autoencoder_int8", "tinymaix_mnist_valid_int8", *mlperf_tiny.MLPERF_TINY)

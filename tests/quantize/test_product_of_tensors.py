@@ -13,13 +13,13 @@ from design_bench import Bench, assert_proven, random_stall
 from onnx import TensorProto, helper
 from onnx_hw import flow
 from onnx_hw.ir import golden
+from onnx_hw.ir.network import Network
 from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import UserError
-from onnx_hw.ir.network import Network
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.passes.budget import Budget
-from onnx_hw.passes.schedule_network import schedule_network
+from onnx_hw.schedule.budget import Budget
+from onnx_hw.schedule.schedule_network import schedule_network
 from qdq_models import Sketch
 
 Shape = tuple[int, ...]

@@ -13,10 +13,11 @@ from drawn_multiplying_nodes import CHANNELS_LAST, MICROSOFT, NEWEST, PRODUCTS, 
 from material_folders import EXAMPLES
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
-from onnx_hw.lower.lower_model import import_model
 from onnx_hw.ir.mac_counts import macs_in_hardware
-from onnx_hw.messages.errors import UserError
 from onnx_hw.ir.network import Network
+from onnx_hw.ir.verify_network import faults_of_network
+from onnx_hw.lower.lower_model import import_model
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
 from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.graph.model import Model as OnnxModel
@@ -25,7 +26,6 @@ from onnx_hw.onnx.load.read import read
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.quantization.post_training import quantize_without_data
 from onnx_hw.runtime.options import Reading
-from onnx_hw.ir.verify_network import faults_of_network
 
 UINT8, FLOAT = TensorProto.UINT8, TensorProto.FLOAT
 NAME = "the product"

@@ -12,10 +12,10 @@ import pytest
 
 from drawn_qonnx_models import MODES, Qonnx
 from onnx_hw import flow
-from onnx_hw.ir import golden
 from onnx_hw.exact.integers import Int
-from onnx_hw.messages.errors import UserError
+from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.proof.compare import compare
 from onnx_witness import assert_circuit_agrees

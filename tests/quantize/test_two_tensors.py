@@ -16,13 +16,13 @@ from material_folders import model as real_model
 from onnx import TensorProto, helper
 from onnx_hw import flow
 from onnx_hw.ir import golden
+from onnx_hw.ir.network import Network
 from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import UserError
-from onnx_hw.ir.network import Network
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.rearrange import Rearrange
-from onnx_hw.passes.insert_forks import insert_forks
+from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_witness import by_onnxruntime, output_by_onnxruntime
 from qdq_models import Sketch
 

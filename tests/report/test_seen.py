@@ -10,8 +10,8 @@ import pytest
 
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.ir import golden
 from onnx_hw.build import Build
+from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.proof.circuit.compare import Difference, Run
 from onnx_hw.proof.circuit.prove import Proof

@@ -14,8 +14,8 @@ import numpy as np
 
 from design_bench import every_tensor, random_frames
 from onnx_hw.board_file import find_board
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window

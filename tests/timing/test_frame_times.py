@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drawn_designs import chains, residuals
-from onnx_hw.ir.design import (Delays, Design)
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Delays, Design
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.tensor import Tensor

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from design_bench import assert_proven, no_stall, prove
 from drawn_cases import few
 from drawn_designs import chains, residuals
-from onnx_hw.ir.design import (Delays, Design, FifoSize)
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Delays, Design, FifoSize
+from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.passes.size_fifos import size_fifos
+from onnx_hw.schedule.size_fifos import size_fifos
 from onnx_hw.timing.prediction import predict
-from onnx_hw.ir.verify_design import verify_design
 from onnx_hw_rtl.core import Core
 from onnx_hw_rtl.outbox import Outbox
 from sketched_designs import Sketch, alone

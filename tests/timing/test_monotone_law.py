@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from design_bench import random_stall
 from drawn_designs import chains, residuals
-from onnx_hw.ir.design import (Delays, Design)
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Delays, Design
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing.prediction import predict

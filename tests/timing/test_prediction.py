@@ -13,8 +13,8 @@ from design_bench import assert_proven, no_stall, prove
 from drawn_cases import MOST_OPERATIONS
 from drawn_designs import chains, residuals
 from drawn_operators import gearboxes, matmuls, pools, windows
-from onnx_hw.ir.design import (Design, FifoSize)
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design, FifoSize
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.fork import Fork

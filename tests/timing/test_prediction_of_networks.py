@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from at_length import prove_networks
 from design_bench import assert_proven, prove
 from drawn_designs import chains, likenesses, residuals
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window

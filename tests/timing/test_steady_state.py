@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drawn_designs import chains, residuals
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.tensor import Tensor

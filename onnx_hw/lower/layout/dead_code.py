@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onnx_hw.ir.network import (Network, Node)
+from onnx_hw.ir.network import Network, Node
 
 
 def needed_part(network: Network) -> Network:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from onnx_hw.exact.grid import Grid
+from onnx_hw.ir.network import Boundary, Network, Node
 from onnx_hw.lower.layout.dead_code import needed_part
 from onnx_hw.lower.layout.propagate_layout import in_order, ports
 from onnx_hw.lower.layout.rearrange_layouts import rearranging
-from onnx_hw.ir.network import (Boundary, Network, Node)
 from onnx_hw.ops.permutation import Reordering
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.tensor import Tensor

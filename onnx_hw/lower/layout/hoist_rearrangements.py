@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.lower.layout.dead_code import needed_part
 from onnx_hw.lower.layout.duplicate_input import sent_again
 from onnx_hw.lower.layout.propagate_layout import spread, with_spread
 from onnx_hw.lower.layout.rearrange_layouts import one_of_two, orders_of_operand, orders_of_result
-from onnx_hw.ir.network import (Network, Node)
 from onnx_hw.ops.rearrange import Rearrange
-from onnx_hw.ir.verify_network import verify_network
 
 FURTHER = 3
 """Rearrangements in line through which one is moved to the next, where only the last of them meets the host."""

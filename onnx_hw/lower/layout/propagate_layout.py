@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from onnx_hw.ir.network import Boundary, Network, Node
 from onnx_hw.lower.layout.rearrange_layouts import rearranging
-from onnx_hw.ir.network import (Boundary, Network, Node)
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.permutation import Reordering
 from onnx_hw.ops.rearrange import Rearrange

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ir.design import (Design, Edge)
+from onnx_hw.ir.design import Design, Edge
 from onnx_hw.proof.circuit.stalls import Stall
 from onnx_hw.timing.prediction import Prediction, predict
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ir import golden
 from onnx_hw.assemble import Names, edge_names
-from onnx_hw.ir.design import (Design, Edge)
+from onnx_hw.ir import golden
+from onnx_hw.ir.design import Design, Edge
 from onnx_hw.proof.circuit.compare import stimulus_of
 from onnx_hw.proof.circuit.stalls import SEED, full_rate, random_stall
 from onnx_hw.timing.prediction import Prediction, predict

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw import __version__
-from onnx_hw.ir import golden
 from onnx_hw.board_file import find_board
+from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.translate_error import as_user_error

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Boundary, Network, Node
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
-from onnx_hw.ir.network import (Boundary, Network, Node)
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import Telling
 from onnx_hw.proof.circuit.compare import Run, simulate_and_compare

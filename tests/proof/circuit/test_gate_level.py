@@ -16,8 +16,8 @@ from netlist_faults import FAULTS, Modules
 from onnx_hw import flow
 from onnx_hw.chip.netlist import Netlist
 from onnx_hw.chip.synthesize import SynthesisResult, synthesize
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor

@@ -12,10 +12,10 @@ import pytest
 from amaranth.hdl import Module, Shape, Signal, Value
 
 from drawn_operators import ByTable
-from onnx_hw.ir import golden
-from onnx_hw.ir.design import Design
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.ir import golden
+from onnx_hw.ir.design import Design
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.lookup import Lookup

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onnx_hw.ir.network import (Network, Node)
-from onnx_hw.ops.fork import Fork
+from onnx_hw.ir.network import Network, Node
 from onnx_hw.ir.verify_network import verify_network
+from onnx_hw.ops.fork import Fork
 
 
 def insert_forks(network: Network) -> Network:

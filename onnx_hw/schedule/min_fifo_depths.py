@@ -17,10 +17,10 @@ from functools import cache
 
 import numpy as np
 
-from onnx_hw.ir.design import (Design, Edge)
-from onnx_hw.ir.network import (Boundary, Network, Node)
+from onnx_hw.ir.design import Design, Edge
+from onnx_hw.ir.network import Boundary, Network, Node
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.passes.find_least import least
+from onnx_hw.schedule.bisect import least
 from onnx_hw.timing.frame_times import Frames
 
 SETTLED, FRAMES = 4, 8

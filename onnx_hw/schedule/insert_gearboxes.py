@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from onnx_hw.ir.network import (Network, Node)
+from onnx_hw.ir.network import Network, Node
 from onnx_hw.ops.convert_order import conversion
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.stream_order import Order

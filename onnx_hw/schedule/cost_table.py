@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.passes.neighbours import Costs
+from onnx_hw.schedule.edge_costs import Costs
 
 LARGEST_TABLE = 1_000_000
 """Entries."""

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.ir.design import pins_of
-from onnx_hw.ir.network import (Network, Node)
+from onnx_hw.ir.network import Network, Node
 from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.passes.between_orders import Between, Key, as_array, at_least, between, fifos, key_of, part_of
-from onnx_hw.passes.budget import RESOURCES, Budget
-from onnx_hw.passes.cost import Cost
-from onnx_hw.passes.least_cycles import least_cycles
+from onnx_hw.schedule.converters import (Between, Key, as_array, at_least, between, fifos, key_of, part_of)
+from onnx_hw.schedule.budget import (RESOURCES, Budget)
+from onnx_hw.schedule.cost_model import Cost
+from onnx_hw.schedule.min_cycles import least_cycles
 
 NOTHING = np.zeros(len(RESOURCES), dtype=np.int64)
 

@@ -14,8 +14,8 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator, Resources
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.passes.budget import RESOURCES
-from onnx_hw.passes.cost import Cost
+from onnx_hw.schedule.budget import RESOURCES
+from onnx_hw.schedule.cost_model import Cost
 
 SHALLOW = 2
 """Tokens of a FIFO that holds up nobody for long: the depth is chosen later."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.passes.least_fifo_depths import part_of
+from onnx_hw.schedule.min_fifo_depths import part_of
 from onnx_hw.timing.frame_times import Frames
 
 NEAR = 4

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from onnx_hw.ir.design import (Design, Edge)
+from onnx_hw.ir.design import Design, Edge
 from onnx_hw.messages.errors import Problem, UserError, user_error
 from onnx_hw.messages.text import did_you_mean
-from onnx_hw.passes.find_least import least
+from onnx_hw.schedule.bisect import least
 
 
 def check_fifo_depths(given: Mapping[str, int], edges: Mapping[str, Edge]) -> None:

@@ -20,10 +20,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from onnx_hw.ir.design import Design
+from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import Problem, UserError, user_error
 from onnx_hw.messages.text import did_you_mean
 from onnx_hw.messages.toml import quoted, read_toml
-from onnx_hw.ir.network import Network
 from onnx_hw.ops.folding import Folding, Multiplier
 
 LARGEST = 1 << 24
