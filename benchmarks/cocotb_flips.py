@@ -23,12 +23,12 @@ import numpy as np
 
 from onnx_hw import flow
 from onnx_hw.assemble import module_names
-from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Node
 from onnx_hw.ops.stream_order import UNUSED
-from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.report.read import options_of, read_report
+from onnx_hw.schedule.folding_file import read_foldings
+from onnx_hw.schedule.insert_forks import insert_forks
 
 WORD = re.compile(r"^    memory(?P<low>\d+)\[(?P<word>\d+)\] = (?P<bits>\d+)'h(?P<value>[0-9a-f]+);$", re.MULTILINE)
 

@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.assemble import NamedCircuit
-from onnx_hw.schedule.schedule_for_board import schedule_on
 from onnx_hw.board_file import find_board
 from onnx_hw.chip import route as place_and_route
 from onnx_hw.chip import synthesize as synthesis
@@ -51,6 +50,7 @@ from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw.runtime.listener import NOBODY, Listener
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, Engine, Reading
+from onnx_hw.schedule.schedule_for_board import schedule_on
 
 
 def read(path: str | Path, reading: Reading | None = None) -> Model:

@@ -12,11 +12,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from onnx_hw import flow
-from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.messages.text import printable
-from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.proof.circuit.engines import simulator_of
 from onnx_hw.proof.circuit.many_frames import Bench, Proven, Shard, begin_to_load, prove_shards, shards_of, with_samples
 from onnx_hw.report.asked import files_of, sha256
@@ -30,6 +28,8 @@ from onnx_hw.runtime.workers.executors import Here, Workers, worker_lost
 from onnx_hw.runtime.workers.open_executor import hired
 from onnx_hw.samples.frames import Given, read_given
 from onnx_hw.samples.read_samples import frame_count
+from onnx_hw.schedule.folding_file import read_foldings
+from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.work import Work
 
 RANDOM_FRAMES = 1000

@@ -13,7 +13,6 @@ import numpy as np
 
 from onnx_hw import flow
 from onnx_hw.assemble import NamedCircuit, bench_circuit
-from onnx_hw.schedule.schedule_for_board import (comfortable, fuller_than_comfortable)
 from onnx_hw.board_file import find_board
 from onnx_hw.chip.fit import check_fit
 from onnx_hw.chip.host_model import write_host_model
@@ -22,7 +21,6 @@ from onnx_hw.chip.route import BITSTREAM, RouteResult
 from onnx_hw.chip.shell_cells import shell_cells
 from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.emit.shells import write_shell
-from onnx_hw.schedule.folding_file import (read_foldings, to_text)
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
@@ -31,8 +29,6 @@ from onnx_hw.messages.text import file_name, short
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import how_many_choose_scales, require_samples
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames
 from onnx_hw.onnx.graph.model import Model
-from onnx_hw.schedule.insert_forks import insert_forks
-from onnx_hw.schedule.bottleneck import what_bounds
 from onnx_hw.proof.circuit import prove as simulation
 from onnx_hw.proof.circuit.gate_level import NotSimulated
 from onnx_hw.proof.circuit.gate_level import difference_error as netlist_error
@@ -55,6 +51,10 @@ from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.subprocess_call import in_own_process
 from onnx_hw.samples.frames import Given, by_reference, read_given
 from onnx_hw.samples.read_samples import frame_count
+from onnx_hw.schedule.bottleneck import what_bounds
+from onnx_hw.schedule.folding_file import read_foldings, to_text
+from onnx_hw.schedule.insert_forks import insert_forks
+from onnx_hw.schedule.schedule_for_board import comfortable, fuller_than_comfortable
 from onnx_hw.toolchain import TOOLCHAIN, Toolchain
 from onnx_hw_boards.verilog_board import VerilogBoard
 

@@ -7,11 +7,11 @@ import pytest
 
 from design_bench import random_stall
 from onnx_hw.ir.design import Design
-from onnx_hw.timing import law_by_rows, native_law
+from onnx_hw.timing import (row_solver, native_solver)
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.prediction import predict
 
-needs_compiler = pytest.mark.skipif(not native_law.available(), reason="no C++ compiler for the native solver")
+needs_compiler = pytest.mark.skipif(not native_solver.available(), reason="no C++ compiler for the native solver")
 
 
 def assert_solvers_agree(design: Design, seed: int, interval: int) -> None:
@@ -20,8 +20,8 @@ def assert_solvers_agree(design: Design, seed: int, interval: int) -> None:
     native = predict(design, 4, offers=stall.offers, ready=stall.ready)
     by_rows = Frames(design).times(8, interval)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native_law, "available", lambda: False)
-        patch.setattr(law_by_rows, "available", lambda: False)
+        patch.setattr(native_solver, "available", lambda: False)
+        patch.setattr(row_solver, "available", lambda: False)
         defined = predict(design, 4, offers=stall.offers, ready=stall.ready)
         assert by_rows == Frames(design).times(8, interval)
     assert native.waits == defined.waits

@@ -17,12 +17,12 @@ from material_folders import CHECKOUT, EXAMPLES
 from onnx_hw import flow
 from onnx_hw.build import Build, build
 from onnx_hw.messages.errors import ExitCode, UserError
-from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.report import report
 from onnx_hw.run import run
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage
+from onnx_hw.schedule.schedule_network import schedule_network
 
 DIGITS = EXAMPLES / "digits"
 SCHEMA = json.loads((CHECKOUT / "docs" / "report.schema.json").read_text())

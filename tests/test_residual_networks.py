@@ -29,10 +29,10 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
+from onnx_hw.proof.circuit.prove import difference_error
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.schedule.size_fifos import size_fifos
-from onnx_hw.proof.circuit.prove import difference_error
 from onnx_hw.timing.prediction import Wait, predict
 from sketched_designs import Sketch
 

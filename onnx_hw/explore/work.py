@@ -6,21 +6,21 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnx_hw.schedule.schedule_for_board import schedule_on
 from onnx_hw.board_file import find_board
 from onnx_hw.chip.netlist import netlist_of
 from onnx_hw.explore.grid import Choice
 from onnx_hw.explore.parcel import Parcel, pack, unpack
 from onnx_hw.explore.task import RESULTS, Task, run
-from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.ir.verify_network import verify_network
-from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.messages.errors import UserError
 from onnx_hw.messages.translate_error import as_user_error
-from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.runtime.artifact_store import user_store
+from onnx_hw.schedule.folding_file import read_foldings
+from onnx_hw.schedule.insert_forks import insert_forks
+from onnx_hw.schedule.link_bandwidth import most_frames_a_second
+from onnx_hw.schedule.schedule_for_board import schedule_on
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 

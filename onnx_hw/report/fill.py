@@ -16,7 +16,6 @@ from onnx_hw.chip.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.mac_counts import macs_of_circuit
 from onnx_hw.ir.network import Network
-from onnx_hw.schedule.link_bandwidth import frames_a_second
 from onnx_hw.messages.text import short
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
@@ -30,6 +29,7 @@ from onnx_hw.report.reached import describe_reach
 from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.outputs import share_right
+from onnx_hw.schedule.link_bandwidth import frames_a_second
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard

@@ -9,13 +9,13 @@ import numpy as np
 
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
+from onnx_hw.schedule.budget import RESOURCES, Budget, amount
 from onnx_hw.schedule.candidates import Offers
-from onnx_hw.schedule.budget import (RESOURCES, Budget, amount)
-from onnx_hw.schedule.search_folding import interval_for_lanes
 from onnx_hw.schedule.cost_model import Cost
-from onnx_hw.schedule.folding_for_interval import (fold, resources_of)
+from onnx_hw.schedule.folding_for_interval import fold, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.min_cycles import longest_interval
+from onnx_hw.schedule.search_folding import interval_for_lanes
 
 
 @dataclass(frozen=True)

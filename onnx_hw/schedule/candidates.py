@@ -23,8 +23,8 @@ from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.schedule.converters import (Between, Key, as_array, at_least, between, fifos, key_of, part_of)
-from onnx_hw.schedule.budget import (RESOURCES, Budget)
+from onnx_hw.schedule.budget import RESOURCES, Budget
+from onnx_hw.schedule.converters import Between, Key, as_array, at_least, between, fifos, key_of, part_of
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.min_cycles import least_cycles
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.ops.stream_order import Order
-from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.budget import RESOURCES
+from onnx_hw.schedule.candidates import Offers
 
 ROUNDING = 1 - 1e-9
 """A bound this much lower is one, however its terms are added up."""

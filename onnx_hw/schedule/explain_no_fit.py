@@ -12,10 +12,10 @@ from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import short
 from onnx_hw.ops.operator import Resources
-from onnx_hw.schedule.budget import (RESOURCES, Budget, amount)
-from onnx_hw.schedule.search_folding import least_interval
+from onnx_hw.schedule.budget import RESOURCES, Budget, amount
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.cost_model import cost as own_cost
+from onnx_hw.schedule.search_folding import least_interval
 
 LARGEST = 3
 """So many nodes are named for each resource."""

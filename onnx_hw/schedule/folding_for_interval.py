@@ -17,11 +17,11 @@ from onnx_hw.ops.convert_order import conversion
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.stream_order import Order
-from onnx_hw.schedule.candidates import (Alternatives, Offers, allowed_by)
-from onnx_hw.schedule.budget import (RESOURCES, WEIGHTS, Budget)
-from onnx_hw.schedule.knapsack import (CheapestOfEach, Choice)
+from onnx_hw.schedule.budget import RESOURCES, WEIGHTS, Budget
+from onnx_hw.schedule.candidates import Alternatives, Offers, allowed_by
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.cost_model import cost as own_cost
+from onnx_hw.schedule.knapsack import CheapestOfEach, Choice
 
 ROUNDS = 12
 """So often prices are raised."""

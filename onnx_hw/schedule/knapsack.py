@@ -15,10 +15,10 @@ import numpy as np
 
 from onnx_hw.ir.network import Node
 from onnx_hw.ops.stream_order import Order
-from onnx_hw.schedule.candidates import (Alternative, Alternatives, Offers)
+from onnx_hw.schedule.candidates import Alternative, Alternatives, Offers
 from onnx_hw.schedule.converters import key_of
+from onnx_hw.schedule.cost_table import Axis, Table
 from onnx_hw.schedule.edge_costs import Neighbours
-from onnx_hw.schedule.cost_table import (Axis, Table)
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ import onnx_hw_boards
 from onnx_hw.chip.shell_cells import shell_cells
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
-from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.ops.folding import Folding
-from onnx_hw.schedule.budget import (RESOURCES, Budget, amount)
+from onnx_hw.runtime.options import check_numbers
+from onnx_hw.schedule.budget import RESOURCES, Budget, amount
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.explain_no_fit import Place
+from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.schedule_network import schedule_network
-from onnx_hw.runtime.options import check_numbers
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells

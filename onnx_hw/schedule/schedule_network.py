@@ -13,19 +13,19 @@ from onnx_hw.ir.verify_design import faults_of_foldings, faults_of_repetition, v
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.invariants import refuse
 from onnx_hw.ops.folding import Folding
-from onnx_hw.schedule.candidates import Offers
+from onnx_hw.runtime.gc_pause import garbage_collection_paused
 from onnx_hw.schedule.budget import Budget
+from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.check_fifo_depths import too_slow
-from onnx_hw.schedule.search_folding import (Search, hopeless)
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.cost_model import cost as own_cost
-from onnx_hw.schedule.folding_for_interval import (fold_for, resources_of)
+from onnx_hw.schedule.explain_no_fit import Place, folding_too_big, folding_too_slow, nothing_fits, too_many_frames
+from onnx_hw.schedule.folding_for_interval import fold_for, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.min_cycles import longest_interval
-from onnx_hw.schedule.explain_no_fit import (Place, folding_too_big, folding_too_slow, nothing_fits, too_many_frames)
-from onnx_hw.schedule.size_fifos import (kept_interval, size_fifos)
-from onnx_hw.runtime.gc_pause import garbage_collection_paused
+from onnx_hw.schedule.search_folding import Search, hopeless
+from onnx_hw.schedule.size_fifos import kept_interval, size_fifos
 
 
 @garbage_collection_paused()

@@ -15,11 +15,11 @@ import numpy as np
 
 from onnx_hw.ir.network import Network, Node
 from onnx_hw.ops.folding import Folding
-from onnx_hw.schedule.candidates import (Offers, allowed_by)
 from onnx_hw.schedule.budget import Budget
+from onnx_hw.schedule.candidates import Offers, allowed_by
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.cost_model import cost as own_cost
-from onnx_hw.schedule.folding_for_interval import (fold, impossible)
+from onnx_hw.schedule.folding_for_interval import fold, impossible
 from onnx_hw.schedule.min_cycles import longest_interval
 
 Foldings = dict[str, Folding]

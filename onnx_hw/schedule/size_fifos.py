@@ -14,9 +14,9 @@ from onnx_hw.ir.design import Design, Edge, FifoSize
 from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.schedule.check_fifo_depths import (check_fifo_depths, too_shallow)
 from onnx_hw.schedule.bisect import least
-from onnx_hw.schedule.min_fifo_depths import (horizon, least_fifo_depths)
+from onnx_hw.schedule.check_fifo_depths import check_fifo_depths, too_shallow
+from onnx_hw.schedule.min_fifo_depths import horizon, least_fifo_depths
 from onnx_hw.schedule.throughput_check import RateByParts
 from onnx_hw.timing.frame_times import Frames, FrameTimes
 from onnx_hw.timing.prediction import DEEPEST_IN_LUTRAM

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_hw.ir.design import Design
-from onnx_hw.timing.law import Times, Track
+from onnx_hw.timing.solver import (Times, Track)
 from onnx_hw.timing.prediction import Events
 
 LONGEST = 20_000_000

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.timing import law_by_rows, pace, steady_state
-from onnx_hw.timing.law_by_rows import ALWAYS, FrameEnd, FrameSolver
-from onnx_hw.timing.links import Links
+from onnx_hw.timing import (row_solver, source_pacing, steady_state)
+from onnx_hw.timing.row_solver import (ALWAYS, FrameEnd, FrameSolver)
+from onnx_hw.timing.constraints import Links
 from onnx_hw.timing.prediction import Events
 
 
@@ -43,7 +43,7 @@ class Frames:
         self._links = links = Links(design, schedules)
         tracks = {**links.engines, **links.sinks, **links.sources}
         self._solver: FrameSolver | None = None
-        if law_by_rows.available():
+        if row_solver.available():
             self._solver = FrameSolver(tracks, links.all, tuple(links.sinks), tuple(links.sources), links.once)
         self._by_definition: Events | None = None
 
@@ -90,7 +90,7 @@ class Frames:
             return
         self._links.set_depths(depths)
         rounds = {
-            ("source", e.tensor): pace.rounds_of(e.order, interval) for e in self._links.edges if e.producer is None
+            ("source", e.tensor): source_pacing.rounds_of(e.order, interval) for e in self._links.edges if e.producer is None
         }
         yield from self._solver.frames(frames, interval, rounds)
 
@@ -99,7 +99,7 @@ class Frames:
         if self._by_definition is None:
             self._by_definition = Events(self._design, self._schedules)
         sources = [edge for edge in self._links.edges if edge.producer is None]
-        offers = {edge.tensor: pace.offers(edge.order, interval, frames) for edge in sources}
+        offers = {edge.tensor: source_pacing.offers(edge.order, interval, frames) for edge in sources}
         for solved, times in enumerate(self._by_definition.solutions(frames, offers=offers, depths=depths), start=1):
             if any(time.fired < solved * track.operations for track, time in times.items()):
                 return

@@ -28,9 +28,9 @@ import numpy as np
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM as DEEPEST_IN_LUTRAM
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.timing import native_law
-from onnx_hw.timing.law import Bound, Times, Track, solutions
-from onnx_hw.timing.links import Links
+from onnx_hw.timing import native_solver
+from onnx_hw.timing.solver import (Bound, Times, Track, solutions)
+from onnx_hw.timing.constraints import Links
 from onnx_hw.timing.steady_state import sustains
 
 
@@ -162,7 +162,7 @@ class Events:
             named[link.here].bounds.append(bound)
             self._bounds.append((link, bound))
         self._tracks = list(named.values())
-        solver = native_law.Solver(self._tracks).solutions if native_law.available() else None
+        solver = native_solver.Solver(self._tracks).solutions if native_solver.available() else None
         self._solve = solver or partial(solutions, self._tracks)
 
     @property

@@ -17,14 +17,12 @@ from link_bench import Conversation, Wire
 from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.assemble import assemble
-from onnx_hw.schedule.schedule_for_board import (clock_of, schedule_on)
 from onnx_hw.board_file import find_board
 from onnx_hw.chip.link import link_of
 from onnx_hw.chip.netlist import netlist_of
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design, Edge
-from onnx_hw.schedule.link_bandwidth import (frames_a_second, most_frames_a_second)
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.concat import Concat
@@ -33,6 +31,8 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
+from onnx_hw.schedule.link_bandwidth import frames_a_second, most_frames_a_second
+from onnx_hw.schedule.schedule_for_board import clock_of, schedule_on
 from onnx_hw.timing.link_times import BehindALink
 from onnx_hw_boards.linked_board import LinkedBoard, Uart
 from onnx_hw_link.link import Link

@@ -17,8 +17,8 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.budget import Budget
-from onnx_hw.schedule.search_folding import choose_folding
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
+from onnx_hw.schedule.search_folding import choose_folding
 from onnx_hw.schedule.size_fifos import size_fifos
 from onnx_hw.timing.prediction import predict
 from operator_facts import assert_facts, assert_foldings_keep_up, beside

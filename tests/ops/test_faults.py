@@ -15,7 +15,7 @@ from amaranth.lib.wiring import connect, flipped
 
 from faults import ACCUMULATORS, BUFFERS, CASES, EVERY, ONE_LANE, Fault, each_in_its_cores, looks_late, prove_case
 from onnx_hw.ir import design
-from onnx_hw.timing import links
+from onnx_hw.timing import constraints
 from onnx_hw_rtl import core, engine
 from onnx_hw_rtl.outbox import Outbox
 
@@ -100,7 +100,7 @@ def outbox(faulty: type[Outbox]) -> Callable[[pytest.MonkeyPatch], None]:
 def law(**constants: Any) -> Callable[[pytest.MonkeyPatch], None]:
     def apply(patch: pytest.MonkeyPatch) -> None:
         for name, value in constants.items():
-            patch.setattr(links if hasattr(links, name) else design, name, value)
+            patch.setattr(constraints if hasattr(constraints, name) else design, name, value)
 
     return apply
 

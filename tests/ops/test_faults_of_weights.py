@@ -16,7 +16,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.proof.circuit.compare import Run
-from onnx_hw.timing import links
+from onnx_hw.timing import constraints
 from onnx_hw_rtl import shared_buffer
 from onnx_hw_rtl.engine import delayed
 from onnx_hw_rtl.weights import WeightBuffer
@@ -80,7 +80,7 @@ def words_run_the_other_way(patch: pytest.MonkeyPatch) -> None:
 
 
 def law(**constants: int) -> Fault:
-    return lambda patch: [patch.setattr(links, name, value) for name, value in constants.items()] and None
+    return lambda patch: [patch.setattr(constraints, name, value) for name, value in constants.items()] and None
 
 
 def given_back(patch: pytest.MonkeyPatch) -> None:

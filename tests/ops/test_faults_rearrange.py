@@ -12,7 +12,7 @@ from amaranth.hdl import Const, Module, Signal
 from drawn_cases import Case
 from faults import looks_late, prove_case
 from onnx_hw.ops.rearrange import RearrangeFolding
-from onnx_hw.timing import links
+from onnx_hw.timing import constraints
 from onnx_hw_rtl import engine, rearrange
 from rearrangements import MAPS, rearranged
 
@@ -147,7 +147,7 @@ def constant(**values: int) -> Patch:
 def law(**values: Any) -> Patch:
     def apply(patch: pytest.MonkeyPatch) -> None:
         for name, value in values.items():
-            patch.setattr(links, name, value)
+            patch.setattr(constraints, name, value)
 
     return apply
 

@@ -19,7 +19,7 @@ from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw.proof.circuit.stalls import Stall
-from onnx_hw.timing import links
+from onnx_hw.timing import constraints
 from onnx_hw_rtl import engine, shared_buffer
 from operator_facts import assert_facts
 from outer_sum import OuterSum
@@ -102,7 +102,7 @@ def test_faults_are_caught(fault: Callable[[pytest.MonkeyPatch], None], monkeypa
 
 def test_delays_are_those_of_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
     for delay in (0, 2):
-        monkeypatch.setattr(links, "BUFFER_DELAY", delay)
+        monkeypatch.setattr(constraints, "BUFFER_DELAY", delay)
         assert prove(alone(OuterSum(3, 4, (2, 5)), (1, 1), 3)).firing_mismatches
 
 

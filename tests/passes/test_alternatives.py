@@ -15,8 +15,8 @@ from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.converters import as_array
-from onnx_hw.schedule.cost_model import (Cost, cost)
-from onnx_hw.schedule.folding_for_interval import (LUT, between)
+from onnx_hw.schedule.cost_model import Cost, cost
+from onnx_hw.schedule.folding_for_interval import LUT, between
 from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.families.gowin import GOWIN

@@ -14,7 +14,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.schedule.size_fifos import (kept_interval, size_fifos)
+from onnx_hw.schedule.size_fifos import kept_interval, size_fifos
 from sketched_designs import Sketch
 
 IMAGE = Tensor((5, 6, 2), Int(4))

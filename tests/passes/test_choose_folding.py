@@ -17,13 +17,13 @@ from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.budget import Budget
-from onnx_hw.schedule.search_folding import choose_folding
+from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.cost_model import cost
-from onnx_hw.schedule.folding_for_interval import (fold, fold_for, resources_of)
+from onnx_hw.schedule.folding_for_interval import fold, fold_for, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
+from onnx_hw.schedule.search_folding import choose_folding
 from sketched_designs import Sketch
 
 i8 = Int(8)

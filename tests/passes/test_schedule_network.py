@@ -19,14 +19,14 @@ from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.schedule import schedule_network as module
-from onnx_hw.schedule.budget import (Budget, weight)
-from onnx_hw.schedule.search_folding import (cheapest_folding, least_interval)
-from onnx_hw.schedule.folding_for_interval import (fold_for, resources_of)
-from onnx_hw.schedule.insert_forks import insert_forks
-from onnx_hw.schedule.explain_no_fit import (Place, spelled)
-from onnx_hw.schedule.schedule_network import (interval_of, schedule_network)
 from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.schedule import schedule_network as module
+from onnx_hw.schedule.budget import Budget, weight
+from onnx_hw.schedule.explain_no_fit import Place, spelled
+from onnx_hw.schedule.folding_for_interval import fold_for, resources_of
+from onnx_hw.schedule.insert_forks import insert_forks
+from onnx_hw.schedule.schedule_network import interval_of, schedule_network
+from onnx_hw.schedule.search_folding import cheapest_folding, least_interval
 from onnx_hw_boards.pins import PadStream
 from sketched_designs import Sketch, unequal_branches
 

@@ -20,9 +20,9 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import WIDEST_FACTOR, Multiply
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.budget import Budget
-from onnx_hw.schedule.search_folding import choose_folding
 from onnx_hw.schedule.folding_for_interval import resources_of
 from onnx_hw.schedule.schedule_network import schedule_network
+from onnx_hw.schedule.search_folding import choose_folding
 from sketched_designs import Sketch
 
 

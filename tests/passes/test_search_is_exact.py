@@ -21,14 +21,14 @@ from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.schedule import search_folding as searched
+from onnx_hw.schedule.budget import RESOURCES, Budget, amount
 from onnx_hw.schedule.candidates import Offers
-from onnx_hw.schedule.budget import (RESOURCES, Budget, amount)
-from onnx_hw.schedule.search_folding import (PATIENCE, choose_folding, hopeless)
 from onnx_hw.schedule.cost_model import cost
-from onnx_hw.schedule.folding_for_interval import (between, fold, fold_for, resources_of)
+from onnx_hw.schedule.folding_for_interval import between, fold, fold_for, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
-from onnx_hw.schedule.min_cycles import (least_cycles, longest_interval)
+from onnx_hw.schedule.min_cycles import least_cycles, longest_interval
 from onnx_hw.schedule.schedule_network import schedule_network
+from onnx_hw.schedule.search_folding import PATIENCE, choose_folding, hopeless
 from sketched_designs import Sketch
 
 

@@ -18,13 +18,13 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule import search_folding
-from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.budget import Budget
-from onnx_hw.schedule.search_folding import Search
-from onnx_hw.schedule.cost_model import (Cost, cost)
+from onnx_hw.schedule.candidates import Offers
+from onnx_hw.schedule.cost_model import Cost, cost
 from onnx_hw.schedule.folding_for_interval import fold_for
 from onnx_hw.schedule.min_cycles import longest_interval
 from onnx_hw.schedule.schedule_network import schedule_network
+from onnx_hw.schedule.search_folding import Search
 from passes.test_choose_folding import convolutions
 
 

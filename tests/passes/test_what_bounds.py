@@ -11,12 +11,12 @@ import pytest
 
 from material_folders import EXAMPLES
 from onnx_hw.build import build
-from onnx_hw.schedule.budget import Budget
-from onnx_hw.schedule.schedule_network import schedule_network
-from onnx_hw.schedule.bottleneck import (Bound, what_bounds)
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage
+from onnx_hw.schedule.bottleneck import Bound, what_bounds
+from onnx_hw.schedule.budget import Budget
+from onnx_hw.schedule.schedule_network import schedule_network
 from passes.test_choose_folding import convolutions
 
 NETWORK = convolutions(8, (3, 8, 8, 4))

@@ -16,8 +16,8 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.timing import native_law
-from onnx_hw.timing.law import Bound, Times, Track
+from onnx_hw.timing import native_solver
+from onnx_hw.timing.solver import (Bound, Times, Track)
 from onnx_hw.timing.prediction import Events, predict
 from onnx_hw.timing.steady_state import period, sustains
 from sketched_designs import Sketch, alone
@@ -139,7 +139,7 @@ def test_frames_that_come_late_again_and_again_are_not_awaited() -> None:
 
 
 def test_the_definition_and_the_compiled_solver_agree_frame_by_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not native_law.available():
+    if not native_solver.available():
         pytest.skip("no C++ compiler for the native solver")
     sketch = Sketch()
     x = sketch.input("x", Tensor((3, 2, 4), Int(8)))
@@ -148,7 +148,7 @@ def test_the_definition_and_the_compiled_solver_agree_frame_by_frame(monkeypatch
     design = sketch.design()
     offers = paced(design, interval_of(design))
     compiled = Events(design).solutions(FRAMES, offers=offers)
-    monkeypatch.setattr(native_law, "available", lambda: False)
+    monkeypatch.setattr(native_solver, "available", lambda: False)
     defined = Events(design).solutions(FRAMES, offers=offers)
     for solved, (one, other) in enumerate(zip(compiled, defined, strict=True), start=1):
         every = [{track.name: time.every.tolist() for track, time in times.items()} for times in (one, other)]

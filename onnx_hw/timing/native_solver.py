@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.timing.law import Times, Track, stops_of
+from onnx_hw.timing.solver import (Times, Track, stops_of)
 from onnx_hw.timing.native_code import compiled
 
 SOURCE = Path(__file__).with_name("law.c")
