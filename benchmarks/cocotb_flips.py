@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw import flow
-from onnx_hw.assemble import module_names
+from onnx_hw.assemble.elaborate import module_names
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Node
 from onnx_hw.ops.stream_order import UNUSED

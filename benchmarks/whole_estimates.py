@@ -19,11 +19,11 @@ import onnx_hw_boards
 from estimated_cores import Estimate
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.board_file import find_board
-from onnx_hw.chip.link import link_of
-from onnx_hw.chip.netlist import netlist_of
-from onnx_hw.chip.shell_cells import cells_of_shell
-from onnx_hw.chip.synthesize import synthesize
+from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.assemble.host_link import link_of
+from onnx_hw.assemble.netlist import netlist_of
+from onnx_hw.assemble.shell_area import cells_of_shell
+from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw.schedule.schedule_for_board import schedule_on
 from onnx_hw_boards.cells import Cells

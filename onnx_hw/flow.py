@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.assemble import NamedCircuit
-from onnx_hw.board_file import find_board
-from onnx_hw.chip import route as place_and_route
-from onnx_hw.chip import synthesize as synthesis
-from onnx_hw.chip.netlist import Netlist, netlist_of
-from onnx_hw.chip.route import RouteResult
-from onnx_hw.chip.synthesize import SynthesisResult
+from onnx_hw.assemble.elaborate import NamedCircuit
+from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.implement import route as place_and_route
+from onnx_hw.implement import synthesize as synthesis
+from onnx_hw.assemble.netlist import (Netlist, netlist_of)
+from onnx_hw.implement.route import RouteResult
+from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.ir.network import Network
@@ -160,7 +160,7 @@ def simulate(
         frames: by graph input, (frames, *shape); None for random integers.
         engine: another one than the fastest there is; ``gates`` simulates the netlist for the board.
         folder: of the build, where the simulator is compiled; None for a temporary one.
-        circuit: ``onnx_hw.assemble.bench_circuit(design)``, if known already.
+        circuit: ``onnx_hw.assemble.elaborate.bench_circuit(design)``, if known already.
 
     Raises:
         ToolMissing, ToolFailed: a program is not there, or failed.
@@ -229,7 +229,7 @@ def route(
 
 
 def pack(routed: RouteResult, folder: BuildFolder) -> Made:
-    """The bitstream: the file ``onnx_hw.chip.route.BITSTREAM``.
+    """The bitstream: the file ``onnx_hw.implement.route.BITSTREAM``.
 
     Raises:
         ToolMissing, ToolFailed: the packer.

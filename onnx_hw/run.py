@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from onnx_hw import flow
-from onnx_hw.board_file import find_board
+from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.ir import golden
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, batches_of
 from onnx_hw.proof.circuit.outputs import by_circuit

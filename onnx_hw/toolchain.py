@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from onnx_hw import flow
-from onnx_hw.chip.route import RouteResult
-from onnx_hw.chip.synthesize import SynthesisResult
+from onnx_hw.implement.route import RouteResult
+from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.emit import folders
 from onnx_hw.proof.circuit.gate_level import GateLevel
 from onnx_hw.proof.circuit.prove import Proof

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw import flow
-from onnx_hw.assemble import NamedCircuit, bench_circuit
-from onnx_hw.board_file import find_board
-from onnx_hw.chip.fit import check_fit
-from onnx_hw.chip.host_model import write_host_model
-from onnx_hw.chip.netlist import Netlist
-from onnx_hw.chip.route import BITSTREAM, RouteResult
-from onnx_hw.chip.shell_cells import shell_cells
-from onnx_hw.chip.synthesize import SynthesisResult
+from onnx_hw.assemble.elaborate import (NamedCircuit, bench_circuit)
+from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.implement.check_fit import check_fit
+from onnx_hw.assemble.host_model_file import write_host_model
+from onnx_hw.assemble.netlist import Netlist
+from onnx_hw.implement.route import (BITSTREAM, RouteResult)
+from onnx_hw.assemble.shell_area import shell_cells
+from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.emit.shells import write_shell
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.assemble import to_circuit
+from onnx_hw.assemble.elaborate import to_circuit
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.proof.circuit.compare import Run, simulate_and_compare

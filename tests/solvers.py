@@ -7,7 +7,7 @@ import pytest
 
 from design_bench import random_stall
 from onnx_hw.ir.design import Design
-from onnx_hw.timing import (row_solver, native_solver)
+from onnx_hw.timing import native_solver, row_solver
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.prediction import predict
 

@@ -43,7 +43,7 @@ class Rule:
 
 FRONT = ("onnx_hw.front",)
 WHOLE = ("onnx_hw.build", "onnx_hw.work", "onnx_hw.run", "onnx_hw.verify_build")
-STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.chip", "onnx_hw.proof.circuit", "onnx_hw.runtime.build_folder")
+STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.implement", "onnx_hw.proof.circuit", "onnx_hw.runtime.build_folder")
 REPORT, VALUES = ("onnx_hw.report",), ("onnx_hw.ops.tensor", "onnx_hw.ir.network")
 DECISIONS = ("onnx_hw.schedule", "onnx_hw.ir.design")
 CIRCUITS, BENCH = ("onnx_hw_rtl",), ("onnx_hw_sim", "onnx_hw_tools")
@@ -107,7 +107,7 @@ RULES = (
         unless=("onnx_hw.proof.circuit",),
     ),
     Rule(
-        ("onnx_hw.ir.golden", "onnx_hw.timing", "onnx_hw.assemble"),
+        ("onnx_hw.ir.golden", "onnx_hw.timing", "onnx_hw.assemble.elaborate"),
         (*STAGES, *REPORT, *FRONT),
         "meaning, timing and circuit are views of a value",
     ),
@@ -260,7 +260,7 @@ def test_a_circle_is_seen():
 
 
 def test_circuits_are_imported_by_operators_and_assembly_only():
-    at_home = ("onnx_hw.ops", "onnx_hw.assemble", "onnx_hw.chip.netlist")
+    at_home = ("onnx_hw.ops", "onnx_hw.assemble.elaborate", "onnx_hw.assemble.netlist")
     found = [
         f"{path.relative_to(CHECKOUT)}:{line} imports {imported}"
         for module, path in modules()

@@ -11,7 +11,7 @@ import pytest
 import qdq_models
 from design_bench import Bench, assert_proven, no_stall, random_stall
 from onnx_hw import flow
-from onnx_hw.board_file import find_board
+from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.schedule.folding_file import read_foldings, to_text
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.schedule_for_board import schedule_on

@@ -12,7 +12,7 @@ import pytest
 
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.assemble import assemble
+from onnx_hw.assemble.elaborate import assemble
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.front.failures import explain

@@ -38,7 +38,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class HostModel:
-    """See ``described`` of ``onnx_hw.chip.host_model``, which writes the file.
+    """See ``described`` of ``onnx_hw.assemble.host_model_file``, which writes the file.
 
     Attributes:
         name: of the model.

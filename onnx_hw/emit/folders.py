@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.assemble import to_circuit
+from onnx_hw.assemble.elaborate import to_circuit
 from onnx_hw.emit import page, vectors, verilog
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in

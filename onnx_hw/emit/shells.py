@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.chip.link import link_of
-from onnx_hw.chip.netlist import Netlist
+from onnx_hw.assemble.host_link import link_of
+from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.emit import verilog
 from onnx_hw.emit.shell_page import shell_page
 from onnx_hw.emit.vectors import FRAMES

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.assemble import edge_names
+from onnx_hw.assemble.elaborate import edge_names
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.proof.circuit.stalls import full_rate

@@ -11,9 +11,9 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
-from onnx_hw.board_file import find_board
-from onnx_hw.chip import route, synthesize
-from onnx_hw.chip.fit import check_fit
+from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.implement import (route, synthesize)
+from onnx_hw.implement.check_fit import check_fit
 from onnx_hw.explore.grid import Choice
 from onnx_hw.explore.parcel import Parcel, pack, unpack
 from onnx_hw.explore.pareto import front

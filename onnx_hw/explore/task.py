@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from onnx_hw import __version__
-from onnx_hw.board_file import find_board
-from onnx_hw.chip import route, synthesize
+from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.implement import (route, synthesize)
 from onnx_hw.messages.errors import user_error
 from onnx_hw.runtime.artifact_store import Store, write_record
 from onnx_hw.runtime.build_folder import BuildFolder, Made
@@ -42,7 +42,7 @@ class Task:
         source: digest of the entry that it reads, of the stage ``SOURCES`` names.
         board: its name.
         tools: version of every program, by name; another one would make something else.
-        constraints, clock_mhz, seed: for place and route, see ``onnx_hw.chip.route``.
+        constraints, clock_mhz, seed: for place and route, see ``onnx_hw.implement.route``.
         version: of onnx-hw.
     """
 

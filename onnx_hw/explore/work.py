@@ -6,8 +6,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnx_hw.board_file import find_board
-from onnx_hw.chip.netlist import netlist_of
+from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.assemble.netlist import netlist_of
 from onnx_hw.explore.grid import Choice
 from onnx_hw.explore.parcel import Parcel, pack, unpack
 from onnx_hw.explore.task import RESULTS, Task, run

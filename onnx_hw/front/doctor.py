@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 import onnx_hw_boards
-from onnx_hw.board_file import find_board
+from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.report.fact import Fact
 from onnx_hw.runtime.options import DEFAULT_BOARD
 from onnx_hw_boards.verilog_board import VerilogBoard

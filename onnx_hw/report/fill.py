@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw import __version__
-from onnx_hw.assemble import module_names
-from onnx_hw.chip.link import link_of
-from onnx_hw.chip.route import RouteResult
-from onnx_hw.chip.synthesize import SynthesisResult
+from onnx_hw.assemble.elaborate import module_names
+from onnx_hw.assemble.host_link import link_of
+from onnx_hw.implement.route import RouteResult
+from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.mac_counts import macs_of_circuit
 from onnx_hw.ir.network import Network

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_hw.ir.design import Design
-from onnx_hw.timing.solver import (Times, Track)
 from onnx_hw.timing.prediction import Events
+from onnx_hw.timing.solver import Times, Track
 
 LONGEST = 20_000_000
 """Operations in all frames that are solved and looked at: a second or two, and some hundred megabytes."""

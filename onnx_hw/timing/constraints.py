@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.timing.row_solver import (Link, Name)
+from onnx_hw.timing.row_solver import Link, Name
 
 BUFFER_DELAY = 1
 """Cycles from a write into a shared buffer until an operation that reads it, and from a release until a write."""

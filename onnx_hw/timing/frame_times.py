@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.timing import (row_solver, source_pacing, steady_state)
-from onnx_hw.timing.row_solver import (ALWAYS, FrameEnd, FrameSolver)
+from onnx_hw.timing import row_solver, source_pacing, steady_state
 from onnx_hw.timing.constraints import Links
 from onnx_hw.timing.prediction import Events
+from onnx_hw.timing.row_solver import ALWAYS, FrameEnd, FrameSolver
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,9 @@ class Frames:
             return
         self._links.set_depths(depths)
         rounds = {
-            ("source", e.tensor): source_pacing.rounds_of(e.order, interval) for e in self._links.edges if e.producer is None
+            ("source", e.tensor): source_pacing.rounds_of(e.order, interval)
+            for e in self._links.edges
+            if e.producer is None
         }
         yield from self._solver.frames(frames, interval, rounds)
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.affine_ranges import Numbers
-from onnx_hw.timing.row_solver import Link as Wait
 from onnx_hw.timing.constraints import Links
 from onnx_hw.timing.prediction import Events
+from onnx_hw.timing.row_solver import Link as Wait
 from onnx_hw_link.link import TRAILER, Link, Port
 
 INTO, OUT = ("shell", "in"), ("shell", "out")

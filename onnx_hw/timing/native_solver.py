@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.timing.solver import (Times, Track, stops_of)
 from onnx_hw.timing.native_code import compiled
+from onnx_hw.timing.solver import Times, Track, stops_of
 
 SOURCE = Path(__file__).with_name("law.c")
 

@@ -29,8 +29,8 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM as DEEPEST_IN_LUTRAM
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.timing import native_solver
-from onnx_hw.timing.solver import (Bound, Times, Track, solutions)
 from onnx_hw.timing.constraints import Links
+from onnx_hw.timing.solver import Bound, Times, Track, solutions
 from onnx_hw.timing.steady_state import sustains
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
-from onnx_hw.timing.solver import (Bound, Times, Track)
+from onnx_hw.timing.solver import Bound, Times, Track
 
 
 def sustains(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import onnx_hw_boards
-from onnx_hw.board_file import find_board
-from onnx_hw.chip.fit import check_fit, pin_constraints, too_full
+from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.implement.check_fit import (check_fit, pin_constraints, too_full)
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board

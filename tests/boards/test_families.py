@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import onnx_hw_boards
-from onnx_hw.board_file import find_board
+from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.ops.operator import OWN_RESET
 from onnx_hw.ops.outbox import outbox_demand
 from onnx_hw.schedule.schedule_for_board import comfortable, schedule_on, whole

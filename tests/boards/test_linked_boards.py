@@ -10,7 +10,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 
 import onnx_hw_boards
-from onnx_hw.chip.netlist import linked
+from onnx_hw.assemble.netlist import linked
 from onnx_hw.messages.errors import UserError
 from onnx_hw_boards.families.clock_source import CLOCKING, TOLERANCE
 from onnx_hw_boards.linked_board import LinkedBoard

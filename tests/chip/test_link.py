@@ -16,10 +16,10 @@ from design_bench import random_frames
 from link_bench import Conversation, Wire
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.assemble import assemble
-from onnx_hw.board_file import find_board
-from onnx_hw.chip.link import link_of
-from onnx_hw.chip.netlist import netlist_of
+from onnx_hw.assemble.elaborate import assemble
+from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.assemble.host_link import link_of
+from onnx_hw.assemble.netlist import netlist_of
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design, Edge

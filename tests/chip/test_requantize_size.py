@@ -10,8 +10,8 @@ import pytest
 
 from drawn_cores import Drawn
 from estimated_cores import FAMILIES, Estimate, made_of, said_of
-from onnx_hw.assemble import assemble, to_rtlil
-from onnx_hw.chip.synthesize import synthesize
+from onnx_hw.assemble.elaborate import (assemble, to_rtlil)
+from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding

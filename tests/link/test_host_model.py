@@ -9,8 +9,8 @@ import pytest
 
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.assemble import edge_names
-from onnx_hw.chip.host_model import host_model
+from onnx_hw.assemble.elaborate import edge_names
+from onnx_hw.assemble.host_model_file import host_model
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw_link.errors import LinkError

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from link_bench import Sums, sums
-from onnx_hw.assemble import to_rtlil
+from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, PortFailed, Stalled
 from onnx_hw_link.link import FromChip, FromHost, Link, Port

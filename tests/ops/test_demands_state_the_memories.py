@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from drawn_cores import KINDS, drawn
-from onnx_hw.assemble import to_rtlil
+from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import Thresholds
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import unsigned
 
-from onnx_hw.assemble import to_rtlil
+from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, outbox_resources
 from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_rtl import outbox as circuit

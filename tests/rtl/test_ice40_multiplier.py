@@ -8,7 +8,7 @@ from pathlib import Path
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw.assemble import to_rtlil
+from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw_rtl.multiplier import Multiplier, WideMultiplier
 from onnx_hw_rtl.product import product
 from onnx_hw_rtl.target import Target

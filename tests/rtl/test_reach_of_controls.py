@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 
-from onnx_hw.assemble import assemble
+from onnx_hw.assemble.elaborate import assemble
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add

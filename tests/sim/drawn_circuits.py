@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from onnx_hw.assemble import without_signed_wires
+from onnx_hw.assemble.elaborate import without_signed_wires
 from onnx_hw_sim.circuit import Circuit, Stream
 from tests.sim.circuits import as_rtlil, stream_ports
 

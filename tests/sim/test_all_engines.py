@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from design_bench import every_tensor, random_frames
-from onnx_hw.board_file import find_board
+from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.matmul import MatMul

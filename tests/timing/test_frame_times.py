@@ -17,10 +17,10 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.timing import (row_solver, source_pacing)
+from onnx_hw.timing import row_solver, source_pacing
 from onnx_hw.timing.frame_times import Frames
-from onnx_hw.timing.row_solver import ALWAYS
 from onnx_hw.timing.prediction import Events
+from onnx_hw.timing.row_solver import ALWAYS
 from own_seconds import own_seconds
 from sketched_designs import Sketch
 

@@ -17,8 +17,8 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing import native_solver
-from onnx_hw.timing.solver import (Bound, Times, Track)
 from onnx_hw.timing.prediction import Events, predict
+from onnx_hw.timing.solver import Bound, Times, Track
 from onnx_hw.timing.steady_state import period, sustains
 from sketched_designs import Sketch, alone
 

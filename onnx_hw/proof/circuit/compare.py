@@ -13,7 +13,7 @@ from onnx_hw.proof.circuit.stalls import Stall
 from onnx_hw.timing.prediction import Prediction, predict
 
 if TYPE_CHECKING:
-    from onnx_hw.assemble import Names
+    from onnx_hw.assemble.elaborate import Names
     from onnx_hw_sim.circuit import Recording, Simulator, Stimulus
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.assemble import NamedCircuit, Names, bench_circuit, edge_names
-from onnx_hw.chip.netlist import netlist_of
-from onnx_hw.chip.synthesize import synthesize
+from onnx_hw.assemble.elaborate import (NamedCircuit, Names, bench_circuit, edge_names)
+from onnx_hw.assemble.netlist import netlist_of
+from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import user_error
 from onnx_hw.proof.circuit.compare import Planned

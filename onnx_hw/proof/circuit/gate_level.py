@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw import __version__
-from onnx_hw.chip.netlist import Netlist
-from onnx_hw.chip.synthesize import SynthesisResult
+from onnx_hw.assemble.netlist import Netlist
+from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.proof.circuit.gate_level_bench import Bench, streams_of

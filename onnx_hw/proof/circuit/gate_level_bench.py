@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.assemble import Names, edge_names
+from onnx_hw.assemble.elaborate import (Names, edge_names)
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.proof.circuit.compare import stimulus_of

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw import __version__
-from onnx_hw.board_file import find_board
+from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError, user_error
@@ -30,7 +30,7 @@ from onnx_hw.samples.outputs import share_right
 from onnx_hw_tools.user_cache import user_cache
 
 if TYPE_CHECKING:
-    from onnx_hw.assemble import Names
+    from onnx_hw.assemble.elaborate import Names
     from onnx_hw_sim.circuit import Simulator
 
 BEFORE = 2

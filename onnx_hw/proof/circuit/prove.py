@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.assemble import NamedCircuit, bench_circuit, to_circuit
+from onnx_hw.assemble.elaborate import (NamedCircuit, bench_circuit, to_circuit)
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import trace
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
@@ -24,7 +24,7 @@ from onnx_hw.runtime.gc_pause import garbage_collection_paused
 from onnx_hw.runtime.options import Engine
 
 if TYPE_CHECKING:
-    from onnx_hw.assemble import Names
+    from onnx_hw.assemble.elaborate import Names
     from onnx_hw_sim.circuit import Circuit, Simulator
     from onnx_hw_tools.tools import Tool
 

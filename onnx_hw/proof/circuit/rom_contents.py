@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.assemble import module_names
+from onnx_hw.assemble.elaborate import module_names
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.rom_contents import RomImage
 

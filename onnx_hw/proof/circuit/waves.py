@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.assemble import Names, to_circuit
+from onnx_hw.assemble.elaborate import (Names, to_circuit)
 from onnx_hw.ir.design import Design
 from onnx_hw.proof.circuit.compare import Run, stimulus_of
 from onnx_hw.proof.circuit.stalls import Stall

@@ -14,8 +14,8 @@ import pytest
 from design_bench import random_frames
 from netlist_faults import FAULTS, Modules
 from onnx_hw import flow
-from onnx_hw.chip.netlist import Netlist
-from onnx_hw.chip.synthesize import SynthesisResult, synthesize
+from onnx_hw.assemble.netlist import Netlist
+from onnx_hw.implement.synthesize import (SynthesisResult, synthesize)
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode

@@ -6,7 +6,7 @@ from itertools import groupby
 
 import numpy as np
 
-from onnx_hw.assemble import edge_names
+from onnx_hw.assemble.elaborate import edge_names
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.timing.prediction import predict
 from onnx_hw_link.link import Link, Port

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx_hw.chip.fit import too_full
-from onnx_hw.chip.synthesize import SynthesisResult
+from onnx_hw.implement.check_fit import too_full
+from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw_boards.board import Board
 from onnx_hw_tools import tools
@@ -73,7 +73,7 @@ def route(
     """Place and route a netlist. Missing the clock is no error here; see ``RouteResult.timing_met``.
 
     Args:
-        constraints: text of nextpnr's file, see ``onnx_hw.chip.fit.pin_constraints``.
+        constraints: text of nextpnr's file, see ``onnx_hw.implement.check_fit.pin_constraints``.
         clock_mhz: the clock to aim at.
         seed: of the placer; another one moves Fmax by some 10 %.
 

@@ -1,0 +1,1 @@
+"""Circuit of a design, with the shell that its board needs."""
