@@ -23,7 +23,7 @@ import onnx_hw_boards
 from onnx_hw import flow
 from onnx_hw.assemble.elaborate import to_serial_chip
 from onnx_hw.assemble.host_model_file import host_model
-from onnx_hw.assemble.netlist import (Netlist, baud_of)
+from onnx_hw.assemble.netlist import Netlist, baud_of
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network

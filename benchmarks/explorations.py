@@ -168,7 +168,7 @@ def wrong(asked: argparse.Namespace) -> None:
                 multiprocessing, "get_context", lambda _: fresh("fork")
             )  # so that workers lie as well
             try:
-                with forked, patch("onnx_hw.proof.circuit.many_frames.golden.trace", lies):
+                with forked, patch("onnx_hw.prove.circuit.sharded.golden.trace", lies):
                     verify(options)
             except UserError as error:
                 told[jobs] = [problem.message for problem in error.problems]

@@ -23,8 +23,8 @@ import numpy as np
 
 from boards import DIGITS, drawn_frames
 from onnx_hw import flow
-from onnx_hw.assemble.elaborate import to_serial_chip
 from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.assemble.elaborate import to_serial_chip
 from onnx_hw.assemble.host_model_file import host_model
 from onnx_hw.assemble.netlist import baud_of
 from onnx_hw.quantization.quantize import without_data

@@ -12,7 +12,7 @@ from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import printable
 from onnx_hw.onnx.load.read import read as read_onnx
-from onnx_hw.proof.circuit import prove as simulation
+from onnx_hw.prove.circuit import prove as simulation
 from onnx_hw.report import fill, report
 from onnx_hw.report.page import PAGE, notebook, page
 from onnx_hw.runtime.artifact_store import user_store

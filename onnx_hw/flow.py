@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.assemble.elaborate import NamedCircuit
 from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.assemble.elaborate import NamedCircuit
+from onnx_hw.assemble.netlist import Netlist, netlist_of
 from onnx_hw.implement import route as place_and_route
 from onnx_hw.implement import synthesize as synthesis
-from onnx_hw.assemble.netlist import (Netlist, netlist_of)
 from onnx_hw.implement.route import RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
@@ -39,11 +39,11 @@ from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.read import read as read_onnx
 from onnx_hw.ops.folding import Folding
-from onnx_hw.proof.circuit import prove as simulation
-from onnx_hw.proof.circuit.engines import bench_of
-from onnx_hw.proof.circuit.gate_level import GateLevel
-from onnx_hw.proof.circuit.gate_level import prove as gate_level
-from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.prove.circuit import prove as simulation
+from onnx_hw.prove.circuit.engines import bench_of
+from onnx_hw.prove.circuit.gate_level import GateLevel
+from onnx_hw.prove.circuit.gate_level import prove as gate_level
+from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.quantization.quantize import Quantized, Source, to_integers, without_data
 from onnx_hw.quantization.ranges.calibrate import seen_in
 from onnx_hw.quantization.scheme import Scheme

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from onnx_hw import flow
+from onnx_hw.emit import folders
 from onnx_hw.implement.route import RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
-from onnx_hw.emit import folders
-from onnx_hw.proof.circuit.gate_level import GateLevel
-from onnx_hw.proof.circuit.prove import Proof
-from onnx_hw.proof.circuit.reach import Reach, reach
+from onnx_hw.prove.circuit.gate_level import GateLevel
+from onnx_hw.prove.circuit.prove import Proof
+from onnx_hw.prove.circuit.directed_vectors import (Reach, reach)
 from onnx_hw.runtime.build_folder import Made
 
 

@@ -11,7 +11,7 @@ from design_bench import assert_proven, prove
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM
-from onnx_hw.proof.circuit.compare import Run
+from onnx_hw.prove.circuit.check_run import Run
 from sketched_designs import alone
 
 few = settings(max_examples=12, derandomize=True)

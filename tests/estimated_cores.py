@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from drawn_cores import Drawn
-from onnx_hw.assemble.elaborate import (assemble, to_rtlil)
+from onnx_hw.assemble.elaborate import assemble, to_rtlil
 from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.ops.operator import OWN_RESET
 from onnx_hw.ops.outbox import outbox_demand

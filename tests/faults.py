@@ -31,7 +31,7 @@ from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.requantize import RequantizeFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.proof.circuit.compare import Run
+from onnx_hw.prove.circuit.check_run import Run
 from onnx_hw_rtl import engine
 from sketched_designs import alone
 

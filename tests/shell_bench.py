@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.assemble.elaborate import (assemble, edge_names)
+from onnx_hw.assemble.elaborate import assemble, edge_names
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design

@@ -14,7 +14,7 @@ from amaranth.hdl import MemoryData, Module
 from amaranth.lib import memory
 from amaranth.lib.wiring import Component, Out
 
-from onnx_hw.assemble.elaborate import (assemble, to_rtlil)
+from onnx_hw.assemble.elaborate import assemble, to_rtlil
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul

@@ -12,8 +12,8 @@ from onnx.helper import make_node
 from onnx import TensorProto
 from onnx_files import model, tensor, value, write
 from onnx_hw import flow
-from onnx_hw.assemble.host_model_file import host_model
 from onnx_hw.assemble.host_link import link_of
+from onnx_hw.assemble.host_model_file import host_model
 from onnx_hw.host_by_reference import HostByReference
 from onnx_hw.ir import golden
 from onnx_hw_link.errors import LinkError

@@ -43,7 +43,7 @@ class Rule:
 
 FRONT = ("onnx_hw.front",)
 WHOLE = ("onnx_hw.build", "onnx_hw.work", "onnx_hw.run", "onnx_hw.verify_build")
-STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.implement", "onnx_hw.proof.circuit", "onnx_hw.runtime.build_folder")
+STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.implement", "onnx_hw.prove.circuit", "onnx_hw.runtime.build_folder")
 REPORT, VALUES = ("onnx_hw.report",), ("onnx_hw.ops.tensor", "onnx_hw.ir.network")
 DECISIONS = ("onnx_hw.schedule", "onnx_hw.ir.design")
 CIRCUITS, BENCH = ("onnx_hw_rtl",), ("onnx_hw_sim", "onnx_hw_tools")
@@ -101,10 +101,10 @@ RULES = (
         "a pass turns one value into the next",
     ),
     Rule(
-        ("onnx_hw.proof",),
+        ("onnx_hw.prove",),
         ("onnx_hw.quantization", "onnx_hw.timing", *DECISIONS, *STAGES, *REPORT, *FRONT),
         "who checks the importer must not lean on it",
-        unless=("onnx_hw.proof.circuit",),
+        unless=("onnx_hw.prove.circuit",),
     ),
     Rule(
         ("onnx_hw.ir.golden", "onnx_hw.timing", "onnx_hw.assemble.elaborate"),
@@ -163,7 +163,7 @@ def test_imports_point_one_way():
         ("onnx_hw.flow", "from onnx_hw.front import terminal"),
         ("onnx_hw.flow", "from onnx_hw.report import fill"),
         ("onnx_hw.flow", "from onnx_hw.build import build"),
-        ("onnx_hw.proof.compare", "from onnx_hw.timing import prediction"),
+        ("onnx_hw.prove.model.compare", "from onnx_hw.timing import prediction"),
     ],
 )
 def test_a_wrong_import_is_found(module, text):

@@ -15,7 +15,7 @@ from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.proof.circuit import prove as simulation
+from onnx_hw.prove.circuit import prove as simulation
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.schedule_network import schedule_network
 from products import of_two_inputs, of_what_it_makes

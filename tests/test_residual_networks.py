@@ -29,7 +29,7 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import Requantize, Staircase
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.proof.circuit.prove import difference_error
+from onnx_hw.prove.circuit.prove import difference_error
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.schedule.size_fifos import size_fifos

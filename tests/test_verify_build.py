@@ -17,8 +17,8 @@ from onnx_hw.build import build
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
-from onnx_hw.proof.circuit.many_frames import BEFORE, Bench, prove_shards, shards_of, with_samples
-from onnx_hw.proof.circuit.prove import compile_simulator
+from onnx_hw.prove.circuit.sharded import (BEFORE, Bench, prove_shards, shards_of, with_samples)
+from onnx_hw.prove.circuit.prove import compile_simulator
 from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.workers.executors import Workers
@@ -65,7 +65,7 @@ def test_the_first_difference_is_said_with_its_sample(built: Path, monkeypatch: 
             values[output][1, 0, 1, 2] ^= 1
         return values
 
-    monkeypatch.setattr("onnx_hw.proof.circuit.many_frames.golden.trace", lies)
+    monkeypatch.setattr("onnx_hw.prove.circuit.sharded.golden.trace", lies)
     with pytest.raises(UserError, match=r"\[1, 0, 1, 2\]: golden .*\(1 values and 0 firings differ") as caught:
         verify(VerifyOptions(built / "out", built / "x.npz", 4, Engine.INTERPRETED, Stalls.NONE))
     assert caught.value.exit_code is ExitCode.MISMATCH
@@ -78,7 +78,7 @@ def test_of_many_frames_the_first_wrong_one_is_named_whoever_finds_it(
     """Two workers; shards that are done early do not hide an earlier frame."""
     design, honest = unequal_branches(4), golden.trace
     bench = Bench("b", design, "ecp5", Stalls.NONE, simulator=compile_simulator(design, built / "simulation"))
-    monkeypatch.setattr("onnx_hw.proof.circuit.many_frames.CYCLES_A_SHARD", 400)
+    monkeypatch.setattr("onnx_hw.prove.circuit.sharded.CYCLES_A_SHARD", 400)
     shards = [replace(shard, number=0) for shard in shards_of(design, 400)]  # without stalls
     numbers = np.zeros((400, 1, 1, 3, 4), dtype=np.int64)
     numbers[..., 0, :2] = np.stack([np.arange(400) % 100, np.arange(400) // 100], axis=1)[:, None, None]
@@ -90,7 +90,7 @@ def test_of_many_frames_the_first_wrong_one_is_named_whoever_finds_it(
         values[output][np.isin(said[:, 0] + 100 * said[:, 1], wrong), 0, 1, 2] ^= 1
         return values
 
-    monkeypatch.setattr("onnx_hw.proof.circuit.many_frames.golden.trace", lies)
+    monkeypatch.setattr("onnx_hw.prove.circuit.sharded.golden.trace", lies)
     filled = [with_samples(shard, {"x": numbers}, 400, None) for shard in shards]
     with ThreadPoolExecutor(2) as pool:
         *right, last = prove_shards(bench, iter(filled), Workers(pool, 2, built))

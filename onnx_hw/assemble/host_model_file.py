@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_hw.assemble.netlist import (Netlist, baud_of)
+from onnx_hw.assemble.netlist import Netlist, baud_of
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.element_types import BY_NAME

@@ -9,9 +9,9 @@ from fractions import Fraction
 from pathlib import PurePath
 from typing import Any
 
-from onnx_hw.assemble.elaborate import (Names, assemble, in_shell, tidy, to_rtlil)
-from onnx_hw.implement.check_fit import pin_constraints
+from onnx_hw.assemble.elaborate import Names, assemble, in_shell, tidy, to_rtlil
 from onnx_hw.assemble.host_link import link_of
+from onnx_hw.implement.check_fit import pin_constraints
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import user_error
 from onnx_hw.runtime.build_folder import digest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from onnx_hw.assemble.netlist_demand import demand_of_netlist
 from onnx_hw.assemble.netlist import shell_of
+from onnx_hw.assemble.netlist_demand import demand_of_netlist
 from onnx_hw.ir.network import Boundary, Network
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells

@@ -13,7 +13,7 @@ import numpy as np
 from onnx_hw.assemble.elaborate import edge_names
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design, Edge
-from onnx_hw.proof.circuit.stalls import full_rate
+from onnx_hw.prove.circuit.stalls import full_rate
 from onnx_hw.timing.prediction import predict
 
 FORMAT = 1

@@ -8,7 +8,7 @@ from itertools import permutations
 
 import numpy as np
 
-from onnx_hw.assemble.elaborate import (edge_names, module_names)
+from onnx_hw.assemble.elaborate import edge_names, module_names
 from onnx_hw.ir.design import Design, Edge, FifoSize
 from onnx_hw.ir.mac_counts import macs_in_hardware
 from onnx_hw.ir.network import Boundary, Network, Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onnx_hw.proof.compare import Compared
+from onnx_hw.prove.model.compare import Compared
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost
 from onnx_hw.report import report
 from onnx_hw.report.losses import Loss

@@ -20,7 +20,7 @@ from onnx_hw.messages.text import short
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES
-from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.report import report
 from onnx_hw.report.asked import describe_asked
 from onnx_hw.report.describe import describe_design, describe_ports, describe_quantization, irregular_orders

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated
 
-from onnx_hw.proof.circuit.reach import Reach
+from onnx_hw.prove.circuit.directed_vectors import Reach
 
 
 @dataclass(frozen=True)

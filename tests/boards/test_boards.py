@@ -11,7 +11,7 @@ import pytest
 
 import onnx_hw_boards
 from onnx_hw.assemble.board_lookup import find_board
-from onnx_hw.implement.check_fit import (check_fit, pin_constraints, too_full)
+from onnx_hw.implement.check_fit import check_fit, pin_constraints, too_full
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board

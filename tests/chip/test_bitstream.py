@@ -15,8 +15,8 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.implement.check_fit import pin_constraints
-from onnx_hw.implement.route import (BITSTREAM, RouteResult, pack, route)
-from onnx_hw.implement.synthesize import (SynthesisResult, synthesize)
+from onnx_hw.implement.route import BITSTREAM, RouteResult, pack, route
+from onnx_hw.implement.synthesize import SynthesisResult, synthesize
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.cells import Cells

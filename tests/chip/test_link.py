@@ -16,8 +16,8 @@ from design_bench import random_frames
 from link_bench import Conversation, Wire
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.assemble.elaborate import assemble
 from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.assemble.elaborate import assemble
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.assemble.netlist import netlist_of
 from onnx_hw.exact.integers import Int

@@ -11,10 +11,10 @@ import onnx_hw_boards
 from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
-from onnx_hw.build import build
 from onnx_hw.assemble.host_link import link_of
-from onnx_hw.implement.route import BITSTREAM
 from onnx_hw.assemble.shell_area import cells_of_shell
+from onnx_hw.build import build
+from onnx_hw.implement.route import BITSTREAM
 from onnx_hw.ir.design import Design
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.bare_chip import BareChip

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw.assemble.elaborate import (assemble, to_rtlil)
-from onnx_hw.implement.synthesize import synthesize
+from onnx_hw.assemble.elaborate import assemble, to_rtlil
 from onnx_hw.exact.integers import Int
+from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.runtime.build_folder import opened

@@ -10,10 +10,10 @@ import pytest
 
 from drawn_cores import Drawn
 from estimated_cores import FAMILIES, Estimate, made_of, said_of
-from onnx_hw.assemble.elaborate import (assemble, to_rtlil)
-from onnx_hw.implement.synthesize import synthesize
+from onnx_hw.assemble.elaborate import assemble, to_rtlil
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.tensor import Tensor

@@ -10,11 +10,11 @@ from amaranth.lib import memory
 from amaranth.lib.wiring import Component, In, Out
 
 from drawn_cores import drawn
-from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw.assemble.board_lookup import find_board
-from onnx_hw.assemble.netlist_demand import (GATES, INPUTS, demand_of_netlist)
+from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw.assemble.netlist import shell_of
-from onnx_hw.assemble.shell_area import (cells_of_shell, shell_cells)
+from onnx_hw.assemble.netlist_demand import GATES, INPUTS, demand_of_netlist
+from onnx_hw.assemble.shell_area import cells_of_shell, shell_cells
 from onnx_hw.schedule.schedule_for_board import comfortable, whole
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import Adder, Demand, Enable, Function, Memory, Multiplexer, Part, Register

@@ -13,9 +13,9 @@ import pytest
 
 import onnx_hw_boards
 from onnx_hw import flow
-from onnx_hw.build import as_far_as_it_goes
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.assemble.netlist import netlist_of
+from onnx_hw.build import as_far_as_it_goes
 from onnx_hw.emit.shell_page import shell_page
 from onnx_hw.emit.shells import write_shell
 from onnx_hw.messages.errors import UserError

@@ -136,7 +136,7 @@ def programs_of(log: Path) -> list[str]:
 
 
 def test_the_proof_of_a_build_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onnx_hw.proof.circuit.many_frames.CYCLES_A_SHARD", 1)
+    monkeypatch.setattr("onnx_hw.prove.circuit.sharded.CYCLES_A_SHARD", 1)
     small_model(tmp_path / "small.onnx")
     build(tmp_path / "small.onnx", out=tmp_path / "out", stop_after=Stage.ASSEMBLE, multipliers=2)
     with cluster(tmp_path, 0.0, ("1.0",)) as (address, _):

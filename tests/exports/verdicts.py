@@ -16,7 +16,7 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
-from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.runtime.options import Reading
 from onnx_witness import by_onnxruntime
 

@@ -11,14 +11,14 @@ from material_folders import EXAMPLES
 from onnx_hw import __version__
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.build import Build, Toolchain, build
-from onnx_hw.implement.route import (BITSTREAM, RouteResult)
-from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.front.session import Workshop
+from onnx_hw.implement.route import BITSTREAM, RouteResult
+from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
-from onnx_hw.proof.circuit.compare import Run
-from onnx_hw.proof.circuit.gate_level import GateLevel
-from onnx_hw.proof.circuit.prove import Proof
-from onnx_hw.proof.circuit.reach import Reach
+from onnx_hw.prove.circuit.check_run import Run
+from onnx_hw.prove.circuit.gate_level import GateLevel
+from onnx_hw.prove.circuit.prove import Proof
+from onnx_hw.prove.circuit.directed_vectors import Reach
 from onnx_hw.report.schema import json_schema
 from onnx_hw.runtime.build_folder import Made
 from onnx_hw.runtime.options import BuildOptions

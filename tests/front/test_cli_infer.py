@@ -22,8 +22,8 @@ from command_line import call
 from explore.small_model import small_model
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.assemble.host_model_file import host_model
 from onnx_hw.assemble.host_link import link_of
+from onnx_hw.assemble.host_model_file import host_model
 from onnx_hw_link.host_model import HostModel
 from onnx_hw_link.link import FromChip, FromHost, Greeting
 from onnx_hw_link.packets import mirrored_cobs, uncobs, with_crc, without_crc

@@ -15,7 +15,7 @@ from faults import looks_late
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.proof.circuit.compare import Run
+from onnx_hw.prove.circuit.check_run import Run
 from onnx_hw.timing import constraints
 from onnx_hw_rtl import shared_buffer
 from onnx_hw_rtl.engine import delayed

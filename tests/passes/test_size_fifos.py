@@ -21,7 +21,7 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.proof.circuit.stalls import Stall
+from onnx_hw.prove.circuit.stalls import Stall
 from onnx_hw.schedule.bisect import least
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.min_fifo_depths import FRAMES, SETTLED

@@ -14,8 +14,8 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.onnx.graph.model import Model
-from onnx_hw.proof.compare import compare
-from onnx_hw.proof.segments import run_in_double
+from onnx_hw.prove.model.compare import compare
+from onnx_hw.prove.model.segments import run_in_double
 from qdq_models import Sketch
 
 SHAPE = [1, 3, 4, 4]

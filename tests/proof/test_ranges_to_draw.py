@@ -10,7 +10,7 @@ import pytest
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
-from onnx_hw.proof.frames import ranges_to_draw
+from onnx_hw.prove.model.frames import ranges_to_draw
 from onnx_hw.runtime.options import Reading
 
 

@@ -11,8 +11,8 @@ import pytest
 from onnx_hw import flow
 from onnx_hw.ir import golden
 from onnx_hw.onnx.graph.model import Node
-from onnx_hw.proof.compare import compare
-from onnx_hw.proof.sum_errors import sum_error
+from onnx_hw.prove.model.compare import compare
+from onnx_hw.prove.model.sum_error_bound import sum_error
 from qdq_models import Sketch
 
 BIAS = np.array([0.7, -1.9, 3.3, 0.0], dtype=np.float32)

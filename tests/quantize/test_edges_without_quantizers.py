@@ -18,7 +18,7 @@ from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.proof.compare import compare
+from onnx_hw.prove.model.compare import compare
 from onnx_hw.quantization.ranges.calibrate import seen_in
 from onnx_hw.quantization.ranges.common_scale import STEPS, common_steps
 from onnx_hw.runtime.options import BuildOptions

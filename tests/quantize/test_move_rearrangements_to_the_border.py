@@ -15,7 +15,7 @@ from onnx_hw import flow
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.rearrange import Rearrange
-from onnx_hw.proof.compare import compare
+from onnx_hw.prove.model.compare import compare
 from onnx_witness import assert_agrees, assert_circuit_agrees, random_frames, write
 from qdq_models import Sketch
 

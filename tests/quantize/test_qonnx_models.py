@@ -12,7 +12,7 @@ from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of
-from onnx_hw.proof.known_values import known_values
+from onnx_hw.prove.model.known_values import known_values
 from onnx_hw.runtime.options import BuildOptions
 from quantize.test_qonnx_networks import in_double
 

@@ -16,8 +16,8 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of
-from onnx_hw.proof.compare import compare
-from onnx_hw.proof.known_values import known_values
+from onnx_hw.prove.model.compare import compare
+from onnx_hw.prove.model.known_values import known_values
 from onnx_witness import assert_circuit_agrees
 
 FRAMES = 6

@@ -17,7 +17,7 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.proof.compare import compare
+from onnx_hw.prove.model.compare import compare
 from onnx_witness import assert_circuit_agrees
 from quantize.test_qonnx_networks import assert_golden_is_the_reference
 

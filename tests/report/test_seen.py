@@ -13,8 +13,8 @@ from onnx_hw import flow
 from onnx_hw.build import Build
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
-from onnx_hw.proof.circuit.compare import Difference, Run
-from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.prove.circuit.check_run import (Difference, Run)
+from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.report.asked import describe_asked
 from onnx_hw.report.describe import describe_quantization
 from onnx_hw.report.seen import FRAMES_AT_MOST, values_seen

@@ -17,8 +17,8 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_rtl.multiplier import Multiplier

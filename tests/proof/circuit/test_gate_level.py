@@ -15,14 +15,14 @@ from design_bench import random_frames
 from netlist_faults import FAULTS, Modules
 from onnx_hw import flow
 from onnx_hw.assemble.netlist import Netlist
-from onnx_hw.implement.synthesize import (SynthesisResult, synthesize)
 from onnx_hw.exact.integers import Int
+from onnx_hw.implement.synthesize import SynthesisResult, synthesize
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.proof.circuit import gate_level
-from onnx_hw.proof.circuit.gate_level import GateLevel, NotSimulated
+from onnx_hw.prove.circuit import gate_level
+from onnx_hw.prove.circuit.gate_level import (GateLevel, NotSimulated)
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_tools import tools
 from sketched_designs import alone

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.ir.design import Design, Edge
-from onnx_hw.proof.circuit.stalls import Stall
+from onnx_hw.prove.circuit.stalls import Stall
 from onnx_hw.timing.prediction import Prediction, predict
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import dtype_of_name
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.proof.segments import Pieces
+from onnx_hw.prove.model.segments import Pieces
 
 TIE = 1e-3
 """Of a step: nearer to the middle between two integers either of them is right."""

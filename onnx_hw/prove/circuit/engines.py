@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.assemble.elaborate import (NamedCircuit, Names, bench_circuit, edge_names)
+from onnx_hw.assemble.elaborate import NamedCircuit, Names, bench_circuit, edge_names
 from onnx_hw.assemble.netlist import netlist_of
 from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import user_error
-from onnx_hw.proof.circuit.compare import Planned
-from onnx_hw.proof.circuit.gate_level import load
-from onnx_hw.proof.circuit.prove import compile_simulator, plan_runs
-from onnx_hw.proof.circuit.stalls import SEED
+from onnx_hw.prove.circuit.check_run import Planned
+from onnx_hw.prove.circuit.gate_level import load
+from onnx_hw.prove.circuit.prove import (compile_simulator, plan_runs)
+from onnx_hw.prove.circuit.stalls import SEED
 from onnx_hw.runtime.background import beside
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw.runtime.listener import NOBODY, Listener

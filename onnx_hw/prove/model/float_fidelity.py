@@ -18,8 +18,8 @@ from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.proof.known_values import Known
-from onnx_hw.proof.segments import run_in_double
+from onnx_hw.prove.model.known_values import Known
+from onnx_hw.prove.model.segments import run_in_double
 from onnx_hw.samples.sqnr import Likeness
 
 SAME_DB = 60.0

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
-from onnx_hw.proof.circuit.prove import Proof
+from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.samples.read_samples import frame_count
 
 

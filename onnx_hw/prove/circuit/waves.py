@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.assemble.elaborate import (Names, to_circuit)
+from onnx_hw.assemble.elaborate import Names, to_circuit
 from onnx_hw.ir.design import Design
-from onnx_hw.proof.circuit.compare import Run, stimulus_of
-from onnx_hw.proof.circuit.stalls import Stall
+from onnx_hw.prove.circuit.check_run import (Run, stimulus_of)
+from onnx_hw.prove.circuit.stalls import Stall
 
 if TYPE_CHECKING:
     from onnx_hw_sim.decoded_waves import Scope

@@ -1,0 +1,1 @@
+"""Proof that golden equals the reference."""
