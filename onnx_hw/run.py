@@ -10,8 +10,8 @@ from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.ir import golden
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, batches_of
-from onnx_hw.prove.circuit.outputs import by_circuit
 from onnx_hw.prove.circuit.directed_vectors import Reach
+from onnx_hw.prove.circuit.outputs import by_circuit
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import Engine, Evaluator, RunOptions
 from onnx_hw.runtime.progress import Progress, Silent

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from onnx_hw import flow
-from onnx_hw.emit import folders
+from onnx_hw.export import export_folders
 from onnx_hw.implement.route import RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
+from onnx_hw.prove.circuit.directed_vectors import Reach, reach
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.prove import Proof
-from onnx_hw.prove.circuit.directed_vectors import (Reach, reach)
 from onnx_hw.runtime.build_folder import Made
 
 
@@ -23,7 +23,7 @@ class Toolchain:
 
     simulate: Callable[..., Proof] = flow.simulate
     reach: Callable[..., Reach] = reach
-    emit: Callable[..., None] = folders.write
+    emit: Callable[..., None] = export_folders.write
     synthesize: Callable[..., SynthesisResult] = flow.synthesize
     gates: Callable[..., GateLevel] = flow.gates
     route: Callable[..., RouteResult] = flow.route

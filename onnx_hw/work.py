@@ -17,7 +17,7 @@ from onnx_hw.assemble.elaborate import NamedCircuit, bench_circuit
 from onnx_hw.assemble.host_model_file import write_host_model
 from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.assemble.shell_area import shell_cells
-from onnx_hw.emit.shells import write_shell
+from onnx_hw.export.shells import write_shell
 from onnx_hw.implement.check_fit import check_fit
 from onnx_hw.implement.route import BITSTREAM, RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
@@ -30,11 +30,11 @@ from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import how_many_ch
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.prove.circuit import prove as simulation
+from onnx_hw.prove.circuit.directed_vectors import Reach, reach_error
 from onnx_hw.prove.circuit.gate_level import NotSimulated
 from onnx_hw.prove.circuit.gate_level import difference_error as netlist_error
 from onnx_hw.prove.circuit.outputs import by_circuit
-from onnx_hw.prove.circuit.prove import (Proof, compiles)
-from onnx_hw.prove.circuit.directed_vectors import (Reach, reach_error)
+from onnx_hw.prove.circuit.prove import Proof, compiles
 from onnx_hw.prove.model.compare import compare
 from onnx_hw.quantization.blockwise_loss import loss_of_one_piece
 from onnx_hw.quantization.ranges.calibrate import Ranges, seen_in

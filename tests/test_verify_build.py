@@ -17,8 +17,8 @@ from onnx_hw.build import build
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
-from onnx_hw.prove.circuit.sharded import (BEFORE, Bench, prove_shards, shards_of, with_samples)
 from onnx_hw.prove.circuit.prove import compile_simulator
+from onnx_hw.prove.circuit.sharded import BEFORE, Bench, prove_shards, shards_of, with_samples
 from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.workers.executors import Workers

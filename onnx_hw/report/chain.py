@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from onnx_hw.messages.errors import Problem, ToolProblem, UserError
+from onnx_hw.prove.circuit.directed_vectors import Reach
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.prove import Proof
-from onnx_hw.prove.circuit.directed_vectors import Reach
 from onnx_hw.prove.model.golden_vs_reference import Agreement
 
 PROVEN, FAILED, LEFT_OUT = "proven", "failed", "left out"

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw.emit import folders, vectors, verilog
+from onnx_hw.export import (export_folders, test_vectors, verilog)
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
@@ -47,7 +47,7 @@ def residual():
 def emitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place, told = tmp_path_factory.mktemp("emitted"), {}
     with opened(place) as folder:
-        folders.write(folder, told.__setitem__, residual())
+        export_folders.write(folder, told.__setitem__, residual())
     assert told == {"verilog": "verilog/sketch_core.v", "cocotb": "cocotb"}
     return place
 
@@ -89,7 +89,7 @@ def test_ports_are_the_streams_of_the_outside_in_order(emitted: Path) -> None:
     head = re.search(r"^module sketch_core\(([^)]*)\)", text, re.MULTILINE)
     assert head is not None
     ports = [port.strip() for port in head[1].split(",")]
-    ends = [s for s in vectors.streams(residual()) if s.direction != "inner"]
+    ends = [s for s in test_vectors.streams(residual()) if s.direction != "inner"]
     assert ports[:2] == ["clk", "rst"]
     assert ports[2:] == [f"{s.name}_{part}" for s in ends for part in ("payload", "valid", "ready")]
     top = text[head.start() : text.index("endmodule", head.start())]
@@ -123,6 +123,6 @@ def test_without_yosys_both_folders_are_left_out_and_that_is_said(
 
     monkeypatch.setattr("onnx_hw_tools.tools.find", missing)
     with opened(tmp_path) as folder:
-        folders.write(folder, pytest.fail, residual(), listener=Listener())
+        export_folders.write(folder, pytest.fail, residual(), listener=Listener())
     assert len(told) == 1 and "no cocotb bench" in told[0] and "YOSYS" in told[0]
     assert not any(place.is_dir() for place in tmp_path.iterdir())

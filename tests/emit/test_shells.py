@@ -16,8 +16,8 @@ from onnx_hw import flow
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.assemble.netlist import netlist_of
 from onnx_hw.build import as_far_as_it_goes
-from onnx_hw.emit.shell_page import shell_page
-from onnx_hw.emit.shells import write_shell
+from onnx_hw.export.shell_readme import shell_page
+from onnx_hw.export.shells import write_shell
 from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import BuildOptions

@@ -22,7 +22,7 @@ from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
-from onnx_hw.prove.model.compare import (Compared, compare)
+from onnx_hw.prove.model.compare import Compared, compare
 from onnx_hw.prove.model.frames import drawn_frames
 from onnx_hw.quantization.post_training import quantize_factored, with_factors_in_weights
 from onnx_hw.quantization.quantize import to_integers

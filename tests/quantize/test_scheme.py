@@ -19,7 +19,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.prove.model.compare import (Compared, compare)
+from onnx_hw.prove.model.compare import Compared, compare
 from onnx_hw.quantization.quantize import Quantized, to_integers
 from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, calibrate, seen_in
 from onnx_hw.quantization.scheme import Precision, Scheme

@@ -13,7 +13,7 @@ from onnx_hw import flow
 from onnx_hw.build import Build
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
-from onnx_hw.prove.circuit.check_run import (Difference, Run)
+from onnx_hw.prove.circuit.check_run import Difference, Run
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.report.asked import describe_asked
 from onnx_hw.report.describe import describe_quantization

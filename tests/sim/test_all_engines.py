@@ -19,9 +19,9 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw.prove.circuit.check_run import (simulate_and_compare, stimulus_of)
+from onnx_hw.prove.circuit.check_run import simulate_and_compare, stimulus_of
 from onnx_hw.prove.circuit.engines import simulator_of
-from onnx_hw.prove.circuit.stalls import (Stall, full_rate, random_stall)
+from onnx_hw.prove.circuit.stalls import Stall, full_rate, random_stall
 from onnx_hw.runtime.options import Engine
 from onnx_hw_sim.circuit import Recording
 from sketched_designs import Sketch, unequal_branches

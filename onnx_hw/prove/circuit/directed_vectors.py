@@ -23,7 +23,7 @@ from onnx_hw.ir.network import Boundary, Network, Node
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import Telling
-from onnx_hw.prove.circuit.check_run import (Run, simulate_and_compare)
+from onnx_hw.prove.circuit.check_run import Run, simulate_and_compare
 from onnx_hw.prove.circuit.prove import compile_simulator
 from onnx_hw.prove.circuit.stalls import full_rate
 from onnx_hw.runtime.listener import NOBODY, Listener

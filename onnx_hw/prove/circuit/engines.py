@@ -19,7 +19,7 @@ from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import user_error
 from onnx_hw.prove.circuit.check_run import Planned
 from onnx_hw.prove.circuit.gate_level import load
-from onnx_hw.prove.circuit.prove import (compile_simulator, plan_runs)
+from onnx_hw.prove.circuit.prove import compile_simulator, plan_runs
 from onnx_hw.prove.circuit.stalls import SEED
 from onnx_hw.runtime.background import beside
 from onnx_hw.runtime.build_folder import BuildFolder

@@ -22,8 +22,8 @@ from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
-from onnx_hw.prove.circuit.gate_level_bench import (Bench, streams_of)
-from onnx_hw.prove.circuit.rom_contents import (NAMES, RomContents, decode)
+from onnx_hw.prove.circuit.gate_level_bench import Bench, streams_of
+from onnx_hw.prove.circuit.rom_contents import NAMES, RomContents, decode
 from onnx_hw.prove.circuit.stalls import SEED
 from onnx_hw.runtime.build_folder import BuildFolder
 

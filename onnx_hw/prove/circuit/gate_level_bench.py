@@ -12,7 +12,7 @@ from onnx_hw.assemble.elaborate import Names, edge_names
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.prove.circuit.check_run import stimulus_of
-from onnx_hw.prove.circuit.stalls import (SEED, full_rate, random_stall)
+from onnx_hw.prove.circuit.stalls import SEED, full_rate, random_stall
 from onnx_hw.timing.prediction import Prediction, predict
 
 if TYPE_CHECKING:

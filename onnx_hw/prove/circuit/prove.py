@@ -18,8 +18,8 @@ from onnx_hw.ir.golden import trace
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.messages.html import render_value
 from onnx_hw.prove.circuit import waves
-from onnx_hw.prove.circuit.check_run import (Planned, Run, expect, simulate_together)
-from onnx_hw.prove.circuit.stalls import (FULL_RATE, Stall, full_rate, random_stall)
+from onnx_hw.prove.circuit.check_run import Planned, Run, expect, simulate_together
+from onnx_hw.prove.circuit.stalls import FULL_RATE, Stall, full_rate, random_stall
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
 from onnx_hw.runtime.options import Engine
 

@@ -21,9 +21,9 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.translate_error import as_user_error
-from onnx_hw.prove.circuit.check_run import (Planned, Run, expect, simulate_together)
+from onnx_hw.prove.circuit.check_run import Planned, Run, expect, simulate_together
 from onnx_hw.prove.circuit.engines import simulator_of
-from onnx_hw.prove.circuit.stalls import (SEED, Stall, frozen, full_rate, random_stall, starved)
+from onnx_hw.prove.circuit.stalls import SEED, Stall, frozen, full_rate, random_stall, starved
 from onnx_hw.runtime.options import Engine, Stalls
 from onnx_hw.runtime.workers.executors import Workers, worker_lost
 from onnx_hw.samples.outputs import share_right

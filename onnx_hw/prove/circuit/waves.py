@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_hw.assemble.elaborate import Names, to_circuit
 from onnx_hw.ir.design import Design
-from onnx_hw.prove.circuit.check_run import (Run, stimulus_of)
+from onnx_hw.prove.circuit.check_run import Run, stimulus_of
 from onnx_hw.prove.circuit.stalls import Stall
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import numpy as np
 
 from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.model import Model
-from onnx_hw.prove.model.float_fidelity import (Fidelity, check_preparation)
-from onnx_hw.prove.model.golden_vs_reference import (Agreement, Comparison)
+from onnx_hw.prove.model.float_fidelity import Fidelity, check_preparation
 from onnx_hw.prove.model.frames import frames_to_compare
+from onnx_hw.prove.model.golden_vs_reference import Agreement, Comparison
 from onnx_hw.prove.model.known_values import known_values
 
 

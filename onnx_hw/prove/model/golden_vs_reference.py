@@ -19,8 +19,8 @@ from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of, place
+from onnx_hw.prove.model.known_values import Known, misplaced
 from onnx_hw.prove.model.rounding_differences import unexplained
-from onnx_hw.prove.model.known_values import (Known, misplaced)
 from onnx_hw.prove.model.segments import in_pieces
 from onnx_hw.samples.sqnr import Likeness
 

@@ -23,7 +23,7 @@ from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.dtypes import held, tagged
 from onnx_hw.onnx.operators.evaluate import compute, evaluate, tagged_constants
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.prove.model.sum_error_bound import (sum_error, sums_products)
+from onnx_hw.prove.model.sum_error_bound import sum_error, sums_products
 
 FINER = 1 << 14
 """With a scale so many times finer the same operator says what a value was before it was rounded; 17 bits of integers

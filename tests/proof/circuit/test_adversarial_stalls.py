@@ -10,7 +10,7 @@ import pytest
 from design_bench import Bench, assert_proven
 from onnx_hw.ir.design import Design
 from onnx_hw.prove.circuit.sharded import stall_of
-from onnx_hw.prove.circuit.stalls import (Stall, frozen, full_rate, starved)
+from onnx_hw.prove.circuit.stalls import Stall, frozen, full_rate, starved
 from onnx_hw.runtime.options import Stalls
 from sketched_designs import unequal_branches
 

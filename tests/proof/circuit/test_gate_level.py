@@ -22,7 +22,7 @@ from onnx_hw.messages.errors import ExitCode
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.prove.circuit import gate_level
-from onnx_hw.prove.circuit.gate_level import (GateLevel, NotSimulated)
+from onnx_hw.prove.circuit.gate_level import GateLevel, NotSimulated
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_tools import tools
 from sketched_designs import alone

@@ -18,7 +18,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.prove.circuit import prove as simulation
-from onnx_hw.prove.circuit.waves import (CYCLES_SHOWN_AFTER, CYCLES_SHOWN_BEFORE)
+from onnx_hw.prove.circuit.waves import CYCLES_SHOWN_AFTER, CYCLES_SHOWN_BEFORE
 from onnx_hw_sim.compiled import CompiledSimulator
 from onnx_hw_sim.lockstep.netlist import NotModelled
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator

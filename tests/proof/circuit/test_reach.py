@@ -24,7 +24,7 @@ from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import FRAMES, MOST_ARGUMENTS
-from onnx_hw.prove.circuit import (prove, directed_vectors)
+from onnx_hw.prove.circuit import directed_vectors, prove
 from onnx_hw.runtime.options import Engine
 from onnx_hw_rtl import add, depthwise, matmul, multiply_add_shift, requantize
 from onnx_hw_rtl.saturate import saturate

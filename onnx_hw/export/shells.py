@@ -12,9 +12,9 @@ import numpy as np
 
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.assemble.netlist import Netlist
-from onnx_hw.emit import verilog
-from onnx_hw.emit.shell_page import shell_page
-from onnx_hw.emit.vectors import FRAMES
+from onnx_hw.export import verilog
+from onnx_hw.export.shell_readme import shell_page
+from onnx_hw.export.test_vectors import FRAMES
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
@@ -141,4 +141,4 @@ def _instantiation(module: str, ports: Mapping[str, tuple[str, int]]) -> str:
 
 def _bench(name: str) -> str:
     folder = "bench" if name == "requirements.txt" else "shell_bench"
-    return (files("onnx_hw.emit") / folder / name).read_text(encoding="utf-8")
+    return (files("onnx_hw.export") / folder / name).read_text(encoding="utf-8")

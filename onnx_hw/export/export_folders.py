@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.assemble.elaborate import to_circuit
-from onnx_hw.emit import page, vectors, verilog
+from onnx_hw.export import (readme, test_vectors, verilog)
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.runtime.build_folder import BuildFolder
@@ -48,11 +48,11 @@ def write(
     except ToolMissing as missing:
         listener.warn("no Verilog and no cocotb bench were written: there is no yosys", str(missing))
         return
-    streamed = vectors.vectors(design, module, streamed_in(design.network, frames))
+    streamed = test_vectors.vectors(design, module, streamed_in(design.network, frames))
     circuit = {
         f"{module}.v": text,
-        "README.md": page.page(design, module),
-        "instantiation.v": page.instantiation(module, page.ends(design)),
+        "README.md": readme.page(design, module),
+        "instantiation.v": readme.instantiation(module, readme.ends(design)),
     }
     bench = {name: bench_file(name).replace("@MODULE@", module) for name in BENCH}
 
@@ -67,7 +67,7 @@ def write(
 
 
 def _verilog(design: Design, module: str, simulated: str, listener: Listener) -> str:
-    ports = vectors.ports(design)
+    ports = test_vectors.ports(design)
     if simulated:
         return verilog.portable(simulated, module, ports)
     circuit, _, _ = to_circuit(design)
@@ -82,4 +82,4 @@ def _write(place: Path, texts: Mapping[str, str]) -> None:
 
 def bench_file(name: str) -> str:
     """The text of a file of ``bench/``."""
-    return (files("onnx_hw.emit") / "bench" / name).read_text(encoding="utf-8")
+    return (files("onnx_hw.export") / "bench" / name).read_text(encoding="utf-8")
