@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.assemble.elaborate import to_circuit
-from onnx_hw.export import (readme, test_vectors, verilog)
+from onnx_hw.export import readme, test_vectors, verilog
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.runtime.build_folder import BuildFolder

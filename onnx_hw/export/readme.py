@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from onnx_hw.export.test_vectors import (Stream, streams)
+from onnx_hw.export.test_vectors import Stream, streams
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.text import printable
 from onnx_hw.report.describe import describe_ports

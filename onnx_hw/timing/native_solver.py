@@ -1,4 +1,4 @@
-"""The least solution of the firing law by ``law.c``: the same answers as ``law.py``, some hundred times faster.
+"""The least solution of the firing law by ``solver.c``: the same answers as ``solver.py``, some hundred times faster.
 
 Compiled once per machine with whatever compiler there is; without one, the definition in Python serves.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from onnx_hw.timing.native_code import compiled
 from onnx_hw.timing.solver import Times, Track, stops_of
 
-SOURCE = Path(__file__).with_name("law.c")
+SOURCE = Path(__file__).with_name("solver.c")
 
 
 class _Bound(ctypes.Structure):

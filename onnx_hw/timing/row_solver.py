@@ -1,6 +1,6 @@
 """The firing law where a frame has too many operations to write down: only the ends of frames are kept.
 
-``law_by_rows.c`` computes every event once its causes are known, as ``law.c`` does. The sources give their tokens round
+``row_solver.c`` computes every event once its causes are known, as ``solver.c`` does. The sources give their tokens round
 by round (a round is a row, or some), and all tracks go as far as they can. When a round, or some, did the same as
 those before, it lets them happen again and again without looking at each event. That is exact. Let every track have
 advanced by P operations, in T cycles of its own, its loops be where they were in a turn, and the tokens that it has yet
@@ -24,8 +24,8 @@ import numpy as np
 from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.timing.native_code import compiled
 
-SOURCE = Path(__file__).with_name("law_by_rows.c")
-HEADERS = tuple(SOURCE.with_name(name) for name in ("law_events.h", "law_repetition.h"))
+SOURCE = Path(__file__).with_name("row_solver.c")
+HEADERS = tuple(SOURCE.with_name(name) for name in ("solver_events.h", "solver_repetition.h"))
 
 ALWAYS = (1 << 63) - 1
 """Frames: for ever."""

@@ -1,4 +1,4 @@
-/* The least solution of the firing law, as in law.py, compiled.
+/* The least solution of the firing law, as in solver.py, compiled.
  *
  * Of each track only the stops are here: operations that wait for another track, or that another one waits for. All
  * others fire in the cycle after the one before.

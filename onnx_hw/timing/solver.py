@@ -3,7 +3,7 @@
 A *track* is an engine, a source or a sink with its operations, frame after frame. A *bound* says that operations of a
 track are not before operations of another one, or before earlier ones of its own. All bounds are lower ones, so there
 is a least solution; computing each operation once its causes are known finds it without iteration, and what never
-becomes known *is* the deadlock. ``law.c`` is the same compiled, see ``native_law.py``.
+becomes known *is* the deadlock. ``solver.c`` is the same compiled, see ``native_law.py``.
 """
 
 from __future__ import annotations

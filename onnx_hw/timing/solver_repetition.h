@@ -1,7 +1,7 @@
 /* Repetitions within a frame: what some rounds did, done again and again without a look at each event. */
 #pragma once
 
-#include "law_events.h"
+#include "solver_events.h"
 
 /* What is remembered: of a track the last event and its cycle; of a bound its lists, its queue, and what the round said. */
 enum { OF_A_TRACK = 2, OF_A_LIST = 5, TAKEN = 2 * OF_A_LIST, PUT, UNBOUND, SLACK, BINDS, OF_A_BOUND };

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw.export import (export_folders, test_vectors, verilog)
 from onnx_hw.exact.integers import Int
+from onnx_hw.export import export_folders, test_vectors, verilog
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul

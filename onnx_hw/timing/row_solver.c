@@ -1,5 +1,5 @@
-/* The firing law, frame by frame and in little memory: see law_by_rows.py. */
-#include "law_repetition.h"
+/* The firing law, frame by frame and in little memory: see row_solver.py. */
+#include "solver_repetition.h"
 
 /* How many further frames are sure to be like the newest one, later by as much as it is later than the one before. */
 static int64_t frames_like_this(Law *law)
