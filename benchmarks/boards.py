@@ -29,7 +29,7 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.quantization.quantize import without_data
-from onnx_hw.report.fill import describe_serial
+from onnx_hw.report.collect.sections import describe_serial
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells

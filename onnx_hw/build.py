@@ -13,8 +13,9 @@ from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import printable
 from onnx_hw.onnx.load.read import read as read_onnx
 from onnx_hw.prove.circuit import prove as simulation
-from onnx_hw.report import fill, report
-from onnx_hw.report.page import PAGE, notebook, page
+from onnx_hw.report.collect import sections
+from onnx_hw.report import model
+from onnx_hw.report.html.page import (PAGE, notebook, page)
 from onnx_hw.runtime.artifact_store import user_store
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import BuildOptions
@@ -37,7 +38,7 @@ class Build:
     """
 
     folder: Path
-    report: report.Report
+    report: model.Report
     exit_code: ExitCode = ExitCode.OK
 
     def __repr__(self) -> str:
@@ -72,7 +73,7 @@ def build(
     work = Work(options, progress or Silent(), toolchain)
     if not os.path.isfile(options.model):  # false also where the path is too long, or a loop of links
         read_onnx(options.model)  # says what is wrong
-    for name in fill.tools_of(options.stages, work.board):
+    for name in sections.tools_of(options.stages, work.board):
         if name not in simulation.REPLACEABLE:
             tools.find(name)  # what is missing is missed at once, not after all the stages before
     work.take(Stage.READ)  # what is refused leaves no folder
@@ -92,7 +93,7 @@ def build(
 
 def _finish(work: Work, options: BuildOptions) -> Build:
     """The build as far as it came, its report written."""
-    work.account.note(tools=fill.describe_tools(options.stages, work.board))
+    work.account.note(tools=sections.describe_tools(options.stages, work.board))
     work.account.note_file("report", "report.json")
     work.account.note_file("page", PAGE)
     told = work.account.report

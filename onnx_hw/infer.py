@@ -31,7 +31,7 @@ from onnx_hw_link.session import Faults, FrameResult
 
 if TYPE_CHECKING:
     from onnx_hw.ir.design import Design
-    from onnx_hw.report.report import Report
+    from onnx_hw.report.model import Report
     from onnx_hw.timing.link_times import Seen
 
 AUTO, SIMULATED = "auto", "sim"

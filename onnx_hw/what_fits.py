@@ -11,7 +11,7 @@ from onnx_hw import flow
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.quantization.quantize import without_data
-from onnx_hw.report.fill import describe_serial
+from onnx_hw.report.collect.sections import describe_serial
 from onnx_hw.runtime.options import Reading
 from onnx_hw.schedule.schedule_for_board import clock_of, schedule_on
 from onnx_hw_boards.board import Board

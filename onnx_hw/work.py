@@ -41,8 +41,9 @@ from onnx_hw.quantization.ranges.calibrate import Ranges, seen_in
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from onnx_hw.quantization.scheme import DEFAULT
 from onnx_hw.quantization.scheme_from_options import precision_text, scheme_of
-from onnx_hw.report import chain, fill, report
-from onnx_hw.report.account import Account
+from onnx_hw.report import (proof_chain, model)
+from onnx_hw.report.collect import sections
+from onnx_hw.report.recorder import Account
 from onnx_hw.runtime.background import beside
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw.runtime.options import BuildOptions, Engine
@@ -81,10 +82,10 @@ class Work:
 
     def __init__(self, options: BuildOptions, progress: Progress, toolchain: Toolchain = TOOLCHAIN) -> None:
         self.options, self.board, self.toolchain = options, find_board(options.board), toolchain
-        begun = report.Report(fill.empty_model(options.model), fill.describe_board(self.board))
+        begun = model.Report(sections.empty_model(options.model), sections.describe_board(self.board))
         self.account = Account(progress, begun)
         if not options.gate_level:
-            self.account.prove(circuit_netlist=chain.open_netlist("`--no-gate-level`"))
+            self.account.prove(circuit_netlist=proof_chain.open_netlist("`--no-gate-level`"))
 
     def take(self, stage: Stage) -> None:
         """The next stage; all but the first write into ``folder``."""
@@ -92,11 +93,11 @@ class Work:
             getattr(self, stage.value)()
 
     def read(self) -> None:
-        self.account.note(asked=fill.describe_asked(self.options))
+        self.account.note(asked=sections.describe_asked(self.options))
         model = flow.read(self.options.model, self.options.reading)
         self.model, self.batch = batch_as_frames(model)
         self.given = read_given(self.options.inputs, self.options.calibration, model)
-        self.account.say(f"{len(self.model.graph.nodes):,} nodes, {fill.parameters(self.model):,} weights")
+        self.account.say(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
 
     def quantize(self) -> None:
         account, data, scheme = self.account, self.given.calibration, scheme_of(self.options.quantizing)
@@ -147,17 +148,17 @@ class Work:
             fact += f", {made.widths}"
         account.say(fact)
         self.folder.write("network.txt", f"{self.network!r}\n")
-        account.note(model=fill.describe_model(self.model, self.network))
+        account.note(model=sections.describe_model(self.model, self.network))
         compared = compare(made.model, self.network, self.given.frames or data, made.floats)
         if not compared.agreement.frames:
             account.warn(
                 "golden was not compared with the model: no frame could be drawn", "give samples with --inputs"
             )
-        account.note(reference=fill.describe_reference(compared, made.lost()))
+        account.note(reference=sections.describe_reference(compared, made.lost()))
         self.seen = data if self.given.frames is None else self.given.frames
         tensors = compared.fidelity.tensors if compared.fidelity else {}
         self.sqnr = {name: likeness.sqnr_db for name, likeness in tensors.items()}
-        account.prove(reference_golden=chain.reference_golden(compared.agreement))
+        account.prove(reference_golden=proof_chain.reference_golden(compared.agreement))
         account.say(f"{fact}; {compared.agreement}")
 
     def schedule(self) -> None:
@@ -179,21 +180,21 @@ class Work:
         chosen = {node.name: self.design.foldings[node.name] for node in forked.nodes}
         self.folder.write("design.txt", f"{self.design!r}\n")
         self.folder.write("folding.toml", to_text(self.design, chosen))
-        if orders := fill.irregular_orders(self.design):
+        if orders := sections.irregular_orders(self.design):
             self.folder.write("orders.json", orders)
             self.account.note_file("orders", "orders.json")
-        planned = fill.describe_plan(self.design, fps=asked.fps)
+        planned = sections.describe_plan(self.design, fps=asked.fps)
         if planned.interval_cycles > self.design.interval:
             slow = f"{planned.interval_cycles:,} cycles a frame instead of {self.design.interval:,}"
             hint = "larger depths under [fifo], or none there"
             self.account.warn(f"FIFOs are too shallow for full rate: {slow}", hint)
         self.account.note(
-            io=fill.describe_ports(self.design),
+            io=sections.describe_ports(self.design),
             design=planned,
-            timeline=fill.describe_timeline(self.design),
-            quantization=fill.describe_quantization(self.design.network, self.seen, self.sqnr),
+            timeline=sections.describe_timeline(self.design),
+            quantization=sections.describe_quantization(self.design.network, self.seen, self.sqnr),
         )
-        serial = fill.describe_serial(self.design, self.board)
+        serial = sections.describe_serial(self.design, self.board)
         self.account.note(serial=serial)
         busy = serial is not None and serial.limit == "link"
         free = not (foldings or asked.fps is not None or busy)
@@ -208,7 +209,7 @@ class Work:
         shell = shell_cells(self.design.network, self.board, self.design.clock_mhz)
         budget = replace(comfortable(self.board, multipliers, shell), mac_lanes=multipliers)
         bound = what_bounds(self.network, self.design, budget)
-        self.account.note(search=report.Search(multipliers, bound.unused, bound.interval))
+        self.account.note(search=model.Search(multipliers, bound.unused, bound.interval))
         return f" of {multipliers} ({bound.unused})" * bool(bound.unused), bound.above(self.design.interval)
 
     def assemble(self) -> None:
@@ -230,13 +231,13 @@ class Work:
                 design, self.given.frames, board, folder=self.folder.path, circuit=self.circuit, listener=account
             )
             account.note(
-                design=fill.describe_plan(design, self.proof, fps=self.options.fps),
-                simulation=fill.describe_proof(self.proof),
+                design=sections.describe_plan(design, self.proof, fps=self.options.fps),
+                simulation=sections.describe_proof(self.proof),
                 accuracy=self._accuracy(),
             )
             reached = reaching.result() if reaching else self._reach(self.proof.engine)
-        account.note(reached=fill.describe_reach(reached))
-        account.prove(golden_circuit=chain.golden_circuit(self.proof, reached))
+        account.note(reached=sections.describe_reach(reached))
+        account.prove(golden_circuit=proof_chain.golden_circuit(self.proof, reached))
         if not self.proof.agrees:
             raise simulation.difference_error(self.proof, self._waves())
         if not reached.agrees:
@@ -270,7 +271,7 @@ class Work:
         used = self.synthesized.used
         self.account.running.cached = self.synthesized.made.cached
         self.account.say(f"{used.lut:,} LUT4, {used.ff:,} flip-flops, {used.dsp} multipliers, {used.bram} block RAMs")
-        self.account.note(synthesis=fill.describe_synthesis(self.synthesized, design=self.design))
+        self.account.note(synthesis=sections.describe_synthesis(self.synthesized, design=self.design))
         check_fit(used, self.board)
 
     def gates(self) -> None:
@@ -278,7 +279,7 @@ class Work:
         if self.netlist.link is not None:
             reason = "its streams are behind the serial link"
             account.say(f"not simulated: {reason}")
-            account.prove(circuit_netlist=chain.open_netlist(reason))
+            account.prove(circuit_netlist=proof_chain.open_netlist(reason))
             return
         try:
             found = self.toolchain.gates(
@@ -286,10 +287,10 @@ class Work:
             )
         except NotSimulated as error:
             account.warn(f"link 4 is open, the netlist was not simulated: {error}", "please report it with the model")
-            account.prove(circuit_netlist=chain.open_netlist(str(error)))
+            account.prove(circuit_netlist=proof_chain.open_netlist(str(error)))
             return
         account.running.cached = found.cached
-        account.prove(circuit_netlist=chain.circuit_netlist(found))
+        account.prove(circuit_netlist=proof_chain.circuit_netlist(found))
         if not found.agrees:
             raise netlist_error(found)
         account.say(f"{found.cells:,} cells, {found.runs} runs, {found.frames} frames: as golden and timing say")
@@ -302,7 +303,7 @@ class Work:
         self.account.running.cached = self.routed.made.cached
         verdict = "PASS" if self.routed.timing_met else "MISSED"
         self.account.say(f"{self.routed.fmax_mhz:.1f} MHz ({verdict} at {clock_mhz:g} MHz)")
-        self.account.note(synthesis=fill.describe_synthesis(self.synthesized, self.routed, self.design))
+        self.account.note(synthesis=sections.describe_synthesis(self.synthesized, self.routed, self.design))
         if not self.routed.timing_met:
             reached, rate = f"{self.routed.fmax_mhz:.1f} MHz, not {clock_mhz:g} MHz", ""
             if self.options.fps is not None:
@@ -320,10 +321,10 @@ class Work:
         self.account.say(f"{place.name}, {place.stat().st_size:,} bytes")
         self.account.note_file("bitstream", place.name)
 
-    def _accuracy(self) -> report.Accuracy | None:
+    def _accuracy(self) -> model.Accuracy | None:
         frames, labels = self.given.frames, self.given.labels
         if labels is None or frames is None:
             return None
         circuit = by_circuit(self.design, self.proof, frames)
         software = by_reference(self.model, frames), golden.run(self.network, frames)
-        return fill.describe_accuracy(labels, *software, circuit)
+        return sections.describe_accuracy(labels, *software, circuit)

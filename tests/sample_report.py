@@ -1,26 +1,26 @@
 """A report with every section filled, for tests of what is done with reports. The numbers are invented."""
 
-from onnx_hw.report import report
-from onnx_hw.report.chain import Link, Links
+from onnx_hw.report import model
+from onnx_hw.report.proof_chain import (Link, Links)
 from onnx_hw.report.losses import Loss
-from onnx_hw.report.seen import Seen
+from onnx_hw.report.value_statistics import Seen
 from onnx_hw.report.timeline import CoreActivity, Timeline, Waiting
 
-FULL = report.Report(
-    model=report.Model("digits", macs=23_680, parameters=1_898, notes=("the batch axis is bound to 1",)),
-    board=report.Board("ecp5", "LFE5U-85F-6 CABGA381", lut4=83_640, ff=83_640, dsp=156, bram=208),
+FULL = model.Report(
+    model=model.Model("digits", macs=23_680, parameters=1_898, notes=("the batch axis is bound to 1",)),
+    board=model.Board("ecp5", "LFE5U-85F-6 CABGA381", lut4=83_640, ff=83_640, dsp=156, bram=208),
     links=Links(
         reference_golden=Link("proven", "9 tensors that both know; 2 values rounded the other way", 4, 1, 8_000),
         golden_circuit=Link("proven", "every value and every firing", 4, 3, 40_000, 12_000),
     ),
     io=(
-        report.Port(
+        model.Port(
             "image_int8",
             "input",
             (1, 1, 8, 8),
             "i8",
             "0,1,2,3",
-            (report.Loop(64, 1),),
+            (model.Loop(64, 1),),
             1,
             (0.0039,),
             (-128,),
@@ -28,58 +28,58 @@ FULL = report.Report(
             1,
             64,
         ),
-        report.Port(
-            "scores_int8", "output", (1, 10), "i8", "0,1", (report.Loop(10, 1),), 10, (0.2,), (3,), "e9_scores", 2, 5
+        model.Port(
+            "scores_int8", "output", (1, 10), "i8", "0,1", (model.Loop(10, 1),), 10, (0.2,), (3,), "e9_scores", 2, 5
         ),
     ),
-    quantization=report.Quantization(
+    quantization=model.Quantization(
         (
-            report.QuantizedTensor(
+            model.QuantizedTensor(
                 "image_int8", 8, True, (0.0039,), (-128,), Seen(4, -128, 120, 0.25, 0.0, "9100000000000012"), 41.3
             ),
         )
     ),
-    reference=report.Reference(
+    reference=model.Reference(
         frames=4,
         tensors_compared=9,
         values_compared=8_000,
         equal=7_998,
         one_step=2,
         worst=1,
-        outputs=(report.OutputLikeness("probabilities", 40, 38, 0.004, 51.5),),
-        float_model=report.FloatModel(
-            (report.OutputLikeness("probabilities", 40, 0, 0.08, 31.2),),
-            (report.TensorLikeness("conv2", 28.4), report.TensorLikeness("image", None)),
+        outputs=(model.OutputLikeness("probabilities", 40, 38, 0.004, 51.5),),
+        float_model=model.FloatModel(
+            (model.OutputLikeness("probabilities", 40, 0, 0.08, 31.2),),
+            (model.TensorLikeness("conv2", 28.4), model.TensorLikeness("image", None)),
             (Loss("conv2", "weights", 8, 33.1, 0.61, 0.0, '"conv2" = 10 under [weights] of --precision gains 3.7 dB'),),
         ),
     ),
-    accuracy=report.Accuracy(360, reference=0.9806, golden=0.9778, circuit=0.9778, circuit_samples=300),
-    design=report.Design(
+    accuracy=model.Accuracy(360, reference=0.9806, golden=0.9778, circuit=0.9778, circuit_samples=300),
+    design=model.Design(
         clock_mhz=80.0,
         macs=23_680,
         lanes=36,
-        multipliers=report.Multipliers(dsp=32, lut=4),
+        multipliers=model.Multipliers(dsp=32, lut=4),
         mac_efficiency=0.571,
         interval_cycles=1_152,
         latency_cycles=2_000,
         frames_per_second=69_444.4,
         frames_per_second_asked=None,
         nodes=(
-            report.Core(
+            model.Core(
                 *("conv1", "matmul", {"in_lanes": 1, "out_lanes": 4}, 4, 1_152, 5, 812, 2, 1_031),
                 inputs=("image_int8",),
                 outputs=("conv1_int8",),
                 module="n0_conv1",
             ),
-            report.Core(
+            model.Core(
                 *("conv2", "matmul", {"in_lanes": 8, "out_lanes": 4}, 32, 576, 34, 3_904, 9, 4_120),
                 inputs=("conv1_int8",),
                 outputs=("scores_int8",),
                 module="n1_conv2",
             ),
         ),
-        fifos=(report.Fifo("conv1_int8", 6, 2, 5, 120, 1, 96, 4, 4, "i8", 1_024),),
-        host=report.Host(("QuantizeLinear image_int8",), ("Softmax probabilities",), 1.0),
+        fifos=(model.Fifo("conv1_int8", 6, 2, 5, 120, 1, 96, 4, 4, "i8", 1_024),),
+        host=model.Host(("QuantizeLinear image_int8",), ("Softmax probabilities",), 1.0),
     ),
     timeline=Timeline(
         3_152,
@@ -89,9 +89,9 @@ FULL = report.Report(
             CoreActivity("conv2", ("01490000", "00004441"), (Waiting("a token on conv1_int8", "conv1", 576),)),
         ),
     ),
-    search=report.Search(32, "the next faster design needs 40", 1_152),
-    simulation=report.Simulation("verilator", 4, 9, 40_000, 0, 12_000, 0, 1_152, 2_000, 1),
-    synthesis=report.Synthesis(7_120, 6_001, 41, 16, fmax_mhz=96.5, target_mhz=80.0, timing_met=True),
+    search=model.Search(32, "the next faster design needs 40", 1_152),
+    simulation=model.Simulation("verilator", 4, 9, 40_000, 0, 12_000, 0, 1_152, 2_000, 1),
+    synthesis=model.Synthesis(7_120, 6_001, 41, 16, fmax_mhz=96.5, target_mhz=80.0, timing_met=True),
     warnings=(),
     cached=("synthesize",),
     digest="0" * 64,

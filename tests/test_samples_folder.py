@@ -17,7 +17,7 @@ from command_line import call
 from material_folders import EXAMPLES
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Value
-from onnx_hw.report.asked import sha256
+from onnx_hw.report.build_request import sha256
 from onnx_hw.samples.png import read_png
 from onnx_hw.samples.read_samples import read_samples
 from onnx_hw.samples.spooled_array import LargeArray

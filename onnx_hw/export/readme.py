@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from onnx_hw.export.test_vectors import Stream, streams
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.text import printable
-from onnx_hw.report.describe import describe_ports
-from onnx_hw.report.report import Port
+from onnx_hw.report.collect.design_sections import describe_ports
+from onnx_hw.report.model import Port
 from onnx_hw.timing.frame_times import Frames
 
 _FRAMES_AHEAD = 3

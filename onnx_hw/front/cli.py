@@ -54,7 +54,7 @@ def doctor(session: Session) -> int:
 @click.pass_obj
 def ops(session: Session) -> None:
     """List the ONNX operators that are known, and which of them become hardware (Markdown)."""
-    from onnx_hw.report.operators import operator_table
+    from onnx_hw.report.operator_table import operator_table
 
     session.terminal.data(operator_table())
 

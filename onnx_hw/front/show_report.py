@@ -23,7 +23,7 @@ def report(session: Session, folder: Path, other: Path | None, opens: bool | Non
 
     With DIR2, compare both builds.
     """
-    from onnx_hw.report import compared, page
+    from onnx_hw.report.html import (comparison, page)
     from onnx_hw.report.read import read_report
     from onnx_hw.report.show import summary
     from onnx_hw.runtime.build_folder import opened
@@ -33,8 +33,8 @@ def report(session: Session, folder: Path, other: Path | None, opens: bool | Non
         name, text = page.PAGE, page.page(told)
         session.terminal.show(summary(told, folder))
     else:
-        both = compared.compare(told, read_report(other), (folder.name or str(folder), other.name or str(other)))
-        name, text = compared.PAGE, both.page()
+        both = comparison.compare(told, read_report(other), (folder.name or str(folder), other.name or str(other)))
+        name, text = comparison.PAGE, both.page()
         session.terminal.show(both.shown())
     with opened(folder) as build:
         build.write(name, text)

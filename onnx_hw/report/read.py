@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from onnx_hw.messages.errors import UserError, user_error
-from onnx_hw.report.report import Report
+from onnx_hw.report.model import Report
 from onnx_hw.runtime.options import BuildOptions
 
 REPORT = "report.json"

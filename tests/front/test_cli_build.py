@@ -19,7 +19,7 @@ from onnx_hw.prove.circuit.check_run import Run
 from onnx_hw.prove.circuit.directed_vectors import Reach
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.prove import Proof
-from onnx_hw.report.schema import json_schema
+from onnx_hw.report.json_schema import json_schema
 from onnx_hw.runtime.build_folder import Made
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.stage import Stage

@@ -10,7 +10,7 @@ import pytest
 
 from command_line import Instead, call
 from onnx_hw.report.read import read_report
-from onnx_hw.report.report import Report
+from onnx_hw.report.model import Report
 from sample_report import FULL
 
 

@@ -9,8 +9,8 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.report import fill
-from onnx_hw.report.describe import describe_ports
+from onnx_hw.report.collect import sections
+from onnx_hw.report.collect.design_sections import describe_ports
 from sketched_designs import alone
 
 DIGITS = EXAMPLES / "digits"
@@ -20,7 +20,7 @@ MACS = 8 * 8 * 9 * 8 + 4 * 4 * 9 * 8 * 16 + 64 * 10
 
 @pytest.mark.parametrize("name", ["digits.onnx", "digits_float.onnx"])
 def test_scales_and_zero_points_are_no_parameters(name):
-    assert fill.parameters(flow.read(DIGITS / name)) == WEIGHTS == 1898
+    assert sections.parameters(flow.read(DIGITS / name)) == WEIGHTS == 1898
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +29,12 @@ def design():
 
 
 def test_the_model(design):
-    described = fill.describe_model(flow.read(DIGITS / "digits.onnx"), design.network)
+    described = sections.describe_model(flow.read(DIGITS / "digits.onnx"), design.network)
     assert (described.name, described.macs, described.parameters) == ("digits", MACS, WEIGHTS)
 
 
 def test_the_plan_is_consistent(design):
-    plan = fill.describe_plan(design)
+    plan = sections.describe_plan(design)
     assert plan.macs == MACS
     assert plan.lanes == plan.multipliers.dsp + plan.multipliers.lut <= 8
     assert plan.mac_efficiency == pytest.approx(plan.macs / (plan.lanes * plan.interval_cycles))
@@ -56,8 +56,8 @@ def test_products_that_accumulate_nothing_are_no_mac_multipliers():
     """They take hardware multipliers, which stand beside their core and in the total of what the chip needs."""
     image = Tensor((2, 2, 4), Int(8))
     product = alone(Multiply(image, image), (2, 2), 3)
-    plan = fill.describe_plan(product)
+    plan = sections.describe_plan(product)
     assert (plan.lanes, plan.multipliers.dsp, plan.multipliers.lut, plan.mac_efficiency) == (0, 0, 0, 0)
     assert [core.dsp for core in plan.nodes] == [product.resources().dsp] == [2]
     sums = alone(MatMul(image, np.ones((3, 4), np.int64)), (2, 3), 3)
-    assert fill.describe_plan(sums).multipliers.dsp == fill.describe_plan(sums).lanes == 6
+    assert sections.describe_plan(sums).multipliers.dsp == sections.describe_plan(sums).lanes == 6

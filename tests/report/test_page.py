@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 from onnx_hw.messages.errors import Problem, ToolProblem, UserError
-from onnx_hw.report import chain, report
-from onnx_hw.report.page import outline, page, verdict
-from onnx_hw.report.tracks import Station, draw
+from onnx_hw.report import (proof_chain, model)
+from onnx_hw.report.html.page import (outline, page, verdict)
+from onnx_hw.report.html.dataflow_graph import (Station, draw)
 from sample_report import FULL
 
 HOSTILE = "<b>&\"'</script><img src='http://x'>\x1b[2J\u202e{{ 7 * 6 }}"
@@ -28,7 +28,7 @@ def words(text: str) -> str:
     return " ".join(" ".join(found).split())
 
 
-def checked(made: report.Report) -> str:
+def checked(made: model.Report) -> str:
     """The page of a report: well-formed, alone, and every table and picture in words."""
     text = page(made)
     root = ElementTree.fromstring(text)
@@ -55,18 +55,18 @@ def test_everything_is_there():
 
 
 def test_an_early_stop_has_a_page():
-    text = words(checked(report.Report(FULL.model, FULL.board)))
+    text = words(checked(model.Report(FULL.model, FULL.board)))
     assert "Nothing was proven" in text and "Core by core" not in text
 
 
 def test_a_failure_is_said_first():
     problems = (Problem("too-big", "30 multipliers of 28", "`conv2`", "fewer lanes"), Problem("odd", "and <more>"))
-    broken = replace(FULL, failure=chain.failure("synthesize", UserError(*problems)))
+    broken = replace(FULL, failure=proof_chain.failure("synthesize", UserError(*problems)))
     text = words(checked(broken))
     places = [text.index(part) for part in ("failed in the stage synthesize", "30 multipliers of 28", "and <more>")]
     assert places == sorted(places) and places[-1] < text.index("Why to believe it") < text.index("Core by core")
     tool = ToolProblem("tool-failed", "yosys failed", "log", "", "tools", ("ERROR: <oops>",))
-    assert "ERROR: <oops>" in words(checked(replace(FULL, failure=chain.failure("synthesize", UserError(tool)))))
+    assert "ERROR: <oops>" in words(checked(replace(FULL, failure=proof_chain.failure("synthesize", UserError(tool)))))
 
 
 def test_names_in_a_failure_are_code_and_nothing_is_said_twice():
@@ -74,7 +74,7 @@ def test_names_in_a_failure_are_code_and_nothing_is_said_twice():
         Problem("a", "`c1` has 3; `<c2>` 4", "`c1`; then `c2`", "`--fps 2` fits"),
         Problem("b", "1 ` 2", "", "`--fps 2` fits"),
     )
-    text = page(replace(FULL, failure=chain.failure("schedule", UserError(*problems))))
+    text = page(replace(FULL, failure=proof_chain.failure("schedule", UserError(*problems))))
     assert [words(text).count(part) for part in ("c1 has 3; <c2> 4", "where: c1 then c2", "hint: --fps 2 fits")] == [
         1,
         1,
@@ -88,14 +88,14 @@ def test_the_verdict():
     missed = replace(FULL, synthesis=slow)
     assert "the slowest path leads from conv1: total to conv2: sum" in words(checked(missed))
     assert (verdict(missed).kind, verdict(missed).sentence) == ("bad", "The circuit reaches 71.2 MHz, not 80 MHz")
-    proven = replace(FULL.links, circuit_netlist=chain.Link("proven", "all of it", 2, 3, 10, 10))
+    proven = replace(FULL.links, circuit_netlist=proof_chain.Link("proven", "all of it", 2, 3, 10, 10))
     assert verdict(replace(FULL, links=proven)).word == "proven"
     assert verdict(FULL).word == "proven in part"
-    differing = replace(FULL.links, golden_circuit=chain.Link("failed", "all", difference="y[0]: golden 1, circuit 2"))
+    differing = replace(FULL.links, golden_circuit=proof_chain.Link("failed", "all", difference="y[0]: golden 1, circuit 2"))
     failed = replace(FULL, links=differing)
     assert verdict(failed).sentence == "Link 3 of the chain is broken"
     assert "y[0]: golden 1, circuit 2" in words(checked(failed))
-    assert verdict(replace(FULL, failure=chain.failure("route", None))).word == "was interrupted"
+    assert verdict(replace(FULL, failure=proof_chain.failure("route", None))).word == "was interrupted"
 
 
 def test_names_are_words_and_nothing_else():

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.report import chain
-from onnx_hw.report.page import page
+from onnx_hw.report import proof_chain
+from onnx_hw.report.html.page import page
 from sample_report import FULL
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -48,7 +48,7 @@ def failed():
     core = replace(FULL.design.nodes[0], name=LONG, outputs=(LONG,))
     problem = Problem("circuit-differs", f"{LONG}[0, 5, 3, 3]: golden 17, circuit 18, cycle 4211", LONG, "report it")
     design = replace(FULL.design, nodes=(core, FULL.design.nodes[1]))
-    return replace(FULL, design=design, failure=chain.failure("simulate", UserError(problem)), warnings=(LONG,))
+    return replace(FULL, design=design, failure=proof_chain.failure("simulate", UserError(problem)), warnings=(LONG,))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from material_folders import CHECKOUT
-from onnx_hw.report.report import Report
-from onnx_hw.report.schema import DESCRIPTION_FILE, SCHEMA_FILE, description, json_schema, keys, sections
+from onnx_hw.report.model import Report
+from onnx_hw.report.json_schema import (DESCRIPTION_FILE, SCHEMA_FILE, description, json_schema, keys, sections)
 from sample_report import FULL
 
 PUBLISHED = json.loads((CHECKOUT / "docs" / SCHEMA_FILE).read_text(encoding="utf-8"))
@@ -23,7 +23,7 @@ def without(data, *path):
 
 
 def test_published_files_are_the_generated_ones():
-    regenerate = "run `python -m onnx_hw.report.schema docs`"
+    regenerate = "run `python -m onnx_hw.report.json_schema docs`"
     assert json_schema() == PUBLISHED, regenerate
     assert description() == (CHECKOUT / "docs" / DESCRIPTION_FILE).read_text(encoding="utf-8"), regenerate
 

@@ -15,9 +15,9 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.prove.circuit.check_run import Difference, Run
 from onnx_hw.prove.circuit.prove import Proof
-from onnx_hw.report.asked import describe_asked
-from onnx_hw.report.describe import describe_quantization
-from onnx_hw.report.seen import FRAMES_AT_MOST, values_seen
+from onnx_hw.report.build_request import describe_asked
+from onnx_hw.report.collect.design_sections import describe_quantization
+from onnx_hw.report.value_statistics import (FRAMES_AT_MOST, values_seen)
 from onnx_hw.runtime.options import BuildOptions
 from sample_report import FULL
 
@@ -58,7 +58,7 @@ def test_of_a_large_network_fewer_frames_are_looked_at(
 ) -> None:
     images = np.load(DIGITS / "digits_test.npz")["image"]
     sizes = {"MACS_AT_MOST": 23_680, "VALUES_AT_MOST": sum(t.size for t in design.network.tensors.values())}
-    monkeypatch.setattr(f"onnx_hw.report.seen.{limit}", 3 * sizes[limit] + 1)
+    monkeypatch.setattr(f"onnx_hw.report.value_statistics.{limit}", 3 * sizes[limit] + 1)
     assert {seen.frames for seen in values_seen(design.network, {"image": images}).values()} == {3}
 
 

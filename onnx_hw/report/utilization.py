@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx_hw.report.report import Report
+from onnx_hw.report.model import Report
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The table of ONNX operators with their fate in hardware, as ``onnx-hw ops`` prints it.
 
-``python -m onnx_hw.report.operators docs`` writes it again into ``docs/operators.md``.
+``python -m onnx_hw.report.operator_table docs`` writes it again into ``docs/operators.md``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INTRODUCTION = """\
 The reference (`onnx-hw run --engine reference`) computes an operator in numpy, as ONNX defines it. Hardware is what can
 be part of a circuit; other operators may still stand before the first or after the last tensor of the circuit, where
 the host computes them, unless they multiply and accumulate. This is what `onnx-hw ops` prints; the file is generated
-by `python -m onnx_hw.report.operators docs`.
+by `python -m onnx_hw.report.operator_table docs`.
 """
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from onnx_hw.messages.html import render
 from onnx_hw.ops.folding import spelled
-from onnx_hw.report import report as sections
-from onnx_hw.report.chain import FAILED, PROVEN, Fault, Link
-from onnx_hw.report.report import Report
+from onnx_hw.report import model as sections
+from onnx_hw.report.proof_chain import (FAILED, PROVEN, Fault, Link)
+from onnx_hw.report.model import Report
 from onnx_hw.report.timeline import Timeline
-from onnx_hw.report.tracks import Station, draw
-from onnx_hw.report.usage import usage
+from onnx_hw.report.html.dataflow_graph import (Station, draw)
+from onnx_hw.report.utilization import usage
 
 PAGE = "report.html"
 WAITS_SHOWN = 2  # of each core

@@ -1,7 +1,7 @@
 """The report of a build: what was asked, what came out, and what was proven about it.
 
 These dataclasses are ``report.json``; its schema and its description in ``docs/`` are generated from them
-(``onnx_hw.report.schema``). A section is None when the build ended before the stage that fills it. Several sections
+(``onnx_hw.report.json_schema``). A section is None when the build ended before the stage that fills it. Several sections
 are called like the value they describe (Model, Design): refer to them as ``report.Design``.
 """
 
@@ -15,11 +15,11 @@ from typing import Annotated
 import numpy as np
 
 from onnx_hw.messages.text import to_json
-from onnx_hw.report.asked import Asked
-from onnx_hw.report.chain import Failure, Links
+from onnx_hw.report.build_request import Asked
+from onnx_hw.report.proof_chain import (Failure, Links)
 from onnx_hw.report.losses import Loss
-from onnx_hw.report.reached import Reached
-from onnx_hw.report.seen import Seen
+from onnx_hw.report.directed_vectors import Reached
+from onnx_hw.report.value_statistics import Seen
 from onnx_hw.report.timeline import Timeline
 
 

@@ -1,6 +1,6 @@
 """The report's JSON Schema and its description, both generated from the dataclasses.
 
-``python -m onnx_hw.report.schema DOCS`` writes them into a folder again.
+``python -m onnx_hw.report.json_schema DOCS`` writes them into a folder again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from onnx_hw.report.report import Report
+from onnx_hw.report.model import Report
 
 SCHEMA_FILE = "report.schema.json"
 DESCRIPTION_FILE = "report.md"
@@ -24,7 +24,7 @@ INTRODUCTION = """\
 Every `onnx-hw build` writes `report.json` into its folder; with `--json` the same text goes to standard output. Beside
 it lies `report.html`: the same facts as a page that opens in a browser, without a network. A section is `null` when the
 build ended before the stage that fills it (`--stop-after`). The JSON Schema is
-[`report.schema.json`](report.schema.json). Both files are generated: `python -m onnx_hw.report.schema docs`.
+[`report.schema.json`](report.schema.json). Both files are generated: `python -m onnx_hw.report.json_schema docs`.
 
 Cycles are clock cycles of the circuit; resources are counted in the chip's own units
 ([boards.md](boards.md)): LUT4, flip-flops, and multipliers and block RAMs of its family.

@@ -10,9 +10,9 @@ from typing import Any
 
 from onnx_hw.messages.errors import ExitCode, user_error
 from onnx_hw.messages.translate_error import as_user_error
-from onnx_hw.report import chain
-from onnx_hw.report.chain import Link
-from onnx_hw.report.report import Report
+from onnx_hw.report import proof_chain
+from onnx_hw.report.proof_chain import Link
+from onnx_hw.report.model import Report
 from onnx_hw.runtime.progress import Progress, Running
 from onnx_hw.runtime.stage import Stage
 from onnx_hw_tools.tools import Tool
@@ -56,9 +56,9 @@ class Account:
         known = as_user_error(error)
         if known is None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
             known = user_error("bug", f"this is a bug of onnx-hw: {type(error).__name__}: {error}")
-        self.note(failure=chain.failure(self.running.stage.value, known))
+        self.note(failure=proof_chain.failure(self.running.stage.value, known))
         if known is not None and known.exit_code is ExitCode.MISMATCH and self.running.stage is Stage.QUANTIZE:
-            self.prove(reference_golden=chain.broken_reference_golden(known))
+            self.prove(reference_golden=proof_chain.broken_reference_golden(known))
 
     def say(self, fact: str) -> None:
         self.running.fact = fact

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from onnx_hw.prove.model.compare import Compared
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost
-from onnx_hw.report import report
+from onnx_hw.report import model
 from onnx_hw.report.losses import Loss
 from onnx_hw.samples.sqnr import Likeness
 
 WORST_TENSORS = 10
 
 
-def describe_reference(compared: Compared, lost: Sequence[Lost] = ()) -> report.Reference:
+def describe_reference(compared: Compared, lost: Sequence[Lost] = ()) -> model.Reference:
     """Args:
     lost: by tensors, the one that loses most first.
     """
@@ -21,15 +21,15 @@ def describe_reference(compared: Compared, lost: Sequence[Lost] = ()) -> report.
     float_model = None
     if fidelity is not None:
         worst = sorted(
-            (report.TensorLikeness(name, likeness.sqnr_db) for name, likeness in fidelity.tensors.items()),
+            (model.TensorLikeness(name, likeness.sqnr_db) for name, likeness in fidelity.tensors.items()),
             key=lambda tensor: (tensor.sqnr_db is None, tensor.sqnr_db or 0.0),
         )
         losses = tuple(
             Loss(one.place.name, one.place.kind, one.bits, one.sqnr_db, one.share, one.saturated, one.advice)
             for one in lost[:WORST_TENSORS]
         )
-        float_model = report.FloatModel(_outputs(fidelity.outputs), tuple(worst[:WORST_TENSORS]), losses)
-    return report.Reference(
+        float_model = model.FloatModel(_outputs(fidelity.outputs), tuple(worst[:WORST_TENSORS]), losses)
+    return model.Reference(
         found.frames,
         found.tensors_compared,
         found.values_compared,
@@ -41,7 +41,7 @@ def describe_reference(compared: Compared, lost: Sequence[Lost] = ()) -> report.
     )
 
 
-def _outputs(likeness: Mapping[str, Likeness]) -> tuple[report.OutputLikeness, ...]:
+def _outputs(likeness: Mapping[str, Likeness]) -> tuple[model.OutputLikeness, ...]:
     return tuple(
-        report.OutputLikeness(name, of.values, of.equal, of.worst, of.sqnr_db) for name, of in likeness.items()
+        model.OutputLikeness(name, of.values, of.equal, of.worst, of.sqnr_db) for name, of in likeness.items()
     )

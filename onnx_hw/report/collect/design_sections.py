@@ -15,11 +15,11 @@ from onnx_hw.ir.network import Boundary, Network, Node
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.folding import Multiplier
 from onnx_hw.ops.operator import Resources
-from onnx_hw.report import report
-from onnx_hw.report.seen import sqnr_of, values_seen
+from onnx_hw.report import model
+from onnx_hw.report.value_statistics import (sqnr_of, values_seen)
 
 
-def describe_ports(design: Design) -> tuple[report.Port, ...]:
+def describe_ports(design: Design) -> tuple[model.Port, ...]:
     """The streams into the circuit, then those out of it."""
     network = design.network
     edges, names = {edge.tensor: edge for edge in design.edges()}, edge_names(design)
@@ -29,13 +29,13 @@ def describe_ports(design: Design) -> tuple[report.Port, ...]:
             edge = edges[boundary.tensor]
             scale, zero_point = _scaling(network, boundary.tensor)
             ports.append(
-                report.Port(
+                model.Port(
                     name=boundary.onnx_name,
                     direction=direction,
                     shape=boundary.onnx_shape,
                     dtype=repr(edge.type.dtype),
                     layout=layout(boundary),
-                    loops=tuple(report.Loop(*loop) for loop in boundary.host_order.loops),
+                    loops=tuple(model.Loop(*loop) for loop in boundary.host_order.loops),
                     channels=edge.type.channels,
                     scale=scale,
                     zero_point=zero_point,
@@ -60,7 +60,7 @@ def irregular_orders(design: Design) -> str:
 
 def describe_quantization(
     network: Network, frames: Mapping[str, np.ndarray] | None = None, sqnr: Mapping[str, float | None] | None = None
-) -> report.Quantization:
+) -> model.Quantization:
     """Every tensor with its integer type and, where it has one, its scale.
 
     Args:
@@ -68,9 +68,9 @@ def describe_quantization(
         sqnr: signal to noise of values of the float model, by name.
     """
     seen, noise = values_seen(network, frames), sqnr_of(network, sqnr or {})
-    return report.Quantization(
+    return model.Quantization(
         tuple(
-            report.QuantizedTensor(
+            model.QuantizedTensor(
                 name, tensor.dtype.bits, tensor.dtype.signed, *_scaling(network, name), seen.get(name), noise.get(name)
             )
             for name, tensor in network.tensors.items()
@@ -85,7 +85,7 @@ def describe_design(
     latency_cycles: int,
     fps: float | None = None,
     max_fill: Mapping[str, int] | None = None,
-) -> report.Design:
+) -> model.Design:
     """The plan.
 
     Args:
@@ -100,11 +100,11 @@ def describe_design(
     modules = module_names(design)
     cores = tuple(_core(design, node, modules[node.name]) for node in network.nodes)
     dsp = sum(core.dsp for core in cores if core.lanes)  # what multiplies, but accumulates nothing, has some, too
-    return report.Design(
+    return model.Design(
         clock_mhz=design.clock_mhz,
         macs=design.macs,
         lanes=costs.mac_lanes,
-        multipliers=report.Multipliers(dsp, max(0, costs.mac_lanes - dsp)),
+        multipliers=model.Multipliers(dsp, max(0, costs.mac_lanes - dsp)),
         mac_efficiency=design.macs / work if work else 0.0,
         interval_cycles=interval_cycles,
         latency_cycles=latency_cycles,
@@ -114,7 +114,7 @@ def describe_design(
         fifos=tuple(
             _fifo(edges[name], design.fifos[name], cost, fills.get(name)) for name, cost in design.fifo_costs().items()
         ),
-        host=report.Host(_onnx_nodes(network.head), _onnx_nodes(network.tail), macs_in_hardware(network)),
+        host=model.Host(_onnx_nodes(network.head), _onnx_nodes(network.tail), macs_in_hardware(network)),
     )
 
 
@@ -127,10 +127,10 @@ def layout(boundary: Boundary) -> str:
     return "permuted"
 
 
-def _core(design: Design, node: Node, module: str) -> report.Core:
+def _core(design: Design, node: Node, module: str) -> model.Core:
     folding, operator = design.folding(node), node.operator
     costs = design.resources_of(node)
-    return report.Core(
+    return model.Core(
         name=node.name,
         operator=type(operator).__name__.lower(),
         folding=folding.numbers(),
@@ -148,8 +148,8 @@ def _core(design: Design, node: Node, module: str) -> report.Core:
     )
 
 
-def _fifo(edge: Edge, size: FifoSize, cost: Resources, fill: int | None) -> report.Fifo:
-    return report.Fifo(
+def _fifo(edge: Edge, size: FifoSize, cost: Resources, fill: int | None) -> model.Fifo:
+    return model.Fifo(
         edge=edge.tensor,
         depth=size.depth,
         live_depth=size.live_depth,

@@ -12,9 +12,9 @@ from rich.text import Text
 from onnx_hw.messages.html import duration, render
 from onnx_hw.messages.text import abridged, printable
 from onnx_hw.ops.folding import spelled
-from onnx_hw.report.page import verdict
-from onnx_hw.report.report import Report
-from onnx_hw.report.usage import usage
+from onnx_hw.report.html.page import verdict
+from onnx_hw.report.model import Report
+from onnx_hw.report.utilization import usage
 
 PAGE = "compared.html"
 LONGEST = 40  # characters of a name on the terminal

@@ -1,0 +1,1 @@
+"""Sections of the report, made from the values of a build."""

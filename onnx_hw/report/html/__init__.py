@@ -1,0 +1,1 @@
+"""Page of a build, and of a comparison."""
