@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw import flow
-from onnx_hw.build import build
+from onnx_hw.commands.build import build
 from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference

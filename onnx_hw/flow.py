@@ -6,8 +6,8 @@
     SynthesisResult ─ route ─▶ RouteResult ─ pack ─▶ bitstream
 
 Every stage is a function of its arguments: of nothing that happened before, and it prints nothing. What is worth
-knowing on the way it tells a ``Listener``. ``onnx_hw.build`` runs all of them in a folder and keeps the report,
-``onnx_hw.run`` as many as it needs; the functions are there for everybody else (docs/python.md).
+knowing on the way it tells a ``Listener``. ``onnx_hw.commands.build`` runs all of them in a folder and keeps the report,
+``onnx_hw.commands.run`` as many as it needs; the functions are there for everybody else (docs/python.md).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A report with every section filled, for tests of what is done with reports. The numbers are invented."""
 
 from onnx_hw.report import model
-from onnx_hw.report.proof_chain import (Link, Links)
 from onnx_hw.report.losses import Loss
-from onnx_hw.report.value_statistics import Seen
+from onnx_hw.report.proof_chain import Link, Links
 from onnx_hw.report.timeline import CoreActivity, Timeline, Waiting
+from onnx_hw.report.value_statistics import Seen
 
 FULL = model.Report(
     model=model.Model("digits", macs=23_680, parameters=1_898, notes=("the batch axis is bound to 1",)),

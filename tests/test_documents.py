@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from material_folders import CHECKOUT
 from onnx_hw import flow
 from onnx_hw.front.cli import main
-from onnx_hw.report.operator_table import write as write_operators
 from onnx_hw.report.json_schema import write as write_schema
+from onnx_hw.report.operator_table import write as write_operators
 
 DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md"), *CHECKOUT.glob("examples/*/*.md")])
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
@@ -94,7 +94,8 @@ def test_readme_commands_name_files_and_extras_that_are_there():
 
 
 @pytest.mark.parametrize(
-    ("write", "command"), [(write_operators, "onnx_hw.report.operator_table"), (write_schema, "onnx_hw.report.json_schema")]
+    ("write", "command"),
+    [(write_operators, "onnx_hw.report.operator_table"), (write_schema, "onnx_hw.report.json_schema")],
 )
 def test_generated_documents_are_up_to_date(write, command, tmp_path):
     write(tmp_path)

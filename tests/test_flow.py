@@ -15,10 +15,10 @@ import pytest
 from explore.small_model import small_model
 from material_folders import CHECKOUT, EXAMPLES
 from onnx_hw import flow
-from onnx_hw.build import Build, build
+from onnx_hw.commands.build import (Build, build)
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.report import model
-from onnx_hw.run import run
+from onnx_hw.commands.run import run
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage
@@ -187,7 +187,7 @@ def test_two_processes_in_one_folder(tmp_path: Path) -> None:
         sys.executable,
         "-c",
         (
-            "from pathlib import Path; from onnx_hw.build import build;"
+            "from pathlib import Path; from onnx_hw.commands.build import build;"
             "from onnx_hw.runtime.options import BuildOptions, Stage;"
             f"build(BuildOptions(Path({str(small_model(tmp_path / 'small.onnx'))!r}),"
             f" out=Path({str(tmp_path / 'out')!r}), stop_after=Stage.SIMULATE))"

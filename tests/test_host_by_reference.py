@@ -14,7 +14,7 @@ from onnx_files import model, tensor, value, write
 from onnx_hw import flow
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.assemble.host_model_file import host_model
-from onnx_hw.host_by_reference import HostByReference
+from onnx_hw.commands.reference_host import HostByReference
 from onnx_hw.ir import golden
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.host_model import HostModel, in_turns

@@ -42,7 +42,7 @@ class Rule:
 
 
 FRONT = ("onnx_hw.front",)
-WHOLE = ("onnx_hw.build", "onnx_hw.work", "onnx_hw.run", "onnx_hw.verify_build")
+WHOLE = ("onnx_hw.commands.build", "onnx_hw.commands.build_stages", "onnx_hw.commands.run", "onnx_hw.commands.verify")
 STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.implement", "onnx_hw.prove.circuit", "onnx_hw.runtime.build_folder")
 REPORT, VALUES = ("onnx_hw.report",), ("onnx_hw.ops.tensor", "onnx_hw.ir.network")
 DECISIONS = ("onnx_hw.schedule", "onnx_hw.ir.design")
@@ -162,7 +162,7 @@ def test_imports_point_one_way():
         ("onnx_hw.ops.pool", "def core():\n    from onnx_hw.schedule import size_fifos"),
         ("onnx_hw.flow", "from onnx_hw.front import terminal"),
         ("onnx_hw.flow", "from onnx_hw.report import fill"),
-        ("onnx_hw.flow", "from onnx_hw.build import build"),
+        ("onnx_hw.flow", "from onnx_hw.commands.build import build"),
         ("onnx_hw.prove.model.compare", "from onnx_hw.timing import prediction"),
     ],
 )

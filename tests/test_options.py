@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from material_folders import EXAMPLES
-from onnx_hw.build import build
+from onnx_hw.commands.build import build
 from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.runtime.stage import Stage

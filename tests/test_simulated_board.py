@@ -12,7 +12,7 @@ from command_line import call
 from material_folders import EXAMPLES
 from onnx import TensorProto
 from onnx_files import model, tensor, value, write
-from onnx_hw.run import run
+from onnx_hw.commands.run import run
 from onnx_hw.runtime.options import Evaluator, RunOptions
 
 

@@ -19,7 +19,7 @@ def boards(session: Session, model: Path | None) -> None:
     With MODEL, say of each whether the model fits, and how fast it is there.
     """
     from onnx_hw.report.boards import fitting, listed
-    from onnx_hw.what_fits import what_fits
+    from onnx_hw.commands.fit_boards import what_fits
 
     if model is None:
         session.terminal.show(listed())

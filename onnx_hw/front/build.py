@@ -60,7 +60,7 @@ def build(
     quantizing: Quantizing,
 ) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
-    from onnx_hw.build import as_far_as_it_goes
+    from onnx_hw.commands.build import as_far_as_it_goes
     from onnx_hw.report.show import summary
 
     options = BuildOptions(

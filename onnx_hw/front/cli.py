@@ -1,4 +1,4 @@
-"""The command line: arguments become options, options go to ``onnx_hw.build``, values that come back are shown.
+"""The command line: arguments become options, options go to ``onnx_hw.commands.build``, values that come back are shown.
 
 Nothing is decided here. What a command imports it imports when it runs, so that ``--help`` answers at once.
 """

@@ -128,10 +128,10 @@ def explore(
     What arithmetic shows to be worse in every respect is not synthesized. What was made before is not made again:
     an exploration that was interrupted goes on where it was. `onnx-hw build` with a row's own command proves it, too.
     """
-    from onnx_hw.explore.explore import Limits
-    from onnx_hw.explore.grid import Grid
-    from onnx_hw.explore.report import DATA
-    from onnx_hw.explore_model import ExploreOptions
+    from onnx_hw.commands.explore.explore import Limits
+    from onnx_hw.commands.explore.grid import Grid
+    from onnx_hw.commands.explore.report import DATA
+    from onnx_hw.commands.explore.command import ExploreOptions
     from onnx_hw.report.explored import commands, counted, shown
 
     quantizing = Quantizing(Leaving(output) if output else None, precision=precision)

@@ -22,7 +22,7 @@ from onnx_hw.front.session import Session
 @click.pass_obj
 def infer(session: Session, folder: Path, inputs: Path, port: str, out: Path | None, check: bool) -> None:
     """Send samples to the board that holds the build in DIR, and show what comes back."""
-    from onnx_hw.infer import InferOptions
+    from onnx_hw.commands.infer import InferOptions
     from onnx_hw.report.inferred import shown
     from onnx_hw.samples.read_samples import write_samples
 

@@ -22,42 +22,42 @@ from onnx_hw.runtime.options import BuildOptions, RunOptions, VerifyOptions
 from onnx_hw.runtime.progress import Progress
 
 if TYPE_CHECKING:
-    from onnx_hw.build import Build
-    from onnx_hw.explore.result import Explored
-    from onnx_hw.explore.row import Row
-    from onnx_hw.explore_model import ExploreOptions
-    from onnx_hw.infer import InferOptions, Inferred
+    from onnx_hw.commands.build import Build
+    from onnx_hw.commands.explore.result import Explored
+    from onnx_hw.commands.explore.row import Row
+    from onnx_hw.commands.explore.command import ExploreOptions
+    from onnx_hw.commands.infer import (InferOptions, Inferred)
     from onnx_hw.samples.outputs import Outputs
-    from onnx_hw.verify_build import Verified
+    from onnx_hw.commands.verify import Verified
 
 
 class Workshop:
     """What is done for the commands; whoever wants to see only what they ask for puts something else here."""
 
     def build(self, options: BuildOptions, progress: Progress) -> Build:
-        from onnx_hw.build import build
+        from onnx_hw.commands.build import build
 
         return build(options, progress)
 
     def run(self, options: RunOptions, progress: Progress) -> Outputs:
-        from onnx_hw.run import run
+        from onnx_hw.commands.run import run
 
         return run(options, progress)
 
     def verify(self, options: VerifyOptions, progress: Progress) -> Verified:
-        from onnx_hw.verify_build import verify
+        from onnx_hw.commands.verify import verify
 
         return verify(options, progress)
 
     def explore(
         self, options: ExploreOptions, progress: Progress, changed: Callable[[tuple[Row, ...]], None]
     ) -> Explored:
-        from onnx_hw.explore_model import explore_model
+        from onnx_hw.commands.explore.command import explore_model
 
         return explore_model(options, progress, changed)
 
     def infer(self, options: InferOptions, progress: Progress) -> Inferred:
-        from onnx_hw.infer import infer
+        from onnx_hw.commands.infer import infer
 
         return infer(options, progress)
 

@@ -17,7 +17,7 @@ from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.verilog_board import VerilogBoard
 
 if TYPE_CHECKING:
-    from onnx_hw.what_fits import Fit
+    from onnx_hw.commands.fit_boards import Fit
 
 
 def listed() -> Group:

@@ -9,11 +9,11 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from onnx_hw.explore.report import _routed, ordered, said
-from onnx_hw.explore.row import ENDED, Row
+from onnx_hw.commands.explore.report import (_routed, ordered, said)
+from onnx_hw.commands.explore.row import (ENDED, Row)
 
 if TYPE_CHECKING:
-    from onnx_hw.explore.result import Explored
+    from onnx_hw.commands.explore.result import Explored
 
 BOARD = "--board"
 SHORT = {BOARD: "board", "--multipliers": "lanes", "--clock": "clock"} | {

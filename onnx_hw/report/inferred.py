@@ -12,7 +12,7 @@ from onnx_hw.report.outputs import described
 from onnx_hw.report.tried import FORM, block
 
 if TYPE_CHECKING:
-    from onnx_hw.infer import Inferred
+    from onnx_hw.commands.infer import Inferred
     from onnx_hw.timing.link_times import Seen
 
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from onnx_hw.messages.text import to_json
 from onnx_hw.report.build_request import Asked
-from onnx_hw.report.proof_chain import (Failure, Links)
-from onnx_hw.report.losses import Loss
 from onnx_hw.report.directed_vectors import Reached
-from onnx_hw.report.value_statistics import Seen
+from onnx_hw.report.losses import Loss
+from onnx_hw.report.proof_chain import Failure, Links
 from onnx_hw.report.timeline import Timeline
+from onnx_hw.report.value_statistics import Seen
 
 
 @dataclass(frozen=True)

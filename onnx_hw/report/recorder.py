@@ -11,8 +11,8 @@ from typing import Any
 from onnx_hw.messages.errors import ExitCode, user_error
 from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.report import proof_chain
-from onnx_hw.report.proof_chain import Link
 from onnx_hw.report.model import Report
+from onnx_hw.report.proof_chain import Link
 from onnx_hw.runtime.progress import Progress, Running
 from onnx_hw.runtime.stage import Stage
 from onnx_hw_tools.tools import Tool

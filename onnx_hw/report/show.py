@@ -19,9 +19,9 @@ import onnx_hw_boards
 from onnx_hw.messages.text import abridged, printable, short
 from onnx_hw.ops.folding import spelled
 from onnx_hw.report import losses
-from onnx_hw.report.proof_chain import (LEFT_OUT, in_short)
 from onnx_hw.report.fact import Fact
-from onnx_hw.report.model import (Accuracy, Design, FloatModel, Report, Serial, Synthesis)
+from onnx_hw.report.model import Accuracy, Design, FloatModel, Report, Serial, Synthesis
+from onnx_hw.report.proof_chain import LEFT_OUT, in_short
 from onnx_hw.report.utilization import usage
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.verilog_board import NO_CHIP

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from onnx_hw import __version__
 
 if TYPE_CHECKING:
-    from onnx_hw.infer import Inferred
+    from onnx_hw.commands.infer import Inferred
 
 FORM = "a new issue, `Tried on a board`"
 SIMULATED = "sim"

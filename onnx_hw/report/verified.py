@@ -10,7 +10,7 @@ from rich.text import Text
 from onnx_hw.report.fact import Fact
 
 if TYPE_CHECKING:
-    from onnx_hw.verify_build import Verified
+    from onnx_hw.commands.verify import Verified
 
 
 def shown(found: Verified) -> Group:

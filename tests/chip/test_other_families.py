@@ -13,7 +13,7 @@ from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.assemble.shell_area import cells_of_shell
-from onnx_hw.build import build
+from onnx_hw.commands.build import build
 from onnx_hw.implement.route import BITSTREAM
 from onnx_hw.ir.design import Design
 from onnx_hw.runtime.build_folder import opened

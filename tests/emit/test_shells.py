@@ -15,7 +15,7 @@ import onnx_hw_boards
 from onnx_hw import flow
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.assemble.netlist import netlist_of
-from onnx_hw.build import as_far_as_it_goes
+from onnx_hw.commands.build import as_far_as_it_goes
 from onnx_hw.export.shell_readme import shell_page
 from onnx_hw.export.shells import write_shell
 from onnx_hw.messages.errors import UserError

@@ -21,12 +21,12 @@ import pretended_tools
 from command_line import call
 from explore.small_model import small_model
 from onnx_hw import flow
-from onnx_hw.explore import work as workers_side
-from onnx_hw.explore.explore import Limits, explore
-from onnx_hw.explore.grid import Choice, Grid
-from onnx_hw.explore.result import Tally
-from onnx_hw.explore.row import Row, State
-from onnx_hw.explore.with_executor import explore_with_executor
+from onnx_hw.commands.explore import worker as workers_side
+from onnx_hw.commands.explore.explore import (Limits, explore)
+from onnx_hw.commands.explore.grid import (Choice, Grid)
+from onnx_hw.commands.explore.result import Tally
+from onnx_hw.commands.explore.row import (Row, State)
+from onnx_hw.commands.explore.api import explore_with_executor
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.artifact_store import Store
@@ -131,7 +131,7 @@ def test_another_version_is_refused_by_name(
     real = workers_side.run
 
     def elsewhere(task: object, store: Store) -> object:
-        monkeypatch.setattr("onnx_hw.explore.task.versions", lambda stage, board: {"yosys": "pretended 2.0"})
+        monkeypatch.setattr("onnx_hw.commands.explore.task.versions", lambda stage, board: {"yosys": "pretended 2.0"})
         return real(task, store)  # type: ignore[arg-type]
 
     monkeypatch.setattr(workers_side, "run", elsewhere)

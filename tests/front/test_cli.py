@@ -13,7 +13,7 @@ from material_folders import EXAMPLES
 from onnx_hw import __version__
 from onnx_hw.front.cli import main
 from onnx_hw.report.digits_on_boards import DIGITS_ON_BOARDS
-from onnx_hw.what_fits import what_fits
+from onnx_hw.commands.fit_boards import what_fits
 from onnx_hw_tools import tools
 
 DIGITS = str(EXAMPLES / "digits" / "digits.onnx")

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from command_line import Instead, call
-from onnx_hw.report.read import read_report
 from onnx_hw.report.model import Report
+from onnx_hw.report.read import read_report
 from sample_report import FULL
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from material_folders import EXAMPLES
-from onnx_hw.build import build
+from onnx_hw.commands.build import build
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage

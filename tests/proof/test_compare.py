@@ -16,7 +16,7 @@ from drawn_float_models import FloatDrawing
 from drawn_quantized_models import quantized_models
 from onnx import TensorProto, helper
 from onnx_hw import flow
-from onnx_hw.build import build
+from onnx_hw.commands.build import build
 from onnx_hw.ir import golden
 from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import ExitCode, UserError

@@ -13,7 +13,7 @@ import pytest
 
 import onnx
 from onnx import TensorProto
-from onnx_hw.build import build
+from onnx_hw.commands.build import build
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.lower import host_dequantize

@@ -12,7 +12,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 import onnx
 from onnx import TensorProto
 from onnx_hw import flow
-from onnx_hw.build import build
+from onnx_hw.commands.build import build
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError

@@ -11,7 +11,7 @@ import pytest
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
-from onnx_hw.build import build
+from onnx_hw.commands.build import build
 from onnx_hw.ir.mac_counts import macs_in_hardware
 from onnx_hw.onnx.canonicalize.decompose_fused import DOMAIN, FORMS, take_apart_fused_operators
 from onnx_hw.onnx.evaluate import reference

@@ -10,7 +10,7 @@ import pytest
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
-from onnx_hw.build import build
+from onnx_hw.commands.build import build
 from onnx_hw.ir import golden
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.matmul import MatMul

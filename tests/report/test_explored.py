@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from onnx_hw.explore.grid import Choice
-from onnx_hw.explore.row import Row, State
+from onnx_hw.commands.explore.grid import Choice
+from onnx_hw.commands.explore.row import (Row, State)
 from onnx_hw.report.explored import shown
 from onnx_hw_boards.cells import Cells
 

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 from onnx_hw.messages.errors import Problem, ToolProblem, UserError
-from onnx_hw.report import (proof_chain, model)
-from onnx_hw.report.html.page import (outline, page, verdict)
-from onnx_hw.report.html.dataflow_graph import (Station, draw)
+from onnx_hw.report import model, proof_chain
+from onnx_hw.report.html.dataflow_graph import Station, draw
+from onnx_hw.report.html.page import outline, page, verdict
 from sample_report import FULL
 
 HOSTILE = "<b>&\"'</script><img src='http://x'>\x1b[2J\u202e{{ 7 * 6 }}"
@@ -91,7 +91,9 @@ def test_the_verdict():
     proven = replace(FULL.links, circuit_netlist=proof_chain.Link("proven", "all of it", 2, 3, 10, 10))
     assert verdict(replace(FULL, links=proven)).word == "proven"
     assert verdict(FULL).word == "proven in part"
-    differing = replace(FULL.links, golden_circuit=proof_chain.Link("failed", "all", difference="y[0]: golden 1, circuit 2"))
+    differing = replace(
+        FULL.links, golden_circuit=proof_chain.Link("failed", "all", difference="y[0]: golden 1, circuit 2")
+    )
     failed = replace(FULL, links=differing)
     assert verdict(failed).sentence == "Link 3 of the chain is broken"
     assert "y[0]: golden 1, circuit 2" in words(checked(failed))

@@ -10,14 +10,14 @@ import pytest
 
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.build import Build
+from onnx_hw.commands.build import Build
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.prove.circuit.check_run import Difference, Run
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.report.build_request import describe_asked
 from onnx_hw.report.collect.design_sections import describe_quantization
-from onnx_hw.report.value_statistics import (FRAMES_AT_MOST, values_seen)
+from onnx_hw.report.value_statistics import FRAMES_AT_MOST, values_seen
 from onnx_hw.runtime.options import BuildOptions
 from sample_report import FULL
 

@@ -9,7 +9,7 @@ import pytest
 
 from material_folders import CHECKOUT
 from onnx_hw import __version__
-from onnx_hw.infer import Inferred, Tried
+from onnx_hw.commands.infer import (Inferred, Tried)
 from onnx_hw.report.inferred import shown
 from onnx_hw.report.tried import FORM, block
 from onnx_hw.samples.outputs import Outputs

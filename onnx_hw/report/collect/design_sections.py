@@ -16,7 +16,7 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.folding import Multiplier
 from onnx_hw.ops.operator import Resources
 from onnx_hw.report import model
-from onnx_hw.report.value_statistics import (sqnr_of, values_seen)
+from onnx_hw.report.value_statistics import sqnr_of, values_seen
 
 
 def describe_ports(design: Design) -> tuple[model.Port, ...]:

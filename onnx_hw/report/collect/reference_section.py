@@ -42,6 +42,4 @@ def describe_reference(compared: Compared, lost: Sequence[Lost] = ()) -> model.R
 
 
 def _outputs(likeness: Mapping[str, Likeness]) -> tuple[model.OutputLikeness, ...]:
-    return tuple(
-        model.OutputLikeness(name, of.values, of.equal, of.worst, of.sqnr_db) for name, of in likeness.items()
-    )
+    return tuple(model.OutputLikeness(name, of.values, of.equal, of.worst, of.sqnr_db) for name, of in likeness.items())

@@ -23,7 +23,12 @@ from onnx_hw.onnx.operators.facts import OF_SCALES
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.report import model
 from onnx_hw.report.build_request import describe_asked
-from onnx_hw.report.collect.design_sections import (describe_design, describe_ports, describe_quantization, irregular_orders)
+from onnx_hw.report.collect.design_sections import (
+    describe_design,
+    describe_ports,
+    describe_quantization,
+    irregular_orders,
+)
 from onnx_hw.report.collect.reference_section import describe_reference
 from onnx_hw.report.directed_vectors import describe_reach
 from onnx_hw.report.timeline import describe_timeline

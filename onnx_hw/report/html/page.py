@@ -10,10 +10,10 @@ from typing import Any
 from onnx_hw.messages.html import render
 from onnx_hw.ops.folding import spelled
 from onnx_hw.report import model as sections
-from onnx_hw.report.proof_chain import (FAILED, PROVEN, Fault, Link)
+from onnx_hw.report.html.dataflow_graph import Station, draw
 from onnx_hw.report.model import Report
+from onnx_hw.report.proof_chain import FAILED, PROVEN, Fault, Link
 from onnx_hw.report.timeline import Timeline
-from onnx_hw.report.html.dataflow_graph import (Station, draw)
 from onnx_hw.report.utilization import usage
 
 PAGE = "report.html"

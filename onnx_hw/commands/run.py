@@ -19,9 +19,9 @@ from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.frames import by_reference
 from onnx_hw.samples.outputs import Outputs
 from onnx_hw.samples.read_samples import read_samples
-from onnx_hw.simulated_board import on_simulated_board, require_link
-from onnx_hw.toolchain import Toolchain
-from onnx_hw.work import Work
+from onnx_hw.commands.simulated_board import (on_simulated_board, require_link)
+from onnx_hw.commands.stage_functions import Toolchain
+from onnx_hw.commands.build_stages import Work
 
 NETWORK = (Stage.READ, Stage.QUANTIZE)
 CIRCUIT = (*NETWORK, Stage.SCHEDULE, Stage.SIMULATE)

@@ -41,7 +41,7 @@ from onnx_hw.quantization.ranges.calibrate import Ranges, seen_in
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from onnx_hw.quantization.scheme import DEFAULT
 from onnx_hw.quantization.scheme_from_options import precision_text, scheme_of
-from onnx_hw.report import (proof_chain, model)
+from onnx_hw.report import model, proof_chain
 from onnx_hw.report.collect import sections
 from onnx_hw.report.recorder import Account
 from onnx_hw.runtime.background import beside
@@ -56,7 +56,7 @@ from onnx_hw.schedule.bottleneck import what_bounds
 from onnx_hw.schedule.folding_file import read_foldings, to_text
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.schedule_for_board import comfortable, fuller_than_comfortable
-from onnx_hw.toolchain import TOOLCHAIN, Toolchain
+from onnx_hw.commands.stage_functions import (TOOLCHAIN, Toolchain)
 from onnx_hw_boards.verilog_board import VerilogBoard
 
 WORTH_A_PROCESS = 24

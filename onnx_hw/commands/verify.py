@@ -17,9 +17,9 @@ from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.messages.text import printable
 from onnx_hw.prove.circuit.engines import simulator_of
 from onnx_hw.prove.circuit.sharded import Bench, Proven, Shard, begin_to_load, prove_shards, shards_of, with_samples
-from onnx_hw.report.build_request import (files_of, sha256)
-from onnx_hw.report.read import options_of, read_report
+from onnx_hw.report.build_request import files_of, sha256
 from onnx_hw.report.model import Report
+from onnx_hw.report.read import options_of, read_report
 from onnx_hw.runtime.build_folder import BuildFolder, opened
 from onnx_hw.runtime.options import BuildOptions, Engine, VerifyOptions
 from onnx_hw.runtime.progress import Progress, Running, Silent
@@ -30,7 +30,7 @@ from onnx_hw.samples.frames import Given, read_given
 from onnx_hw.samples.read_samples import frame_count
 from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
-from onnx_hw.work import Work
+from onnx_hw.commands.build_stages import Work
 
 RANDOM_FRAMES = 1000
 """Where nobody says how many."""

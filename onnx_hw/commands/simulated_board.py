@@ -14,7 +14,7 @@ import numpy as np
 from onnx_hw.assemble.elaborate import to_serial_chip
 from onnx_hw.assemble.host_model_file import host_model
 from onnx_hw.assemble.netlist import Netlist, baud_of
-from onnx_hw.host_by_reference import HostByReference
+from onnx_hw.commands.reference_host import HostByReference
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, user_error
 from onnx_hw.runtime.build_folder import BuildFolder

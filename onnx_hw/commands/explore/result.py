@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onnx_hw.explore.row import Row
+from onnx_hw.commands.explore.row import Row
 
 
 @dataclass

@@ -13,16 +13,16 @@ from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import printable
 from onnx_hw.onnx.load.read import read as read_onnx
 from onnx_hw.prove.circuit import prove as simulation
-from onnx_hw.report.collect import sections
 from onnx_hw.report import model
-from onnx_hw.report.html.page import (PAGE, notebook, page)
+from onnx_hw.report.collect import sections
+from onnx_hw.report.html.page import PAGE, notebook, page
 from onnx_hw.runtime.artifact_store import user_store
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.toolchain import TOOLCHAIN, Toolchain
-from onnx_hw.work import Work
+from onnx_hw.commands.stage_functions import (TOOLCHAIN, Toolchain)
+from onnx_hw.commands.build_stages import Work
 from onnx_hw_boards.verilog_board import VerilogBoard
 from onnx_hw_tools import tools
 

@@ -123,7 +123,7 @@ def infer(options: InferOptions, progress: Progress | None = None) -> Inferred:
         given = read_samples(options.inputs, values)
         with _remade(options, model, progress) as design, _port(options, model, design, progress) as (port, timeout):
             if model.elsewhere:
-                from onnx_hw.host_by_reference import HostByReference
+                from onnx_hw.commands.reference_host import HostByReference
 
                 assert design is not None
                 model = HostByReference.with_(model, design.network)
@@ -218,8 +218,8 @@ def _remade(options: InferOptions, model: HostModel, progress: Progress) -> Iter
         return
     from onnx_hw.report.read import options_of, read_report
     from onnx_hw.runtime.build_folder import opened
-    from onnx_hw.verify_build import check_files, design_of
-    from onnx_hw.work import Work
+    from onnx_hw.commands.verify import (check_files, design_of)
+    from onnx_hw.commands.build_stages import Work
 
     report = read_report(options.folder)
     asked = options_of(report, options.folder)
@@ -244,8 +244,8 @@ def _port(
         yield options.port, TIMEOUT
         return
     from onnx_hw.runtime.build_folder import BuildFolder
-    from onnx_hw.simulated_board import TIMEOUT as SIMULATED_TIMEOUT
-    from onnx_hw.simulated_board import simulated_board
+    from onnx_hw.commands.simulated_board import TIMEOUT as SIMULATED_TIMEOUT
+    from onnx_hw.commands.simulated_board import simulated_board
 
     assert design is not None
     with simulated_board(design, model, BuildFolder(options.folder), progress) as port:

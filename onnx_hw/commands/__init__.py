@@ -1,0 +1,1 @@
+"""Commands: build, run, verify, infer, program, explore, and which board fits."""
