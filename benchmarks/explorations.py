@@ -31,12 +31,12 @@ from unittest.mock import patch
 import numpy as np
 
 from onnx_hw.commands.build import build
+from onnx_hw.commands.verify import verify
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.options import DEFAULT_BOARD, Stalls, VerifyOptions
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.commands.verify import verify
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"
 

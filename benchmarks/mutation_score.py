@@ -269,7 +269,7 @@ class Copy:
     def build(self, timeout: float) -> tuple[bool, str]:
         """Of digits, up to its simulation."""
         shutil.rmtree(self.root / "built", ignore_errors=True)
-        script = "from onnx_hw.front.cli import main; main()"
+        script = "from onnx_hw.cli.cli import main; main()"
         model = "examples/digits/digits.onnx"
         arguments = ["build", model, "--stop-after", "simulate", "--out", "built"]
         return self.run(["-c", script, *arguments], timeout)

@@ -1,6 +1,6 @@
 """onnx-hw: an ONNX model in, a proven FPGA bitstream out.
 
-The pipeline, as functions to call from Python, is ``onnx_hw.flow``; the command line is ``onnx_hw.front.cli``.
+The pipeline, as functions to call from Python, is ``onnx_hw.flow``; the command line is ``onnx_hw.cli.cli``.
 Importing this package loads neither.
 """
 

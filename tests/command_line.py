@@ -7,8 +7,8 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from onnx_hw.front.cli import main
-from onnx_hw.front.session import Workshop
+from onnx_hw.cli.cli import main
+from onnx_hw.cli.session import Workshop
 
 
 def call(*arguments: object, by: Workshop | None = None) -> Result:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import onnx
 from onnx_hw import flow
+from onnx_hw.commands.run import run
 from onnx_hw.lower.layout.stream_layout import elements_of
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.load.check_file import check
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
-from onnx_hw.commands.run import run
 from onnx_hw.runtime.options import BuildOptions, Evaluator, Reading, RunOptions
 from onnx_hw.samples.read_samples import write_samples
 from own_seconds import own_seconds

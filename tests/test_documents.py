@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from material_folders import CHECKOUT
 from onnx_hw import flow
-from onnx_hw.front.cli import main
+from onnx_hw.cli.cli import main
 from onnx_hw.report.json_schema import write as write_schema
 from onnx_hw.report.operator_table import write as write_operators
 

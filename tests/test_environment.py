@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from material_folders import EXAMPLES
-from onnx_hw.front.cli import main
-from onnx_hw.front.failures import explain
+from onnx_hw.cli.cli import main
+from onnx_hw.cli.error_report import explain
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.samples.read_samples import read_samples, write_samples
@@ -224,7 +224,7 @@ def test_a_current_folder_that_has_vanished(tmp_path: Path) -> None:
     """And a home that nobody knows."""
     script = (
         "import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone'); "
-        "from onnx_hw.front.cli import main; main(sys.argv[1:])"
+        "from onnx_hw.cli.cli import main; main(sys.argv[1:])"
     )
     for arguments, code in (
         (("check", DIGITS), 0),

@@ -15,10 +15,10 @@ import pytest
 from explore.small_model import small_model
 from material_folders import CHECKOUT, EXAMPLES
 from onnx_hw import flow
-from onnx_hw.commands.build import (Build, build)
+from onnx_hw.commands.build import Build, build
+from onnx_hw.commands.run import run
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.report import model
-from onnx_hw.commands.run import run
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage

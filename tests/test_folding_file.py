@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from material_folders import EXAMPLES
-from onnx_hw.commands.build import (Build, build)
+from onnx_hw.commands.build import Build, build
 from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.stage import Stage

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from onnx_hw.front.cli import main
-from onnx_hw.front.failures import explain
-from onnx_hw.front.terminal import Terminal
+from onnx_hw.cli.cli import main
+from onnx_hw.cli.error_report import explain
+from onnx_hw.cli.terminal import Terminal
 from onnx_hw.messages.errors import Problem
 from onnx_hw.messages.text import abridged, file_name, legible, printable, quote, short, to_json
 from onnx_hw.messages.toml import quoted

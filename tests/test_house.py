@@ -41,7 +41,7 @@ class Rule:
         return concerned and within(imported, self.banned)
 
 
-FRONT = ("onnx_hw.front",)
+FRONT = ("onnx_hw.cli",)
 WHOLE = ("onnx_hw.commands.build", "onnx_hw.commands.build_stages", "onnx_hw.commands.run", "onnx_hw.commands.verify")
 STAGES = (*WHOLE, "onnx_hw.flow", "onnx_hw.implement", "onnx_hw.prove.circuit", "onnx_hw.runtime.build_folder")
 REPORT, VALUES = ("onnx_hw.report",), ("onnx_hw.ops.tensor", "onnx_hw.ir.network")
@@ -160,7 +160,7 @@ def test_imports_point_one_way():
         ("onnx_hw_sim.stalls", "import onnx_hw"),
         ("onnx_hw_tools.process", "from onnx_hw_sim import stalls"),
         ("onnx_hw.ops.pool", "def core():\n    from onnx_hw.schedule import size_fifos"),
-        ("onnx_hw.flow", "from onnx_hw.front import terminal"),
+        ("onnx_hw.flow", "from onnx_hw.cli import terminal"),
         ("onnx_hw.flow", "from onnx_hw.report import fill"),
         ("onnx_hw.flow", "from onnx_hw.commands.build import build"),
         ("onnx_hw.prove.model.compare", "from onnx_hw.timing import prediction"),

@@ -65,7 +65,7 @@ def test_importing_is_quick():
     """Neither the package nor the command line waits for numpy, ONNX or Amaranth."""
     slow = "{'numpy', 'google.protobuf', 'amaranth', 'onnx_hw.flow'}"
     checkout = [CHECKOUT / folder for folder in PARTS.values()]
-    for module in ("onnx_hw", "onnx_hw.front.cli"):
+    for module in ("onnx_hw", "onnx_hw.cli.cli"):
         done = python(f"import sys, {module}; print(sorted({slow} & set(sys.modules)))", checkout)
         assert done.stdout == "[]\n", done.stderr
 

@@ -14,6 +14,7 @@ import pytest
 
 from command_line import Instead, call
 from onnx_hw.commands.build import build
+from onnx_hw.commands.verify import Verified, verify
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
@@ -22,7 +23,6 @@ from onnx_hw.prove.circuit.sharded import BEFORE, Bench, prove_shards, shards_of
 from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.workers.executors import Workers
-from onnx_hw.commands.verify import (Verified, verify)
 from qdq_models import Sketch
 from sketched_designs import unequal_branches
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.commands.build_stages import Work
+from onnx_hw.commands.stage_functions import TOOLCHAIN, Toolchain
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import printable
 from onnx_hw.onnx.load.read import read as read_onnx
@@ -21,8 +23,6 @@ from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.commands.stage_functions import (TOOLCHAIN, Toolchain)
-from onnx_hw.commands.build_stages import Work
 from onnx_hw_boards.verilog_board import VerilogBoard
 from onnx_hw_tools import tools
 

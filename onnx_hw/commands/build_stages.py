@@ -17,6 +17,7 @@ from onnx_hw.assemble.elaborate import NamedCircuit, bench_circuit
 from onnx_hw.assemble.host_model_file import write_host_model
 from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.assemble.shell_area import shell_cells
+from onnx_hw.commands.stage_functions import TOOLCHAIN, Toolchain
 from onnx_hw.export.shells import write_shell
 from onnx_hw.implement.check_fit import check_fit
 from onnx_hw.implement.route import BITSTREAM, RouteResult
@@ -56,7 +57,6 @@ from onnx_hw.schedule.bottleneck import what_bounds
 from onnx_hw.schedule.folding_file import read_foldings, to_text
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.schedule_for_board import comfortable, fuller_than_comfortable
-from onnx_hw.commands.stage_functions import (TOOLCHAIN, Toolchain)
 from onnx_hw_boards.verilog_board import VerilogBoard
 
 WORTH_A_PROCESS = 24

@@ -216,10 +216,10 @@ def _remade(options: InferOptions, model: HostModel, progress: Progress) -> Iter
     if options.port != SIMULATED and not options.check and not model.elsewhere:
         yield None
         return
+    from onnx_hw.commands.build_stages import Work
+    from onnx_hw.commands.verify import check_files, design_of
     from onnx_hw.report.read import options_of, read_report
     from onnx_hw.runtime.build_folder import opened
-    from onnx_hw.commands.verify import (check_files, design_of)
-    from onnx_hw.commands.build_stages import Work
 
     report = read_report(options.folder)
     asked = options_of(report, options.folder)
@@ -243,9 +243,9 @@ def _port(
     if options.port != SIMULATED:
         yield options.port, TIMEOUT
         return
-    from onnx_hw.runtime.build_folder import BuildFolder
     from onnx_hw.commands.simulated_board import TIMEOUT as SIMULATED_TIMEOUT
     from onnx_hw.commands.simulated_board import simulated_board
+    from onnx_hw.runtime.build_folder import BuildFolder
 
     assert design is not None
     with simulated_board(design, model, BuildFolder(options.folder), progress) as port:

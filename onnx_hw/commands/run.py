@@ -8,6 +8,9 @@ from pathlib import Path
 
 from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.commands.build_stages import Work
+from onnx_hw.commands.simulated_board import on_simulated_board, require_link
+from onnx_hw.commands.stage_functions import Toolchain
 from onnx_hw.ir import golden
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, batches_of
 from onnx_hw.prove.circuit.directed_vectors import Reach
@@ -19,9 +22,6 @@ from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.frames import by_reference
 from onnx_hw.samples.outputs import Outputs
 from onnx_hw.samples.read_samples import read_samples
-from onnx_hw.commands.simulated_board import (on_simulated_board, require_link)
-from onnx_hw.commands.stage_functions import Toolchain
-from onnx_hw.commands.build_stages import Work
 
 NETWORK = (Stage.READ, Stage.QUANTIZE)
 CIRCUIT = (*NETWORK, Stage.SCHEDULE, Stage.SIMULATE)

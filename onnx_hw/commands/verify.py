@@ -12,6 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from onnx_hw import flow
+from onnx_hw.commands.build_stages import Work
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.messages.text import printable
@@ -30,7 +31,6 @@ from onnx_hw.samples.frames import Given, read_given
 from onnx_hw.samples.read_samples import frame_count
 from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
-from onnx_hw.commands.build_stages import Work
 
 RANDOM_FRAMES = 1000
 """Where nobody says how many."""

@@ -18,9 +18,9 @@ import pytest
 import pretended_tools
 from explore.small_model import small_model
 from onnx_hw.commands.build import build
+from onnx_hw.commands.verify import verify
 from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.commands.verify import verify
 
 pytest.importorskip("distributed", reason='needs `pip install "onnx-hw[cluster]"`')
 

@@ -22,11 +22,11 @@ from command_line import call
 from explore.small_model import small_model
 from onnx_hw import flow
 from onnx_hw.commands.explore import worker as workers_side
-from onnx_hw.commands.explore.explore import (Limits, explore)
-from onnx_hw.commands.explore.grid import (Choice, Grid)
-from onnx_hw.commands.explore.result import Tally
-from onnx_hw.commands.explore.row import (Row, State)
 from onnx_hw.commands.explore.api import explore_with_executor
+from onnx_hw.commands.explore.explore import Limits, explore
+from onnx_hw.commands.explore.grid import Choice, Grid
+from onnx_hw.commands.explore.result import Tally
+from onnx_hw.commands.explore.row import Row, State
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.artifact_store import Store

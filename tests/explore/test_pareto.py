@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onnx_hw.commands.explore.pareto import (front, knee)
+from onnx_hw.commands.explore.pareto import front, knee
 
 
 def dominates(one: np.ndarray, other: np.ndarray) -> bool:

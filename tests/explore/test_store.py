@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw.commands.explore.store_transfer import (Damaged, pack, unpack)
+from onnx_hw.commands.explore.store_transfer import Damaged, pack, unpack
 from onnx_hw.runtime.artifact_store import RECORD, Store
 from onnx_hw.runtime.build_folder import BuildFolder
 

@@ -11,7 +11,7 @@ import onnx
 from command_line import Instead, call
 from material_folders import EXAMPLES
 from onnx import TensorProto, helper, numpy_helper
-from onnx_hw.front.cli import main
+from onnx_hw.cli.cli import main
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.runtime.options import BuildOptions
 

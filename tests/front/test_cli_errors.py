@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from material_folders import EXAMPLES
-from onnx_hw.front.cli import main
+from onnx_hw.cli.cli import main
 from onnx_hw.implement import synthesize  # noqa: F401  # loaded before somebody else has to be able to read its file
 from onnx_hw.runtime.stage import Stage
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw.front.failures import explain
+from onnx_hw.cli.error_report import explain
 from onnx_hw.messages.errors import ExitCode, user_error
 from onnx_hw_tools.tools import ToolFailed, ToolMissing
 

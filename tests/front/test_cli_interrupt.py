@@ -21,8 +21,8 @@ from click.testing import CliRunner
 
 import onnx
 from onnx import TensorProto
-from onnx_hw.front.cli import main
-from onnx_hw.front.terminal import Terminal
+from onnx_hw.cli.cli import main
+from onnx_hw.cli.terminal import Terminal
 from onnx_hw.runtime.progress import Running
 from onnx_hw.runtime.stage import Stage
 from onnx_hw_tools import tools

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw.front.terminal import Terminal, duration
+from onnx_hw.cli.terminal import (Terminal, duration)
 from onnx_hw.messages.errors import Problem
 from onnx_hw.runtime.stage import Stage
 
@@ -80,7 +80,7 @@ def test_without_verbose_no_log_is_shown(capsys, tmp_path):
 SCRIPT = """
 import time
 from onnx_hw.runtime.options import Stage
-from onnx_hw.front.terminal import Terminal
+from onnx_hw.cli.terminal import Terminal
 terminal = Terminal()
 terminal.expect((Stage.READ,))
 with terminal.stage(Stage.READ) as running:

@@ -11,9 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_files import write
 from onnx_hw import flow
 from onnx_hw.commands.build import build
+from onnx_hw.commands.run import run
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames
-from onnx_hw.commands.run import run
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.runtime.stage import Stage
 

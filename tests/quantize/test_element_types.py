@@ -13,13 +13,13 @@ from drawn_float_models import FloatDrawing
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
 from onnx_hw.commands.build import build
+from onnx_hw.commands.run import run
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.lower.lower_model import import_model
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.quantization.post_training import quantize_without_data
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
-from onnx_hw.commands.run import run
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.read_samples import write_samples

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from drawn_float_models import FloatDrawing
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.front.cli import main
+from onnx_hw.cli.cli import main
 from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.onnx.evaluate import reference

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from material_folders import EXAMPLES
 from onnx_hw import flow
-from onnx_hw.front.cli import main
+from onnx_hw.cli.cli import main
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.quantization.scheme import Precision

@@ -8,12 +8,12 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import onnx_hw_boards
-from onnx_hw.front.doctor import Finding
-from onnx_hw.front.doctor import shown as doctor
+from onnx_hw.cli.doctor import Finding
+from onnx_hw.cli.doctor import shown as doctor
 from onnx_hw.report import model
-from onnx_hw.report.boards import listed
+from onnx_hw.cli.show.board_table import listed
 from onnx_hw.report.collect.sections import describe_board
-from onnx_hw.report.show import bar, summary, verdict
+from onnx_hw.cli.show.report_tables import (bar, summary, verdict)
 from sample_report import FULL
 
 

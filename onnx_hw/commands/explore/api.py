@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import Executor
 
-from onnx_hw.commands.explore.explore import (Limits, explore)
+from onnx_hw.commands.explore.explore import Limits, explore
 from onnx_hw.commands.explore.grid import Grid
 from onnx_hw.commands.explore.row import Row
 from onnx_hw.ir.network import Network

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onnx_hw.commands.explore.explore import (Limits, explore)
-from onnx_hw.commands.explore.grid import (Choice, Grid, command)
-from onnx_hw.commands.explore.result import (Explored, Tally)
+from onnx_hw.commands.build_stages import Work
+from onnx_hw.commands.explore.explore import Limits, explore
+from onnx_hw.commands.explore.grid import Choice, Grid, command
+from onnx_hw.commands.explore.result import Explored, Tally
 from onnx_hw.commands.explore.row import Row
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import Problem, UserError
@@ -20,7 +21,6 @@ from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.workers.open_executor import hired
-from onnx_hw.commands.build_stages import Work
 
 UNTIL = (Stage.SCHEDULE, Stage.SYNTHESIZE, Stage.ROUTE, Stage.PACK)
 

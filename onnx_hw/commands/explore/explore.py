@@ -13,12 +13,12 @@ from typing import Any
 
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.commands.explore.grid import Choice
-from onnx_hw.commands.explore.store_transfer import (Parcel, pack, unpack)
 from onnx_hw.commands.explore.pareto import front
 from onnx_hw.commands.explore.result import Tally
-from onnx_hw.commands.explore.row import (ENDED, Row, State, costs_of, with_front)
-from onnx_hw.commands.explore.task import (RESULTS, SOURCES, Task, keep_circuit, versions)
-from onnx_hw.commands.explore.worker import (Circuit, Done, Failed, Missing, Planned, circuit, plan, work)
+from onnx_hw.commands.explore.row import ENDED, Row, State, costs_of, with_front
+from onnx_hw.commands.explore.store_transfer import Parcel, pack, unpack
+from onnx_hw.commands.explore.task import RESULTS, SOURCES, Task, keep_circuit, versions
+from onnx_hw.commands.explore.worker import Circuit, Done, Failed, Missing, Planned, circuit, plan, work
 from onnx_hw.implement import route, synthesize
 from onnx_hw.implement.check_fit import check_fit
 from onnx_hw.ir.network import Network

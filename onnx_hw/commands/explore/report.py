@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from onnx_hw import __version__
-from onnx_hw.commands.explore.row import (ENDED, Row, State)
+from onnx_hw.commands.explore.row import ENDED, Row, State
 from onnx_hw.messages.html import render
 from onnx_hw.messages.text import to_json
 

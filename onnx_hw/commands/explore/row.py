@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from onnx_hw.commands.explore.grid import Choice
-from onnx_hw.commands.explore.pareto import (front, knee)
+from onnx_hw.commands.explore.pareto import front, knee
 from onnx_hw_boards.cells import Cells
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.assemble.netlist import netlist_of
 from onnx_hw.commands.explore.grid import Choice
-from onnx_hw.commands.explore.store_transfer import (Parcel, pack, unpack)
-from onnx_hw.commands.explore.task import (RESULTS, Task, run)
+from onnx_hw.commands.explore.store_transfer import Parcel, pack, unpack
+from onnx_hw.commands.explore.task import RESULTS, Task, run
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.ir.verify_network import verify_network

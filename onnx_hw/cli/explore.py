@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from onnx_hw import __version__
-from onnx_hw.front.arguments import CALIBRATION, FILE, JOBS, MODEL, SCHEDULER, STORE
-from onnx_hw.front.how_to_quantize import OUTPUT, PRECISION
-from onnx_hw.front.how_to_read import how_to_read
-from onnx_hw.front.session import Session
+from onnx_hw.cli.arguments import (CALIBRATION, FILE, JOBS, MODEL, SCHEDULER, STORE)
+from onnx_hw.cli.quantize_options import (OUTPUT, PRECISION)
+from onnx_hw.cli.read_options import how_to_read
+from onnx_hw.cli.session import Session
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, Leaving, Quantizing, Reading
 from onnx_hw.runtime.stage import Stage
 
@@ -37,7 +37,7 @@ def _several(kind: Callable[[str], Any]) -> Callable[..., tuple[Any, ...]]:
 
 def _bits(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[Any, ...]:
     """``("weights=4,data=8", "data=9")`` as ((4, 8), (None, 9))."""
-    from onnx_hw.front.how_to_quantize import widths
+    from onnx_hw.cli.quantize_options import widths
 
     found = [widths(context, parameter, text) for text in given]
     return tuple((each.get("weights"), each.get("data")) for each in found) or ((None, None),)
@@ -128,11 +128,11 @@ def explore(
     What arithmetic shows to be worse in every respect is not synthesized. What was made before is not made again:
     an exploration that was interrupted goes on where it was. `onnx-hw build` with a row's own command proves it, too.
     """
+    from onnx_hw.commands.explore.command import ExploreOptions
     from onnx_hw.commands.explore.explore import Limits
     from onnx_hw.commands.explore.grid import Grid
     from onnx_hw.commands.explore.report import DATA
-    from onnx_hw.commands.explore.command import ExploreOptions
-    from onnx_hw.report.explored import commands, counted, shown
+    from onnx_hw.cli.show.explore_table import (commands, counted, shown)
 
     quantizing = Quantizing(Leaving(output) if output else None, precision=precision)
     like = BuildOptions(

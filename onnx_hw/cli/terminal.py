@@ -18,7 +18,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from onnx_hw.front.follow_log import follow_log
+from onnx_hw.cli.tail_log import follow_log
 from onnx_hw.messages.errors import Problem
 from onnx_hw.messages.text import legible, printable
 from onnx_hw.runtime.progress import Running

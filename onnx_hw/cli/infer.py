@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.front.arguments import FILE
-from onnx_hw.front.session import Session
+from onnx_hw.cli.arguments import FILE
+from onnx_hw.cli.session import Session
 
 
 @click.command(short_help="Run a build on its board.")
@@ -23,7 +23,7 @@ from onnx_hw.front.session import Session
 def infer(session: Session, folder: Path, inputs: Path, port: str, out: Path | None, check: bool) -> None:
     """Send samples to the board that holds the build in DIR, and show what comes back."""
     from onnx_hw.commands.infer import InferOptions
-    from onnx_hw.report.inferred import shown
+    from onnx_hw.cli.show.infer_summary import shown
     from onnx_hw.samples.read_samples import write_samples
 
     made = session.workshop.infer(InferOptions(folder, inputs, port, check), session.terminal)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.front.arguments import FILE
-from onnx_hw.front.session import Session
+from onnx_hw.cli.arguments import FILE
+from onnx_hw.cli.session import Session
 
 
 @click.command(short_help="Put a build's bitstream on its board.")
@@ -18,7 +18,7 @@ from onnx_hw.front.session import Session
 @click.pass_obj
 def program(session: Session, folder: Path, flash: bool, board: str | None, dry_run: bool) -> None:
     """Put the bitstream of the build in DIR on its board. Without --flash it is gone after a power-off."""
-    from onnx_hw.commands.program import (programming, run)
+    from onnx_hw.commands.program import programming, run
 
     wanted = programming(folder, flash=flash, board=board)
     if dry_run:

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from onnx_hw.front.failures import explain
-from onnx_hw.front.terminal import Terminal
+from onnx_hw.cli.error_report import explain
+from onnx_hw.cli.terminal import Terminal
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.runtime.options import BuildOptions, RunOptions, VerifyOptions
 from onnx_hw.runtime.progress import Progress
 
 if TYPE_CHECKING:
     from onnx_hw.commands.build import Build
+    from onnx_hw.commands.explore.command import ExploreOptions
     from onnx_hw.commands.explore.result import Explored
     from onnx_hw.commands.explore.row import Row
-    from onnx_hw.commands.explore.command import ExploreOptions
-    from onnx_hw.commands.infer import (InferOptions, Inferred)
-    from onnx_hw.samples.outputs import Outputs
+    from onnx_hw.commands.infer import InferOptions, Inferred
     from onnx_hw.commands.verify import Verified
+    from onnx_hw.samples.outputs import Outputs
 
 
 class Workshop:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from onnx_hw.front.arguments import FILE
+from onnx_hw.cli.arguments import FILE
 from onnx_hw.runtime.options import MOST_DB, Leaving, Quantizing
 
 OUTPUT = click.option(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.front.arguments import STORE
-from onnx_hw.front.session import Session
+from onnx_hw.cli.arguments import STORE
+from onnx_hw.cli.session import Session
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.front.arguments import BOARD, CALIBRATION, CLOCK, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, VERBOSE
-from onnx_hw.front.how_to_quantize import how_to_quantize
-from onnx_hw.front.how_to_read import how_to_read
-from onnx_hw.front.session import Session
+from onnx_hw.cli.arguments import (BOARD, CALIBRATION, CLOCK, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, VERBOSE)
+from onnx_hw.cli.quantize_options import how_to_quantize
+from onnx_hw.cli.read_options import how_to_read
+from onnx_hw.cli.session import Session
 from onnx_hw.runtime.options import Evaluator, Quantizing, Reading, RunOptions
 
 
@@ -50,7 +50,7 @@ def run(
     quantizing: Quantizing,
 ) -> None:
     """Compute the outputs of MODEL for samples."""
-    from onnx_hw.report.outputs import described
+    from onnx_hw.cli.show.outputs_table import described
     from onnx_hw.samples.read_samples import write_samples
 
     session.terminal.verbose = verbose

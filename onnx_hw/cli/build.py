@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from onnx_hw import __version__
-from onnx_hw.front.arguments import BOARD, CALIBRATION, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, STORE, VERBOSE
-from onnx_hw.front.how_to_quantize import how_to_quantize
-from onnx_hw.front.how_to_read import how_to_read
-from onnx_hw.front.session import Session
+from onnx_hw.cli.arguments import (BOARD, CALIBRATION, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, STORE, VERBOSE)
+from onnx_hw.cli.quantize_options import how_to_quantize
+from onnx_hw.cli.read_options import how_to_read
+from onnx_hw.cli.session import Session
 from onnx_hw.runtime.options import SEEDS, BuildOptions, Quantizing, Reading
 from onnx_hw.runtime.stage import Stage
 
@@ -61,7 +61,7 @@ def build(
 ) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
     from onnx_hw.commands.build import as_far_as_it_goes
-    from onnx_hw.report.show import summary
+    from onnx_hw.cli.show.report_tables import summary
 
     options = BuildOptions(
         model,

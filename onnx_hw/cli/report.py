@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.front.arguments import FILE
-from onnx_hw.front.session import Session
+from onnx_hw.cli.arguments import FILE
+from onnx_hw.cli.session import Session
 
 
 @click.command("report", short_help="Show a build's report, or compare two builds.")
@@ -25,7 +25,7 @@ def report(session: Session, folder: Path, other: Path | None, opens: bool | Non
     """
     from onnx_hw.report.html import comparison, page
     from onnx_hw.report.read import read_report
-    from onnx_hw.report.show import summary
+    from onnx_hw.cli.show.report_tables import summary
     from onnx_hw.runtime.build_folder import opened
 
     told = read_report(folder)

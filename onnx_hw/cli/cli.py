@@ -8,17 +8,17 @@ from __future__ import annotations
 import click
 
 from onnx_hw import __version__
-from onnx_hw.front.boards import boards
-from onnx_hw.front.build import build
-from onnx_hw.front.cache import cache
-from onnx_hw.front.check import check
-from onnx_hw.front.explore import explore
-from onnx_hw.front.infer import infer
-from onnx_hw.front.program import program
-from onnx_hw.front.run import run
-from onnx_hw.front.session import CommandLine, Session
-from onnx_hw.front.show_report import report
-from onnx_hw.front.verify import verify
+from onnx_hw.cli.boards import boards
+from onnx_hw.cli.build import build
+from onnx_hw.cli.cache import cache
+from onnx_hw.cli.check import check
+from onnx_hw.cli.explore import explore
+from onnx_hw.cli.infer import infer
+from onnx_hw.cli.program import program
+from onnx_hw.cli.run import run
+from onnx_hw.cli.session import (CommandLine, Session)
+from onnx_hw.cli.report import report
+from onnx_hw.cli.verify import verify
 from onnx_hw.messages.errors import ExitCode
 
 
@@ -43,7 +43,7 @@ def main(context: click.Context) -> int:
 @click.pass_obj
 def doctor(session: Session) -> int:
     """Say which programs are found where, and how to get the others."""
-    from onnx_hw.front import doctor
+    from onnx_hw.cli import doctor
 
     findings = doctor.examine()
     session.terminal.show(doctor.shown(findings))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.front.arguments import FILE, JOBS, SCHEDULER
-from onnx_hw.front.session import Session
+from onnx_hw.cli.arguments import (FILE, JOBS, SCHEDULER)
+from onnx_hw.cli.session import Session
 from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
 
 
@@ -41,7 +41,7 @@ def verify(
     The frames of --inputs, or as many as --frames says, are cut into shards: each begins with a reset and the two
     frames before it.
     """
-    from onnx_hw.report.verified import shown
+    from onnx_hw.cli.show.verify_summary import shown
 
     options = VerifyOptions(folder, inputs, frames, Engine(engine) if engine else None, Stalls(stalls), jobs, scheduler)
     session.terminal.show(shown(session.workshop.verify(options, session.terminal)))

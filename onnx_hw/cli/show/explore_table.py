@@ -9,8 +9,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from onnx_hw.commands.explore.report import (_routed, ordered, said)
-from onnx_hw.commands.explore.row import (ENDED, Row)
+from onnx_hw.commands.explore.report import _routed, ordered, said
+from onnx_hw.commands.explore.row import ENDED, Row
 
 if TYPE_CHECKING:
     from onnx_hw.commands.explore.result import Explored
