@@ -5,9 +5,9 @@
     Netlist ─ synthesize ─▶ SynthesisResult ─ gates (golden and timing agree with the netlist) ─▶ GateLevel
     SynthesisResult ─ route ─▶ RouteResult ─ pack ─▶ bitstream
 
-Every stage is a function of its arguments: of nothing that happened before, and it prints nothing. What is worth
-knowing on the way it tells a ``Listener``. ``onnx_hw.commands.build`` runs all of them in a folder and keeps the report,
-``onnx_hw.commands.run`` as many as it needs; the functions are there for everybody else (docs/python.md).
+Every stage is a function of its arguments alone, and prints nothing. It reports its progress to a ``Listener``.
+``onnx_hw.commands.build`` runs all stages in a folder and writes the report, ``onnx_hw.commands.run`` runs those that
+it needs; the functions are there for everybody else (docs/python.md).
 """
 
 from __future__ import annotations

@@ -1,26 +1,47 @@
 """A report with every section filled, for tests of what is done with reports. The numbers are invented."""
 
-from onnx_hw.report import model
 from onnx_hw.report.losses import Loss
+from onnx_hw.report.model import (
+    Accuracy,
+    BoardSection,
+    CoreSection,
+    DesignSection,
+    Fifo,
+    FloatModel,
+    Host,
+    LoopSection,
+    ModelSection,
+    Multipliers,
+    OutputLikeness,
+    PortSection,
+    Quantization,
+    QuantizedTensor,
+    Reference,
+    Report,
+    SearchSection,
+    Simulation,
+    Synthesis,
+    TensorLikeness,
+)
 from onnx_hw.report.proof_chain import Link, Links
 from onnx_hw.report.timeline import CoreActivity, Timeline, Waiting
 from onnx_hw.report.value_statistics import Seen
 
-FULL = model.Report(
-    model=model.Model("digits", macs=23_680, parameters=1_898, notes=("the batch axis is bound to 1",)),
-    board=model.Board("ecp5", "LFE5U-85F-6 CABGA381", lut4=83_640, ff=83_640, dsp=156, bram=208),
+FULL = Report(
+    model=ModelSection("digits", macs=23_680, parameters=1_898, notes=("the batch axis is bound to 1",)),
+    board=BoardSection("ecp5", "LFE5U-85F-6 CABGA381", lut4=83_640, ff=83_640, dsp=156, bram=208),
     links=Links(
         reference_golden=Link("proven", "9 tensors that both know; 2 values rounded the other way", 4, 1, 8_000),
         golden_circuit=Link("proven", "every value and every firing", 4, 3, 40_000, 12_000),
     ),
     io=(
-        model.Port(
+        PortSection(
             "image_int8",
             "input",
             (1, 1, 8, 8),
             "i8",
             "0,1,2,3",
-            (model.Loop(64, 1),),
+            (LoopSection(64, 1),),
             1,
             (0.0039,),
             (-128,),
@@ -28,58 +49,58 @@ FULL = model.Report(
             1,
             64,
         ),
-        model.Port(
-            "scores_int8", "output", (1, 10), "i8", "0,1", (model.Loop(10, 1),), 10, (0.2,), (3,), "e9_scores", 2, 5
+        PortSection(
+            "scores_int8", "output", (1, 10), "i8", "0,1", (LoopSection(10, 1),), 10, (0.2,), (3,), "e9_scores", 2, 5
         ),
     ),
-    quantization=model.Quantization(
+    quantization=Quantization(
         (
-            model.QuantizedTensor(
+            QuantizedTensor(
                 "image_int8", 8, True, (0.0039,), (-128,), Seen(4, -128, 120, 0.25, 0.0, "9100000000000012"), 41.3
             ),
         )
     ),
-    reference=model.Reference(
+    reference=Reference(
         frames=4,
         tensors_compared=9,
         values_compared=8_000,
         equal=7_998,
         one_step=2,
         worst=1,
-        outputs=(model.OutputLikeness("probabilities", 40, 38, 0.004, 51.5),),
-        float_model=model.FloatModel(
-            (model.OutputLikeness("probabilities", 40, 0, 0.08, 31.2),),
-            (model.TensorLikeness("conv2", 28.4), model.TensorLikeness("image", None)),
+        outputs=(OutputLikeness("probabilities", 40, 38, 0.004, 51.5),),
+        float_model=FloatModel(
+            (OutputLikeness("probabilities", 40, 0, 0.08, 31.2),),
+            (TensorLikeness("conv2", 28.4), TensorLikeness("image", None)),
             (Loss("conv2", "weights", 8, 33.1, 0.61, 0.0, '"conv2" = 10 under [weights] of --precision gains 3.7 dB'),),
         ),
     ),
-    accuracy=model.Accuracy(360, reference=0.9806, golden=0.9778, circuit=0.9778, circuit_samples=300),
-    design=model.Design(
+    accuracy=Accuracy(360, reference=0.9806, golden=0.9778, circuit=0.9778, circuit_samples=300),
+    design=DesignSection(
         clock_mhz=80.0,
         macs=23_680,
         lanes=36,
-        multipliers=model.Multipliers(dsp=32, lut=4),
+        multipliers=Multipliers(dsp=32, lut=4),
         mac_efficiency=0.571,
         interval_cycles=1_152,
         latency_cycles=2_000,
         frames_per_second=69_444.4,
         frames_per_second_asked=None,
         nodes=(
-            model.Core(
+            CoreSection(
                 *("conv1", "matmul", {"in_lanes": 1, "out_lanes": 4}, 4, 1_152, 5, 812, 2, 1_031),
                 inputs=("image_int8",),
                 outputs=("conv1_int8",),
                 module="n0_conv1",
             ),
-            model.Core(
+            CoreSection(
                 *("conv2", "matmul", {"in_lanes": 8, "out_lanes": 4}, 32, 576, 34, 3_904, 9, 4_120),
                 inputs=("conv1_int8",),
                 outputs=("scores_int8",),
                 module="n1_conv2",
             ),
         ),
-        fifos=(model.Fifo("conv1_int8", 6, 2, 5, 120, 1, 96, 4, 4, "i8", 1_024),),
-        host=model.Host(("QuantizeLinear image_int8",), ("Softmax probabilities",), 1.0),
+        fifos=(Fifo("conv1_int8", 6, 2, 5, 120, 1, 96, 4, 4, "i8", 1_024),),
+        host=Host(("QuantizeLinear image_int8",), ("Softmax probabilities",), 1.0),
     ),
     timeline=Timeline(
         3_152,
@@ -89,9 +110,9 @@ FULL = model.Report(
             CoreActivity("conv2", ("01490000", "00004441"), (Waiting("a token on conv1_int8", "conv1", 576),)),
         ),
     ),
-    search=model.Search(32, "the next faster design needs 40", 1_152),
-    simulation=model.Simulation("verilator", 4, 9, 40_000, 0, 12_000, 0, 1_152, 2_000, 1),
-    synthesis=model.Synthesis(7_120, 6_001, 41, 16, fmax_mhz=96.5, target_mhz=80.0, timing_met=True),
+    search=SearchSection(32, "the next faster design needs 40", 1_152),
+    simulation=Simulation("verilator", 4, 9, 40_000, 0, 12_000, 0, 1_152, 2_000, 1),
+    synthesis=Synthesis(7_120, 6_001, 41, 16, fmax_mhz=96.5, target_mhz=80.0, timing_met=True),
     warnings=(),
     cached=("synthesize",),
     digest="0" * 64,

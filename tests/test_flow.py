@@ -18,7 +18,7 @@ from onnx_hw import flow
 from onnx_hw.commands.build import Build, build
 from onnx_hw.commands.run import run
 from onnx_hw.messages.errors import ExitCode, UserError
-from onnx_hw.report import model
+from onnx_hw.report.model import Report
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage
@@ -205,7 +205,7 @@ def test_stages_are_told_in_order(tmp_path: Path) -> None:
     build(BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", stop_after=Stage.ASSEMBLE), progress)
     assert [running.stage for running in progress.stages] == list(Stage)[:4]
     assert all(running.fact for running in progress.stages)
-    assert isinstance(model.Report, type)
+    assert isinstance(Report, type)
 
 
 def test_designs_in_one_process_keep_their_own_weights() -> None:

@@ -13,9 +13,9 @@ import pytest
 from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.assemble.elaborate import assemble
+from onnx_hw.cli.error_report import explain
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.cli.error_report import explain
 from onnx_hw.ir.design import Design, FifoSize
 from onnx_hw.ir.network import Network, Node
 from onnx_hw.ir.verify_design import verify_design

@@ -18,8 +18,8 @@ def boards(session: Session, model: Path | None) -> None:
 
     With MODEL, say of each whether the model fits, and how fast it is there.
     """
+    from onnx_hw.cli.show.board_table import fitting, listed
     from onnx_hw.commands.fit_boards import what_fits
-    from onnx_hw.cli.show.board_table import (fitting, listed)
 
     if model is None:
         session.terminal.show(listed())

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from onnx_hw import __version__
-from onnx_hw.cli.arguments import (BOARD, CALIBRATION, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, STORE, VERBOSE)
+from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, STORE, VERBOSE
 from onnx_hw.cli.quantize_options import how_to_quantize
 from onnx_hw.cli.read_options import how_to_read
 from onnx_hw.cli.session import Session
@@ -60,8 +60,8 @@ def build(
     quantizing: Quantizing,
 ) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
-    from onnx_hw.commands.build import as_far_as_it_goes
     from onnx_hw.cli.show.report_tables import summary
+    from onnx_hw.commands.build import as_far_as_it_goes
 
     options = BuildOptions(
         model,

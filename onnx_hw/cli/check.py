@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.cli.arguments import (BOARD, CLOCK, FPS, MODEL, MULTIPLIERS)
+from onnx_hw.cli.arguments import BOARD, CLOCK, FPS, MODEL, MULTIPLIERS
 from onnx_hw.cli.read_options import how_to_read
 from onnx_hw.cli.session import Session
 from onnx_hw.messages.errors import ExitCode
@@ -36,8 +36,8 @@ def check(
     reading: Reading,
 ) -> int:
     """Say everything that is wrong with MODEL, and everything that stands in the way of a circuit."""
-    from onnx_hw.onnx.load.check_file import check as check_file
     from onnx_hw.cli.show.check_report import Checked
+    from onnx_hw.onnx.load.check_file import check as check_file
 
     found = check_file(model, **asdict(reading))
     checked, obstacle = Checked(found), None

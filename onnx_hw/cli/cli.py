@@ -1,4 +1,4 @@
-"""The command line: arguments become options, options go to ``onnx_hw.commands.build``, values that come back are shown.
+"""Command line: arguments become options, options go to a command, and what it returns is shown.
 
 Nothing is decided here. What a command imports it imports when it runs, so that ``--help`` answers at once.
 """
@@ -15,9 +15,9 @@ from onnx_hw.cli.check import check
 from onnx_hw.cli.explore import explore
 from onnx_hw.cli.infer import infer
 from onnx_hw.cli.program import program
-from onnx_hw.cli.run import run
-from onnx_hw.cli.session import (CommandLine, Session)
 from onnx_hw.cli.report import report
+from onnx_hw.cli.run import run
+from onnx_hw.cli.session import CommandLine, Session
 from onnx_hw.cli.verify import verify
 from onnx_hw.messages.errors import ExitCode
 

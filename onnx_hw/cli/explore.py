@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from onnx_hw import __version__
-from onnx_hw.cli.arguments import (CALIBRATION, FILE, JOBS, MODEL, SCHEDULER, STORE)
-from onnx_hw.cli.quantize_options import (OUTPUT, PRECISION)
+from onnx_hw.cli.arguments import CALIBRATION, FILE, JOBS, MODEL, SCHEDULER, STORE
+from onnx_hw.cli.quantize_options import OUTPUT, PRECISION
 from onnx_hw.cli.read_options import how_to_read
 from onnx_hw.cli.session import Session
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, Leaving, Quantizing, Reading
@@ -128,11 +128,11 @@ def explore(
     What arithmetic shows to be worse in every respect is not synthesized. What was made before is not made again:
     an exploration that was interrupted goes on where it was. `onnx-hw build` with a row's own command proves it, too.
     """
+    from onnx_hw.cli.show.explore_table import commands, counted, shown
     from onnx_hw.commands.explore.command import ExploreOptions
     from onnx_hw.commands.explore.explore import Limits
     from onnx_hw.commands.explore.grid import Grid
     from onnx_hw.commands.explore.report import DATA
-    from onnx_hw.cli.show.explore_table import (commands, counted, shown)
 
     quantizing = Quantizing(Leaving(output) if output else None, precision=precision)
     like = BuildOptions(

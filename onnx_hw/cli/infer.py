@@ -22,8 +22,8 @@ from onnx_hw.cli.session import Session
 @click.pass_obj
 def infer(session: Session, folder: Path, inputs: Path, port: str, out: Path | None, check: bool) -> None:
     """Send samples to the board that holds the build in DIR, and show what comes back."""
-    from onnx_hw.commands.infer import InferOptions
     from onnx_hw.cli.show.infer_summary import shown
+    from onnx_hw.commands.infer import InferOptions
     from onnx_hw.samples.read_samples import write_samples
 
     made = session.workshop.infer(InferOptions(folder, inputs, port, check), session.terminal)

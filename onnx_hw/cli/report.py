@@ -23,9 +23,9 @@ def report(session: Session, folder: Path, other: Path | None, opens: bool | Non
 
     With DIR2, compare both builds.
     """
+    from onnx_hw.cli.show.report_tables import summary
     from onnx_hw.report.html import comparison, page
     from onnx_hw.report.read import read_report
-    from onnx_hw.cli.show.report_tables import summary
     from onnx_hw.runtime.build_folder import opened
 
     told = read_report(folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.cli.arguments import (BOARD, CALIBRATION, CLOCK, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, VERBOSE)
+from onnx_hw.cli.arguments import BOARD, CALIBRATION, CLOCK, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, VERBOSE
 from onnx_hw.cli.quantize_options import how_to_quantize
 from onnx_hw.cli.read_options import how_to_read
 from onnx_hw.cli.session import Session

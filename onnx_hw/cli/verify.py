@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.cli.arguments import (FILE, JOBS, SCHEDULER)
+from onnx_hw.cli.arguments import FILE, JOBS, SCHEDULER
 from onnx_hw.cli.session import Session
 from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
 

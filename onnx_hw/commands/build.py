@@ -15,9 +15,9 @@ from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import printable
 from onnx_hw.onnx.load.read import read as read_onnx
 from onnx_hw.prove.circuit import prove as simulation
-from onnx_hw.report import model
 from onnx_hw.report.collect import sections
 from onnx_hw.report.html.page import PAGE, notebook, page
+from onnx_hw.report.model import Report
 from onnx_hw.runtime.artifact_store import user_store
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import BuildOptions
@@ -38,7 +38,7 @@ class Build:
     """
 
     folder: Path
-    report: model.Report
+    report: Report
     exit_code: ExitCode = ExitCode.OK
 
     def __repr__(self) -> str:

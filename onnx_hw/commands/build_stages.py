@@ -42,8 +42,9 @@ from onnx_hw.quantization.ranges.calibrate import Ranges, seen_in
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from onnx_hw.quantization.scheme import DEFAULT
 from onnx_hw.quantization.scheme_from_options import precision_text, scheme_of
-from onnx_hw.report import model, proof_chain
+from onnx_hw.report import proof_chain
 from onnx_hw.report.collect import sections
+from onnx_hw.report.model import Accuracy, Report, SearchSection
 from onnx_hw.report.recorder import Account
 from onnx_hw.runtime.background import beside
 from onnx_hw.runtime.build_folder import BuildFolder
@@ -82,7 +83,7 @@ class Work:
 
     def __init__(self, options: BuildOptions, progress: Progress, toolchain: Toolchain = TOOLCHAIN) -> None:
         self.options, self.board, self.toolchain = options, find_board(options.board), toolchain
-        begun = model.Report(sections.empty_model(options.model), sections.describe_board(self.board))
+        begun = Report(sections.empty_model(options.model), sections.describe_board(self.board))
         self.account = Account(progress, begun)
         if not options.gate_level:
             self.account.prove(circuit_netlist=proof_chain.open_netlist("`--no-gate-level`"))
@@ -209,7 +210,7 @@ class Work:
         shell = shell_cells(self.design.network, self.board, self.design.clock_mhz)
         budget = replace(comfortable(self.board, multipliers, shell), mac_lanes=multipliers)
         bound = what_bounds(self.network, self.design, budget)
-        self.account.note(search=model.Search(multipliers, bound.unused, bound.interval))
+        self.account.note(search=SearchSection(multipliers, bound.unused, bound.interval))
         return f" of {multipliers} ({bound.unused})" * bool(bound.unused), bound.above(self.design.interval)
 
     def assemble(self) -> None:
@@ -321,7 +322,7 @@ class Work:
         self.account.say(f"{place.name}, {place.stat().st_size:,} bytes")
         self.account.note_file("bitstream", place.name)
 
-    def _accuracy(self) -> model.Accuracy | None:
+    def _accuracy(self) -> Accuracy | None:
         frames, labels = self.given.frames, self.given.labels
         if labels is None or frames is None:
             return None

@@ -8,7 +8,7 @@ from onnx_hw.export.test_vectors import Stream, streams
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.text import printable
 from onnx_hw.report.collect.design_sections import describe_ports
-from onnx_hw.report.model import Port
+from onnx_hw.report.model import PortSection
 from onnx_hw.timing.frame_times import Frames
 
 _FRAMES_AHEAD = 3
@@ -54,7 +54,7 @@ def page(design: Design, module: str) -> str:
     )
 
 
-def _value(port: Port) -> Iterable[str]:
+def _value(port: PortSection) -> Iterable[str]:
     """How the integers of a stream are those of a value of the model, as a row."""
     nest = " of ".join(f"{loop.turns:,} turns of step {loop.step:,}" for loop in port.loops)
     shape = " × ".join(map(str, port.shape)) or "one number"

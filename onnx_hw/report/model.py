@@ -1,8 +1,7 @@
 """The report of a build: what was asked, what came out, and what was proven about it.
 
 These dataclasses are ``report.json``; its schema and its description in ``docs/`` are generated from them
-(``onnx_hw.report.json_schema``). A section is None when the build ended before the stage that fills it. Several sections
-are called like the value they describe (Model, Design): refer to them as ``report.Design``.
+(``onnx_hw.report.json_schema``). A section is None when the build ended before the stage that fills it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from onnx_hw.report.value_statistics import Seen
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelSection:
     """The model, as read."""
 
     name: Annotated[str, "the file's name without its suffix"]
@@ -34,7 +33,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Board:
+class BoardSection:
     """What there is to build on."""
 
     name: Annotated[str, "name of the board"]
@@ -57,7 +56,7 @@ class Serial:
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopSection:
     """One loop of a loop nest over the elements of an array."""
 
     turns: Annotated[int, "how often it is run through"]
@@ -65,7 +64,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Port:
+class PortSection:
     """A graph input or output as a stream of the circuit."""
 
     name: Annotated[str, "the ONNX value whose integers the stream carries"]
@@ -76,7 +75,7 @@ class Port:
         str, "axes of the model's shape from the slowest to the fastest on the stream, such as `0,2,3,1`; or `permuted`"
     ]
     loops: Annotated[
-        tuple[Loop, ...],
+        tuple[LoopSection, ...],
         "the order of the stream exactly, over the flat value, outermost first; none where it is no loop nest: then "
         "`files.orders` lists, by stream and value, the place of every element in the flat value",
     ]
@@ -177,7 +176,7 @@ class Multipliers:
 
 
 @dataclass(frozen=True)
-class Core:
+class CoreSection:
     """One core of the circuit; costs are estimates."""
 
     name: Annotated[str, "name of the node"]
@@ -227,7 +226,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Design:
+class DesignSection:
     """The circuit as planned, before any tool ran; cycles are predicted."""
 
     clock_mhz: Annotated[float, "clock the build aims at, MHz"]
@@ -239,18 +238,18 @@ class Design:
     latency_cycles: Annotated[int, "clock cycles from the first input beat to the last output beat of one frame"]
     frames_per_second: Annotated[float, "at that interval and clock"]
     frames_per_second_asked: Annotated[float | None, "what --fps asked for; null without"]
-    nodes: Annotated[tuple[Core, ...], "every core, in the order of the data"]
+    nodes: Annotated[tuple[CoreSection, ...], "every core, in the order of the data"]
     fifos: Annotated[tuple[Fifo, ...], "every edge"]
     host: Annotated[Host, "what the circuit does not do"]
 
     @property
-    def bottleneck(self) -> Core:
+    def bottleneck(self) -> CoreSection:
         """The first of the busiest cores."""
         return max(self.nodes, key=lambda core: core.cycles)
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchSection:
     """What the search for foldings had to keep to. There was none where foldings or a rate were given."""
 
     lanes_allowed: Annotated[int | None, "what --multipliers asked for at most; null without"]
@@ -306,19 +305,19 @@ class Synthesis:
 class Report:
     """Everything a build says about itself."""
 
-    model: Annotated[Model, "the model"]
-    board: Annotated[Board, "the board"]
+    model: Annotated[ModelSection, "the model"]
+    board: Annotated[BoardSection, "the board"]
     links: Annotated[Links, "what was proven between the model and the chip"] = field(default_factory=Links)
     failure: Annotated[Failure | None, "why the build ended early; null where it did not"] = None
     asked: Annotated[Asked | None, "the options of the build"] = None
-    io: Annotated[tuple[Port, ...], "streams into the circuit, then those out of it"] = ()
+    io: Annotated[tuple[PortSection, ...], "streams into the circuit, then those out of it"] = ()
     quantization: Annotated[Quantization | None, "the integers"] = None
     reference: Annotated[Reference | None, "golden and the model"] = None
     accuracy: Annotated[Accuracy | None, "only where labels were given"] = None
-    design: Annotated[Design | None, "the plan"] = None
+    design: Annotated[DesignSection | None, "the plan"] = None
     timeline: Annotated[Timeline | None, "who works when; null where frames are too long to be looked at"] = None
     serial: Annotated[Serial | None, "the link to the host; null on a bare chip"] = None
-    search: Annotated[Search | None, "what bounded the plan; null where foldings or a rate were given"] = None
+    search: Annotated[SearchSection | None, "what bounded the plan; null where foldings or a rate were given"] = None
     simulation: Annotated[Simulation | None, "the proof"] = None
     reached: Annotated[Reached | None, "what sums, requantizers and tables were shown; null where there are none"] = (
         None

@@ -1,7 +1,7 @@
 """The firing law where a frame has too many operations to write down: only the ends of frames are kept.
 
-``row_solver.c`` computes every event once its causes are known, as ``solver.c`` does. The sources give their tokens round
-by round (a round is a row, or some), and all tracks go as far as they can. When a round, or some, did the same as
+``row_solver.c`` computes every event once its causes are known, as ``solver.c`` does. The sources give their tokens
+round by round (a round is a row, or some), and all tracks go as far as they can. When a round, or some, did the same as
 those before, it lets them happen again and again without looking at each event. That is exact. Let every track have
 advanced by P operations, in T cycles of its own, its loops be where they were in a turn, and the tokens that it has yet
 to take come D cycles after those taken before. Each event is the latest of its causes; if one that made it wait, or the

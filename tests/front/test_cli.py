@@ -11,9 +11,9 @@ import onnx_hw_boards
 from command_line import Instead, call
 from material_folders import EXAMPLES
 from onnx_hw import __version__
-from onnx_hw.commands.fit_boards import what_fits
 from onnx_hw.cli.cli import main
 from onnx_hw.cli.show.digits_on_boards import DIGITS_ON_BOARDS
+from onnx_hw.commands.fit_boards import what_fits
 from onnx_hw_tools import tools
 
 DIGITS = str(EXAMPLES / "digits" / "digits.onnx")

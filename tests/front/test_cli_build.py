@@ -10,8 +10,8 @@ from command_line import Instead, call
 from material_folders import EXAMPLES
 from onnx_hw import __version__
 from onnx_hw.assemble.board_lookup import find_board
-from onnx_hw.commands.build import Build, Toolchain, build
 from onnx_hw.cli.session import Workshop
+from onnx_hw.commands.build import Build, Toolchain, build
 from onnx_hw.implement.route import BITSTREAM, RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.messages.errors import ExitCode, Problem, UserError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_hw.cli.terminal import (Terminal, duration)
+from onnx_hw.cli.terminal import Terminal, duration
 from onnx_hw.messages.errors import Problem
 from onnx_hw.runtime.stage import Stage
 

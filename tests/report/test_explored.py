@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from onnx_hw.cli.show.explore_table import shown
 from onnx_hw.commands.explore.grid import Choice
 from onnx_hw.commands.explore.row import Row, State
-from onnx_hw.cli.show.explore_table import shown
 from onnx_hw_boards.cells import Cells
 
 MADE = Row(

@@ -10,9 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 from onnx_hw.messages.errors import Problem, ToolProblem, UserError
-from onnx_hw.report import model, proof_chain
+from onnx_hw.report import proof_chain
 from onnx_hw.report.html.dataflow_graph import Station, draw
 from onnx_hw.report.html.page import outline, page, verdict
+from onnx_hw.report.model import Report
 from sample_report import FULL
 
 HOSTILE = "<b>&\"'</script><img src='http://x'>\x1b[2J\u202e{{ 7 * 6 }}"
@@ -28,7 +29,7 @@ def words(text: str) -> str:
     return " ".join(" ".join(found).split())
 
 
-def checked(made: model.Report) -> str:
+def checked(made: Report) -> str:
     """The page of a report: well-formed, alone, and every table and picture in words."""
     text = page(made)
     root = ElementTree.fromstring(text)
@@ -55,7 +56,7 @@ def test_everything_is_there():
 
 
 def test_an_early_stop_has_a_page():
-    text = words(checked(model.Report(FULL.model, FULL.board)))
+    text = words(checked(Report(FULL.model, FULL.board)))
     assert "Nothing was proven" in text and "Core by core" not in text
 
 

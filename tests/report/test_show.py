@@ -10,10 +10,10 @@ from rich.console import Console
 import onnx_hw_boards
 from onnx_hw.cli.doctor import Finding
 from onnx_hw.cli.doctor import shown as doctor
-from onnx_hw.report import model
 from onnx_hw.cli.show.board_table import listed
+from onnx_hw.cli.show.report_tables import bar, summary, verdict
 from onnx_hw.report.collect.sections import describe_board
-from onnx_hw.cli.show.report_tables import (bar, summary, verdict)
+from onnx_hw.report.model import Report, Serial
 from sample_report import FULL
 
 
@@ -59,7 +59,7 @@ def test_without_synthesis_the_resources_are_estimates():
 
 
 def test_an_early_stop_shows_what_there_is():
-    assert shown(summary(model.Report(FULL.model, FULL.board), Path("out"))).strip() == ""
+    assert shown(summary(Report(FULL.model, FULL.board), Path("out"))).strip() == ""
 
 
 def test_what_was_asked_for_is_told_beside_what_came_of_it():
@@ -140,7 +140,7 @@ def test_boards_and_doctor_fit(width):
 )
 def test_the_last_line_of_a_board_with_a_link_can_be_typed(board, options):
     """Some boards are programmed through their flash only; the file of one's own is nowhere to be found."""
-    serial = model.Serial(10**6, 64, 10, 1316.0, "link")
+    serial = Serial(10**6, 64, 10, 1316.0, "link")
     made = replace(FULL, board=replace(FULL.board, name=board), serial=serial)
     text = " ".join(shown(summary(made, Path("out"))).split())
     assert text.endswith(

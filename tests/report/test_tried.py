@@ -9,9 +9,9 @@ import pytest
 
 from material_folders import CHECKOUT
 from onnx_hw import __version__
-from onnx_hw.commands.infer import Inferred, Tried
 from onnx_hw.cli.show.infer_summary import shown
-from onnx_hw.cli.show.tried_on_board_form import (FORM, block)
+from onnx_hw.cli.show.tried_on_board_form import FORM, block
+from onnx_hw.commands.infer import Inferred, Tried
 from onnx_hw.samples.outputs import Outputs
 from onnx_hw.timing.link_times import Seen
 from onnx_hw_link.session import Faults

@@ -8,8 +8,8 @@ from rich.console import Group
 from rich.text import Text
 
 import onnx_hw_boards
-from onnx_hw.messages.errors import UserError
 from onnx_hw.cli.show.digits_on_boards import DIGITS_ON_BOARDS
+from onnx_hw.messages.errors import UserError
 from onnx_hw.report.fact import Fact
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board

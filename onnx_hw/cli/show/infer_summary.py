@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from onnx_hw.cli.show.outputs_table import described
-from onnx_hw.cli.show.tried_on_board_form import (FORM, block)
+from onnx_hw.cli.show.tried_on_board_form import FORM, block
 
 if TYPE_CHECKING:
     from onnx_hw.commands.infer import Inferred

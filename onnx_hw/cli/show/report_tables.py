@@ -20,7 +20,7 @@ from onnx_hw.messages.text import abridged, printable, short
 from onnx_hw.ops.folding import spelled
 from onnx_hw.report import losses
 from onnx_hw.report.fact import Fact
-from onnx_hw.report.model import Accuracy, Design, FloatModel, Report, Serial, Synthesis
+from onnx_hw.report.model import Accuracy, DesignSection, FloatModel, Report, Serial, Synthesis
 from onnx_hw.report.proof_chain import LEFT_OUT, in_short
 from onnx_hw.report.utilization import usage
 from onnx_hw_boards.linked_board import LinkedBoard
@@ -82,7 +82,7 @@ def _blocks(report: Report, folder: Path) -> Iterator[RenderableType]:
 class Cores:
     """One line a core, the busiest one marked, and a total; names are shortened where there is no room for them."""
 
-    design: Design
+    design: DesignSection
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield self.table(options.max_width)
@@ -175,7 +175,7 @@ def verdict(made: Synthesis) -> Fact:
     return Fact("clock", line.append(f" at {made.target_mhz:g} MHz"))
 
 
-def speed(design: Design) -> Fact:
+def speed(design: DesignSection) -> Fact:
     """Frames per second and time to the first result at the clock the build aims at."""
     hertz = design.clock_mhz * 1e6
     asked = f" ({design.frames_per_second_asked:,g} asked)" if design.frames_per_second_asked is not None else ""

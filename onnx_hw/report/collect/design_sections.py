@@ -15,11 +15,21 @@ from onnx_hw.ir.network import Boundary, Network, Node
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.folding import Multiplier
 from onnx_hw.ops.operator import Resources
-from onnx_hw.report import model
+from onnx_hw.report.model import (
+    CoreSection,
+    DesignSection,
+    Fifo,
+    Host,
+    LoopSection,
+    Multipliers,
+    PortSection,
+    Quantization,
+    QuantizedTensor,
+)
 from onnx_hw.report.value_statistics import sqnr_of, values_seen
 
 
-def describe_ports(design: Design) -> tuple[model.Port, ...]:
+def describe_ports(design: Design) -> tuple[PortSection, ...]:
     """The streams into the circuit, then those out of it."""
     network = design.network
     edges, names = {edge.tensor: edge for edge in design.edges()}, edge_names(design)
@@ -29,13 +39,13 @@ def describe_ports(design: Design) -> tuple[model.Port, ...]:
             edge = edges[boundary.tensor]
             scale, zero_point = _scaling(network, boundary.tensor)
             ports.append(
-                model.Port(
+                PortSection(
                     name=boundary.onnx_name,
                     direction=direction,
                     shape=boundary.onnx_shape,
                     dtype=repr(edge.type.dtype),
                     layout=layout(boundary),
-                    loops=tuple(model.Loop(*loop) for loop in boundary.host_order.loops),
+                    loops=tuple(LoopSection(*loop) for loop in boundary.host_order.loops),
                     channels=edge.type.channels,
                     scale=scale,
                     zero_point=zero_point,
@@ -60,7 +70,7 @@ def irregular_orders(design: Design) -> str:
 
 def describe_quantization(
     network: Network, frames: Mapping[str, np.ndarray] | None = None, sqnr: Mapping[str, float | None] | None = None
-) -> model.Quantization:
+) -> Quantization:
     """Every tensor with its integer type and, where it has one, its scale.
 
     Args:
@@ -68,9 +78,9 @@ def describe_quantization(
         sqnr: signal to noise of values of the float model, by name.
     """
     seen, noise = values_seen(network, frames), sqnr_of(network, sqnr or {})
-    return model.Quantization(
+    return Quantization(
         tuple(
-            model.QuantizedTensor(
+            QuantizedTensor(
                 name, tensor.dtype.bits, tensor.dtype.signed, *_scaling(network, name), seen.get(name), noise.get(name)
             )
             for name, tensor in network.tensors.items()
@@ -85,7 +95,7 @@ def describe_design(
     latency_cycles: int,
     fps: float | None = None,
     max_fill: Mapping[str, int] | None = None,
-) -> model.Design:
+) -> DesignSection:
     """The plan.
 
     Args:
@@ -100,11 +110,11 @@ def describe_design(
     modules = module_names(design)
     cores = tuple(_core(design, node, modules[node.name]) for node in network.nodes)
     dsp = sum(core.dsp for core in cores if core.lanes)  # what multiplies, but accumulates nothing, has some, too
-    return model.Design(
+    return DesignSection(
         clock_mhz=design.clock_mhz,
         macs=design.macs,
         lanes=costs.mac_lanes,
-        multipliers=model.Multipliers(dsp, max(0, costs.mac_lanes - dsp)),
+        multipliers=Multipliers(dsp, max(0, costs.mac_lanes - dsp)),
         mac_efficiency=design.macs / work if work else 0.0,
         interval_cycles=interval_cycles,
         latency_cycles=latency_cycles,
@@ -114,7 +124,7 @@ def describe_design(
         fifos=tuple(
             _fifo(edges[name], design.fifos[name], cost, fills.get(name)) for name, cost in design.fifo_costs().items()
         ),
-        host=model.Host(_onnx_nodes(network.head), _onnx_nodes(network.tail), macs_in_hardware(network)),
+        host=Host(_onnx_nodes(network.head), _onnx_nodes(network.tail), macs_in_hardware(network)),
     )
 
 
@@ -127,10 +137,10 @@ def layout(boundary: Boundary) -> str:
     return "permuted"
 
 
-def _core(design: Design, node: Node, module: str) -> model.Core:
+def _core(design: Design, node: Node, module: str) -> CoreSection:
     folding, operator = design.folding(node), node.operator
     costs = design.resources_of(node)
-    return model.Core(
+    return CoreSection(
         name=node.name,
         operator=type(operator).__name__.lower(),
         folding=folding.numbers(),
@@ -148,8 +158,8 @@ def _core(design: Design, node: Node, module: str) -> model.Core:
     )
 
 
-def _fifo(edge: Edge, size: FifoSize, cost: Resources, fill: int | None) -> model.Fifo:
-    return model.Fifo(
+def _fifo(edge: Edge, size: FifoSize, cost: Resources, fill: int | None) -> Fifo:
+    return Fifo(
         edge=edge.tensor,
         depth=size.depth,
         live_depth=size.live_depth,

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from onnx_hw.prove.model.compare import Compared
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost
-from onnx_hw.report import model
 from onnx_hw.report.losses import Loss
+from onnx_hw.report.model import FloatModel, OutputLikeness, Reference, TensorLikeness
 from onnx_hw.samples.sqnr import Likeness
 
 WORST_TENSORS = 10
 
 
-def describe_reference(compared: Compared, lost: Sequence[Lost] = ()) -> model.Reference:
+def describe_reference(compared: Compared, lost: Sequence[Lost] = ()) -> Reference:
     """Args:
     lost: by tensors, the one that loses most first.
     """
@@ -21,15 +21,15 @@ def describe_reference(compared: Compared, lost: Sequence[Lost] = ()) -> model.R
     float_model = None
     if fidelity is not None:
         worst = sorted(
-            (model.TensorLikeness(name, likeness.sqnr_db) for name, likeness in fidelity.tensors.items()),
+            (TensorLikeness(name, likeness.sqnr_db) for name, likeness in fidelity.tensors.items()),
             key=lambda tensor: (tensor.sqnr_db is None, tensor.sqnr_db or 0.0),
         )
         losses = tuple(
             Loss(one.place.name, one.place.kind, one.bits, one.sqnr_db, one.share, one.saturated, one.advice)
             for one in lost[:WORST_TENSORS]
         )
-        float_model = model.FloatModel(_outputs(fidelity.outputs), tuple(worst[:WORST_TENSORS]), losses)
-    return model.Reference(
+        float_model = FloatModel(_outputs(fidelity.outputs), tuple(worst[:WORST_TENSORS]), losses)
+    return Reference(
         found.frames,
         found.tensors_compared,
         found.values_compared,
@@ -41,5 +41,5 @@ def describe_reference(compared: Compared, lost: Sequence[Lost] = ()) -> model.R
     )
 
 
-def _outputs(likeness: Mapping[str, Likeness]) -> tuple[model.OutputLikeness, ...]:
-    return tuple(model.OutputLikeness(name, of.values, of.equal, of.worst, of.sqnr_db) for name, of in likeness.items())
+def _outputs(likeness: Mapping[str, Likeness]) -> tuple[OutputLikeness, ...]:
+    return tuple(OutputLikeness(name, of.values, of.equal, of.worst, of.sqnr_db) for name, of in likeness.items())

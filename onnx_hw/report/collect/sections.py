@@ -21,7 +21,6 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import OF_SCALES
 from onnx_hw.prove.circuit.prove import Proof
-from onnx_hw.report import model
 from onnx_hw.report.build_request import describe_asked
 from onnx_hw.report.collect.design_sections import (
     describe_design,
@@ -31,6 +30,16 @@ from onnx_hw.report.collect.design_sections import (
 )
 from onnx_hw.report.collect.reference_section import describe_reference
 from onnx_hw.report.directed_vectors import describe_reach
+from onnx_hw.report.model import (
+    Accuracy,
+    BoardSection,
+    DesignSection,
+    ModelSection,
+    Serial,
+    Simulation,
+    Synthesis,
+    SynthesizedCore,
+)
 from onnx_hw.report.timeline import describe_timeline
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.outputs import share_right
@@ -66,8 +75,8 @@ FRAMES_AHEAD = 3
 """The interval is predicted between the last two of so many frames."""
 
 
-def empty_model(path: Path) -> model.Model:
-    return model.Model(path.stem, 0, 0)
+def empty_model(path: Path) -> ModelSection:
+    return ModelSection(path.stem, 0, 0)
 
 
 def parameters(model: Model) -> int:
@@ -80,28 +89,28 @@ def parameters(model: Model) -> int:
     )
 
 
-def describe_model(model: Model, network: Network) -> model.Model:
-    return model.Model(model.name, macs_of_circuit(network), parameters(model), model.notes)
+def describe_model(model: Model, network: Network) -> ModelSection:
+    return ModelSection(model.name, macs_of_circuit(network), parameters(model), model.notes)
 
 
-def describe_board(board: Board) -> model.Board:
+def describe_board(board: Board) -> BoardSection:
     cells = board.cells
     graded = "-".join(filter(None, (board.device.name, board.speed)))
     device = NO_CHIP if isinstance(board, VerilogBoard) else f"{graded} {board.package}"
-    return model.Board(board.name, device, cells.lut, cells.ff, cells.dsp, cells.bram)
+    return BoardSection(board.name, device, cells.lut, cells.ff, cells.dsp, cells.bram)
 
 
-def describe_serial(design: Design, board: Board) -> model.Serial | None:
+def describe_serial(design: Design, board: Board) -> Serial | None:
     """The link of a board that has one, and which of the two is slower."""
     if not isinstance(board, LinkedBoard):
         return None
     link = link_of(design, design.clock_mhz)
     carried = frames_a_second(link.input_bytes, link.output_bytes, board.link)
     limit = "link" if design.clock_mhz * 1e6 >= carried * design.interval else "circuit"
-    return model.Serial(board.link.baud, link.input_bytes, link.output_bytes, carried, limit)
+    return Serial(board.link.baud, link.input_bytes, link.output_bytes, carried, limit)
 
 
-def describe_plan(design: Design, proof: Proof | None = None, *, fps: float | None = None) -> model.Design:
+def describe_plan(design: Design, proof: Proof | None = None, *, fps: float | None = None) -> DesignSection:
     """The plan, with its predicted cycles, and what the simulation saw of the FIFOs.
 
     Args:
@@ -121,10 +130,10 @@ def describe_plan(design: Design, proof: Proof | None = None, *, fps: float | No
     )
 
 
-def describe_proof(proof: Proof) -> model.Simulation:
+def describe_proof(proof: Proof) -> Simulation:
     """All runs together; interval and latency of the one at full rate."""
     first = proof.runs[0]
-    return model.Simulation(
+    return Simulation(
         engine=proof.engine,
         frames=proof.frames,
         edges_compared=first.edges_compared,
@@ -140,16 +149,16 @@ def describe_proof(proof: Proof) -> model.Simulation:
 
 def describe_synthesis(
     synthesis: SynthesisResult, routed: RouteResult | None = None, design: Design | None = None
-) -> model.Synthesis:
+) -> Synthesis:
     """What the tools counted; core by core, and with the model's names, where the design is known."""
     nodes = {module: node for node, module in (module_names(design).items() if design else ())}
     cores = tuple(
-        model.SynthesizedCore(nodes[module], cells.lut, cells.ff, cells.dsp, cells.bram)
+        SynthesizedCore(nodes[module], cells.lut, cells.ff, cells.dsp, cells.bram)
         for module, cells in synthesis.cores.items()
         if module in nodes
     )
     used = synthesis.used
-    made = model.Synthesis(used.lut, used.ff, used.dsp, used.bram, cores=cores)
+    made = Synthesis(used.lut, used.ff, used.dsp, used.bram, cores=cores)
     if routed is None:
         return made
     return replace(
@@ -181,11 +190,11 @@ def describe_accuracy(
     reference: Mapping[str, np.ndarray],
     golden: Mapping[str, np.ndarray],
     circuit: Mapping[str, np.ndarray],
-) -> model.Accuracy:
+) -> Accuracy:
     """See ``share_right``; circuits may have seen fewer samples."""
     seen = len(next(iter(circuit.values())))
     shares = share_right(reference, labels), share_right(golden, labels), share_right(circuit, labels[:seen])
-    return model.Accuracy(len(labels), *shares, seen)
+    return Accuracy(len(labels), *shares, seen)
 
 
 USES = {

@@ -9,9 +9,8 @@ from typing import Any
 
 from onnx_hw.messages.html import render
 from onnx_hw.ops.folding import spelled
-from onnx_hw.report import model as sections
 from onnx_hw.report.html.dataflow_graph import Station, draw
-from onnx_hw.report.model import Report
+from onnx_hw.report.model import CoreSection, DesignSection, Report, Synthesis, SynthesizedCore
 from onnx_hw.report.proof_chain import FAILED, PROVEN, Fault, Link
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.report.utilization import usage
@@ -54,11 +53,11 @@ class Row:
         made: what synthesis counted.
     """
 
-    core: sections.Core
+    core: CoreSection
     share: float
     hot: bool
     estimates: tuple[int, int, int]
-    made: sections.SynthesizedCore | None
+    made: SynthesizedCore | None
 
     @property
     def folding(self) -> str:
@@ -111,7 +110,7 @@ def verdict(report: Report) -> Verdict:
     return Verdict("open", "proven in part", said)
 
 
-def _slowest_path(made: sections.Synthesis) -> tuple[Fault, ...]:
+def _slowest_path(made: Synthesis) -> tuple[Fault, ...]:
     """Why a clock is missed."""
     ends = made.critical_path[:1] + made.critical_path[-1:]
     return (Fault("timing", f"the slowest path leads from {' to '.join(ends)}", "", ""),) if ends else ()
@@ -132,7 +131,7 @@ def _counts(link: Link) -> str:
     return ", ".join(f"{count:,} {name}{'s' if count != 1 else ''}" for count, name in counts if count)
 
 
-def _graph(report: Report, design: sections.Design) -> dict[str, Any]:
+def _graph(report: Report, design: DesignSection) -> dict[str, Any]:
     """The rows of the graph and the tracks beside them."""
     fifos = {fifo.edge: fifo for fifo in design.fifos}
     given = {tensor for core in design.nodes for tensor in core.outputs}
@@ -174,7 +173,7 @@ def _graph(report: Report, design: sections.Design) -> dict[str, Any]:
     }
 
 
-def _cores(report: Report, design: sections.Design) -> dict[str, Any]:
+def _cores(report: Report, design: DesignSection) -> dict[str, Any]:
     """The table of cores: what was estimated with the FIFOs behind them, and what was counted."""
     counted = {core.name: core for core in (report.synthesis.cores if report.synthesis else ())}
     fifos = {fifo.edge: fifo for fifo in design.fifos}
@@ -189,9 +188,7 @@ def _cores(report: Report, design: sections.Design) -> dict[str, Any]:
         )
     made = counted.values()
     estimated = tuple(sum(row.estimates[k] for row in rows) for k in range(3))
-    totals = sections.SynthesizedCore(
-        "", *(sum(getattr(core, name) for core in made) for name in ("lut4", "ff", "dsp", "bram"))
-    )
+    totals = SynthesizedCore("", *(sum(getattr(core, name) for core in made) for name in ("lut4", "ff", "dsp", "bram")))
     return {"cores": rows, "estimated": estimated, "totals": totals, "counted": bool(counted)}
 
 

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from explore.small_model import small_model
-from onnx_hw.exact.integers import Int
 from onnx_hw.cli.cli import main
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
