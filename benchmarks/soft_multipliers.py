@@ -25,8 +25,8 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand, product_demand
 from onnx_hw.ops.operator import priced
 from onnx_hw.runtime.options import DEFAULT_BOARD
-from onnx_hw_rtl.constant_multiplier import ConstantMultiplier
-from onnx_hw_rtl.soft_multiplier import SoftMultiplier
+from onnx_hw_rtl.arithmetic.constant_multiplier import ConstantMultiplier
+from onnx_hw_rtl.arithmetic.soft_multiplier import SoftMultiplier
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
 

@@ -17,7 +17,7 @@ from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.families.gowin import GOWIN
 from onnx_hw_boards.families.ice40 import ICE40_HX, ICE40_UP
-from onnx_hw_rtl.shell import Shell
+from onnx_hw_rtl.shells.shell import Shell
 from onnx_hw_rtl.target import Target
 
 FAMILIES = {"ecp5": ECP5, "ice40": ICE40_UP, "ice40hx": ICE40_HX, "gowin": GOWIN}

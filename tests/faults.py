@@ -32,7 +32,7 @@ from onnx_hw.ops.requantize import RequantizeFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.prove.circuit.check_run import Run
-from onnx_hw_rtl import engine
+from onnx_hw_rtl.streams import engine
 from sketched_designs import alone
 
 IMAGE = Tensor((4, 4, 4), Int(8))

@@ -11,7 +11,7 @@ from amaranth.sim import Simulator
 
 from onnx_hw_link.link import FromChip, Greeting, Link, Port
 from onnx_hw_link.session import FrameResult, Session, hello, packets_of
-from onnx_hw_rtl.link import LinkEnd
+from onnx_hw_rtl.link.endpoint import LinkEnd
 
 
 class Sums(Component):

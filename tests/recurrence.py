@@ -17,10 +17,10 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.schedule import Dependency, Engine, Schedule
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand, Function
-from onnx_hw_rtl import engine, own_results
-from onnx_hw_rtl.core import Core
-from onnx_hw_rtl.engine import Turn, delayed
-from onnx_hw_rtl.stream import beat, bits_of
+from onnx_hw_rtl.streams import (engine, feedback)
+from onnx_hw_rtl.streams.core import Core
+from onnx_hw_rtl.streams.engine import (Turn, delayed)
+from onnx_hw_rtl.streams.stream import (beat, bits_of)
 
 BITS = 6
 TABLE = (5, -9, 14, -2, 7)
@@ -88,7 +88,7 @@ class Circuit(Core):
     def elaborate(self, platform: object) -> Module:
         m = self.begin()
         outbox, last_pixel = self.outboxes["o"], self.pixels - 1
-        own = own_results.OwnResults(self.delay, self.channels)
+        own = feedback.OwnResults(self.delay, self.channels)
         step = engine.Engine(
             m,
             "step",

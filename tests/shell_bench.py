@@ -16,7 +16,7 @@ from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_link.frames import frame_of, integers_of
 from onnx_hw_link.link import Port
-from onnx_hw_rtl.assembly import Assembly
+from onnx_hw_rtl.streams.assembly import Assembly
 from sketched_designs import Sketch
 
 A, B = Tensor((2, 3, 5), Int(6)), Tensor((2, 3, 5), Int(11))

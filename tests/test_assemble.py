@@ -19,7 +19,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_rtl import memory_words
+from onnx_hw_rtl.parts import memory_words
 from sketched_designs import alone
 
 

@@ -156,7 +156,7 @@ def test_imports_point_one_way():
 @pytest.mark.parametrize(
     ("module", "text"),
     [
-        ("onnx_hw_rtl.pool", "from onnx_hw.exact.integers import Int"),
+        ("onnx_hw_rtl.cores.pool", "from onnx_hw.exact.integers import Int"),
         ("onnx_hw_sim.stalls", "import onnx_hw"),
         ("onnx_hw_tools.process", "from onnx_hw_sim import stalls"),
         ("onnx_hw.ops.pool", "def core():\n    from onnx_hw.schedule import size_fifos"),

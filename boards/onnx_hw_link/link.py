@@ -1,6 +1,6 @@
 """What both ends of a link agree on: one value, from which the circuit is made and with which the driver speaks.
 
-docs/link.md is the protocol. Nothing here needs more than Python; the circuit is ``onnx_hw_rtl.link.LinkEnd``.
+docs/link.md is the protocol. Nothing here needs more than Python; the circuit is ``onnx_hw_rtl.link.endpoint.LinkEnd``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
     from onnx_hw_link.link import Link
-    from onnx_hw_rtl.assembly import Assembly
+    from onnx_hw_rtl.streams.assembly import Assembly
     from onnx_hw_sim.circuit import Circuit
 
 
@@ -51,7 +51,7 @@ def module_names(design: Design) -> dict[str, str]:
 
 def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
     """The circuit of a design, and how its parts are called."""
-    from onnx_hw_rtl.assembly import Assembly, Wire
+    from onnx_hw_rtl.streams.assembly import (Assembly, Wire)
 
     verify_design(design)
     depths = {edge.tensor: design.fifos[edge.tensor].depth for edge in design.edges() if edge.producer}
@@ -79,7 +79,7 @@ def to_rtlil(top: Component, platform: object = None) -> str:
     """The netlist in yosys' own text format, tidied; module name ``top``."""
     from amaranth.back import rtlil
 
-    from onnx_hw_rtl.memory_words import write_memories_as_words
+    from onnx_hw_rtl.parts.memory_words import write_memories_as_words
 
     write_memories_as_words()
     with garbage_collection_paused():
@@ -130,17 +130,17 @@ def to_serial_chip(design: Design, link: Link, divisor: int, *, traced: bool = F
         divisor: clock cycles of a bit.
         traced: it has one input, and shows when beats of it come.
     """
-    from onnx_hw_rtl.shell import Shell
-    from onnx_hw_rtl.uart_shell import TracedUartShell, UartShell
+    from onnx_hw_rtl.shells.shell import Shell
+    from onnx_hw_rtl.shells.uart_shell import (TracedUartShell, UartShell)
 
     return to_rtlil(Shell((TracedUartShell if traced else UartShell)(assemble(design)[0], link, divisor)))
 
 
 def in_shell(design: Design, shell: Shell, link: Link) -> Component:
     """The circuit of a design in one of the shells that are written as Verilog; its ports are plain signals."""
-    from onnx_hw_rtl.axi_stream_shell import AxiStreamShell
-    from onnx_hw_rtl.spi_shell import SpiShell
-    from onnx_hw_rtl.wishbone_shell import WishboneShell
+    from onnx_hw_rtl.shells.axi_stream_shell import AxiStreamShell
+    from onnx_hw_rtl.shells.spi_shell import SpiShell
+    from onnx_hw_rtl.shells.wishbone_shell import WishboneShell
 
     network = assemble(design)[0]
     if shell is Shell.AXI_STREAM:

@@ -68,7 +68,7 @@ def netlist_of(design: Design, board: Board) -> Netlist:
     Raises:
         UserError: there are not enough pins; the board cannot make such a clock, or the link such a rate.
     """
-    from onnx_hw_rtl.shell import Shell
+    from onnx_hw_rtl.shells.shell import Shell
     from onnx_hw_rtl.target import Target
 
     if isinstance(board, LinkedBoard):
@@ -110,7 +110,7 @@ def _verilog(design: Design, board: VerilogBoard) -> Netlist:
 
 def _behind_its_link(design: Design, board: LinkedBoard) -> Netlist:
     """The digest that the circuit tells its host is that of the same circuit with zeros in its place."""
-    from onnx_hw_rtl.uart_shell import UartShell
+    from onnx_hw_rtl.shells.uart_shell import UartShell
 
     def built(digest: bytes) -> Netlist:
         link = link_of(design, design.clock_mhz, digest)
@@ -127,8 +127,8 @@ def shell_of(link: Link, board: LinkedBoard, clock_mhz: float) -> Netlist:
     Raises:
         UserError: as ``netlist_of``.
     """
-    from onnx_hw_rtl.black_box import BlackBox
-    from onnx_hw_rtl.uart_shell import UartShell
+    from onnx_hw_rtl.shells.black_box import BlackBox
+    from onnx_hw_rtl.shells.uart_shell import UartShell
 
     return linked(UartShell(BlackBox(link), link, _divider(board, clock_mhz)), board, clock_mhz)
 
@@ -139,7 +139,7 @@ def _divider(board: LinkedBoard, clock_mhz: float) -> int:
     Raises:
         UserError: the clock is too slow for the link, or no whole number of them is near enough.
     """
-    from onnx_hw_rtl.uart import LEAST_DIVISOR
+    from onnx_hw_rtl.link.uart import LEAST_DIVISOR
 
     try:
         divider = board.baud_divider(Fraction(clock_mhz))
@@ -170,7 +170,7 @@ def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
     Raises:
         UserError: the board cannot make such a clock.
     """
-    from onnx_hw_rtl.board_top import BoardTop
+    from onnx_hw_rtl.shells.board_top import BoardTop
     from onnx_hw_rtl.target import PllSetting, Target
 
     try:

@@ -111,7 +111,7 @@ class Add(Operator[ElementFolding]):
         return of_pairs(self, folding)
 
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.add import Add as Circuit
+        from onnx_hw_rtl.cores.add import Add as Circuit
 
         j, k = self.factors
         digits = signed_digits(j), signed_digits(k)

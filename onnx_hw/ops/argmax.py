@@ -108,7 +108,7 @@ class ArgMax(Operator[ArgMaxFolding]):
         return found + Demand.of(Register(bits + levels), Adder(index), Register(index))
 
     def core(self, folding: ArgMaxFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.argmax import ArgMax as Circuit
+        from onnx_hw_rtl.cores.argmax import ArgMax as Circuit
 
         return Circuit(
             channels=self.operand.channels,

@@ -156,7 +156,7 @@ class Concat(Operator[EvenFolding]):
         return found + Demand.of(Multiplexer(inputs, width), Register(width))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.concat import Concat as Circuit
+        from onnx_hw_rtl.cores.concat import Concat as Circuit
 
         if not self.aligned(folding.lanes):
             raise ValueError(self.illegal(folding))

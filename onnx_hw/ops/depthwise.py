@@ -232,8 +232,8 @@ class Depthwise(Operator[DepthwiseFolding]):
         return self.lanes(folding) * one
 
     def core(self, folding: DepthwiseFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.depthwise import Depthwise as Circuit
-        from onnx_hw_rtl.window_geometry import Geometry
+        from onnx_hw_rtl.cores.depthwise import Depthwise as Circuit
+        from onnx_hw_rtl.cores.window_geometry import Geometry
 
         weight = self.weight_type
         return Circuit(

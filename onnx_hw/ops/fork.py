@@ -59,7 +59,7 @@ class Fork(Operator[ElementFolding]):
         return engine((1,), outputs=self.count)
 
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.fork import Fork as Circuit
+        from onnx_hw_rtl.cores.fork import Fork as Circuit
 
         return Circuit(self.stream_shapes(folding)["i"], {name: depths[name] for name in self.outputs})
 

@@ -133,7 +133,7 @@ class Gearbox(Ring[GearboxFolding]):
         return {read: count for read, count in found.items() if count}
 
     def core(self, folding: GearboxFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.gearbox import Gearbox as Circuit
+        from onnx_hw_rtl.cores.gearbox import Gearbox as Circuit
 
         return Circuit(
             channels=self.operand.channels,

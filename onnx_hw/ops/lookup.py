@@ -112,7 +112,7 @@ class Lookup(Operator[ElementFolding]):
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:
         from amaranth.hdl import Shape
 
-        from onnx_hw_rtl.lookup import Lookup as Circuit
+        from onnx_hw_rtl.cores.lookup import Lookup as Circuit
 
         return Circuit(
             Shape(self.index.bits, self.index.signed),

@@ -284,7 +284,7 @@ class MatMul(Operator[MatMulFolding]):
         return Demand() if folding.in_logic else products(self, folding)
 
     def core(self, folding: MatMulFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.matmul import MatMul as Circuit
+        from onnx_hw_rtl.cores.matmul import MatMul as Circuit
 
         weight, result = self.weight_type, self.results()[0].dtype
         return Circuit(
@@ -305,7 +305,7 @@ class MatMul(Operator[MatMulFolding]):
 
     def _weights(self, folding: MatMulFolding) -> Any:
         """The words, or how they come."""
-        from onnx_hw_rtl.weights import Streamed
+        from onnx_hw_rtl.cores.weights import Streamed
 
         words = self.weight_words(folding)
         if isinstance(self.weights, Tensor):

@@ -137,7 +137,7 @@ class Multiply(Operator[MultiplyFolding]):
         return of_pairs(self, folding, folding.width)
 
     def core(self, folding: MultiplyFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.multiply import Multiply as Circuit
+        from onnx_hw_rtl.cores.multiply import Multiply as Circuit
 
         a, b, result = self.a.dtype, self.b.dtype, self.results()[0].dtype
         p, q = self.factors()

@@ -29,7 +29,7 @@ from onnx_hw_boards.families.usual import usual_price
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
 
-    from onnx_hw_rtl.stream import StreamShape
+    from onnx_hw_rtl.streams.stream import StreamShape
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Operator(ABC, Generic[F]):
 
     def stream_shapes(self, folding: F) -> dict[str, StreamShape]:
         """What the streams of the core hold, by port (imports ``onnx_hw_rtl`` inside, too)."""
-        from onnx_hw_rtl.stream import StreamShape
+        from onnx_hw_rtl.streams.stream import StreamShape
 
         ports, orders = (*self.inputs, *self.outputs), (*self.takes(folding), *self.gives(folding))
         return {

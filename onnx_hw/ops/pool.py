@@ -154,8 +154,8 @@ class Pool(Operator[SlidingFolding]):
         return found + lanes * accumulator(self.results()[0].dtype.bits)
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.pool import Pool as Circuit
-        from onnx_hw_rtl.window_geometry import Geometry
+        from onnx_hw_rtl.cores.pool import Pool as Circuit
+        from onnx_hw_rtl.cores.window_geometry import Geometry
 
         return Circuit(
             self.kind,

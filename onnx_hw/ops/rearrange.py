@@ -192,8 +192,8 @@ class Rearrange(Operator[RearrangeFolding]):
         )
 
     def core(self, folding: RearrangeFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.rearrange import Rearrange as Circuit
-        from onnx_hw_rtl.stream import StreamShape
+        from onnx_hw_rtl.cores.rearrange import Rearrange as Circuit
+        from onnx_hw_rtl.streams.stream import StreamShape
 
         usual, whole, dtype = self._by_beats(folding), self._widths(folding), self.operand.dtype
         return Circuit(

@@ -101,7 +101,7 @@ class Reduce(Operator[EvenFolding]):
         return found + lanes * (added(made) + Demand.of(Function(2, made)))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.reduce import Reduce as Circuit
+        from onnx_hw_rtl.cores.reduce import Reduce as Circuit
 
         return Circuit(
             self.kind,

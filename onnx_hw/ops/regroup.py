@@ -134,8 +134,8 @@ class Regroup(Ring[RegroupFolding]):
         return found + Demand.of(Register(size), Multiplexer(pixels, size)) + copied(counted(pixels), size)
 
     def core(self, folding: RegroupFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.regroup import Regroup as Circuit
-        from onnx_hw_rtl.stream import StreamShape
+        from onnx_hw_rtl.cores.regroup import Regroup as Circuit
+        from onnx_hw_rtl.streams.stream import StreamShape
 
         side_by_side = min(folding.in_pixels, folding.out_pixels)  # they stay together, as if they were one pixel
         narrow, dtype = Order(self.operand, folding.lanes, side_by_side), self.operand.dtype

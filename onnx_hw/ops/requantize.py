@@ -205,7 +205,7 @@ class Monotone(Operator[RequantizeFolding]):
         return channel_words(self.operand, folding.lanes)
 
     def core(self, folding: RequantizeFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl import requantize as rtl
+        from onnx_hw_rtl.cores import requantize as rtl
 
         return rtl.Requantize(
             self._arithmetic(folding),
@@ -224,7 +224,7 @@ class Monotone(Operator[RequantizeFolding]):
         """The circuit's constants as the core takes them."""
         from amaranth.hdl import Shape
 
-        from onnx_hw_rtl import requantize as rtl
+        from onnx_hw_rtl.cores import requantize as rtl
 
         chosen = self.circuit_of(folding)
         clamp = Shape(chosen.clamp.bits, chosen.clamp.signed)

@@ -149,8 +149,8 @@ class Window(Operator[SlidingFolding]):
         return sliding_demand(fetch, self.grouped(folding), self.takes(folding)[0]) + delayed(1, self.LATENCY)
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
-        from onnx_hw_rtl.window import Window as Circuit
-        from onnx_hw_rtl.window_geometry import Geometry
+        from onnx_hw_rtl.cores.window import Window as Circuit
+        from onnx_hw_rtl.cores.window_geometry import Geometry
 
         return Circuit(
             Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),

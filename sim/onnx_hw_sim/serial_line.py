@@ -75,7 +75,7 @@ class SerialChip:
         rtlil: its netlist.
         divisor: clock cycles of a bit.
         folder: where it is compiled, unless an equal one has been before.
-        traced: it has a port ``comes`` as well; see ``onnx_hw_rtl.uart_shell.TracedUartShell``.
+        traced: it has a port ``comes`` as well; see ``onnx_hw_rtl.shells.uart_shell.TracedUartShell``.
 
     Raises:
         ToolMissing, ToolFailed: as ``build_library``.

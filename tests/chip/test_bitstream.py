@@ -21,9 +21,9 @@ from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.pins import PadStream
-from onnx_hw_rtl.multiplier import Multiplier
-from onnx_hw_rtl.rom import Rom
-from onnx_hw_rtl.shell import Shell
+from onnx_hw_rtl.arithmetic.multiplier import Multiplier
+from onnx_hw_rtl.parts.rom import Rom
+from onnx_hw_rtl.shells.shell import Shell
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
 from onnx_hw_tools.tools import Tool, ToolFailed

@@ -13,7 +13,7 @@ from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.families.ecp5 import ECP5
-from onnx_hw_rtl.shell import Shell
+from onnx_hw_rtl.shells.shell import Shell
 from onnx_hw_rtl.target import Target
 from sketched_designs import alone
 

@@ -22,7 +22,7 @@ from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_boards.families.gowin import GOWIN
 from onnx_hw_boards.families.ice40 import ICE40_UP
 from onnx_hw_link.link import Link, Port
-from onnx_hw_rtl.link_sender import LinkSender
+from onnx_hw_rtl.link.sender import LinkSender
 
 
 class Parts(Component):

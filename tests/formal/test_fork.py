@@ -9,9 +9,9 @@ from amaranth.hdl import Module, Signal, Value
 from formal.naive_edge import NaiveEdge
 from formal.outbox_lemmas import all_of, lemmas_of_outbox
 from formal.smt import Claim, Solver
-from onnx_hw_rtl.fork import Fork
-from onnx_hw_rtl.outbox import Outbox
-from onnx_hw_rtl.stream import StreamShape, bits_of
+from onnx_hw_rtl.cores.fork import Fork
+from onnx_hw_rtl.streams.outbox import Outbox
+from onnx_hw_rtl.streams.stream import (StreamShape, bits_of)
 
 DEPTHS = {"a": 1, "b": 2, "c": 3}
 STREAM = StreamShape(2, 1)

@@ -10,8 +10,8 @@ from amaranth.hdl import Module, Signal, Value
 from formal.naive_edge import NaiveEdge
 from formal.outbox_lemmas import lemmas_of_outbox
 from formal.smt import Claim, Solver
-from onnx_hw_rtl.delay_line import delayed
-from onnx_hw_rtl.outbox import Outbox
+from onnx_hw_rtl.parts.delay_line import delayed
+from onnx_hw_rtl.streams.outbox import Outbox
 
 
 def outbox(kind: type[Outbox], width: int, depth: int, *, block: bool) -> Outbox:

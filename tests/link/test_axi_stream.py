@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from onnx_hw_rtl.axi_stream_shell import AxiStreamShell
+from onnx_hw_rtl.shells.axi_stream_shell import AxiStreamShell
 from shell_bench import Small, drawn, small
 
 Transfer = tuple[bytes, bool]  # what is carried, and whether it is marked as a frame's last

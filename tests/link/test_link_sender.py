@@ -7,7 +7,7 @@ from amaranth.sim import Simulator
 
 from onnx_hw_link.link import FromChip, Link, Port
 from onnx_hw_link.packets import without_crc
-from onnx_hw_rtl.link_sender import LinkSender
+from onnx_hw_rtl.link.sender import LinkSender
 
 LINK = Link(bytes(16), (Port("a", 5, 2, 8),), (Port("b", 1, 1, 8),), 10**6, 128, 128)
 

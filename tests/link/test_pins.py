@@ -21,8 +21,8 @@ from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, Por
 from onnx_hw_link.link import FromChip, FromHost, Link, Port
 from onnx_hw_link.packets import to_wire
 from onnx_hw_link.session import hello, packets_of
-from onnx_hw_rtl.shell import Shell
-from onnx_hw_rtl.uart_shell import UartShell
+from onnx_hw_rtl.shells.shell import Shell
+from onnx_hw_rtl.shells.uart_shell import UartShell
 from onnx_hw_sim.pseudo_terminal import PseudoTerminal
 from onnx_hw_sim.serial_line import BREAK, SerialChip, WireFaults
 from session_in_c import Io, SessionInC

@@ -6,13 +6,15 @@ from onnx_hw.exact import requantization
 from onnx_hw.ops import matmul_demand, multiply, rearrange_plan
 from onnx_hw.ops.demand import blocks
 from onnx_hw_boards.families import ecp5_cost, yosys_mapping
-from onnx_hw_rtl import copies, matmul, multiplier, selects, table, weights
+from onnx_hw_rtl.parts import (fanout, table)
+from onnx_hw_rtl.cores import (matmul, gather, weights)
+from onnx_hw_rtl.arithmetic import multiplier
 from onnx_hw_rtl.primitives.ecp5.block_ram import GEOMETRIES
-from onnx_hw_rtl.rom import Rom
+from onnx_hw_rtl.parts.rom import Rom
 
 
 def test_copies() -> None:
-    assert blocks.BITS_PER_COPY == copies.BITS_PER_COPY
+    assert blocks.BITS_PER_COPY == fanout.BITS_PER_COPY
     assert blocks.BITS_PER_ADDRESS_COPY == weights.BITS_PER_ADDRESS_COPY
     assert matmul_demand.RESULTS_PER_VECTOR_COPY == matmul.RESULTS_PER_VECTOR_COPY
 
@@ -23,7 +25,7 @@ def test_memories_and_tables() -> None:
     assert (yosys_mapping.DEEPEST_ROM, yosys_mapping.SMALLEST_ROM) == (Rom.DEEPEST_IN_LOGIC, Rom.SMALLEST_BLOCK)
     assert requantization.BITS_IN_LOGIC == Rom.BITS_IN_LOGIC
     assert blocks.SMALL_TABLE == table.LARGEST_IN_LOGIC
-    assert rearrange_plan.DEEPEST_IN_LOGIC == selects.LoopTable.DEEPEST_IN_LOGIC
+    assert rearrange_plan.DEEPEST_IN_LOGIC == gather.LoopTable.DEEPEST_IN_LOGIC
 
 
 def test_multipliers() -> None:

@@ -19,7 +19,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_rtl.depthwise import Depthwise as Circuit
+from onnx_hw_rtl.cores.depthwise import Depthwise as Circuit
 from operator_facts import assert_facts, assert_foldings_keep_up, beside
 from sketched_designs import Sketch, alone
 

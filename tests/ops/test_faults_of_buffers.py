@@ -9,12 +9,8 @@ from typing import Any
 import pytest
 
 from faults import NARROW, SLIDING, Fault, each_in_its_cores
-from onnx_hw_rtl import (
-    gearbox,
-    regroup,
-    sliding,
-)
-from onnx_hw_rtl.window_geometry import Geometry
+from onnx_hw_rtl.cores import (gearbox, regroup, sliding)
+from onnx_hw_rtl.cores.window_geometry import Geometry
 
 
 def needs_differ(by: int) -> Callable[[pytest.MonkeyPatch], None]:

@@ -11,7 +11,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_rtl import requantize as rtl
+from onnx_hw_rtl.cores import requantize as rtl
 from operator_facts import assert_facts, assert_foldings_keep_up
 from sketched_designs import alone
 

@@ -22,7 +22,7 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.rom_contents import RomImage
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_rtl.rom import Rom
+from onnx_hw_rtl.parts.rom import Rom
 
 
 def roms(operator: Operator, folding: Folding) -> dict[str, Rom]:

@@ -11,7 +11,7 @@ from amaranth.hdl import unsigned
 from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, outbox_resources
 from onnx_hw_boards.families.ecp5 import ECP5
-from onnx_hw_rtl import outbox as circuit
+from onnx_hw_rtl.streams import outbox as circuit
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
 

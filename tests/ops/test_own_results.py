@@ -25,7 +25,7 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.size_fifos import size_fifos
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.prediction import predict
-from onnx_hw_rtl import engine, own_results
+from onnx_hw_rtl.streams import (engine, feedback)
 from recurrence import BITS, Recurrence
 from sketched_designs import Sketch, alone
 from solvers import assert_solvers_agree, needs_compiler
@@ -128,8 +128,8 @@ def law_delays(by: int) -> Patch:
 
 def circuit_delays(by: int) -> Patch:
     def apply(patch: pytest.MonkeyPatch) -> None:
-        original = own_results.OwnResults.__init__
-        patch.setattr(own_results.OwnResults, "__init__", lambda self, delay, span: original(self, delay + by, span))
+        original = feedback.OwnResults.__init__
+        patch.setattr(feedback.OwnResults, "__init__", lambda self, delay, span: original(self, delay + by, span))
 
     return apply
 

@@ -19,7 +19,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing.prediction import predict
-from onnx_hw_rtl import rearrange
+from onnx_hw_rtl.cores import rearrange
 from operator_facts import assert_facts, assert_foldings_keep_up
 from rearrangements import BYTES, IMAGE, MAPS, maps, padded, positions, rearranged, rearrangements
 from sketched_designs import alone

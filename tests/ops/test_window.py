@@ -15,7 +15,7 @@ from onnx_hw.ops.folding import Folding, SlidingFolding
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw_rtl.window_geometry import Geometry
+from onnx_hw_rtl.cores.window_geometry import Geometry
 from operator_facts import assert_facts, assert_foldings_keep_up
 from sketched_designs import alone
 

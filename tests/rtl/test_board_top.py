@@ -6,7 +6,7 @@ import pytest
 from amaranth.hdl import ClockDomain, Module, ResetSignal, Signal
 from amaranth.sim import Simulator
 
-from onnx_hw_rtl.board_top import reset_at_first
+from onnx_hw_rtl.shells.board_top import reset_at_first
 
 
 def resets(cycles: int, pressed: list[int]) -> list[int]:

@@ -8,8 +8,8 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
-from onnx_hw_rtl import feedback_register
-from onnx_hw_rtl.feedback_register import following, state_after, states, width_for
+from onnx_hw_rtl.parts import lfsr_counter
+from onnx_hw_rtl.parts.lfsr_counter import (following, state_after, states, width_for)
 
 
 @pytest.mark.parametrize("width", range(2, 15))
@@ -23,7 +23,7 @@ def test_all_numbers_but_one_are_passed(width: int) -> None:
 def test_no_width_has_a_shorter_round(width: int) -> None:
     """Without passing the numbers one by one: x, modulo the polynomial of the taps, is 1 after a whole round and not
     after the round divided by any of its primes."""
-    polynomial = sum(1 << tap for tap in feedback_register._TAPS[width]) | 1
+    polynomial = sum(1 << tap for tap in lfsr_counter._TAPS[width]) | 1
     assert polynomial.bit_length() == width + 1
     assert power_of_x(2**width - 1, polynomial) == 1
     assert all(power_of_x((2**width - 1) // prime, polynomial) != 1 for prime in primes_of(2**width - 1))

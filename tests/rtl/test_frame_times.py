@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 from amaranth.sim import Simulator
 
-from onnx_hw_rtl.frame_times import FrameTimes
+from onnx_hw_rtl.link.timestamps import FrameTimes
 
 BYTES = 9
 

@@ -9,8 +9,8 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw.assemble.elaborate import to_rtlil
-from onnx_hw_rtl.multiplier import Multiplier, WideMultiplier
-from onnx_hw_rtl.product import product
+from onnx_hw_rtl.arithmetic.multiplier import (Multiplier, WideMultiplier)
+from onnx_hw_rtl.arithmetic.product import product
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
 

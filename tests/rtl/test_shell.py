@@ -9,7 +9,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.sim import Simulator
 
-from onnx_hw_rtl.shell import Shell
+from onnx_hw_rtl.shells.shell import Shell
 
 
 class Counter(Component):

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_hw.exact.canonical_signed_digit import signed_digits
-from onnx_hw_rtl.constant_multiplier import ConstantMultiplier, digits_of
-from onnx_hw_rtl.soft_multiplier import SoftMultiplier
+from onnx_hw_rtl.arithmetic.constant_multiplier import (ConstantMultiplier, digits_of)
+from onnx_hw_rtl.arithmetic.soft_multiplier import SoftMultiplier
 from onnx_hw_rtl.target import Target
 from onnx_hw_sim.circuit import Circuit, Stimulus, Stream
 from onnx_hw_sim.compiled import CompiledSimulator

@@ -9,7 +9,7 @@ import pytest
 from amaranth.sim import Simulator, SimulatorContext
 
 from onnx_hw.assemble.elaborate import to_rtlil
-from onnx_hw_rtl.table import Table
+from onnx_hw_rtl.parts.table import Table
 from onnx_hw_rtl.target import Target
 
 

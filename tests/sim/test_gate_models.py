@@ -21,8 +21,8 @@ from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.runtime.build_folder import opened
-from onnx_hw_rtl.multiplier import Multiplier
-from onnx_hw_rtl.rom import Rom
+from onnx_hw_rtl.arithmetic.multiplier import Multiplier
+from onnx_hw_rtl.parts.rom import Rom
 from onnx_hw_rtl.target import Target
 from onnx_hw_sim.circuit import Stream
 from onnx_hw_sim.gates.netlist import flatten, read_netlist

@@ -24,8 +24,8 @@ from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.size_fifos import size_fifos
 from onnx_hw.timing.prediction import predict
-from onnx_hw_rtl.core import Core
-from onnx_hw_rtl.outbox import Outbox
+from onnx_hw_rtl.streams.core import Core
+from onnx_hw_rtl.streams.outbox import Outbox
 from sketched_designs import Sketch, alone
 from solvers import assert_solvers_agree, needs_compiler
 

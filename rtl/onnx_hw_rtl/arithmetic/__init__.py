@@ -1,0 +1,1 @@
+"""Products, sums and clamping."""

@@ -1,0 +1,121 @@
+"""A product by a known integer: a tree of sums and differences of shifted copies.
+
+The integer is written in the digits −1, 0 and 1, so that as few as possible are not 0. A power of two is wires alone;
+each further digit is an adder, past which the lowest bits go by. Where all digits are negative, the sum is negated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Shape, Value
+from amaranth.lib.wiring import Component, In, Out
+
+from onnx_hw_rtl.parts.delay_line import delayed
+
+__all__ = ["ConstantMultiplier", "digits_of"]
+
+
+def digits_of(number: int) -> list[tuple[int, int]]:
+    """(sign, shift) of the powers of two that add up to a number, the least first: the non-adjacent form.
+
+    The compiler counts them with a function of its own, which circuits do not import; a test compares the two.
+
+    >>> digits_of(7), digits_of(-12)
+    ([(-1, 0), (1, 3)], [(1, 2), (-1, 4)])
+    """
+    found, shift = [], 0
+    while number:
+        if number & 1:
+            sign = 1 if number & 2 == 0 else -1
+            found.append((sign, shift))
+            number -= sign
+        number, shift = number >> 1, shift + 1
+    return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """A multiple of x that counts as ``sign · value · 2^shift``; value = factor · x, so many adders behind x."""
+
+    value: Value
+    factor: int
+    sign: int
+    shift: int
+    level: int
+
+
+class ConstantMultiplier(Component):
+    """``p = a · constant``, ``latency`` cycles later; one product per cycle, never stalls, no reset.
+
+    Args:
+        bits, signed: of the operand.
+        constant: not 0.
+        latency: 1 or more; as many as there are levels of adders are a level each, others keep the operand.
+
+    Ports:
+        a: the operand.
+        p: the product, as wide as it must be.
+    """
+
+    def __init__(self, bits: int, constant: int, *, signed: bool = True, latency: int = 3) -> None:
+        if min(bits, latency) < 1 or not constant:
+            raise ValueError(f"bits, latency and constant must not be 0: {bits}, {latency}, {constant}")
+        self.digits, self.LATENCY = digits_of(constant), latency
+        self.negated = all(sign < 0 for sign, _ in self.digits)
+        self.levels = (len(self.digits) - 1).bit_length() + self.negated
+        self.stages = min(latency, self.levels)
+        self.operand = Shape(bits, signed)
+        super().__init__({"a": In(self.operand), "p": Out(self._shape(constant))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self.x = delayed(m, self.a, self.LATENCY - self.stages, "x")
+        total = self._sum(m, self.digits)
+        if self.negated:
+            total = self._part(m, -total.value, -total.factor, 1, total)
+        product = Cat(Const(0, total.shift), total.value)
+        m.d.comb += self.p.eq(product.as_signed() if total.value.shape().signed else product)
+        return m
+
+    def _shape(self, factor: int) -> Shape:
+        """Of a multiple of x."""
+        bits, signed = self.operand.width, self.operand.signed
+        ends = [factor * end for end in ((-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1))]
+        return Shape.cast(range(min(ends), max(ends) + 1))
+
+    def _sum(self, m: Module, digits: list[tuple[int, int]]) -> Part:
+        """Counts as positive if a digit is."""
+        if len(digits) == 1:
+            ((sign, shift),) = digits
+            return Part(self.x, 1, sign, shift, 0)
+        half = 1 << (len(digits) - 1).bit_length() - 1
+        low, high = self._sum(m, digits[:half]), self._sum(m, digits[half:])
+        high = self._later(m, high, low.level)  # the lower half is a full tree, hence the deeper one
+        apart = high.shift - low.shift
+        if low.sign < high.sign:
+            return self._part(m, (high.value << apart) - low.value, (high.factor << apart) - low.factor, 1, low)
+        signs = low.sign * high.sign
+        wide = _at_least(low.value, apart + 1)
+        rest = wide[apart:].as_signed() if low.value.shape().signed else wide[apart:]
+        total = Cat(wide[:apart], rest + high.value if signs > 0 else rest - high.value)
+        return self._part(m, total, low.factor + signs * (high.factor << apart), low.sign, low)
+
+    def _part(self, m: Module, total: Value, factor: int, sign: int, low: Part) -> Part:
+        """A level above ``low``, in the bits that the multiple needs."""
+        shape = self._shape(factor)
+        value = total[: shape.width]
+        unregistered = Part(value.as_signed() if shape.signed else value, factor, sign, low.shift, low.level)
+        return self._later(m, unregistered, low.level + 1)
+
+    def _later(self, m: Module, part: Part, level: int) -> Part:
+        """With the registers up to a level."""
+        stages = level * self.stages // self.levels - part.level * self.stages // self.levels
+        value = delayed(m, part.value, stages, f"level{level}")
+        return Part(value, part.factor, part.sign, part.shift, level)
+
+
+def _at_least(value: Value, bits: int) -> Value:
+    """Extended by copies of the sign, or by zeros."""
+    sign = value[-1] if value.shape().signed else Const(0, 1)
+    return Cat(value, sign.replicate(max(0, bits - len(value))))

@@ -1,0 +1,1 @@
+"""Cores: one file per hardware operator, and what they share."""

@@ -1,0 +1,28 @@
+"""``o[channel] = entries[channel][i[channel]]``: any function of an integer, as a table per lane. One beat per cycle.
+
+The data path is that of a requantizer whose arithmetic is a table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import Shape
+
+from onnx_hw_rtl.cores.requantize import (Requantize, Table)
+
+__all__ = ["Lookup"]
+
+
+class Lookup(Requantize):
+    """A table for every lane.
+
+    Args:
+        index: shape of the arguments that have an entry; others saturate to it.
+        entries: (1 or channels, 2^index.width): the result for the lowest argument first.
+        others: all that a requantizer wants beside its arithmetic.
+    """
+
+    def __init__(self, index: Shape, entries: np.ndarray, **others: Any) -> None:
+        super().__init__(Table(index, entries), **others)

@@ -1,0 +1,190 @@
+"""``o[pixel] = weights · i[pixel]``: ``in_lanes × out_lanes`` products per cycle, never idle.
+
+The input vector of a pixel arrives once, in beats of ``in_lanes``, and is replayed from a buffer for every further
+group of ``out_lanes`` results. Per group, ``ceil(inputs / in_lanes)`` cycles; latency 10 + ceil(log2(in_lanes)).
+
+    stage  1     the beat, the address of its weights
+           2..4  the buffer's copy of the beat; the weights (block RAM with its output register)
+           5     both, in registers beside the multipliers
+           6..9  the products (three registers in the multiplier, one in fabric; or look-up tables)
+           10..  the adder tree, one register a level; then the accumulator
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from amaranth.hdl import Cat, Module, Mux, ResetSignal, Shape, Signal, Value
+from amaranth.lib import memory
+
+from onnx_hw_rtl.parts.fanout import (copies, memory_parts, spread)
+from onnx_hw_rtl.streams.core import Core
+from onnx_hw_rtl.streams.engine import (Engine, delayed)
+from onnx_hw_rtl.arithmetic.product import product
+from onnx_hw_rtl.streams.stream import (beat, bits_of)
+from onnx_hw_rtl.cores.weights import LATENCY as WEIGHTS_LATENCY
+from onnx_hw_rtl.cores.weights import (Streamed, WeightBuffer, read_weights)
+
+__all__ = ["MatMul"]
+
+RESULTS_PER_VECTOR_COPY = 4
+
+
+class MatMul(Core):
+    """Matrix times vector.
+
+    Args:
+        words: (groups · beats, out_lanes · in_lanes) integers: the weights of each cycle of a vector, for each group
+            of results, for each beat of the vector; in a word results outside, inputs inside, 0 where there are none.
+        groups: beats of the results of a vector.
+        weight_bits, weight_signed: that hold every weight.
+        bits, signed: of an input element.
+        out_bits: of a result, signed; wide enough for every final sum.
+        in_lanes, out_lanes: channels per beat.
+        pixels: vectors side by side in a beat; multipliers are the product of the three.
+        depth: FIFO depth of the output.
+        in_logic: products of look-up tables.
+    """
+
+    PRODUCT = 4
+    """Cycles of a product."""
+
+    def __init__(
+        self,
+        words: np.ndarray | Streamed,
+        *,
+        groups: int,
+        weight_bits: int,
+        weight_signed: bool,
+        bits: int,
+        signed: bool,
+        out_bits: int,
+        out_signed: bool,
+        in_lanes: int,
+        out_lanes: int,
+        pixels: int = 1,
+        depth: int,
+        in_logic: bool = False,
+    ) -> None:
+        count, lanes = (words.words, out_lanes * in_lanes) if isinstance(words, Streamed) else words.shape
+        if lanes != out_lanes * in_lanes or count % groups:
+            raise ValueError(f"words must be (n · {groups}, {out_lanes} · {in_lanes}), not ({count}, {lanes})")
+        self.words, self.groups, self.beats = words, groups, count // groups
+        self.weight, self.element, self.result = (
+            Shape(weight_bits, weight_signed),
+            Shape(bits, signed),
+            Shape(out_bits, out_signed),
+        )
+        self.in_lanes, self.out_lanes, self.pixels = in_lanes, out_lanes, pixels
+        self.in_logic = in_logic
+        self.latency = 10 + (in_lanes - 1).bit_length()
+        super().__init__(
+            {
+                "i": beat(pixels * in_lanes, bits, signed),
+                **({"w": beat(words.lanes, weight_bits, weight_signed)} if isinstance(words, Streamed) else {}),
+            },
+            {"o": (beat(pixels * out_lanes, out_bits, out_signed), depth)},
+            ("weights", "matmul") if isinstance(words, Streamed) else ("matmul",),
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = self.begin()
+        outbox, buffer = self.outboxes["o"], self._buffer(m)
+        engine = Engine(
+            m,
+            "matmul",
+            {**(buffer.loops if buffer else {}), "group": self.groups, "beat": self.beats},
+            pops=[(self.i, lambda turn: turn["group"] == 0)],
+            pushes=[(outbox, lambda turn: turn["beat"] == self.beats - 1)],
+            conditions=(buffer.has_word,) if buffer else (),
+        )
+        vectors = self._vectors(m, engine)
+        weights = self._weights(m, engine, buffer)
+        sums = self.latency - 1  # the stage of the adder tree's result
+        there = delayed(m, engine.fire, sums - 1, "there", strobe=True)
+        first = delayed(m, engine.decode(lambda turn: turn["beat"] == 0, 1, "first"), sums - 1, "first")
+        accumulate = Signal(2)
+        m.d.comb += accumulate.eq(there | first << 1)
+        controls = copies(m, accumulate, self.pixels * self.out_lanes, "accumulate")
+        for place, control in enumerate(controls):
+            pixel, row = divmod(place, self.out_lanes)
+            size = self.in_lanes * self.element.width
+            vector = vectors[row // RESULTS_PER_VECTOR_COPY][pixel * size : (pixel + 1) * size]
+            total = self._dot(m, place, vector, weights[row])
+            result = Signal(self.result, name=f"result{place}", reset_less=True)
+            with m.If(control[0]):
+                m.d.sync += result.eq(Mux(control[1], 0, result) + total)
+            m.d.comb += outbox.data[place].eq(result)
+        self.arrives(m, "o", self.latency)
+        self.report(m, *([buffer.writer] if buffer else []), engine)
+        return m
+
+    def _buffer(self, m: Module) -> WeightBuffer | None:
+        """Of weights that come."""
+        if not isinstance(self.words, Streamed):
+            return None
+        return WeightBuffer(m, self.w, self.words, beats=self.beats, in_lanes=self.in_lanes, weight=self.weight)
+
+    def _vectors(self, m: Module, engine: Engine) -> list[Value]:
+        """Stage 5: the input beat, fresh or replayed, a copy for every few results."""
+        is_fresh = engine.decode(lambda turn: turn["group"] == 0, 1, "fresh")
+        fresh = delayed(m, is_fresh, 1, "fresh")
+        x = delayed(m, bits_of(self.i.payload), 1, "x")
+        if self.groups > 1:
+            replayed = delayed(m, self._replayed(m, engine, engine.fire & is_fresh, x), 1, "replayed")
+            x4 = Signal(len(x), reset_less=True)
+            passed = delayed(m, x, 2, "x")
+            for bits, its_own in spread(m, delayed(m, fresh, 1, "fresh"), len(x), "fresh"):
+                m.d.sync += x4[bits].eq(Mux(its_own, passed[bits], replayed[bits]))
+        else:
+            x4 = delayed(m, x, 3, "x")
+        return copies(m, x4, -(-self.out_lanes // RESULTS_PER_VECTOR_COPY), "vector")
+
+    def _replayed(self, m: Module, engine: Engine, takes: Value, x: Value) -> Value:
+        """Stage 2: the beat of the vector that was stored last in the place of the operation's own, which is x."""
+        slot = engine.decode(lambda turn: turn["beat"], range(max(2, self.beats)), "beat")
+        control = Cat(Mux(ResetSignal(allow_reset_less=True), 0, takes), slot)
+        parts = memory_parts(len(x), self.beats)
+        found = []
+        for bits, its_own in zip(parts, copies(m, control, len(parts), "slot"), strict=True):
+            part = x[bits]
+            vector = memory.Memory(shape=len(part), depth=max(2, self.beats), init=[])
+            m.submodules[f"vector{bits.start}"] = vector
+            write_port, read_port = vector.write_port(), vector.read_port()
+            m.d.comb += [
+                write_port.addr.eq(its_own[1:]),
+                write_port.data.eq(part),
+                write_port.en.eq(its_own[0]),
+                read_port.addr.eq(its_own[1:]),
+            ]
+            found.append(read_port.data)
+        return Cat(*found)
+
+    def _weights(self, m: Module, engine: Engine, buffer: WeightBuffer | None) -> list[list[Value]]:
+        """Stage 5: the weight of every lane, by result and input lane."""
+        if buffer is not None:
+            found = buffer.read(engine, self.out_lanes * self.in_lanes)
+        else:
+            assert isinstance(self.words, np.ndarray)
+            found = read_weights(m, engine, self.words, self.weight, waits=5 - WEIGHTS_LATENCY, in_logic=self.in_logic)
+        return [found[row * self.in_lanes : (row + 1) * self.in_lanes] for row in range(self.out_lanes)]
+
+    def _dot(self, m: Module, place: int, vector: Value, weights: list[Value]) -> Value:
+        """Products and adder tree of one result."""
+        terms: list[Value] = []
+        width = self.element.width
+        for k, weight in enumerate(weights):
+            element, shapes = vector[k * width : (k + 1) * width], (self.element, self.weight)
+            name, latency = f"{place}_{k}", self.PRODUCT
+            terms.append(product(m, name, element, weight, shapes, latency=latency, in_logic=self.in_logic))
+        while len(terms) > 1:
+            level = []
+            for k in range(0, len(terms) - 1, 2):
+                pair = terms[k] + terms[k + 1]
+                width = min(len(pair), self.result.width)
+                total = Signal(Shape(width, pair.shape().signed), name=f"sum{place}", reset_less=True)
+                m.d.sync += total.eq(pair)
+                level.append(total)
+            if len(terms) % 2:
+                level.append(delayed(m, terms[-1], 1, f"rest{place}"))
+            terms = level
+        return terms[0]

@@ -1,0 +1,220 @@
+"""``clamp((saturate(x)·m + c) >> shift, low, high)`` in look-up tables alone, in one cycle or in several steps.
+
+m is written in base 4 with the digits −1, 0, 1 and 2, the least significant first. A *row*, x times a digit, is one
+look-up table per bit. A beat takes ``steps`` cycles, each of which adds as many rows as that asks for:
+
+    sum = (sum >> 2·rows) + Σ row[j]·4^j
+
+Two bits code a digit: 0, 1, 2 are themselves, and 3 is −1. The row of −1 is the complement of x, one less than −x. What
+is missing is added as the carry of an adder: there are as many adders as rows.
+
+What leaves the sum below is kept only as far down as some addend has a bit; nothing below can change the result. The
+addend comes out of the memory beside the digits, a slice per step, and is complete when the last sum is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+
+from onnx_hw_rtl.streams.engine import delayed
+from onnx_hw_rtl.parts.rom import Rom
+from onnx_hw_rtl.arithmetic.clamp import (clamp, saturate)
+
+__all__ = ["MultiplyAddShift", "Turn", "codes"]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What an operation is, a cycle after it fires.
+
+    Attributes:
+        fired: an operation has fired.
+        taken: an operation has fired that took a beat: the first step.
+        step: of the beat.
+        place: chunk · steps + step.
+    """
+
+    fired: Value
+    taken: Value
+    step: Value
+    place: Value
+
+
+@dataclass(frozen=True)
+class MultiplyAddShift:
+    """One multiplication.
+
+    Attributes:
+        clamp: the shape to which x saturates.
+        multipliers, addends: per channel; or one for all. No multiplier is negative.
+        shift: bits dropped.
+        low, high: bounds of the result.
+        total: the signed shape that holds every sum.
+        tie_bit: subtract ``2^tie_bit`` where bit ``shift`` of the sum equals ``tie_parity``; None for never.
+        steps: cycles per beat.
+    """
+
+    clamp: Shape
+    multipliers: Sequence[int]
+    addends: Sequence[int]
+    shift: int
+    low: int
+    high: int
+    total: Shape
+    tie_bit: int | None = None
+    tie_parity: int = 1
+    steps: int = 1
+
+    @cached_property
+    def rows(self) -> int:
+        """Digits per step."""
+        return -(-max(len(codes(int(factor))) for factor in self.multipliers) // self.steps)
+
+    @property
+    def latency(self) -> int:
+        """From the last step to the result: constants, rows, their sum over the digits and the steps, addend, clamp."""
+        return 5 + (self.rows - 1).bit_length() + (self.steps > 1) + (self.tie_bit is not None) + 1
+
+    @property
+    def shifted(self) -> int:
+        """Bits by which all steps together shift the sum."""
+        return 2 * self.rows * (self.steps - 1)
+
+    @cached_property
+    def zeros(self) -> int:
+        """Bits at the bottom that no addend has."""
+        return min(((c & -c).bit_length() - 1 for c in map(int, self.addends) if c), default=0)
+
+    @property
+    def dropped(self) -> int:
+        """Bits at the bottom of the sum that neither an addend nor the correction can change."""
+        if self.steps == 1:
+            return 0  # the carry of the lowest row comes with the addend
+        return min(self.zeros, self.shift if self.tie_bit is None else self.tie_bit, self.shifted)
+
+    @cached_property
+    def slice_bits(self) -> int:
+        """Bits of the addend that come with a step."""
+        widest = 1 + max((c if c >= 0 else ~c).bit_length() for c in map(int, self.addends))
+        return -(-(widest - self.zeros) // self.steps)
+
+    def lane(self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int]) -> Value:
+        bits = 2 * self.rows
+        word = self._constants(m, f"{name}_constants", turn, channels)
+        if self.steps == 1:
+            x = saturate(m, name, x, self.clamp)
+        else:
+            with m.If(turn.taken):
+                x = saturate(m, name, x, self.clamp)
+        if not self.clamp.signed:
+            x = Cat(x, Const(0, 1)).as_signed()
+        x = delayed(m, x, 1, f"{name}_x")
+        total, carry = self._product(m, name, x, word[:bits])
+        levels = (self.rows - 1).bit_length()
+        part = delayed(m, word[bits:], levels + 1, f"{name}_addend")
+        if self.steps == 1:
+            total = _sum(m, f"{name}_total", self.total, total, self._addend(part), carry)
+        else:
+            there = delayed(m, turn.fired, 3 + levels, f"{name}_there")
+            first = delayed(m, turn.taken, 3 + levels, f"{name}_first")
+            sum_ = Signal(Shape(len(x) + bits, True), name=f"{name}_sum", reset_less=True)
+            left = Signal(self.shifted - self.dropped, name=f"{name}_left", reset_less=True)
+            addend = Signal(self.slice_bits * self.steps, name=f"{name}_collected", reset_less=True)
+            with m.If(there):
+                before = Mux(first, 0, sum_ >> bits)
+                m.d.sync += [
+                    sum_.eq(_plus(before, total, carry)),
+                    left.eq(Cat(left, sum_[:bits])[bits:]),
+                    addend.eq(Cat(addend, part)[self.slice_bits :]),
+                ]
+            shape = Shape(self.total.width - self.dropped, True)
+            total = _sum(m, f"{name}_total", shape, Cat(left, sum_).as_signed(), self._addend(addend), Const(0, 1))
+        shift = self.shift - self.dropped
+        if self.tie_bit is not None:
+            ties = total[shift] == self.tie_parity
+            corrected = Signal.like(total, name=f"{name}_corrected", reset_less=True)
+            m.d.sync += corrected.eq(total - (ties << (self.tie_bit - self.dropped)))
+            total = corrected
+        return clamp(m, name, total >> shift, self.low, self.high)
+
+    def _addend(self, stored: Value) -> Value:
+        """With the zeros that the memory leaves out."""
+        return Cat(Const(0, self.zeros - self.dropped), stored).as_signed()
+
+    def _product(self, m: Module, name: str, x: Value, digits: Value) -> tuple[Value, Value]:
+        """x times the digits of a step, without the carry that is given beside it."""
+        terms: list[tuple[Value, Value, int]] = []  # a sum, the carry it still lacks, its digits
+        for j in range(self.rows):
+            code = digits[2 * j : 2 * j + 2]
+            row = Signal(Shape(len(x) + 1, True), name=f"{name}_row{j}", reset_less=True)
+            lacks = Signal(name=f"{name}_lacks{j}", reset_less=True)
+            m.d.sync += [
+                row.eq(Mux(code[1], Mux(code[0], ~x, x << 1), Mux(code[0], x, 0))),
+                lacks.eq(code.all()),
+            ]
+            terms.append((row, lacks, 1))
+        while len(terms) > 1:
+            level = []
+            for (low, lacks, count), (high, carry, others) in zip(terms[::2], terms[1::2], strict=False):
+                total = Signal(Shape(len(x) + 2 * (count + others), True), name=f"{name}_sum", reset_less=True)
+                upper = _plus(low >> 2 * count, high, carry)
+                m.d.sync += total.eq(Cat(low[: 2 * count], upper).as_signed())
+                level.append((total, delayed(m, lacks, 1, f"{name}_lacks"), count + others))
+            if len(terms) % 2:
+                last, lacks, count = terms[-1]
+                level.append((delayed(m, last, 1, f"{name}_rest"), delayed(m, lacks, 1, f"{name}_lacks"), count))
+            terms = level
+        return terms[0][0], terms[0][1]
+
+    def _constants(self, m: Module, name: str, turn: Turn, channels: Sequence[int]) -> Value:
+        """Digits and a slice of the addend, two cycles after the number of their place."""
+        bits, each = 2 * self.rows, self.slice_bits
+        words = []
+        for channel in channels:
+            digits = codes(int(_of(self.multipliers, channel)), self.rows * self.steps)
+            addend = int(_of(self.addends, channel)) >> self.zeros
+            for step in range(self.steps):
+                word = sum(code << 2 * j for j, code in enumerate(digits[step * self.rows :][: self.rows]))
+                words.append(word | (addend >> each * step & (1 << each) - 1) << bits)
+        if len(set(words)) == 1:
+            return Const(words[0], bits + each)
+        place = turn.place
+        if words == words[: self.steps] * len(channels):
+            words, place = words[: self.steps], turn.step
+        rom = Rom(bits + each, words, in_logic=len(words) * (bits + each) <= Rom.BITS_IN_LOGIC)
+        m.submodules[name] = rom
+        m.d.comb += rom.addr.eq(place)
+        return rom.data
+
+
+def codes(factor: int, count: int = 1) -> list[int]:
+    """The digits of a factor, the least significant first, as codes 0..3; ``count`` at least.
+
+    >>> codes(7), codes(8, 3)
+    ([3, 2], [0, 2, 0])
+    """
+    found: list[int] = []
+    while factor or len(found) < max(count, 1):
+        found.append(factor % 4)
+        factor = (factor + 1) // 4  # the digit of code 3 is −1
+    return found
+
+
+def _of(constants: Sequence[int], channel: int) -> int:
+    return constants[min(channel, len(constants) - 1)]
+
+
+def _plus(a: Value, b: Value, carry: Value) -> Value:
+    """a + b + carry, signed, with one chain of carries."""
+    return (Cat(Const(1, 1), a).as_signed() + Cat(carry, b).as_signed())[1:].as_signed()
+
+
+def _sum(m: Module, name: str, shape: Shape, a: Value, b: Value, carry: Value) -> Signal:
+    """a + b + carry, one cycle later."""
+    total = Signal(shape, name=name, reset_less=True)
+    m.d.sync += total.eq(_plus(a, b, carry))
+    return total

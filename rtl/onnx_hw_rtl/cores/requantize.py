@@ -1,0 +1,197 @@
+"""``o[channel] = step function of i[channel]``: an accumulator becomes a small integer.
+
+Three forms of arithmetic, all with constants per channel:
+
+* ``MultiplyAddShift``: clamp((saturate(x)·m + c) >> shift, low, high), with a correction for exact ties; a beat may
+  take several cycles;
+* ``Table``: a look-up;
+* ``Thresholds``: a binary search, one comparison per bit of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+
+from onnx_hw_rtl.parts.fanout import copies
+from onnx_hw_rtl.streams.core import Core
+from onnx_hw_rtl.streams.engine import (Engine, delayed)
+from onnx_hw_rtl.cores.multiply_add_shift import (MultiplyAddShift, Turn)
+from onnx_hw_rtl.parts.rom import Rom
+from onnx_hw_rtl.arithmetic.clamp import (clamp, saturate)
+from onnx_hw_rtl.streams.stream import beat
+
+__all__ = ["Arithmetic", "MultiplyAddShift", "Requantize", "Table", "Thresholds"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A look-up.
+
+    Attributes:
+        clamp: the shape to which x saturates.
+        entries: (channels, 2^clamp.width): the result for clamp's lowest value first; or one row for all channels.
+    """
+
+    clamp: Shape
+    entries: np.ndarray
+
+    latency = 5
+    steps = 1
+
+    def lane(self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int]) -> Value:
+        saturated = saturate(m, name, x, self.clamp)
+        index = saturated ^ (self.clamp.signed << (self.clamp.width - 1))
+        distinct = len(self.entries) > 1 and len(channels) > 1
+        words = [
+            int(entry)
+            for c in (channels if distinct else channels[:1])
+            for entry in self.entries[min(c, len(self.entries) - 1)]
+        ]
+        low, high = min(words), max(words)
+        shape = Shape(max((v if v >= 0 else ~v).bit_length() for v in (low, high)) + 1, True)
+        rom = Rom(shape.width, words, in_logic=shape.width * len(words) <= Rom.BITS_IN_LOGIC)
+        m.submodules[f"{name}_table"] = rom
+        address = index[: self.clamp.width]
+        if distinct:
+            address = Cat(address, delayed(m, turn.place, 1, f"{name}_chunk"))
+        m.d.comb += rom.addr.eq(address)
+        return delayed(m, rom.data.as_signed(), 1, f"{name}_entry")
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """A binary search.
+
+    Attributes:
+        clamp: the shape to which x saturates; it holds every threshold.
+        thresholds: (channels, 2^depth - 1) ascending; or one row for all channels.
+        low, high: the result is ``low`` plus the number of thresholds not above x, at most ``high``.
+    """
+
+    clamp: Shape
+    thresholds: np.ndarray
+    low: int
+    high: int
+
+    steps = 1
+
+    @property
+    def depth(self) -> int:
+        return self.thresholds.shape[1].bit_length()
+
+    @property
+    def latency(self) -> int:
+        """Saturation, three cycles per comparison, the clamp."""
+        return 3 + 3 * self.depth
+
+    def lane(self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int]) -> Value:
+        x = saturate(m, name, x, self.clamp)
+        distinct = len(self.thresholds) > 1 and len(channels) > 1
+        chunk = turn.place
+        if distinct:
+            chunk = delayed(m, chunk, 1, f"{name}_chunk")
+        passed: Value | None = None  # the bits of the result found so far, most significant first
+        for step in reversed(range(self.depth)):
+            prefixes = 1 << (self.depth - 1 - step)
+            words = [
+                int(self.thresholds[min(c, len(self.thresholds) - 1), (prefix << step + 1) + (1 << step) - 1])
+                for c in (channels if distinct else channels[:1])
+                for prefix in range(prefixes)
+            ]
+            rom = Rom(self.clamp.width, words, in_logic=self.clamp.width * len(words) <= Rom.BITS_IN_LOGIC)
+            m.submodules[f"{name}_step{step}"] = rom
+            parts = ([passed] if passed is not None else []) + ([chunk] if distinct else [])
+            m.d.comb += rom.addr.eq(Cat(*parts) if parts else 0)
+            threshold = rom.data.as_signed() if self.clamp.signed else rom.data
+            x = delayed(m, x, 2, f"{name}_x{step}")
+            bit = Signal(name=f"{name}_bit{step}", reset_less=True)
+            m.d.sync += bit.eq(x >= threshold)
+            x = delayed(m, x, 1, f"{name}_x{step}")
+            if distinct:
+                chunk = delayed(m, chunk, 3, f"{name}_chunk{step}")
+            passed = bit if passed is None else Cat(bit, delayed(m, passed, 3, f"{name}_passed{step}"))
+        assert passed is not None
+        return clamp(m, name, passed + Const(self.low), self.low, self.high)
+
+
+Arithmetic = MultiplyAddShift | Table | Thresholds
+
+
+class Requantize(Core):
+    """A step function per channel.
+
+    Args:
+        arithmetic: how it is computed.
+        words: (chunks, lanes) integers: the channel whose constants each lane has, for each beat of a pixel.
+        bits, signed: of an input element.
+        out_bits, out_signed: of a result.
+        lanes: channels per beat, in and out.
+        pixels: pixels per beat, in and out.
+        run: beats of one channel group that follow each other, each of other pixels.
+        depth: FIFO depth of the output.
+    """
+
+    def __init__(
+        self,
+        arithmetic: Arithmetic,
+        *,
+        words: np.ndarray,
+        bits: int,
+        signed: bool,
+        out_bits: int,
+        out_signed: bool,
+        lanes: int,
+        pixels: int = 1,
+        run: int = 1,
+        depth: int,
+    ) -> None:
+        if words.shape[1] != lanes:
+            raise ValueError(f"words must be (n, {lanes}), not {words.shape}")
+        self.arithmetic, self.words, self.width = arithmetic, words, lanes * pixels
+        self.chunks, self.run = len(words), run if len(words) > 1 else 1
+        self.latency = arithmetic.latency
+        super().__init__(
+            {"i": beat(self.width, bits, signed)},
+            {"o": (beat(self.width, out_bits, out_signed), depth)},
+            ("requantize",),
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = self.begin()
+        outbox = self.outboxes["o"]
+        steps = self.arithmetic.steps
+        engine = Engine(
+            m,
+            "requantize",
+            {"chunk": self.chunks, **({"run": self.run} if self.run > 1 else {}), "step": steps},
+            pops=[(self.i, lambda turn: turn["step"] == 0)],
+            pushes=[(outbox, lambda turn: turn["step"] == steps - 1)],
+        )
+        for lane, turn in enumerate(self._turns(m, engine)):
+            x = delayed(m, self.i.payload[lane], 1, f"lane{lane}")
+            channels = self.words[:, lane % self.words.shape[1]].tolist()
+            result = self.arithmetic.lane(m, f"lane{lane}", x, turn, channels)
+            m.d.comb += outbox.data[lane].eq(result)
+        self.arrives(m, "o", self.latency)
+        self.report(m, engine)
+        return m
+
+    def _turns(self, m: Module, engine: Engine) -> list[Turn]:
+        """A copy for every lane."""
+        first = engine.decode(lambda turn: turn["step"] == 0, 1, "first")
+        step = engine.decode(lambda turn: turn["step"], range(max(2, self.arithmetic.steps)), "step")
+        places = self.chunks * self.arithmetic.steps
+        if self.run > 1:
+            steps = self.arithmetic.steps
+            place = engine.decode(lambda turn: turn["chunk"] * steps + turn["step"], range(max(2, places)), "place")
+        else:
+            place = Signal(range(max(2, places)))
+            with m.If(engine.fire):
+                m.d.sync += place.eq(Mux(place == places - 1, 0, place + 1))
+        turn = Cat(engine.fire, engine.fire & first, step, place)
+        split = 2 + len(step)
+        return [Turn(c[0], c[1], c[2:split], c[split:]) for c in copies(m, turn, self.width, "turn")]

@@ -1,0 +1,181 @@
+"""Weights beside their multipliers: words that are read one after the other, over and over.
+
+A word holds one weight for every lane. The words lie in a read-only memory; or they come on a stream, and an engine of
+their own writes them into a buffer from which they are read: the same memory, but that its writer has not been done
+before cycle 0. The lanes are cut into memories that one copy of the address can reach. Latency from the operation that
+fires to its word: ``LATENCY``, and as many cycles more as the address has to wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value
+from amaranth.lib import memory
+
+from onnx_hw_rtl.parts.fanout import (BITS_PER_ADDRESS_COPY, copies, memory_reach)
+from onnx_hw_rtl.streams.engine import (Engine, Turn, delayed)
+from onnx_hw_rtl.parts.rom import Rom
+from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
+
+__all__ = ["LATENCY", "Streamed", "WeightBuffer", "read_weights"]
+
+LATENCY = 2 + Rom.LATENCY
+"""The address's copy, the memory, and a register in fabric behind it."""
+
+
+def read_weights(
+    m: Module, engine: Engine, words: np.ndarray, weight: Shape, *, waits: int = 0, in_logic: bool = False
+) -> list[Value]:
+    """The weight of every lane for the operation that fired ``LATENCY + waits`` cycles ago.
+
+    Args:
+        engine: each operation takes the next word; after the last one comes the first again.
+        words: (operations, lanes) integers.
+        weight: the type of a weight, which every one of them fits.
+        waits: further cycles of the address.
+        in_logic: a lane that has one weight in all words gets it as a ``Const``, for the sake of its product.
+    """
+    known = {k: int(words[0, k]) for k in np.flatnonzero(np.ptp(words, axis=0) == 0)} if in_logic else {}
+    words = words[:, [k for k in range(words.shape[1]) if k not in known]]
+    found = _from_memory(m, engine, words, weight, waits) if words.size else []
+    for k, value in known.items():  # in rising order
+        found.insert(k, Const(value, weight))
+    return found
+
+
+def _from_memory(m: Module, engine: Engine, words: np.ndarray, weight: Shape, waits: int) -> list[Value]:
+    count, lanes = words.shape
+    address = Signal(range(max(2, count)))
+    with m.If(engine.fire):
+        m.d.sync += address.eq(Mux(address == count - 1, 0, address + 1))
+    per_rom = max(1, BITS_PER_ADDRESS_COPY // weight.width)
+    addresses = copies(m, delayed(m, address, waits, "address"), -(-lanes // per_rom), "address")
+    found: list[Value] = []
+    for k, its_address in enumerate(addresses):
+        part = words[:, k * per_rom : (k + 1) * per_rom] & ((1 << weight.width) - 1)
+        content = [sum(int(w) << (weight.width * j) for j, w in enumerate(row)) for row in part]
+        m.submodules[f"weights{k}"] = rom = Rom(weight.width * part.shape[1], content)
+        m.d.comb += rom.addr.eq(its_address)
+        data = delayed(m, rom.data, 1, f"weights{k}")
+        found += [data[weight.width * j : weight.width * (j + 1)] for j in range(part.shape[1])]
+    return found
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """How weights come.
+
+    Attributes:
+        lanes: weights of a word, results outside, inputs inside.
+        words: of all groups of results.
+        inputs: of a vector; in the last word of a group, lanes beyond them may hold anything.
+        capacity: groups whose words the buffer holds.
+        tiles: how often the words of all groups are read before the first of them are given back.
+    """
+
+    lanes: int
+    words: int
+    inputs: int
+    capacity: int
+    tiles: int = 1
+
+
+class WeightBuffer:
+    """Between an engine that takes words from a stream and one that reads them; neither looks at the other.
+
+    Args:
+        source: the stream of words.
+        weights: what comes.
+        beats: words of a group of results.
+        in_lanes: inputs of a word.
+        weight: the type of a weight.
+
+    Attributes:
+        has_word: the condition under which the reader fires.
+        writer: the engine that takes the words.
+        loops: those around the reader's loops "group" and "beat".
+    """
+
+    WRITE_STAGE = 2
+    """The stage in which an operation's address is read, too: so no cycle reads the word that it writes."""
+
+    def __init__(self, m: Module, source: Any, weights: Streamed, *, beats: int, in_lanes: int, weight: Shape) -> None:
+        self.m, self.weights, self.beats, self.in_lanes, self.weight = m, weights, beats, in_lanes, weight
+        self.depth = weights.capacity * beats
+        self.loops = {"tile": weights.tiles}
+        self.shared = SharedBuffer(self.depth, 1, self.depth + weights.words + 1)
+        self.has_word = self.shared.has_beat
+        self.writer = Engine(
+            m, "weights", {"beat": beats}, pops=[(source, lambda turn: 1)], conditions=(self.shared.has_room,)
+        )
+        self._written = self._without_rubbish(source.payload)
+
+    def _without_rubbish(self, payload: Any) -> Value:
+        """Stage 2: a word, with 0 where there is no input: what lies beside it in the vector may be anything."""
+        m, lacking = self.m, self.beats * self.in_lanes - self.weights.inputs
+        last = delayed(m, self.writer.decode(self.writer.is_last("beat"), 1, "last"), 1, "last")
+        lanes = [delayed(m, Value.cast(payload[k]).as_unsigned(), 1, f"word{k}") for k in range(self.weights.lanes)]
+        beyond = range(self.in_lanes - lacking, self.in_lanes)
+        clean = [Mux(last, 0, lane) if k % self.in_lanes in beyond else lane for k, lane in enumerate(lanes)]
+        return delayed(m, Cat(clean), self.WRITE_STAGE - 1, "clean")
+
+    def read(self, reader: Engine, lanes: int) -> list[Value]:
+        """The weight of every lane for the operation of the reader that fired ``LATENCY + 1`` cycles ago.
+
+        Lanes for which no weight comes have 0.
+        """
+        m, shared, words = self.m, self.shared, self.weights.words
+        again = reader.decode(self._again, 1, "again")
+        group_ends = reader.decode(self._group_ends, 1, "group_ends")
+        further = Signal(range(-words, 2))
+        m.d.comb += further.eq(Mux(again, 1 - words, 1))
+        shared.count(m, self.writer, reader, further=further, released=Mux(group_ends, self.beats, 0))
+        address = self._address(reader, again)
+        into = delayed(m, self._address(self.writer, None), self.WRITE_STAGE - 1, "into")
+        write = delayed(m, self.writer.fire, self.WRITE_STAGE - 1, "write_word", strobe=True)
+        write = Mux(ResetSignal(allow_reset_less=True), 0, write)
+        width = self.weight.width
+        per_memory = max(1, memory_reach(self.depth) // width) * width
+        parts = range(0, len(self._written), per_memory)
+        controls = copies(m, Cat(write, into, delayed(m, address, 1, "address")), len(parts), "control")
+        found: list[Value] = []
+        for k, (first, control) in enumerate(zip(parts, controls, strict=True)):
+            part = self._written[first : first + per_memory]
+            m.submodules[f"weights{k}"] = ring = memory.Memory(shape=len(part), depth=max(2, self.depth), init=[])
+            write_port, read_port = ring.write_port(), ring.read_port()
+            m.d.comb += [
+                write_port.addr.eq(control[1 : 1 + len(into)]),
+                write_port.data.eq(part),
+                write_port.en.eq(control[0]),
+                read_port.addr.eq(control[1 + len(into) :]),
+            ]
+            data = delayed(m, read_port.data, 2, f"weights{k}")
+            found += [data[at : at + width] for at in range(0, len(part), width)]
+        return found + [Value.cast(0)] * (lanes - len(found))
+
+    def _ends(self, turn: Turn) -> Any:
+        return turn["beat"] == self.beats - 1
+
+    def _group_ends(self, turn: Turn) -> Any:
+        """The operation gives a group's words back."""
+        return self._ends(turn) & (turn["tile"] == self.weights.tiles - 1)
+
+    def _again(self, turn: Turn) -> Any:
+        """After the operation the first word comes again."""
+        last_group = turn["group"] == self.weights.words // self.beats - 1
+        return self._ends(turn) & last_group & (turn["tile"] != self.weights.tiles - 1)
+
+    def _address(self, engine: Engine, again: Value | None) -> Signal:
+        """Of the word of an engine's current operation."""
+        m, depth, words = self.m, self.depth, self.weights.words
+        address = Signal(range(max(2, depth)), name=f"{engine.name}_address")
+        following: Value = Mux(address == depth - 1, 0, address + 1)
+        if again is not None and self.weights.tiles > 1:
+            back = Mux(address < words - 1, address + (depth - words + 1), address - (words - 1))
+            following = Mux(again, back, following)
+        with m.If(engine.fire):
+            m.d.sync += address.eq(following)
+        return address

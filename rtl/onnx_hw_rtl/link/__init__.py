@@ -1,0 +1,1 @@
+"""Link between a board and its host."""

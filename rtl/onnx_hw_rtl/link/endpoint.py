@@ -1,0 +1,86 @@
+"""The chip's end of a link: bytes of a wire on one side, streams of a network on the other. See docs/link.md."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, ResetInserter, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from onnx_hw_link.link import Link
+from onnx_hw_rtl.streams.beats import (BeatsFromBytes, BytesFromBeats)
+from onnx_hw_rtl.link.cobs import (CobsDecoder, CobsEncoder)
+from onnx_hw_rtl.link.timestamps import FrameTimes
+from onnx_hw_rtl.link.receiver import LinkReceiver
+from onnx_hw_rtl.link.sender import LinkSender
+
+__all__ = ["LinkEnd"]
+
+RESTART_CYCLES = 4
+"""How long the network is reset when a host begins anew."""
+
+
+class LinkEnd(Component):
+    """Packets to beats and back.
+
+    Ports:
+        byte, strobe: of the wire, to the chip; two cycles or more apart.
+        o: bytes of the wire, to the host.
+        {name}_payload, {name}_valid, {name}_ready: the streams of the network, those of its inputs going out.
+        restart: the network has to forget everything.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        ports: dict[str, object] = {"byte": In(8), "strobe": In(1), "o": Out(stream.Signature(8)), "restart": Out(1)}
+        for side, there, back in ((link.inputs, Out, In), (link.outputs, In, Out)):
+            for port in side:
+                ports |= {f"{port.name}_payload": there(port.width * port.bits)}
+                ports |= {f"{port.name}_valid": there(1), f"{port.name}_ready": back(1)}
+        super().__init__(ports)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        link = self.link
+        m.submodules.decoder, m.submodules.encoder = decoder, encoder = CobsDecoder(), CobsEncoder()
+        m.submodules.receiver, m.submodules.sender = receiver, sender = LinkReceiver(link), LinkSender(link)
+        beats, taken_apart = (
+            BeatsFromBytes(link.inputs, link.input_turns),
+            BytesFromBeats(link.outputs, link.output_turns),
+        )
+        times = FrameTimes()
+        anew = ResetInserter(self.restart)
+        m.submodules.beats, m.submodules.taken_apart, m.submodules.times = anew(beats), anew(taken_apart), anew(times)
+        restarts = Signal(RESTART_CYCLES, init=(1 << RESTART_CYCLES) - 1)
+        m.d.sync += restarts.eq(restarts << 1 | receiver.hello)
+        m.d.comb += self.restart.eq(restarts.any())
+        m.d.comb += [
+            decoder.byte.eq(self.byte),
+            decoder.strobe.eq(self.strobe),
+            receiver.byte.eq(decoder.o_byte),
+            receiver.strobe.eq(decoder.o_strobe),
+            receiver.end.eq(decoder.end),
+            receiver.whole.eq(decoder.whole),
+            receiver.at_start.eq(beats.at_start),
+            sender.last.eq(taken_apart.last),
+            encoder.last.eq(sender.o_last),
+            times.begins.eq(beats.begins),
+            times.ends.eq(taken_apart.ends),
+            times.waits.eq(taken_apart.o.valid & ~taken_apart.o.ready),
+            times.passes.eq(taken_apart.passes),
+            taken_apart.trailer.eq(times.byte),
+            taken_apart.trailer_last.eq(times.last),
+        ]
+        for name in ("hello", "ack", "again", "taken", "missed", "acked", "expected", "credit"):
+            m.d.comb += getattr(sender, name).eq(getattr(receiver, name))
+        connect(m, receiver.o, beats.i)
+        connect(m, taken_apart.o, sender.i)
+        connect(m, sender.o, encoder.i)
+        connect(m, encoder.o, flipped(self.o))
+        for side, adapter in ((link.inputs, beats), (link.outputs, taken_apart)):
+            for port in side:
+                for part in ("payload", "valid", "ready"):
+                    name = f"{port.name}_{part}"
+                    mine, its = getattr(self, name), getattr(adapter, name)
+                    drives = adapter.signature.members[name].flow == Out
+                    m.d.comb += mine.eq(its) if drives else its.eq(mine)
+        return m

@@ -1,0 +1,155 @@
+"""What comes from the host: packets whose CRC is right, their data in a buffer, the rest as news.
+
+Bytes of a packet are written behind those that are known to be right, and belong to them once the packet is.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, ResetInserter, Signal, Value
+from amaranth.lib import memory, stream
+from amaranth.lib.wiring import Component, In, Out
+
+from onnx_hw_link.link import FromHost, Link
+from onnx_hw_rtl.link.crc import Crc16
+
+__all__ = ["LinkReceiver"]
+
+_HEADER = 3  # bytes: kind, number, the next result that the host waits for
+_LEAST = _HEADER + 2  # with the CRC
+_KIND_BITS = max(FromHost).bit_length()  # what is above is not looked at
+
+
+class LinkReceiver(Component):
+    """Packets of the host.
+
+    Ports:
+        byte, strobe, end, whole: what a ``CobsDecoder`` makes of the wire.
+        o: the data, byte by byte.
+        at_start: the next byte is the first of a frame; such a one waits for the last, where ``Link.frame_at_once``.
+        hello: the host begins anew, for one cycle; everything behind this component has to, too.
+        ack, acked: (strobe) all results before number ``acked`` have come.
+        again: with ``ack``: those from there on are wanted once more, or any answer.
+        taken, missed: (strobes) a packet of data was taken, or did not come as it was sent or in its turn.
+        expected: number of the next packet of data.
+        credit: bytes that have left the buffer, in ``Link.credit_unit``, modulo 256.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        super().__init__(
+            {
+                **{name: In(1) for name in ("strobe", "end", "whole", "at_start")},
+                **{name: Out(1) for name in ("hello", "ack", "again", "taken", "missed")},
+                **{name: Out(8) for name in ("acked", "expected", "credit")},
+                "byte": In(8),
+                "o": Out(stream.Signature(8)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.crc = ResetInserter(self.end)(crc := Crc16())
+        kind, number = Signal(_KIND_BITS), Signal(8)
+        come = Signal(_LEAST)  # the packet has a byte, two, ...
+        is_data, behind = kind == FromHost.DATA, Signal(8)
+        in_turn = behind == 0
+        overflow, write, right = Signal(), Signal(), Signal()
+        m.d.comb += [
+            behind.eq(self.expected - number),
+            crc.byte.eq(self.byte),
+            crc.strobe.eq(self.strobe),
+            write.eq(self.strobe & come[_HEADER - 1] & is_data & in_turn),
+            right.eq(self.end & self.whole & crc.match & come[-1]),
+        ]
+        with m.If(self.strobe):
+            m.d.sync += come.eq(come << 1 | 1)
+        with m.If(self.end):
+            m.d.sync += come.eq(0)
+        for field, before, here in zip((kind, number, self.acked), (1, *come), come, strict=False):
+            with m.If(self.strobe & before & ~here):
+                m.d.sync += field.eq(self.byte)
+        m.d.comb += [
+            self.hello.eq(right & (kind == FromHost.HELLO)),
+            self.ack.eq(right & ~self.hello),
+            self.again.eq(kind == FromHost.POLL),
+            self.taken.eq(right & is_data & in_turn & ~overflow),
+        ]
+        self._say_what_is_missing(m, right, is_data, behind, come[0])
+        with m.If(self.hello | self.taken):
+            m.d.sync += self.expected.eq(number + is_data)
+        self._keep(m, write, overflow)
+        return m
+
+    def _say_what_is_missing(self, m: Module, right: Signal, is_data: Value, behind: Signal, begun: Value) -> None:
+        """A packet that is not right, at once; of those that come out of turn behind it, none. Those that have been
+        taken before are not missed: half of all numbers count as earlier.
+        """
+        told, greeted, wrong, ahead = (Signal(name=name) for name in ("told", "greeted", "wrong", "ahead"))
+        m.d.comb += [
+            wrong.eq(self.end & ~right & ~(self.whole & ~begun)),  # two zeros in a row are no packet
+            ahead.eq(right & is_data & ~self.taken & (behind[7] | (behind == 0))),
+            self.missed.eq(greeted & (wrong | (ahead & ~told))),
+        ]
+        with m.If(self.hello):
+            m.d.sync += [greeted.eq(1), told.eq(0)]
+        with m.Elif(self.end):
+            m.d.sync += told.eq((told | ahead | wrong) & ~self.taken)
+
+    def _keep(self, m: Module, write: Signal, overflow: Signal) -> None:
+        """The buffer: bytes up to ``sure`` may be read, those behind it wait for their CRC."""
+        size = self.link.input_buffer
+        m.submodules.memory = ram = memory.Memory(shape=8, depth=size, init=[])
+        write_port, read_port = ram.write_port(), ram.read_port()
+        written, sure, read = (Signal(range(2 * size), name=name) for name in ("written", "sure", "read"))
+        full = written == read ^ size
+        moved = (written + Mux(self.end, -2, 1))[: len(written)]  # without the CRC, or by a byte
+        fresh, enough = Signal(), Signal(init=1)  # the memory shows what is at ``read``; the frame is there
+        m.d.comb += [
+            write_port.addr.eq(written),
+            write_port.data.eq(self.byte),
+            write_port.en.eq(write & ~full),
+            read_port.addr.eq(read),
+            read_port.en.eq(1),
+            self.o.payload.eq(read_port.data),
+            self.o.valid.eq(fresh & (~self.at_start | enough)),
+            self.credit.eq(read[-8:]),
+        ]
+        m.d.sync += fresh.eq((read != sure) & ~(self.o.valid & self.o.ready) & ~self.hello)
+        if self.link.frame_at_once:
+            m.d.sync += enough.eq(_is_ahead(sure, read, self.link.input_bytes))
+        with m.If(self.hello):
+            m.d.sync += read.eq(0)
+        with m.Elif(self.o.valid & self.o.ready):
+            m.d.sync += read.eq(read + 1)
+        with m.If(self.hello):
+            m.d.sync += [written.eq(0), sure.eq(0), overflow.eq(0)]
+        with m.Elif(self.end):
+            m.d.sync += overflow.eq(0)
+            with m.If(self.taken):
+                m.d.sync += [written.eq(moved), sure.eq(moved)]
+            with m.Else():
+                m.d.sync += written.eq(sure)
+        with m.Elif(write):
+            with m.If(full):
+                m.d.sync += overflow.eq(1)
+            with m.Else():
+                m.d.sync += written.eq(moved)
+
+
+def _is_ahead(sure: Value, read: Value, frame: int) -> Value:
+    """Whether there is a frame, where ``read`` is at the beginning of one: so the bits below do not differ."""
+    below = (frame & -frame).bit_length() - 1
+    first, others = read[below:], sure[below:]
+    return first != others if frame >> below == 1 else _at_least((others - first)[: len(first)], frame >> below)
+
+
+def _at_least(value: Value, least: int) -> Value:
+    """Whether a number is a constant or more: a gate for each bit that matters, where synthesis subtracts."""
+    found: Value | None = None  # by the bits so far, from the lowest on that is set in ``least``; below it all are so
+    for bit in range(len(value)):
+        if found is None:
+            found = value[bit] if least >> bit & 1 else None
+        else:
+            found = value[bit] & found if least >> bit & 1 else value[bit] | found
+    assert found is not None
+    return found

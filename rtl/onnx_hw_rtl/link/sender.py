@@ -1,0 +1,174 @@
+"""What goes to the host: results, kept until they have come; what was taken of its packets; who we are."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
+from amaranth.lib import memory, stream
+from amaranth.lib.wiring import Component, In, Out
+
+from onnx_hw_link.link import FromChip, Link
+from onnx_hw_rtl.link.crc import Crc16
+
+__all__ = ["LinkSender"]
+
+_HEADER = 4  # bytes: kind, number, the number of the next packet of data, credit
+
+
+class LinkSender(Component):
+    """Packets for the host.
+
+    Ports:
+        i, last: bytes of results; the last one of a frame ends its packet.
+        hello, ack, again, taken, missed, acked, expected, credit: see ``LinkReceiver``.
+        o, o_last: bytes of packets, for a ``CobsEncoder``.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        super().__init__(
+            {
+                "i": In(stream.Signature(8)),
+                **{name: In(1) for name in ("last", "hello", "ack", "again", "taken", "missed")},
+                **{name: In(8) for name in ("acked", "expected", "credit")},
+                "o": Out(stream.Signature(8)),
+                "o_last": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        link, o = self.link, self.o
+        idle = Signal(init=1)
+        m.submodules.crc = ResetInserter(idle)(crc := Crc16())
+        # One of these, or idle: a header's bytes one after the other, the payload, the bytes of the CRC.
+        header, in_payload, crc_high, crc_low = Signal(_HEADER), Signal(), Signal(), Signal()
+        byte, sent, second, reads, shown = Signal(8), Signal(), Signal(), Signal(), Signal()
+        kind = Signal(3)
+        following = Signal(8)  # number of the result that is sent, or will be next
+        is_hello, is_result = kind == _low(FromChip.HELLO), kind == _low(FromChip.RESULT)
+        index = Signal(range(max(len(link.greeting.to_bytes()), link.slot_bytes)))  # bytes of the payload behind this
+        stored, kept, payload = self._payloads(m, is_hello, following, index)
+        due = ("hello", "status", "missing", "answer")
+        hello, status, missing, answer = (Signal(name=f"{name}_due") for name in due)
+        told = Signal()  # the bit of the credit that says that a quarter of the buffer was read
+        news, begins = Signal(), Signal()
+        m.d.comb += [
+            sent.eq(o.valid & o.ready),
+            o.valid.eq(shown),
+            o.payload.eq(byte),
+            self.o_last.eq(crc_low),
+            crc.byte.eq(byte),
+            crc.strobe.eq(sent),  # of itself, too: its high byte takes that away, and the low byte is high then
+        ]
+        # A byte stays for another cycle, for its CRC; what follows is read meanwhile.
+        m.d.sync += [second.eq(sent), reads.eq((second & ~idle) | begins), shown.eq(reads | (shown & ~sent))]
+        # What is sent.
+        parts = [(header[0], Cat(kind, 0, 0, 0, 0, 1)), (header[1], following), (header[2], self.expected)]
+        parts += [(header[3], self.credit), (in_payload, payload), (crc_high | crc_low, crc.crc[8:])]
+        with m.If(reads):
+            m.d.sync += byte.eq(reduce(or_, (value & here.replicate(8) for here, value in parts)))
+        # One byte after the other.
+        at_end, has_payload = index == 0, is_hello | is_result
+        with m.If(sent):
+            m.d.sync += [
+                header.eq(header << 1),
+                in_payload.eq((header[-1] & has_payload) | (in_payload & ~at_end)),
+                crc_high.eq((header[-1] & ~has_payload) | (in_payload & at_end)),
+                crc_low.eq(crc_high),
+                index.eq(index - 1),
+            ]
+            with m.If(crc_low):
+                m.d.sync += [idle.eq(1), following.eq(following + is_result)]
+        with m.If(header[-1]):
+            m.d.sync += index.eq(Mux(is_hello, len(link.greeting.to_bytes()) - 1, link.result_bytes - 1))
+        # The next packet.
+        m.d.comb += [
+            news.eq(status | (told != self.credit[5])),
+            begins.eq(idle & (hello | missing | answer | news | (following[: len(stored)] != stored))),
+        ]
+        with m.If(begins):
+            m.d.sync += [idle.eq(0), header.eq(1), status.eq(0), told.eq(self.credit[5])]
+        with m.If(idle):
+            m.d.sync += hello.eq(0)
+            with m.If(hello):
+                m.d.sync += [kind.eq(_low(FromChip.HELLO)), following.eq(0)]
+            with m.Elif(missing):
+                m.d.sync += [kind.eq(_low(FromChip.MISSING)), missing.eq(0)]
+            with m.Elif(answer):
+                m.d.sync += [kind.eq(_low(FromChip.ANSWER)), answer.eq(0), following.eq(kept)]
+            with m.Elif(news):
+                m.d.sync += kind.eq(_low(FromChip.STATUS))
+            with m.Else():
+                m.d.sync += kind.eq(_low(FromChip.RESULT))
+        # What has to be sent.
+        with m.If(self.taken):
+            m.d.sync += status.eq(1)
+        with m.If(self.missed):
+            m.d.sync += missing.eq(1)
+        with m.If(self.ack & self.again):
+            m.d.sync += answer.eq(1)
+        with m.If(self.hello):
+            m.d.sync += [hello.eq(1), status.eq(0), missing.eq(0), answer.eq(0), told.eq(0)]
+        return m
+
+    def _payloads(self, m: Module, is_hello: Value, number: Signal, index: Signal) -> tuple[Signal, Signal, Value]:
+        """The buffer, a slot for each packet of results, their bytes side by side: what they leave free is at its end,
+        and holds the greeting, if that has room there.
+
+        Returns:
+            (low bits of the number of the first result that is not complete, number of the oldest one that is kept,
+            byte of the greeting or of another result).
+        """
+        slots, size, greeting = self.link.slots, self.link.slot_bytes, self.link.greeting.to_bytes()[::-1]
+        room = 1 << (len(greeting) - 1).bit_length()  # so that the bits above are ones
+        fits = room <= slots * (size - self.link.result_bytes)
+        contents = [*bytes(slots * size - room), *greeting] if fits else []
+        m.submodules.memory = ram = memory.Memory(shape=8, depth=slots * size, init=contents)
+        write_port, read_port = ram.write_port(), ram.read_port()
+        slot_bits, byte_bits = (slots - 1).bit_length(), (size - 1).bit_length()
+        stored = Signal(slot_bits + 1)  # number of the slot that is filled
+        kept = Signal(8)  # that of the oldest one that is kept
+        filled = Signal(range(size), init=self.link.result_bytes - 1)  # bytes of it behind this one
+        taken, ended, at = Signal(), Signal(), Signal(range(slots * size))
+        m.d.comb += at.eq(Cat(number[:slot_bits], index[:byte_bits]))
+        if fits:
+            with m.If(is_hello):
+                m.d.comb += at.eq(slots * size - room | index)
+        m.d.comb += [
+            self.i.ready.eq((stored ^ kept)[: len(stored)] != slots),  # they are as many apart where all are taken
+            taken.eq(self.i.valid & self.i.ready),
+            ended.eq(taken & (self.last | (filled == 0 if self.link.results > 1 else 0))),
+            write_port.addr.eq(Cat(stored[:slot_bits], filled[:byte_bits])),
+            write_port.data.eq(self.i.payload),
+            write_port.en.eq(taken),
+            read_port.addr.eq(at),
+            read_port.en.eq(1),
+        ]
+        with m.If(taken):
+            m.d.sync += filled.eq(filled - 1)
+        with m.If(ended):
+            m.d.sync += [filled.eq(self.link.result_bytes - 1), stored.eq(stored + 1)]
+        with m.If(self.ack):
+            m.d.sync += kept.eq(self.acked)
+        with m.If(self.hello):
+            m.d.sync += [stored.eq(0), kept.eq(0), filled.eq(self.link.result_bytes - 1)]
+        if fits:
+            return stored, kept, read_port.data
+        return stored, kept, Mux(is_hello, self._in_logic(m, greeting, index), read_port.data)
+
+    def _in_logic(self, m: Module, greeting: bytes, index: Signal) -> Signal:
+        """A byte of what is said of this design."""
+        byte = Signal(8)
+        with m.Switch(index):
+            for k, value in enumerate(greeting):
+                with m.Case(k):
+                    m.d.comb += byte.eq(value)
+        return byte
+
+
+def _low(kind: FromChip) -> int:
+    """The bits in which the kinds differ."""
+    return int(kind) & 7

@@ -1,0 +1,76 @@
+"""Read-only memory for weights and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import memory
+from amaranth.lib.wiring import Component, In, Out
+
+from onnx_hw_rtl.parts.fanout import spread
+from onnx_hw_rtl.target import primitives_of
+
+__all__ = ["Rom"]
+
+
+class Rom(Component):
+    """``data = words[addr]``, ``LATENCY`` cycles later; one word per cycle, no reset.
+
+    Block RAMs with their own output register, whose 0.9 ns (on ECP5) leave the rest of the cycle to the logic after it
+    (5.6 ns without). Up to ``DEEPEST_IN_LOGIC`` words are look-up tables, since a block RAM is 36 bits wide at most;
+    so are up to ``SMALLEST_BLOCK`` bits.
+
+    Args:
+        width: bits per word.
+        words: integers that fit in ``width`` bits, signed or not.
+        in_logic: whether it is made of look-up tables; None to let its size decide. One of ``BITS_IN_LOGIC``
+            takes about the same part of a chip, 400 of them, as a block RAM does.
+
+    Ports:
+        addr: addresses beyond the last word read as don't care.
+        data: the word, unsigned.
+    """
+
+    LATENCY = 2
+    DEEPEST_IN_LOGIC = 32
+    SMALLEST_BLOCK = 1024
+    BITS_IN_LOGIC = 4608
+
+    def __init__(self, width: int, words: Sequence[int], *, in_logic: bool | None = None) -> None:
+        if width < 1 or not words:
+            raise ValueError(f"a memory must have a bit and a word at least, not {len(words)} words of {width} bits")
+        for index, word in enumerate(words):
+            if not -(1 << (width - 1)) <= word < 1 << width:
+                raise ValueError(f"every word must fit in {width} bits; word {index} is {word}")
+        self.width = width
+        small = len(words) <= self.DEEPEST_IN_LOGIC or width * len(words) <= self.SMALLEST_BLOCK
+        self._in_logic = small if in_logic is None else in_logic
+        self.words = tuple(int(word) & ((1 << width) - 1) for word in words)
+        super().__init__({"addr": In(max(1, (len(words) - 1).bit_length())), "data": Out(width)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        rom = primitives_of(platform).rom
+        if rom and not self._in_logic:
+            rom(m, self.words, self.addr, self.data)
+        else:
+            self._describe(m)
+        return m
+
+    def _describe(self, m: Module) -> None:
+        if self._in_logic:  # the address waits, not the word: it has fewer bits
+            for bits, waiting in spread(m, self.addr, self.width, "address"):
+                part = [word >> bits.start & (1 << bits.stop - bits.start) - 1 for word in self.words]
+                rom = memory.Memory(
+                    shape=bits.stop - bits.start, depth=len(part), init=part, attrs={"rom_style": "logic"}
+                )
+                m.submodules[f"memory{bits.start}"] = rom
+                port = rom.read_port()
+                m.d.comb += [port.addr.eq(waiting), self.data[bits].eq(port.data)]
+            return
+        m.submodules.memory = rom = memory.Memory(shape=self.width, depth=len(self.words), init=self.words)
+        port = rom.read_port()
+        word = Signal(self.width, reset_less=True)
+        m.d.sync += word.eq(port.data)
+        m.d.comb += [port.addr.eq(self.addr), self.data.eq(word)]

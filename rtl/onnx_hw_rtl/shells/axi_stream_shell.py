@@ -1,0 +1,82 @@
+"""A network between AXI4-Streams: for a design of other cores, in Verilog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib.wiring import Component, In, Out
+
+from onnx_hw_link.link import Port
+from onnx_hw_rtl.link.axi_stream import (FramesIn, FramesOut)
+from onnx_hw_rtl.shells.wrap_network import put_inside
+
+__all__ = ["AxiStreamShell"]
+
+AWAKE_AFTER = 4
+"""Cycles after a reset, before which nothing is offered to a network: its cores leave the reset later."""
+
+
+class AxiStreamShell(Component):
+    """A network, each of its streams an AXI4-Stream.
+
+    Args:
+        network: of the domain ``sync``, with the ports of ``inputs`` and ``outputs``: an ``Assembly``, or whatever has
+            such ports.
+        inputs, outputs: its streams.
+        marked: whether ``tlast`` marks the ends of the frames that come; see ``FramesIn``.
+
+    Ports:
+        s_axis_{name}_tdata, _tvalid, _tready, _tlast: of each input.
+        m_axis_{name}_tdata, _tvalid, _tready, _tlast: of each output.
+        wrong: a bit for each input: since the reset, a frame was too short or too long.
+    """
+
+    def __init__(
+        self, network: Component, inputs: Sequence[Port], outputs: Sequence[Port], *, marked: bool = True
+    ) -> None:
+        self.network, self.inputs, self.outputs, self.marked = network, tuple(inputs), tuple(outputs), marked
+        ports: dict[str, object] = {"wrong": Out(len(self.inputs))}
+        for prefix, side, there, back in (("s_axis", self.inputs, In, Out), ("m_axis", self.outputs, Out, In)):
+            for port in side:
+                name = f"{prefix}_{port.name}"
+                ports |= {f"{name}_tdata": there(8 * port.beat_bytes), f"{name}_tlast": there(1)}
+                ports |= {f"{name}_tvalid": there(1), f"{name}_tready": back(1)}
+        super().__init__(ports)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        put_inside(m, self.network, Const(0))
+        awake = Signal(AWAKE_AFTER)
+        m.d.sync += awake.eq(Cat(1, awake))
+        wrong = []
+        for port in self.inputs:
+            m.submodules[f"to_{port.name}"] = frames = FramesIn(port, marked=self.marked)
+            data, valid, ready, last = self._pins("s_axis", port)
+            m.d.comb += [
+                frames.tdata.eq(data),
+                frames.tlast.eq(last),
+                frames.tvalid.eq(valid & awake[-1]),
+                ready.eq(frames.tready & awake[-1]),
+                getattr(self.network, f"{port.name}_payload").eq(frames.payload),
+                getattr(self.network, f"{port.name}_valid").eq(frames.valid),
+                frames.ready.eq(getattr(self.network, f"{port.name}_ready")),
+            ]
+            wrong.append(frames.wrong)
+        m.d.sync += self.wrong.eq(self.wrong | Cat(wrong))
+        for port in self.outputs:
+            m.submodules[f"of_{port.name}"] = leaving = FramesOut(port)
+            data, valid, ready, last = self._pins("m_axis", port)
+            m.d.comb += [
+                data.eq(leaving.tdata),
+                valid.eq(leaving.tvalid),
+                last.eq(leaving.tlast),
+                leaving.tready.eq(ready),
+                leaving.payload.eq(getattr(self.network, f"{port.name}_payload")),
+                leaving.valid.eq(getattr(self.network, f"{port.name}_valid")),
+                getattr(self.network, f"{port.name}_ready").eq(leaving.ready),
+            ]
+        return m
+
+    def _pins(self, prefix: str, port: Port) -> tuple[Signal, ...]:
+        return tuple(getattr(self, f"{prefix}_{port.name}_t{part}") for part in ("data", "valid", "ready", "last"))

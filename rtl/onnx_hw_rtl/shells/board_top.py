@@ -1,0 +1,97 @@
+"""The outermost module on a board: its clock, a reset after configuration, and the two wires of its serial link."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Fragment, Module, ResetSignal, Signal, Value
+from amaranth.lib import io
+
+from onnx_hw_rtl.parts.lfsr_counter import (following, state_after, width_for)
+from onnx_hw_rtl.target import PllSetting, Target
+
+__all__ = ["BoardTop", "reset_at_first"]
+
+
+class BoardTop(Elaboratable):
+    """A circuit of the domain ``sync`` with the ports ``rx`` and ``tx``, as ``UartShell``, on a platform of Amaranth's.
+
+    The circuit is in reset for ``reset_cycles`` cycles after the chip's configuration, and after the PLL has locked;
+    so it is while the platform's own reset, if it has one, is pressed.
+
+    Args:
+        circuit: becomes the submodule ``shell``.
+        target: what it is elaborated for.
+        link: name and number of the platform's resource that has the subsignals ``rx`` and ``tx``.
+        setting: of the PLL between the platform's clock and ``sync``; None for none.
+        reset_cycles: at least so many.
+    """
+
+    def __init__(
+        self,
+        circuit: Any,
+        target: Target,
+        *,
+        link: tuple[str, int],
+        setting: PllSetting | None,
+        reset_cycles: int,
+    ) -> None:
+        self.circuit, self.target, self.link = circuit, target, link
+        self.setting, self.reset_cycles = setting, reset_cycles
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.shell = _For(self.target, self.circuit)
+        clock, locked = self._clock(m, platform)
+        asleep = Signal()
+        m.domains.sync = ClockDomain()
+        m.domains.board = ClockDomain(reset_less=True)
+        m.d.comb += [ClockSignal("sync").eq(clock), ClockSignal("board").eq(clock)]
+        if platform.default_rst is not None:
+            m.submodules.button = button = io.Buffer("i", platform.request(platform.default_rst, dir="-"))
+            m.d.comb += asleep.eq(~locked | button.i)
+        else:
+            m.d.comb += asleep.eq(~locked)
+        reset_at_first(m, asleep, self.reset_cycles)
+
+        pads = platform.request(*self.link, dir="-")
+        m.submodules.rx, m.submodules.tx = rx, tx = io.Buffer("i", pads.rx), io.Buffer("o", pads.tx)
+        m.d.comb += [self.circuit.rx.eq(rx.i), tx.o.eq(self.circuit.tx)]
+        return m
+
+    def _clock(self, m: Module, platform: Any) -> tuple[Value, Value]:
+        """The clock of ``sync``, and whether it is what it should be."""
+        pad = platform.request(platform.default_clk, dir="-")
+        if self.setting is None:
+            m.submodules.oscillator = oscillator = io.Buffer("i", pad)
+            return oscillator.i, Const(1)
+        pll = self.target.primitives.pll
+        if pll is None:
+            raise ValueError(f"the family {self.target.family} has no PLL")
+        return pll(m, pad, self.setting)
+
+
+def reset_at_first(m: Module, asleep: Signal, cycles: int) -> None:
+    """The reset of ``sync``, for so many cycles after something was asleep: a flip-flop of the domain ``board``.
+
+    It starts as 1, as its counter starts from 0 in every family.
+    """
+    awake = Signal(2)
+    count = Signal(width_for(cycles + 1))  # a number of a feedback register
+    reset, enough = Signal(init=1), count == state_after(cycles, len(count))
+    m.d.board += [awake.eq(awake << 1 | ~asleep), reset.eq(~enough)]
+    with m.If(~enough):
+        m.d.board += count.eq(following(count))
+    with m.If(~awake[1]):
+        m.d.board += count.eq(0)
+    m.d.comb += ResetSignal("sync").eq(reset)
+
+
+class _For(Elaboratable):
+    """A circuit for a target of ours inside one for a platform of Amaranth's."""
+
+    def __init__(self, target: Target, circuit: Any) -> None:
+        self.target, self.circuit = target, circuit
+
+    def elaborate(self, platform: Any) -> Fragment:
+        return Fragment.get(self.circuit, self.target)

@@ -1,0 +1,56 @@
+"""A network behind a serial peripheral interface: the whole chip, but for its pads and the source of its clock."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module
+from amaranth.lib.wiring import Component, In, Out, connect
+
+from onnx_hw_link.link import Link
+from onnx_hw_rtl.shells.wrap_network import (join, put_inside)
+from onnx_hw_rtl.link.endpoint import LinkEnd
+from onnx_hw_rtl.link.spi import SpiTarget
+
+__all__ = ["SpiShell"]
+
+
+class SpiShell(Component):
+    """A network that a controller speaks to, in the packets of a serial line.
+
+    Between packets either side sends zeros. ``sck`` may be 1 / ``spi.LEAST_CLOCK`` times as fast as the clock of the
+    domain ``sync``, and stop at any time.
+
+    Args:
+        network: of the domain ``sync``, with the ports of ``link.inputs`` and ``link.outputs``: an ``Assembly``, or
+            whatever has such ports.
+        link: what both ends agree on.
+
+    Ports:
+        sck, cs_n, copi: of the controller, mode 0.
+        cipo, cipo_oe: for it, and whether the pad is to be driven.
+        irq: there are bytes for the controller: it may clock until this is low.
+    """
+
+    def __init__(self, network: Component, link: Link) -> None:
+        self.network, self.link = network, link
+        ports = {"sck": In(1), "cs_n": In(1, init=1), "copi": In(1), "cipo": Out(1), "cipo_oe": Out(1), "irq": Out(1)}
+        super().__init__(ports)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        end = LinkEnd(self.link)
+        put_inside(m, self.network, end.restart)
+        m.submodules.end = end
+        m.submodules.target = target = SpiTarget()
+        m.d.comb += [
+            target.sck.eq(self.sck),
+            target.cs_n.eq(self.cs_n),
+            target.copi.eq(self.copi),
+            self.cipo.eq(target.cipo),
+            self.cipo_oe.eq(~self.cs_n),
+            self.irq.eq(target.waiting),
+            end.byte.eq(target.byte),
+            end.strobe.eq(target.strobe),
+        ]
+        connect(m, end.o, target.i)
+        join(m, (*self.link.inputs, *self.link.outputs), end, self.network)
+        return m

@@ -1,0 +1,1 @@
+"""Streams, engines, outboxes and buffers: the firing law as a circuit."""

@@ -1,0 +1,225 @@
+"""Bytes of a host into the beats of a network's streams, and beats into bytes: see ``onnx_hw_link.link.Port``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import memory, stream
+from amaranth.lib.wiring import Component, In, Out
+
+from onnx_hw_link.link import Port
+from onnx_hw_rtl.parts.lfsr_counter import (following, states, width_for)
+
+__all__ = ["BeatsFromBytes", "BytesFromBeats", "Turns", "beat_of_bytes", "bytes_of_beat"]
+
+
+class Turns(Component):
+    """Whose beat is next.
+
+    What repeats itself is kept once; many turns are in a memory, which needs the two cycles that beats are apart.
+
+    Args:
+        turns: (stream, beats) one after the other: a frame.
+
+    Ports:
+        step: a beat has passed; two cycles or more apart.
+        stream: whose turn it is.
+        first, last: this beat is that of a frame.
+    """
+
+    MOST_IN_LOGIC = 16
+
+    def __init__(self, turns: Sequence[tuple[int, int]]) -> None:
+        count = len(turns)
+        period = next(k for k in range(1, count + 1) if count % k == 0 and [*turns[:k]] * (count // k) == [*turns])
+        self.turns, self.rounds = tuple(turns[:period]), count // period
+        self.streams = 1 + max(stream for stream, _ in turns)
+        longest = max(beats for _, beats in turns)
+        self._places = tuple(islice(states(width_for(longest)), longest))  # of the longest turn; others begin within
+        super().__init__({"step": In(1), "stream": Out(_numbers(self.streams)), "first": Out(1), "last": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        turns, (stream, beats) = self.turns, self.turns[0]
+        turn = Signal(_numbers(len(turns)))
+        whose = Signal(_numbers(self.streams), init=stream)
+        place = Signal(width_for(len(self._places)), init=self._places[-beats])  # in the turn
+        rounds = Signal(range(self.rounds), init=self.rounds - 1)
+        first = Signal(init=1)
+        at_end, after = turn == len(turns) - 1, self._after(m, turn, len(place))
+        at_last = place == self._places[-1]
+        m.d.comb += [
+            self.stream.eq(whose),
+            self.first.eq(first),
+            self.last.eq(at_last & at_end & (rounds == 0)),
+        ]
+        with m.If(self.step):
+            m.d.sync += [place.eq(following(place)), first.eq(self.last)]
+        with m.If(self.step & at_last):  # beside what it overrides: where it is a constant, flip-flops do it alone
+            m.d.sync += [Cat(place, whose).eq(after), turn.eq(turn + 1)]
+            with m.If(at_end):
+                m.d.sync += [turn.eq(0), rounds.eq(Mux(rounds == 0, self.rounds - 1, rounds - 1))]
+        return m
+
+    def _after(self, m: Module, turn: Signal, width: int) -> Value:
+        """The turn after this one: the place at which it begins, and the stream above it."""
+        words = [stream << width | self._places[-beats] for stream, beats in (*self.turns[1:], self.turns[0])]
+        shape = width + (self.streams - 1 or 1).bit_length()
+        if len(words) > self.MOST_IN_LOGIC:
+            m.submodules.memory = rom = memory.Memory(shape=shape, depth=len(words), init=words)
+            port = rom.read_port()
+            m.d.comb += port.addr.eq(turn)
+            return port.data
+        word = Signal(shape)
+        with m.Switch(turn):
+            for k, value in enumerate(words):
+                with m.Case(k):
+                    m.d.comb += word.eq(value)
+        return word
+
+
+def _numbers(count: int) -> range:
+    """The shape of a number below ``count``: one bit at least, since synthesis takes no case of a switch over none."""
+    return range(max(2, count))
+
+
+class BeatsFromBytes(Component):
+    """Bytes gathered to beats, of which each stream holds one: what needs several of them at once has them.
+
+    Args:
+        ports: the streams.
+        turns: see ``Turns``.
+
+    Ports:
+        i: the bytes.
+        {name}_payload, {name}_valid, {name}_ready: each stream.
+        at_start: the next byte is the first of a frame.
+        begins: the network takes the first beat of a frame.
+    """
+
+    def __init__(self, ports: Sequence[Port], turns: Sequence[tuple[int, int]]) -> None:
+        self.ports, self.turns = tuple(ports), tuple(turns)
+        super().__init__(
+            {
+                "i": In(stream.Signature(8)),
+                **{f"{port.name}_payload": Out(port.width * port.bits) for port in ports},
+                **{f"{port.name}_valid": Out(1) for port in ports},
+                **{f"{port.name}_ready": In(1) for port in ports},
+                "at_start": Out(1),
+                "begins": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.turns = turns = Turns(self.turns)
+        count = Signal(range(max(port.beat_bytes for port in self.ports)))  # bytes of the beat so far
+        full = Array(Signal(name=f"full_{port.name}") for port in self.ports)
+        last_byte = Array(count == port.beat_bytes - 1 for port in self.ports)
+        waits = Signal()  # the first beat of a frame, for the network to take it
+        come, (stream_, _) = Signal(), self.turns[0]
+        m.d.comb += [
+            self.i.ready.eq(~full[turns.stream]),
+            come.eq(self.i.valid & self.i.ready),
+            turns.step.eq(come & last_byte[turns.stream]),
+            self.at_start.eq(turns.first & (count == 0)),
+            self.begins.eq(waits & full[stream_] & getattr(self, f"{self.ports[stream_].name}_ready")),
+        ]
+        with m.If(come):
+            m.d.sync += count.eq(Mux(turns.step, 0, count + 1))
+        with m.If(self.begins):
+            m.d.sync += waits.eq(0)
+        for k, port in enumerate(self.ports):
+            word = Signal(8 * port.beat_bytes, name=f"word_{port.name}", reset_less=True)
+            m.d.comb += getattr(self, f"{port.name}_valid").eq(full[k])
+            m.d.comb += getattr(self, f"{port.name}_payload").eq(beat_of_bytes(port, word))
+            with m.If(full[k] & getattr(self, f"{port.name}_ready")):
+                m.d.sync += full[k].eq(0)
+            with m.If(come & (turns.stream == k)):
+                m.d.sync += word.eq(Cat(word, self.i.payload)[8:])
+                with m.If(last_byte[k]):
+                    m.d.sync += full[k].eq(1)
+        with m.If(turns.step & turns.first):
+            m.d.sync += waits.eq(1)
+        return m
+
+
+class BytesFromBeats(Component):
+    """Beats taken apart, and a trailer behind every frame.
+
+    Args:
+        ports: the streams.
+        turns: see ``Turns``.
+
+    Ports:
+        {name}_payload, {name}_valid, {name}_ready: each stream.
+        o, last: the bytes, the last one of a frame's trailer marked.
+        ends: the last beat of a frame is taken.
+        trailer, trailer_last: its next byte, and whether that is its last one.
+        passes: that byte is taken.
+    """
+
+    def __init__(self, ports: Sequence[Port], turns: Sequence[tuple[int, int]]) -> None:
+        self.ports, self.turns = tuple(ports), tuple(turns)
+        super().__init__(
+            {
+                **{f"{port.name}_payload": In(port.width * port.bits) for port in ports},
+                **{f"{port.name}_valid": In(1) for port in ports},
+                **{f"{port.name}_ready": Out(1) for port in ports},
+                "o": Out(stream.Signature(8)),
+                "last": Out(1),
+                "ends": Out(1),
+                "passes": Out(1),
+                "trailer": In(8),
+                "trailer_last": In(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.turns = turns = Turns(self.turns)
+        most = max(port.beat_bytes for port in self.ports)
+        word = Signal(8 * most, reset_less=True)
+        left = Signal(range(most + 1))  # bytes of the beat
+        behind = Signal()  # the trailer follows, or is on its way
+        sent, trailing = Signal(), Signal()
+        m.d.comb += [
+            sent.eq(self.o.valid & self.o.ready),
+            trailing.eq(behind & (left == 0)),
+            self.o.valid.eq((left != 0) | behind),
+            self.last.eq(trailing & self.trailer_last),
+            self.ends.eq(turns.step & turns.last),
+            self.passes.eq(sent & trailing),
+        ]
+        m.d.comb += self.o.payload.eq(word[:8])
+        with m.If(trailing):
+            m.d.comb += self.o.payload.eq(self.trailer)
+        with m.If(sent & ~trailing):
+            m.d.sync += [word.eq(word >> 8), left.eq(left - 1)]
+        with m.If(self.passes & self.trailer_last):
+            m.d.sync += behind.eq(0)
+        with m.Switch(turns.stream):
+            for k, port in enumerate(self.ports):
+                valid, ready = getattr(self, f"{port.name}_valid"), getattr(self, f"{port.name}_ready")
+                with m.Case(k):
+                    m.d.comb += [ready.eq((left == 0) & ~behind), turns.step.eq(valid & ready)]
+                    with m.If(turns.step):
+                        m.d.sync += [word.eq(bytes_of_beat(port, getattr(self, f"{port.name}_payload")))]
+                        m.d.sync += left.eq(port.beat_bytes)
+        with m.If(self.ends):
+            m.d.sync += behind.eq(1)
+        return m
+
+
+def beat_of_bytes(port: Port, word: Value) -> Value:
+    """The payload, of a beat as it travels."""
+    return Cat(*(word[k * port.place_bits :][: port.bits] for k in range(port.width)))
+
+
+def bytes_of_beat(port: Port, payload: Value) -> Value:
+    """A beat as it travels."""
+    places = [payload[k * port.bits :][: port.bits] for k in range(port.width)]
+    above = port.place_bits - port.bits
+    return Cat(*(Cat(place, (place[-1] if port.signed else Const(0, 1)).replicate(above)) for place in places))

@@ -1,0 +1,224 @@
+"""The firing law in gates: counters one operation ahead, a ``go`` register, all-or-none firing.
+
+An engine repeats a fixed list of operations, frame after frame, without end. The loop counters hold operation k + 1;
+everything decoded from them about operation k is a register, so that the decision to fire is a handful of gates:
+
+* ``go``: every output the operation pushes on has a credit;
+* every input the operation pops from is valid;
+* ``conditions``: whatever else the law demands, one of each shared buffer and of each own result, themselves made of
+  flip-flops.
+
+What happens once, before the first frame, waits for nothing; meanwhile the counters stand before the first operation.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from amaranth.hdl import Const, Module, Mux, ResetSignal, Signal, Value
+
+from onnx_hw_rtl.parts.fanout import copies
+from onnx_hw_rtl.parts.delay_line import delayed
+from onnx_hw_rtl.streams.outbox import Outbox
+
+__all__ = ["Engine", "Turn", "choose", "delayed", "pick"]
+
+Turn = Mapping[str, Any]
+"""The index of every loop at one operation: integers at elaboration, signals in the circuit."""
+
+
+class Engine:
+    """One engine inside the module ``m``.
+
+    Args:
+        loops: count of every loop, outermost first.
+        pops: per input stream, which operations pop: a function of the turn.
+        pushes: per outbox, which operations push.
+        conditions: that must hold as well: of each shared buffer ``has_room`` or ``has_beat``, of own results
+            ``has_come``.
+        exclusive: no operation pops from more than one input.
+        once: operations before the first frame, which pop and push nothing.
+
+    Attributes:
+        fire: high in each cycle in which an operation fires.
+        works: the same of those that belong to a frame.
+        prepares: high while operations fire that happen once.
+        prepared: how many of those have fired.
+    """
+
+    def __init__(
+        self,
+        m: Module,
+        name: str,
+        loops: Mapping[str, int],
+        *,
+        pops: Sequence[tuple[Any, Callable[[Turn], Any]]] = (),
+        pushes: Sequence[tuple[Outbox, Callable[[Turn], Any]]] = (),
+        conditions: Sequence[Value] = (),
+        exclusive: bool = False,
+        once: int = 0,
+    ):
+        self.m, self.name, self.once = m, name, once
+        self.loops = dict(loops)
+        self.fire: Value = Signal(name=f"{name}_fire")
+        self.works: Value = self.fire
+        self.prepares: Value = Const(0, 1)
+        self.prepared: Value = Const(0, 1)
+        self._advances: Value = self.fire
+        if once:
+            self._prepare()
+        self._count()
+        go_next: Value = Const(1, 1)
+        for k, (outbox, pushes_at) in enumerate(pushes):
+            push, push_next = self._decode(pushes_at, 1, f"push{k or ''}")
+            m.d.comb += outbox.reserve.eq(self.fire & push)
+            go_next = go_next & (self.has_credit_next(outbox) | ~push_next)
+        if not conditions and (exclusive or len(pops) == 1):
+            self._fire_with_one_input(go_next, pops)
+            return
+        held = [self.holds(which, condition) for which, condition in enumerate(conditions)] or [Const(1, 1)]
+        self._fire_with_many(go_next, pops, [condition | self.prepares for condition in held] if once else held)
+
+    # ---- the seam ---------------------------------------------------------------------------------------------------
+    # What an engine asks of the rest of the circuit before it fires, and what it says of its operations (``decode``).
+    # A method each, and no other way around them: whoever breaks an engine on purpose overrides one.
+
+    def has_credit_next(self, outbox: Outbox) -> Value:
+        """Rule 3: in the next cycle the outbox has a place for one token more."""
+        return outbox.credit_next
+
+    def has_token(self, stream: Any) -> Value:
+        """Rule 2: a token of an input is there to be popped."""
+        found: Value = stream.valid
+        return found
+
+    def holds(self, which: int, condition: Value) -> Value:
+        """Rules 4 and 5: one of the conditions, counted from 0, lets the current operation fire."""
+        return condition
+
+    def decode(self, what: Callable[[Turn], Any], shape: Any = 1, name: str = "flag") -> Signal:
+        """A register that holds a function of the current operation's turn; 0 before the first frame."""
+        current = Signal(shape, init=self._at_first(what), name=f"{self.name}_{name}")
+        with self.m.If(self._advances):
+            self.m.d.sync += current.eq(what(self.next))
+        return current
+
+    def decode_copies(self, count: int, what: Callable[[Turn], Any], shape: Any = 1, name: str = "flag") -> list[Value]:
+        """``decode`` in as many registers, which all hold the same.
+
+        A copy has no reset and wakes up as 0: it holds in which bits its value differs from the first operation's.
+        """
+        first = self._at_first(what)
+        _, following = self._decode(what, shape, name)
+        differs = Mux(ResetSignal(allow_reset_less=True), 0, following ^ first)
+        return [(copy ^ first)[: len(following)] for copy in copies(self.m, differs, count, f"{self.name}_{name}")]
+
+    # ---- counting and firing ----------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Count what happens once; the frames begin with its last operation."""
+        m, once = self.m, self.once
+        self.prepares = Signal(init=1, name=f"{self.name}_prepares")
+        self.prepared = Signal(range(once + 1), name=f"{self.name}_prepared")
+        last = Signal(name=f"{self.name}_prepares_last")
+        m.d.comb += last.eq(self.prepared == once - 1)
+        with m.If(self.prepares & self.fire):
+            m.d.sync += [self.prepared.eq(self.prepared + 1), self.prepares.eq(~last)]
+        self.works = self.fire & ~self.prepares
+        self._advances = self.fire & (~self.prepares | last)
+
+    def _count(self) -> None:
+        """Counters of the next operation, advanced by ``fire``."""
+        m = self.m
+        self.first: dict[str, int] = dict.fromkeys(self.loops, 0)
+        second = dict(self.first)
+        for loop in reversed(self.loops):
+            if self.once:
+                break
+            if second[loop] < self.loops[loop] - 1:
+                second[loop] += 1
+                break
+            second[loop] = 0
+        self.next: dict[str, Signal] = {
+            loop: Signal(range(max(count, 2)), init=second[loop], name=f"{self.name}_{loop}_next")
+            for loop, count in self.loops.items()
+        }
+        carry: Value = self._advances
+        for loop, count in reversed(self.loops.items()):
+            if count == 1:
+                continue
+            counter = self.next[loop]
+            last = Signal(name=f"{self.name}_{loop}_last")
+            m.d.comb += last.eq(counter == count - 1)
+            with m.If(carry):
+                m.d.sync += counter.eq(Mux(last, 0, counter + 1))
+            carry = carry & last
+
+    def _at_first(self, what: Callable[[Turn], Any]) -> int:
+        """What holds for the first operation of all; for one that happens once, 0."""
+        return 0 if self.once else int(what(self.first))
+
+    def _decode(self, what: Callable[[Turn], Any], shape: Any, name: str) -> tuple[Signal, Signal]:
+        """A register with what holds for the current operation, and its value in the next cycle."""
+        current = Signal(shape, init=self._at_first(what), name=f"{self.name}_{name}")
+        following = Signal(shape, name=f"{self.name}_{name}_following")
+        self.m.d.comb += following.eq(Mux(self._advances, what(self.next), current))
+        self.m.d.sync += current.eq(following)
+        return current, following
+
+    def is_last(self, *names: str) -> Callable[[Turn], Any]:
+        """The condition that each named loop is in its last turn."""
+        return lambda turn: reduce(operator.and_, (turn[name] == self.loops[name] - 1 for name in names), 1)
+
+    def _fire_with_one_input(self, go_next: Value, pops: Sequence[tuple[Any, Callable[[Turn], Any]]]) -> None:
+        """Every ``ready`` is a flip-flop: it is up exactly when the operation pops there and has its credits."""
+        m = self.m
+        pops_next: Value = Const(0, 1)
+        fires: Value = Const(0, 1)
+        for stream, pops_at in pops:
+            _, pop_next = self._decode(pops_at, 1, "pop")
+            ready = Signal(init=self._at_first(pops_at), name=f"{self.name}_ready")
+            m.d.sync += ready.eq(go_next & pop_next)
+            m.d.comb += stream.ready.eq(ready)
+            pops_next, fires = pops_next | pop_next, fires | (ready & self.has_token(stream))
+        free = Signal(init=not any(self._at_first(pops_at) for _, pops_at in pops), name=f"{self.name}_free")
+        m.d.sync += free.eq(go_next & ~pops_next)
+        m.d.comb += self.fire.eq(free | fires)
+
+    def _fire_with_many(self, go_next: Value, pops: Sequence[tuple[Any, Any]], conditions: Sequence[Value]) -> None:
+        """A join: an input is ready when everything *else* is there."""
+        m = self.m
+        go = Signal(init=1, name=f"{self.name}_go")
+        m.d.sync += go.eq(go_next)
+        may = reduce(operator.and_, conditions, go)
+        wanted = [(stream, self._decode(pops_at, 1, "pop")[0]) for stream, pops_at in pops]
+        there = [self.has_token(stream) | ~pop for stream, pop in wanted]
+        m.d.comb += self.fire.eq(may & _all(there))
+        for k, (stream, pop) in enumerate(wanted):
+            m.d.comb += stream.ready.eq(may & pop & _all(there[:k] + there[k + 1 :]))
+
+
+def _all(conditions: Iterable[Value]) -> Value:
+    return reduce(operator.and_, conditions, Const(1, 1))
+
+
+def choose(condition: Any, yes: Any, no: Any) -> Any:
+    """``yes if condition else no`` for integers and for signals."""
+    if isinstance(condition, int):
+        return yes if condition else no
+    return Mux(condition, yes, no)
+
+
+def pick(index: Any, values: Sequence[int]) -> Any:
+    """``values[index]`` for an integer or a signal; the most frequent value costs no comparison."""
+    if isinstance(index, int):
+        return int(values[index])
+    common = max(set(values), key=list(values).count)
+    chosen: Any = common
+    for k, value in enumerate(values):
+        if value != common:
+            chosen = Mux(index == k, value, chosen)
+    return chosen
