@@ -21,10 +21,10 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand, Function
-from onnx_hw_rtl.streams import (engine, shared_buffer)
+from onnx_hw_rtl.streams import engine, shared_buffer
 from onnx_hw_rtl.streams.core import Core
-from onnx_hw_rtl.streams.engine import (Turn, delayed)
-from onnx_hw_rtl.streams.stream import (beat, bits_of)
+from onnx_hw_rtl.streams.engine import Turn, delayed
+from onnx_hw_rtl.streams.stream import beat, bits_of
 
 BITS = 6
 LATENCY = 2

@@ -17,10 +17,10 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.schedule import Dependency, Engine, Schedule
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Demand, Function
-from onnx_hw_rtl.streams import (engine, feedback)
+from onnx_hw_rtl.streams import engine, feedback
 from onnx_hw_rtl.streams.core import Core
-from onnx_hw_rtl.streams.engine import (Turn, delayed)
-from onnx_hw_rtl.streams.stream import (beat, bits_of)
+from onnx_hw_rtl.streams.engine import Turn, delayed
+from onnx_hw_rtl.streams.stream import beat, bits_of
 
 BITS = 6
 TABLE = (5, -9, 14, -2, 7)

@@ -51,7 +51,7 @@ def module_names(design: Design) -> dict[str, str]:
 
 def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
     """The circuit of a design, and how its parts are called."""
-    from onnx_hw_rtl.streams.assembly import (Assembly, Wire)
+    from onnx_hw_rtl.streams.assembly import Assembly, Wire
 
     verify_design(design)
     depths = {edge.tensor: design.fifos[edge.tensor].depth for edge in design.edges() if edge.producer}
@@ -131,7 +131,7 @@ def to_serial_chip(design: Design, link: Link, divisor: int, *, traced: bool = F
         traced: it has one input, and shows when beats of it come.
     """
     from onnx_hw_rtl.shells.shell import Shell
-    from onnx_hw_rtl.shells.uart_shell import (TracedUartShell, UartShell)
+    from onnx_hw_rtl.shells.uart_shell import TracedUartShell, UartShell
 
     return to_rtlil(Shell((TracedUartShell if traced else UartShell)(assemble(design)[0], link, divisor)))
 

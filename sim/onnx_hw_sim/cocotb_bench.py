@@ -12,7 +12,7 @@ from cocotb.triggers import RisingEdge
 import cocotb
 from onnx_hw_sim.circuit import RESET_CYCLES
 from onnx_hw_sim.cocotb_engine import RECORDING, STIMULUS
-from onnx_hw_sim.outside import Outside
+from onnx_hw_sim.environment import Outside
 
 
 @cocotb.test()

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import Component
 from amaranth.sim import Simulator as AmaranthSimulator
 
 from onnx_hw_sim.circuit import RESET_CYCLES, Circuit, Recording, Stimulus
-from onnx_hw_sim.outside import Outside
+from onnx_hw_sim.environment import Outside
 
 
 class InterpretedSimulator:

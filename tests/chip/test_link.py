@@ -37,8 +37,8 @@ from onnx_hw.timing.link_times import BehindALink
 from onnx_hw_boards.linked_board import LinkedBoard, Uart
 from onnx_hw_link.link import Link
 from onnx_hw_link.session import FrameResult
-from onnx_hw_rtl.streams.beats import Turns
 from onnx_hw_rtl.link.endpoint import LinkEnd
+from onnx_hw_rtl.streams.beats import Turns
 from sketched_designs import Sketch, alone, unequal_branches
 
 FORK = alone(Fork(Tensor((2, 2, 3), Int(11))), (2, 2), 1)

@@ -11,7 +11,7 @@ from formal.outbox_lemmas import all_of, lemmas_of_outbox
 from formal.smt import Claim, Solver
 from onnx_hw_rtl.cores.fork import Fork
 from onnx_hw_rtl.streams.outbox import Outbox
-from onnx_hw_rtl.streams.stream import (StreamShape, bits_of)
+from onnx_hw_rtl.streams.stream import StreamShape, bits_of
 
 DEPTHS = {"a": 1, "b": 2, "c": 3}
 STREAM = StreamShape(2, 1)

@@ -15,7 +15,7 @@ from formal.naive_edge import NaiveEdge
 from formal.outbox_lemmas import all_of, lemmas_of_outbox
 from formal.smt import Claim, Solver
 from onnx_hw_rtl.cores.gearbox import Gearbox
-from onnx_hw_rtl.streams.stream import (StreamShape, bits_of)
+from onnx_hw_rtl.streams.stream import StreamShape, bits_of
 
 CHANNELS, IN, OUT, CAPACITY, DEPTH = 5, 2, 3, 4, 2
 IN_BEATS = 3

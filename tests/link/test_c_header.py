@@ -14,7 +14,7 @@ from link_bench import converse, sums
 from onnx_hw_link.link import Link, Port
 from onnx_hw_link.packets import mirrored_cobs, to_wire, with_crc
 from onnx_hw_link.session import hello
-from onnx_hw_link.steps import KNOWN
+from onnx_hw_link.host_operators import KNOWN
 from onnx_hw_tools import tools
 from session_in_c import LONGEST, ConversationInC, Io, SessionInC, compile_c, library
 

@@ -10,7 +10,7 @@ import numpy as np
 from amaranth.sim import Simulator
 
 from onnx_hw_link.link import TRAILER, Link
-from onnx_hw_rtl.shells.wishbone_shell import (Control, Register, Status, WishboneShell)
+from onnx_hw_rtl.shells.wishbone_shell import Control, Register, Status, WishboneShell
 from shell_bench import drawn, small
 
 NETWORK = small()

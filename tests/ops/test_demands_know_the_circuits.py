@@ -6,11 +6,11 @@ from onnx_hw.exact import requantization
 from onnx_hw.ops import matmul_demand, multiply, rearrange_plan
 from onnx_hw.ops.demand import blocks
 from onnx_hw_boards.families import ecp5_cost, yosys_mapping
-from onnx_hw_rtl.parts import (fanout, table)
-from onnx_hw_rtl.cores import (matmul, gather, weights)
 from onnx_hw_rtl.arithmetic import multiplier
-from onnx_hw_rtl.primitives.ecp5.block_ram import GEOMETRIES
+from onnx_hw_rtl.cores import gather, matmul, weights
+from onnx_hw_rtl.parts import fanout, table
 from onnx_hw_rtl.parts.rom import Rom
+from onnx_hw_rtl.primitives.ecp5.block_ram import GEOMETRIES
 
 
 def test_copies() -> None:

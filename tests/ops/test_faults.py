@@ -16,7 +16,7 @@ from amaranth.lib.wiring import connect, flipped
 from faults import ACCUMULATORS, BUFFERS, CASES, EVERY, ONE_LANE, Fault, each_in_its_cores, looks_late, prove_case
 from onnx_hw.ir import design
 from onnx_hw.timing import constraints
-from onnx_hw_rtl.streams import (core, engine)
+from onnx_hw_rtl.streams import core, engine
 from onnx_hw_rtl.streams.outbox import Outbox
 
 # ---- outboxes -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from faults import NARROW, SLIDING, Fault, each_in_its_cores
-from onnx_hw_rtl.cores import (gearbox, regroup, sliding)
+from onnx_hw_rtl.cores import gearbox, regroup, sliding
 from onnx_hw_rtl.cores.window_geometry import Geometry
 
 

@@ -17,9 +17,9 @@ from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.prove.circuit.check_run import Run
 from onnx_hw.timing import constraints
+from onnx_hw_rtl.cores.weights import WeightBuffer
 from onnx_hw_rtl.streams import shared_buffer
 from onnx_hw_rtl.streams.engine import delayed
-from onnx_hw_rtl.cores.weights import WeightBuffer
 from sketched_designs import alone
 
 VECTORS, MATRIX = Tensor((1, 4, 5), Int(5)), Tensor((1, 7, 5), Int(4))

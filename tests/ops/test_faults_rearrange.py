@@ -13,8 +13,8 @@ from drawn_cases import Case
 from faults import looks_late, prove_case
 from onnx_hw.ops.rearrange import RearrangeFolding
 from onnx_hw.timing import constraints
-from onnx_hw_rtl.streams import engine
 from onnx_hw_rtl.cores import rearrange
+from onnx_hw_rtl.streams import engine
 from rearrangements import MAPS, rearranged
 
 Patch = Callable[[pytest.MonkeyPatch], None]

@@ -25,7 +25,7 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.size_fifos import size_fifos
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.prediction import predict
-from onnx_hw_rtl.streams import (engine, feedback)
+from onnx_hw_rtl.streams import engine, feedback
 from recurrence import BITS, Recurrence
 from sketched_designs import Sketch, alone
 from solvers import assert_solvers_agree, needs_compiler

@@ -21,7 +21,7 @@ from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Adder, Function, Register
-from onnx_hw_rtl.arithmetic import (constant_multiplier, product, soft_multiplier)
+from onnx_hw_rtl.arithmetic import constant_multiplier, product, soft_multiplier
 from sketched_designs import alone
 
 LOGIC = Multiplier.LOGIC

@@ -20,8 +20,8 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.requantize import Monotone
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.prove.circuit.check_run import Run
-from onnx_hw_rtl.cores import (multiply_add_shift, requantize)
-from onnx_hw_rtl.cores.multiply_add_shift import (MultiplyAddShift, Turn)
+from onnx_hw_rtl.cores import multiply_add_shift, requantize
+from onnx_hw_rtl.cores.multiply_add_shift import MultiplyAddShift, Turn
 from sketched_designs import alone
 
 SCALES = tuple(Fraction(k, 2**20 + 1) for k in (325, 2502, 25000, 925, 64))

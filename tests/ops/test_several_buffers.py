@@ -20,7 +20,7 @@ from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw.prove.circuit.stalls import Stall
 from onnx_hw.timing import constraints
-from onnx_hw_rtl.streams import (engine, shared_buffer)
+from onnx_hw_rtl.streams import engine, shared_buffer
 from operator_facts import assert_facts
 from outer_sum import OuterSum
 from sketched_designs import alone

@@ -22,9 +22,9 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.sim import Simulator
 
-from onnx_hw_rtl.arithmetic.multiplier import (Multiplier, WideMultiplier)
-from onnx_hw_rtl.primitives.ecp5 import block_ram
+from onnx_hw_rtl.arithmetic.multiplier import Multiplier, WideMultiplier
 from onnx_hw_rtl.parts.rom import Rom
+from onnx_hw_rtl.primitives.ecp5 import block_ram
 from onnx_hw_rtl.target import Target
 from onnx_hw_sim.circuit import Circuit, Stimulus, Stream
 from onnx_hw_sim.compiled import CompiledSimulator

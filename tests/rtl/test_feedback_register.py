@@ -9,7 +9,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
 from onnx_hw_rtl.parts import lfsr_counter
-from onnx_hw_rtl.parts.lfsr_counter import (following, state_after, states, width_for)
+from onnx_hw_rtl.parts.lfsr_counter import following, state_after, states, width_for
 
 
 @pytest.mark.parametrize("width", range(2, 15))

@@ -9,7 +9,7 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw.assemble.elaborate import to_rtlil
-from onnx_hw_rtl.arithmetic.multiplier import (Multiplier, WideMultiplier)
+from onnx_hw_rtl.arithmetic.multiplier import Multiplier, WideMultiplier
 from onnx_hw_rtl.arithmetic.product import product
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools

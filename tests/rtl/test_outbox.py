@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from design_bench import trace
-from onnx_hw_rtl.streams.outbox import (DEEPEST_IN_LUTRAM, Outbox, visible_after)
+from onnx_hw_rtl.streams.outbox import DEEPEST_IN_LUTRAM, Outbox, visible_after
 
 BITS = 16
 

@@ -36,7 +36,7 @@ from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw_rtl.parts.fanout import (BITS_PER_ADDRESS_COPY, BITS_PER_COPY, SHALLOW)
+from onnx_hw_rtl.parts.fanout import BITS_PER_ADDRESS_COPY, BITS_PER_COPY, SHALLOW
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
 from sketched_designs import unequal_branches

@@ -9,7 +9,7 @@ from amaranth.hdl import Module, Shape, Signal
 from amaranth.sim import Simulator
 
 from onnx_hw.exact.integers import Int
-from onnx_hw_rtl.arithmetic.clamp import (clamp, saturate)
+from onnx_hw_rtl.arithmetic.clamp import clamp, saturate
 
 SHAPES = [Int(bits, signed) for bits in range(1, 7) for signed in (False, True)]
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_hw.exact.canonical_signed_digit import signed_digits
-from onnx_hw_rtl.arithmetic.constant_multiplier import (ConstantMultiplier, digits_of)
+from onnx_hw_rtl.arithmetic.constant_multiplier import ConstantMultiplier, digits_of
 from onnx_hw_rtl.arithmetic.soft_multiplier import SoftMultiplier
 from onnx_hw_rtl.target import Target
 from onnx_hw_sim.circuit import Circuit, Stimulus, Stream

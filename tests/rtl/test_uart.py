@@ -7,7 +7,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
 
-from onnx_hw_rtl.link.uart import (UartReceiver, UartTransmitter)
+from onnx_hw_rtl.link.uart import UartReceiver, UartTransmitter
 
 
 def bits_of(data: bytes) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.device import Device
-from onnx_hw_boards.families.around import with_few_tables_around
+from onnx_hw_boards.families.shell_mapping import with_few_tables_around
 from onnx_hw_boards.families.ecp5_cost import cost
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 

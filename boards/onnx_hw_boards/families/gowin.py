@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.device import Device
-from onnx_hw_boards.families.around import with_few_tables_around
+from onnx_hw_boards.families.shell_mapping import with_few_tables_around
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 from onnx_hw_boards.families.gowin_cost import cost
 

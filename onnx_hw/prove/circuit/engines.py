@@ -89,7 +89,7 @@ def bench_of(
 
 
 def _gates(design: Design, board: Board, folder: Path, listener: Listener) -> tuple[Simulator, Names]:
-    from onnx_hw_sim.gates.parts import NotModelled
+    from onnx_hw_sim.gates.cell_models import NotModelled
 
     chip = netlist_of(design, board)
     if chip.reset_delay is None:

@@ -141,7 +141,7 @@ def simulate(
     Raises:
         NotSimulated: a cell is used in a way that has no model here, or there is no C++ compiler.
     """
-    from onnx_hw_sim.gates.parts import NotModelled
+    from onnx_hw_sim.gates.cell_models import NotModelled
     from onnx_hw_tools.tools import ToolMissing
 
     try:
@@ -174,7 +174,7 @@ def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, R
         NotModelled: a cell has no model.
     """
     from onnx_hw_sim.gates.netlist import flatten, read_netlist
-    from onnx_hw_sim.gates.parts import NotModelled
+    from onnx_hw_sim.gates.cell_models import NotModelled
     from onnx_hw_sim.gates.simulator import GateSimulator
 
     if chip.reset_delay is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from amaranth.hdl import Const, Module, Shape, Value
 
 from onnx_hw_rtl.arithmetic.constant_multiplier import ConstantMultiplier
-from onnx_hw_rtl.parts.delay_line import delayed
 from onnx_hw_rtl.arithmetic.multiplier import Multiplier
 from onnx_hw_rtl.arithmetic.soft_multiplier import SoftMultiplier
+from onnx_hw_rtl.parts.delay_line import delayed
 
 __all__ = ["product"]
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw_rtl.parts.fanout import copies
-from onnx_hw_rtl.parts.delay_line import delayed
 from onnx_hw_rtl.arithmetic.multiplier import product_shape
+from onnx_hw_rtl.parts.delay_line import delayed
+from onnx_hw_rtl.parts.fanout import copies
 from onnx_hw_rtl.target import Gated, primitives_of
 
 __all__ = ["SoftMultiplier"]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from amaranth.hdl import Const, Module, Mux, Shape, Signal, Value
 
 from onnx_hw_rtl.streams.core import Core
-from onnx_hw_rtl.streams.engine import (Engine, delayed)
-from onnx_hw_rtl.streams.stream import (StreamShape, groups_of)
+from onnx_hw_rtl.streams.engine import Engine, delayed
+from onnx_hw_rtl.streams.stream import StreamShape, groups_of
 
 __all__ = ["ArgMax"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from amaranth.hdl import Module, Signal
 
 from onnx_hw_rtl.streams.core import Core
-from onnx_hw_rtl.streams.engine import (Engine, Turn, choose)
+from onnx_hw_rtl.streams.engine import Engine, Turn, choose
 from onnx_hw_rtl.streams.stream import StreamShape
 
 __all__ = ["Concat"]

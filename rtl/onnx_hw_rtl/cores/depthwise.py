@@ -22,15 +22,15 @@ from collections.abc import Mapping
 import numpy as np
 from amaranth.hdl import Module, Mux, Shape, Signal, Value
 
-from onnx_hw_rtl.parts.fanout import copies
-from onnx_hw_rtl.streams.core import Core
-from onnx_hw_rtl.streams.engine import (Engine, delayed)
 from onnx_hw_rtl.arithmetic.product import product
 from onnx_hw_rtl.cores.sliding import SlidingBuffer
-from onnx_hw_rtl.streams.stream import (StreamShape, groups_of)
 from onnx_hw_rtl.cores.weights import LATENCY as WEIGHTS_LATENCY
 from onnx_hw_rtl.cores.weights import read_weights
-from onnx_hw_rtl.cores.window_geometry import (Geometry, PixelGroups, Place, side_by_side)
+from onnx_hw_rtl.cores.window_geometry import Geometry, PixelGroups, Place, side_by_side
+from onnx_hw_rtl.parts.fanout import copies
+from onnx_hw_rtl.streams.core import Core
+from onnx_hw_rtl.streams.engine import Engine, delayed
+from onnx_hw_rtl.streams.stream import StreamShape, groups_of
 
 __all__ = ["Depthwise"]
 

@@ -6,7 +6,7 @@ from amaranth.hdl import Module
 
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine
-from onnx_hw_rtl.streams.stream import (StreamShape, bits_of)
+from onnx_hw_rtl.streams.stream import StreamShape, bits_of
 
 __all__ = ["Fork"]
 

@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 from amaranth.hdl import Cat, Const, Module, Value
 
-from onnx_hw_rtl.streams.engine import delayed
 from onnx_hw_rtl.parts.rom import Rom
+from onnx_hw_rtl.streams.engine import delayed
 
 __all__ = ["FILL", "UNUSED", "LoopTable", "Selects", "side_by_side"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from amaranth.hdl import Shape
 
-from onnx_hw_rtl.cores.requantize import (Requantize, Table)
+from onnx_hw_rtl.cores.requantize import Requantize, Table
 
 __all__ = ["Lookup"]
 

@@ -16,13 +16,13 @@ import numpy as np
 from amaranth.hdl import Cat, Module, Mux, ResetSignal, Shape, Signal, Value
 from amaranth.lib import memory
 
-from onnx_hw_rtl.parts.fanout import (copies, memory_parts, spread)
-from onnx_hw_rtl.streams.core import Core
-from onnx_hw_rtl.streams.engine import (Engine, delayed)
 from onnx_hw_rtl.arithmetic.product import product
-from onnx_hw_rtl.streams.stream import (beat, bits_of)
 from onnx_hw_rtl.cores.weights import LATENCY as WEIGHTS_LATENCY
-from onnx_hw_rtl.cores.weights import (Streamed, WeightBuffer, read_weights)
+from onnx_hw_rtl.cores.weights import Streamed, WeightBuffer, read_weights
+from onnx_hw_rtl.parts.fanout import copies, memory_parts, spread
+from onnx_hw_rtl.streams.core import Core
+from onnx_hw_rtl.streams.engine import Engine, delayed
+from onnx_hw_rtl.streams.stream import beat, bits_of
 
 __all__ = ["MatMul"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from amaranth.hdl import Module, Shape, Signal, Value
 
-from onnx_hw_rtl.streams.core import Core
-from onnx_hw_rtl.streams.engine import Engine
 from onnx_hw_rtl.arithmetic.multiplier import WideMultiplier
 from onnx_hw_rtl.arithmetic.soft_multiplier import SoftMultiplier
+from onnx_hw_rtl.streams.core import Core
+from onnx_hw_rtl.streams.engine import Engine
 from onnx_hw_rtl.streams.stream import beat
 
 __all__ = ["Multiply"]

@@ -20,9 +20,9 @@ from functools import cached_property
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
-from onnx_hw_rtl.streams.engine import delayed
+from onnx_hw_rtl.arithmetic.clamp import clamp, saturate
 from onnx_hw_rtl.parts.rom import Rom
-from onnx_hw_rtl.arithmetic.clamp import (clamp, saturate)
+from onnx_hw_rtl.streams.engine import delayed
 
 __all__ = ["MultiplyAddShift", "Turn", "codes"]
 

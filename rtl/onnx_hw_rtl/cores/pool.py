@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
+from onnx_hw_rtl.cores.sliding import SlidingBuffer
+from onnx_hw_rtl.cores.window_geometry import Geometry, PixelGroups, Place, side_by_side
 from onnx_hw_rtl.parts.fanout import copies
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import delayed
-from onnx_hw_rtl.cores.sliding import SlidingBuffer
-from onnx_hw_rtl.streams.stream import (StreamShape, groups_of)
-from onnx_hw_rtl.cores.window_geometry import (Geometry, PixelGroups, Place, side_by_side)
+from onnx_hw_rtl.streams.stream import StreamShape, groups_of
 
 __all__ = ["Pool", "fold_into"]
 

@@ -24,11 +24,11 @@ import numpy as np
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory
 
+from onnx_hw_rtl.cores.gather import FILL, UNUSED, LoopTable, Selects, side_by_side
 from onnx_hw_rtl.streams.core import Core
-from onnx_hw_rtl.streams.engine import (Engine, Turn, choose, delayed, pick)
-from onnx_hw_rtl.cores.gather import (FILL, UNUSED, LoopTable, Selects, side_by_side)
+from onnx_hw_rtl.streams.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
-from onnx_hw_rtl.streams.stream import (StreamShape, bits_of, groups_of)
+from onnx_hw_rtl.streams.stream import StreamShape, bits_of, groups_of
 
 __all__ = ["Rearrange"]
 

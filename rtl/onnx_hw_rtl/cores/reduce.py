@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal, Value
 
+from onnx_hw_rtl.cores.pool import fold_into
+from onnx_hw_rtl.parts.distributed_memory import DistributedMemory
 from onnx_hw_rtl.parts.fanout import copies
 from onnx_hw_rtl.streams.core import Core
-from onnx_hw_rtl.parts.distributed_memory import DistributedMemory
-from onnx_hw_rtl.streams.engine import (Engine, delayed)
-from onnx_hw_rtl.cores.pool import fold_into
-from onnx_hw_rtl.streams.stream import (StreamShape, groups_of)
+from onnx_hw_rtl.streams.engine import Engine, delayed
+from onnx_hw_rtl.streams.stream import StreamShape, groups_of
 from onnx_hw_rtl.target import primitives_of
 
 __all__ = ["Reduce"]

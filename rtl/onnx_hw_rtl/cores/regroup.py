@@ -10,12 +10,12 @@ from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetSignal, Signal, Value
 
+from onnx_hw_rtl.parts.distributed_memory import stored
 from onnx_hw_rtl.parts.fanout import spread
 from onnx_hw_rtl.streams.core import Core
-from onnx_hw_rtl.parts.distributed_memory import stored
-from onnx_hw_rtl.streams.engine import (Engine, Turn, choose, delayed, pick)
+from onnx_hw_rtl.streams.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
-from onnx_hw_rtl.streams.stream import (StreamShape, bits_of, groups_of)
+from onnx_hw_rtl.streams.stream import StreamShape, bits_of, groups_of
 
 __all__ = ["Regroup"]
 

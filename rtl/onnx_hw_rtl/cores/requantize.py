@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
+from onnx_hw_rtl.arithmetic.clamp import clamp, saturate
+from onnx_hw_rtl.cores.multiply_add_shift import MultiplyAddShift, Turn
 from onnx_hw_rtl.parts.fanout import copies
-from onnx_hw_rtl.streams.core import Core
-from onnx_hw_rtl.streams.engine import (Engine, delayed)
-from onnx_hw_rtl.cores.multiply_add_shift import (MultiplyAddShift, Turn)
 from onnx_hw_rtl.parts.rom import Rom
-from onnx_hw_rtl.arithmetic.clamp import (clamp, saturate)
+from onnx_hw_rtl.streams.core import Core
+from onnx_hw_rtl.streams.engine import Engine, delayed
 from onnx_hw_rtl.streams.stream import beat
 
 __all__ = ["Arithmetic", "MultiplyAddShift", "Requantize", "Table", "Thresholds"]

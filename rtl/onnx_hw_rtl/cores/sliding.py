@@ -21,13 +21,13 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetSignal, Signal, Va
 from amaranth.lib import memory
 from amaranth.utils import bits_for
 
-from onnx_hw_rtl.parts.fanout import (copies, memory_parts, memory_reach, spread)
-from onnx_hw_rtl.streams.engine import (Engine, Turn, choose, delayed, pick)
+from onnx_hw_rtl.cores.window_geometry import PixelGroups, Place
+from onnx_hw_rtl.parts.fanout import copies, memory_parts, memory_reach, spread
+from onnx_hw_rtl.parts.table import Table
+from onnx_hw_rtl.streams.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.streams.outbox import Outbox
 from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
-from onnx_hw_rtl.streams.stream import (bits_of, groups_of)
-from onnx_hw_rtl.parts.table import Table
-from onnx_hw_rtl.cores.window_geometry import (PixelGroups, Place)
+from onnx_hw_rtl.streams.stream import bits_of, groups_of
 
 
 class SlidingBuffer:

@@ -15,9 +15,9 @@ import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value
 from amaranth.lib import memory
 
-from onnx_hw_rtl.parts.fanout import (BITS_PER_ADDRESS_COPY, copies, memory_reach)
-from onnx_hw_rtl.streams.engine import (Engine, Turn, delayed)
+from onnx_hw_rtl.parts.fanout import BITS_PER_ADDRESS_COPY, copies, memory_reach
 from onnx_hw_rtl.parts.rom import Rom
+from onnx_hw_rtl.streams.engine import Engine, Turn, delayed
 from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
 
 __all__ = ["LATENCY", "Streamed", "WeightBuffer", "read_weights"]

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from amaranth.hdl import Cat, Module
 
-from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.cores.sliding import SlidingBuffer
-from onnx_hw_rtl.streams.stream import (StreamShape, bits_of, groups_of)
-from onnx_hw_rtl.cores.window_geometry import (Geometry, PixelGroups, Place, side_by_side)
+from onnx_hw_rtl.cores.window_geometry import Geometry, PixelGroups, Place, side_by_side
+from onnx_hw_rtl.streams.core import Core
+from onnx_hw_rtl.streams.stream import StreamShape, bits_of, groups_of
 
 __all__ = ["Window"]
 

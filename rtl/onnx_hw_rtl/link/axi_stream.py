@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.link import Port
-from onnx_hw_rtl.streams.beats import (beat_of_bytes, bytes_of_beat)
+from onnx_hw_rtl.streams.beats import beat_of_bytes, bytes_of_beat
 
 __all__ = ["FramesIn", "FramesOut"]
 

@@ -7,11 +7,11 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from onnx_hw_link.link import Link
-from onnx_hw_rtl.streams.beats import (BeatsFromBytes, BytesFromBeats)
-from onnx_hw_rtl.link.cobs import (CobsDecoder, CobsEncoder)
-from onnx_hw_rtl.link.timestamps import FrameTimes
+from onnx_hw_rtl.link.cobs import CobsDecoder, CobsEncoder
 from onnx_hw_rtl.link.receiver import LinkReceiver
 from onnx_hw_rtl.link.sender import LinkSender
+from onnx_hw_rtl.link.timestamps import FrameTimes
+from onnx_hw_rtl.streams.beats import BeatsFromBytes, BytesFromBeats
 
 __all__ = ["LinkEnd"]
 

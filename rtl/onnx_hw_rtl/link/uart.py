@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw_rtl.parts.lfsr_counter import (following, state_after, width_for)
+from onnx_hw_rtl.parts.lfsr_counter import following, state_after, width_for
 
 __all__ = ["LEAST_DIVISOR", "UartReceiver", "UartTransmitter"]
 

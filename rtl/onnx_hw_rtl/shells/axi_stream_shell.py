@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.link import Port
-from onnx_hw_rtl.link.axi_stream import (FramesIn, FramesOut)
+from onnx_hw_rtl.link.axi_stream import FramesIn, FramesOut
 from onnx_hw_rtl.shells.wrap_network import put_inside
 
 __all__ = ["AxiStreamShell"]

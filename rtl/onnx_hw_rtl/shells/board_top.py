@@ -7,7 +7,7 @@ from typing import Any
 from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Fragment, Module, ResetSignal, Signal, Value
 from amaranth.lib import io
 
-from onnx_hw_rtl.parts.lfsr_counter import (following, state_after, width_for)
+from onnx_hw_rtl.parts.lfsr_counter import following, state_after, width_for
 from onnx_hw_rtl.target import PllSetting, Target
 
 __all__ = ["BoardTop", "reset_at_first"]

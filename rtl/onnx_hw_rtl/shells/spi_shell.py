@@ -6,9 +6,9 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out, connect
 
 from onnx_hw_link.link import Link
-from onnx_hw_rtl.shells.wrap_network import (join, put_inside)
 from onnx_hw_rtl.link.endpoint import LinkEnd
 from onnx_hw_rtl.link.spi import SpiTarget
+from onnx_hw_rtl.shells.wrap_network import join, put_inside
 
 __all__ = ["SpiShell"]
 

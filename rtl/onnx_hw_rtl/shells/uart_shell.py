@@ -8,9 +8,9 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Component, In, Member, Out, connect
 
 from onnx_hw_link.link import Link
-from onnx_hw_rtl.shells.wrap_network import (join, put_inside)
 from onnx_hw_rtl.link.endpoint import LinkEnd
-from onnx_hw_rtl.link.uart import (UartReceiver, UartTransmitter)
+from onnx_hw_rtl.link.uart import UartReceiver, UartTransmitter
+from onnx_hw_rtl.shells.wrap_network import join, put_inside
 
 __all__ = ["TracedUartShell", "UartShell"]
 

@@ -8,10 +8,10 @@ from amaranth.hdl import Array, Cat, Module, ResetInserter, Signal
 from amaranth.lib.wiring import Component, In, Out, connect
 
 from onnx_hw_link.link import TRAILER, Link
-from onnx_hw_rtl.streams.beats import (BeatsFromBytes, BytesFromBeats)
+from onnx_hw_rtl.link.bus_windows import InputWindow, OutputWindow
 from onnx_hw_rtl.link.timestamps import FrameTimes
-from onnx_hw_rtl.link.bus_windows import (InputWindow, OutputWindow)
-from onnx_hw_rtl.shells.wrap_network import (join, put_inside)
+from onnx_hw_rtl.shells.wrap_network import join, put_inside
+from onnx_hw_rtl.streams.beats import BeatsFromBytes, BytesFromBeats
 
 __all__ = ["Control", "Register", "Status", "WishboneShell"]
 

@@ -10,7 +10,7 @@ from amaranth.lib import memory, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.link import Port
-from onnx_hw_rtl.parts.lfsr_counter import (following, states, width_for)
+from onnx_hw_rtl.parts.lfsr_counter import following, states, width_for
 
 __all__ = ["BeatsFromBytes", "BytesFromBeats", "Turns", "beat_of_bytes", "bytes_of_beat"]
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from amaranth.hdl import Const, Module, Mux, ResetSignal, Signal, Value
 
-from onnx_hw_rtl.parts.fanout import copies
 from onnx_hw_rtl.parts.delay_line import delayed
+from onnx_hw_rtl.parts.fanout import copies
 from onnx_hw_rtl.streams.outbox import Outbox
 
 __all__ = ["Engine", "Turn", "choose", "delayed", "pick"]

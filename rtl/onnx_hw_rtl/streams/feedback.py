@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Module, Signal, Value
 
-from onnx_hw_rtl.streams.engine import (Engine, delayed)
+from onnx_hw_rtl.streams.engine import Engine, delayed
 
 __all__ = ["OwnResults"]
 

@@ -13,8 +13,8 @@ from amaranth.hdl import Cat, Module, Mux, ResetSignal, Shape, Signal, Value
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw_rtl.parts.fanout import (BITS_PER_COPY, spread)
 from onnx_hw_rtl.parts.delay_line import delayed
+from onnx_hw_rtl.parts.fanout import BITS_PER_COPY, spread
 from onnx_hw_rtl.target import primitives_of
 
 __all__ = ["DEEPEST_IN_LUTRAM", "Outbox", "visible_after"]

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO
-from onnx_hw_sim.gates.parts import Block, FlipFlop, Parts, Port, Table
+from onnx_hw_sim.gates.cell_models import (Block, FlipFlop, Parts, Port, Table)
 
 __all__ = ["NotOfTheAddress", "ReadOnly"]
 

@@ -26,8 +26,8 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import FRAMES, MOST_ARGUMENTS
 from onnx_hw.prove.circuit import directed_vectors, prove
 from onnx_hw.runtime.options import Engine
-from onnx_hw_rtl.cores import (add, depthwise, matmul, multiply_add_shift, requantize)
 from onnx_hw_rtl.arithmetic.clamp import saturate
+from onnx_hw_rtl.cores import add, depthwise, matmul, multiply_add_shift, requantize
 from sketched_designs import Sketch
 
 SUMS = Tensor((2, 2, 3), Int(12), -2000, 1900)
