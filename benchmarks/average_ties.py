@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from onnx_hw import flow
 from onnx_hw.ir import golden
-from qdq_models import Sketch
+from support.qdq_models import Sketch
 
 WINDOWS = ((1, 2), (1, 3), (2, 2), (1, 5), (2, 3), (2, 4), (3, 3), (3, 4), (4, 4), (7, 7))
 LEVELS = {

@@ -2,7 +2,7 @@
 
     python benchmarks/build_models.py [--until STAGE] [--board NAME] [--multipliers N] [--json FILE] [MODEL.onnx ...]
 
-Without a MODEL: the four networks of MLPerf Tiny with drawn weights (``tests/mlperf_tiny.py``). Samples are taken from
+Without a MODEL: the four networks of MLPerf Tiny with drawn weights (``tests/support/mlperf_tiny.py``). Samples are taken from
 ``inputs.npz`` beside a model, if there is one; otherwise they are random. ``--until route`` runs the slow tools, too.
 
 Each model has a process of its own, whose memory is looked at from outside, with that of all the programs it starts.
@@ -104,10 +104,10 @@ def filled(show: Callable[[Facts], str], facts: Facts) -> str:
 
 
 def drawn_models(folder: Path) -> list[Path]:
-    """The networks of ``tests/mlperf_tiny.py``, with samples."""
+    """The networks of ``tests/support/mlperf_tiny.py``, with samples."""
     sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
-    import mlperf_tiny
+    from support import mlperf_tiny
 
     paths = []
     for net in mlperf_tiny.MLPERF_TINY:

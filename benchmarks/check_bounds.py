@@ -150,7 +150,7 @@ def broadcast(path: Path, size: int) -> Path:
 
 
 def _sketch():  # type: ignore[no-untyped-def]
-    from qdq_models import Sketch
+    from support.qdq_models import Sketch
 
     return Sketch()
 

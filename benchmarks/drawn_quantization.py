@@ -2,7 +2,7 @@
 
     python benchmarks/drawn_quantization.py [N] [--seed FIRST] [--calibration K]
 
-Draws N networks (``tests/drawn_trained_networks.py``): dense, convolutional, residual and depthwise ones, in turns. K
+Draws N networks (``tests/support/random_trained_networks.py``): dense, convolutional, residual and depthwise ones, in turns. K
 samples calibrate, others judge, 200 of them. onnxruntime's quantizer (QDQ, int8, weights symmetric with a scale per
 channel, the model prepared) is tried with six ranges: minimum and maximum, entropy and a percentile of 99.99, each with
 zero points and symmetric. Signal to noise of the outputs against floats, in dB: with sums out (of onnxruntime's models
@@ -25,16 +25,15 @@ from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from quantization import Case, in_floats, in_integers, read_model
-
 import onnx
-from drawn_trained_networks import DrawnNetwork, drawn_network
 from exports.quantizing import Choices, quantized
 from onnx import TensorProto, helper
 from onnx_hw import flow
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.options import Leaving
 from onnx_hw.samples.sqnr import Likeness
+from quantization import Case, in_floats, in_integers, read_model
+from support.random_trained_networks import DrawnNetwork, drawn_network
 
 JUDGES = 200
 

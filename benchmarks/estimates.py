@@ -3,10 +3,10 @@
     nice python benchmarks/estimates.py [N] [--family NAME] [--seed SEED] [--kind KIND] [--below LUT] [--kept FILE]
     python benchmarks/estimates.py --record
 
-Draws N cores of all operators in turn (``tests/drawn_cores.py``), each with a folding, synthesizes each of them alone
+Draws N cores of all operators in turn (``tests/support/random_cores.py``), each with a folding, synthesizes each of them alone
 as a build does, and prints the estimate over the count, in look-up tables and in flip-flops; then the share of cores
 that are within 15 % in both. What is measured is kept in the file, so that another run does not synthesize it again.
-``--record`` writes down what is said of some, which a test holds on to (``tests/chip/recorded_estimates.txt``).
+``--record`` writes down what is said of some, which a test holds on to (``tests/assemble/recorded_estimates.txt``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tempfile import TemporaryDirectory, gettempdir
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from drawn_cores import KINDS, drawn
-from estimated_cores import FAMILIES, Estimate, made_of, said_of
 from onnx_hw_boards.cells import Cells
-from recorded_estimates import RECORDED, lines
+from support.estimate_cases import FAMILIES, Estimate, made_of, said_of
+from support.random_cores import KINDS, drawn
+from support.recorded_estimates import RECORDED, lines
 
 KEPT = Path(gettempdir()) / "onnx_hw_estimates.json"
 

@@ -2,7 +2,7 @@
 
     python benchmarks/exporter_networks.py [N] [--seed FIRST] [--simulate K] [--list]
 
-Draws N networks as converters write them, quantized by onnxruntime (``tests/drawn_exported_models.py``). Each is tried
+Draws N networks as converters write them, quantized by onnxruntime (``tests/support/random_exported_models.py``). Each is tried
 with the quantizer's samples at hand and without. ``--simulate K`` proves the circuits of the first K that are accepted.
 """
 
@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from drawn_exported_models import DrawnExport, draw
 from exports.verdicts import Comparison, Verdict, compared, judged, proven
+from support.random_exported_models import DrawnExport, draw
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
     nice python benchmarks/fuzz_models.py [N] [--seed FIRST] [--keep FOLDER]
 
-Draws N mutants (``tests/mutants.py``), each in limited time and memory, and prints every root once, with the number of
+Draws N mutants (``tests/support/mutations.py``), each in limited time and memory, and prints every root once, with the number of
 its first mutant.
 """
 
@@ -19,8 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from fuzzing import outcome
-from mutants import mutant
+from support.fuzzing import outcome
+from support.mutations import mutant
 
 SECONDS = 5
 GIB = 1 << 30

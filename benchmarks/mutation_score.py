@@ -38,23 +38,23 @@ PLACES = ("rtl/onnx_hw_rtl", "onnx_hw/ops", "onnx_hw/passes", "onnx_hw/quantize/
 SEED, MUTATIONS = 13, 300
 FILES_OF_TESTS = 3
 OF_A_PLACE = {
-    "rtl/onnx_hw_rtl/assembly": ["tests/test_assemble.py"],
+    "rtl/onnx_hw_rtl/assembly": ["tests/assemble/test_elaborate.py"],
     "rtl/onnx_hw_rtl/engine": ["tests/ops/test_own_results.py"],
     "rtl/onnx_hw_rtl/link": ["tests/link/test_link_end.py", "tests/link/test_session.py"],
     "rtl/onnx_hw_rtl/primitives/ecp5": ["tests/rtl/test_ecp5_primitives.py", "tests/rtl/test_soft_multiplier.py"],
-    "onnx_hw/ops": ["tests/ops/test_reordered.py", "tests/ops/test_demands_know_the_circuits.py"],
+    "onnx_hw/ops": ["tests/ops/test_permutation.py", "tests/ops/test_demands_know_the_circuits.py"],
     "onnx_hw/passes": ["tests/passes"],
     "onnx_hw/quantize/lower": [
-        "tests/quantize/test_import_exactness.py",
-        "tests/quantize/test_import_model.py",
+        "tests/lower/test_lowering_exactness.py",
+        "tests/lower/test_lower_model.py",
         "tests/quantize",
     ],
 }
 """Tests of every file there."""
-AT_ONCE = {"onnx_hw/ops": ["tests/chip/test_recorded_estimates.py"]}
+AT_ONCE = {"onnx_hw/ops": ["tests/assemble/test_recorded_area_estimates.py"]}
 """Tests of every file there that see much within seconds, and so come first."""
-NAMED = ("tests/ops/test_*faults*.py", "tests/proof/test_faults_of_the_lowering.py", "tests/formal/test_*.py",
-         "tests/proof/circuit/test_gate_level.py", "tests/proof/circuit/test_prove.py")  # fmt: skip
+NAMED = ("tests/ops/test_*faults*.py", "tests/prove/test_faults_of_the_lowering.py", "tests/formal/test_*.py",
+         "tests/prove/circuit/test_gate_level.py", "tests/prove/circuit/test_prove.py")  # fmt: skip
 TOO_SLOW, SURVIVES = "too slow", "SURVIVES"
 PLUGIN = """
 from hypothesis import Phase, settings

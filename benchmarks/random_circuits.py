@@ -17,8 +17,8 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from at_length import CORES, prove_core, prove_networks
-from drawn_designs import chains, likenesses, residuals
+from support.long_runs import CORES, prove_core, prove_networks
+from support.random_designs import chains, likenesses, residuals
 
 NETWORKS = {"chains": chains, "residuals": residuals, "likenesses": likenesses}
 

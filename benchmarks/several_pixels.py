@@ -2,7 +2,7 @@
 
     python benchmarks/several_pixels.py [N] [--seed FIRST]
 
-Draws N networks (``tests/drawn_pixel_designs.py``) for 2 pixels a beat and N for 4, and simulates each with its input
+Draws N networks (``tests/support/random_multi_pixel_designs.py``) for 2 pixels a beat and N for 4, and simulates each with its input
 as fast as it is taken and with random stalls.
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from design_bench import Bench, no_stall, random_stall
-from drawn_pixel_designs import draw
+from support.design_bench import Bench, no_stall, random_stall
+from support.random_multi_pixel_designs import draw
 
 FRAMES = 4  # at full rate
 

@@ -16,8 +16,6 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import onnx_hw_boards
-from estimated_cores import Estimate
-from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.assemble.host_link import link_of
@@ -28,6 +26,8 @@ from onnx_hw.runtime.build_folder import opened
 from onnx_hw.schedule.schedule_for_board import schedule_on
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
+from support.estimate_cases import Estimate
+from support.fixture_paths import EXAMPLES
 
 
 def main() -> None:

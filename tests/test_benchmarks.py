@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from material_folders import CHECKOUT, EXAMPLES
+from support.fixture_paths import CHECKOUT, EXAMPLES
 
 
 def test_models_are_built_and_told_row_by_row(tmp_path: Path) -> None:

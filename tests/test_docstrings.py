@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-from material_folders import CHECKOUT
+from support.fixture_paths import CHECKOUT
 
 ROOTS = {"onnx_hw": ".", "onnx_hw_rtl": "rtl", "onnx_hw_sim": "sim", "onnx_hw_tools": "sim", "onnx_hw_boards": "boards"}
 

@@ -7,11 +7,11 @@ import shlex
 import pytest
 from click.testing import CliRunner
 
-from material_folders import CHECKOUT
 from onnx_hw import flow
 from onnx_hw.cli.cli import main
 from onnx_hw.report.json_schema import write as write_schema
 from onnx_hw.report.operator_table import write as write_operators
+from support.fixture_paths import CHECKOUT
 
 DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md"), *CHECKOUT.glob("examples/*/*.md")])
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")

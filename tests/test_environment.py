@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from material_folders import EXAMPLES
 from onnx_hw.cli.cli import main
 from onnx_hw.cli.error_report import explain
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.samples.read_samples import read_samples, write_samples
+from support.fixture_paths import EXAMPLES
 
 DIGITS, FLOAT = (EXAMPLES / "digits" / name for name in ("digits.onnx", "digits_float.onnx"))
 IMAGES = EXAMPLES / "digits" / "digits_test.npz"

@@ -12,8 +12,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-from explore.small_model import small_model
-from material_folders import CHECKOUT, EXAMPLES
 from onnx_hw import flow
 from onnx_hw.commands.build import Build, build
 from onnx_hw.commands.run import run
@@ -23,6 +21,8 @@ from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.schedule.schedule_network import schedule_network
+from support.fixture_paths import CHECKOUT, EXAMPLES
+from support.small_model import small_model
 
 DIGITS = EXAMPLES / "digits"
 SCHEMA = json.loads((CHECKOUT / "docs" / "report.schema.json").read_text())

@@ -11,9 +11,9 @@ from statistics import median
 
 import pytest
 
-from material_folders import CHECKOUT
 from onnx_hw.onnx.operators import operators
 from onnx_hw.runtime.stage import Stage
+from support.fixture_paths import CHECKOUT
 
 ROOTS = {
     "onnx_hw": CHECKOUT / "onnx_hw",

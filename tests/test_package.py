@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from material_folders import CHECKOUT
+from support.fixture_paths import CHECKOUT
 
 PARTS = {
     "onnx_hw": ".",

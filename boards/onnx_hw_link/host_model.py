@@ -12,8 +12,8 @@ import numpy as np
 
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.frames import frame_of, integers_of
-from onnx_hw_link.link import Link, Port
 from onnx_hw_link.host_operators import run_steps
+from onnx_hw_link.link import Link, Port
 
 __all__ = ["FORMAT", "HostModel"]
 

@@ -17,8 +17,8 @@ from onnx_hw.ops.stream_order import UNUSED
 from onnx_hw.runtime.build_folder import BuildFolder
 from onnx_hw_boards.board import Board
 from onnx_hw_link.host_model import FILE, FORMAT
+from onnx_hw_link.host_operators import FLOATS, KNOWN
 from onnx_hw_link.link import PROTOCOL, Link
-from onnx_hw_link.host_operators import (FLOATS, KNOWN)
 
 
 def write_host_model(

@@ -16,8 +16,8 @@ from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.verify_schedule import faults_of_schedule
-from onnx_hw_boards.families.family import Price
 from onnx_hw_boards.families.default import usual_price
+from onnx_hw_boards.families.family import Price
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from onnx_hw.ops.stream_order import Order, fewest_lanes, least_pixels
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import Telling
 from onnx_hw_boards.demand import Demand, Register
-from onnx_hw_boards.families.family import Price
 from onnx_hw_boards.families.default import usual_price
+from onnx_hw_boards.families.family import Price
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component

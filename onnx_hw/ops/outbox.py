@@ -5,8 +5,8 @@ from __future__ import annotations
 from onnx_hw.ops.demand.blocks import BITS_PER_COPY, copied
 from onnx_hw.ops.operator import Resources, priced
 from onnx_hw_boards.demand import Demand, Function, Loop, Memory, Register, UpDown
-from onnx_hw_boards.families.family import Price
 from onnx_hw_boards.families.default import usual_price
+from onnx_hw_boards.families.family import Price
 
 DEEPEST_IN_LUTRAM = 33
 """FIFOs of more tokens live in block RAM, where no chip's family says otherwise."""

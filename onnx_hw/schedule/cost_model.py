@@ -7,8 +7,8 @@ from typing import Any
 
 from onnx_hw.ops.operator import Operator, Resources, priced
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, outbox_resources
-from onnx_hw_boards.families.family import Family, Price
 from onnx_hw_boards.families.default import usual_price
+from onnx_hw_boards.families.family import Family, Price
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """When frames leave a design behind a link: its shell as two more tracks of the firing law.
 
-The shell (``rtl/onnx_hw_rtl/streams/beats.py``) takes a byte every other cycle, holds a beat until the network takes it, and
+The shell (``onnx_hw_rtl.streams.beats``) takes a byte every other cycle, holds a beat until the network takes it, and
 takes one of the network's when all bytes of the one before have gone, one a cycle, those of a frame's times included.
 """
 

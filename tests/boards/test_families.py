@@ -22,7 +22,7 @@ from onnx_hw_boards.families.gowin import GOWIN
 from onnx_hw_boards.families.ice40 import ICE40_HX, ICE40_UP
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools.catalogue import CATALOGUE
-from passes.test_choose_folding import convolutions
+from schedule.test_search_folding import convolutions
 
 ALL = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
 BOARDS = [board for board in ALL if isinstance(board, BareChip)]

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from exact_requantization import Formula, formulas
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import Table, Thresholds, table, thresholds
 from onnx_hw.exact.multiply_add_shift import WIDEST_MULTIPLIER, MultiplyAddShift, _Constraints, digits_of, find
 from onnx_hw.exact.requantization import LARGEST_TABLE, Requantizer, area, choose, costs, prove
 from onnx_hw.exact.step_function import Steps, steps
+from support.exact_requantization import Formula, formulas
 
 
 def candidates(exact: Steps) -> list[Requantizer]:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from exact_requantization import Formula, formulas
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.step_function import steps
+from support.exact_requantization import Formula, formulas
 
 
 @settings(max_examples=80)

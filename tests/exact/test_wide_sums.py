@@ -9,7 +9,6 @@ from math import ceil
 import numpy as np
 import pytest
 
-from drawn_cases import Case
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
@@ -21,6 +20,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.requantize import RequantizeFolding, Staircase
 from onnx_hw.ops.tensor import Tensor
+from support.random_cases import Case
 
 Line = tuple[tuple[Fraction, Fraction], Fraction]
 Ranges = tuple[tuple[int, int], tuple[int, int]]

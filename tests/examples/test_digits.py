@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 import onnx
-from material_folders import EXAMPLES
+from support.fixture_paths import EXAMPLES
 
 DIGITS = EXAMPLES / "digits"
 IMAGES = 360

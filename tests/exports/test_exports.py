@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from border import rearranged_at_the_border
-from drawn_exported_models import draw
 from exports.verdicts import Comparison, compared, judged, proven
+from support.border_models import rearranged_at_the_border
+from support.random_exported_models import draw
 
 SEEDS = (0, 2, 3, 4, 9, 13, 16, 21, 31)
 MANY = range(1000, 1008)

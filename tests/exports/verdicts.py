@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import onnx
-from drawn_exported_models import DrawnExport
 from onnx import numpy_helper
 from onnx_hw import flow
 from onnx_hw.ir import golden
@@ -18,7 +17,8 @@ from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.runtime.options import Reading
-from onnx_witness import by_onnxruntime
+from support.onnx_oracle import by_onnxruntime
+from support.random_exported_models import DrawnExport
 
 AVERAGES = frozenset(
     ("AveragePool", "GlobalAveragePool", "ReduceMean", "QLinearAveragePool", "QLinearGlobalAveragePool")

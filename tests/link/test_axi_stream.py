@@ -11,7 +11,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from onnx_hw_rtl.shells.axi_stream_shell import AxiStreamShell
-from shell_bench import Small, drawn, small
+from support.shell_bench import Small, drawn, small
 
 Transfer = tuple[bytes, bool]  # what is carried, and whether it is marked as a frame's last
 

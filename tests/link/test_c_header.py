@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from link_bench import converse, sums
+from onnx_hw_link.host_operators import KNOWN
 from onnx_hw_link.link import Link, Port
 from onnx_hw_link.packets import mirrored_cobs, to_wire, with_crc
 from onnx_hw_link.session import hello
-from onnx_hw_link.host_operators import KNOWN
 from onnx_hw_tools import tools
-from session_in_c import LONGEST, ConversationInC, Io, SessionInC, compile_c, library
+from support.c_driver import LONGEST, ConversationInC, Io, SessionInC, compile_c, library
+from support.link_bench import converse, sums
 
 try:
     tools.find("c++")

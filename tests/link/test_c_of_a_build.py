@@ -12,7 +12,7 @@ import pytest
 from onnx_hw_link.c_header import main
 from onnx_hw_link.host_model import FORMAT, HostModel
 from onnx_hw_tools import tools
-from session_in_c import compile_c
+from support.c_driver import compile_c
 
 CONSTANTS = {
     "scale": {"dtype": "float32", "shape": [], "data": [0.037]},

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.assemble.elaborate import edge_names
 from onnx_hw.assemble.host_model_file import host_model
@@ -17,6 +16,7 @@ from onnx_hw_link.errors import LinkError
 from onnx_hw_link.frames import frame_of, integers_of
 from onnx_hw_link.host_model import HostModel
 from onnx_hw_link.link import Link, Port
+from support.fixture_paths import EXAMPLES
 
 
 def link_of(design: Design) -> Link:

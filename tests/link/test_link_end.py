@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from link_bench import converse, sums
 from onnx_hw_link.link import FromHost, Link, Port
 from onnx_hw_link.packets import to_wire
+from support.link_bench import converse, sums
 
 SMALL = Link(bytes(range(16)), (Port("a", 5, 2, 8),), (Port("b", 3, 1, 12),), 10**6, 128, 128)
 WIDE = Link(bytes(16), (Port("in", 3, 3, 11),), (Port("out", 40, 2, 20),), 10**6, 256, 512)  # results in two packets

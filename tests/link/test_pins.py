@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from link_bench import Sums, sums
 from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, PortFailed, Stalled
@@ -25,7 +24,8 @@ from onnx_hw_rtl.shells.shell import Shell
 from onnx_hw_rtl.shells.uart_shell import UartShell
 from onnx_hw_sim.pseudo_terminal import PseudoTerminal
 from onnx_hw_sim.serial_line import BREAK, SerialChip, WireFaults
-from session_in_c import Io, SessionInC
+from support.c_driver import Io, SessionInC
+from support.link_bench import Sums, sums
 
 LINK = Link(bytes(range(16)), (Port("a", 16, 2, 8),), (Port("b", 5, 1, 12),), 10**6)
 DIVISOR, BAUD = 4, 250_000

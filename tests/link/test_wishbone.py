@@ -11,7 +11,7 @@ from amaranth.sim import Simulator
 
 from onnx_hw_link.link import TRAILER, Link
 from onnx_hw_rtl.shells.wishbone_shell import Control, Register, Status, WishboneShell
-from shell_bench import drawn, small
+from support.shell_bench import drawn, small
 
 NETWORK = small()
 TURNS = ((0, 1), (1, 1), (0, 1), (1, 2)) * 6  # of each of six pixels, two beats of `a` and three of `b`

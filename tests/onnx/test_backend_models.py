@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import onnx
-from backend_cases import DATA, assert_same, plain
 from onnx import numpy_helper
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate.check_inputs import checked_feeds
@@ -13,6 +12,7 @@ from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.evaluate.reference import run
 from onnx_hw.onnx.load.read import read
 from onnx_hw.onnx.operators.evaluate import evaluate
+from support.backend_cases import DATA, assert_same, plain
 
 #: Cases that are not met, and why.
 UNMET = {

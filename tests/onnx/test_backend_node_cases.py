@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend_cases import assert_case, node_cases, plain
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate.check_inputs import checked_feeds
 from onnx_hw.onnx.evaluate.infer_shapes import infer_graph
 from onnx_hw.onnx.load.read import read
 from onnx_hw.onnx.operators import operators
 from onnx_hw.onnx.operators.evaluate import evaluate
+from support.backend_cases import assert_case, node_cases, plain
 
 _LISTED = tomllib.loads((Path(__file__).parent / "backend_unmet.toml").read_text())["unmet"]
 UNMET = {name: entry["reason"] for entry in _LISTED for name in entry["cases"]}

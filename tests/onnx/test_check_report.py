@@ -5,18 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from onnx import helper
-from onnx_files import (
-    TensorProto,
-    checked,
-    codes,
-    make_node,
-    model,
-    relu,
-    tensor,
-    value,
-    warned,
-)
 from onnx_hw.onnx.parse.diagnostics import STAGES
+from support.onnx_files import TensorProto, checked, codes, make_node, model, relu, tensor, value, warned
 
 
 def test_every_independent_fault_at_once(tmp_path):

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from material_folders import IRCORPUS, needs_ircorpus
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.load.check_file import check
 from onnx_hw.onnx.load.read import read
+from support.fixture_paths import IRCORPUS, needs_ircorpus
 
 
 def expectations() -> dict[str, Any]:

@@ -7,10 +7,10 @@ import onnxruntime
 import pytest
 from onnx.shape_inference import infer_shapes
 
-from onnx_files import checked, codes, make_node, model, value, warned, write
 from onnx_hw import flow
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.runtime.options import Reading
+from support.onnx_files import checked, codes, make_node, model, value, warned, write
 
 
 def pooling(random: np.random.Generator, *, batch: int | str = 1):

@@ -8,9 +8,9 @@ import os
 import numpy as np
 import pytest
 
-from onnx_files import TensorProto, checked, codes, make_node, model, value, warned, write
 from onnx_hw.onnx.load.read import read
-from own_seconds import own_seconds
+from support.cpu_time_limit import own_seconds
+from support.onnx_files import TensorProto, checked, codes, make_node, model, value, warned, write
 
 DATA = np.arange(8, dtype=np.float32)
 

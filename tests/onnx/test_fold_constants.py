@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import onnx
-from backend_cases import assert_case, node_cases
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate.fold_constants import fold
@@ -12,6 +11,7 @@ from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.evaluate.reference import run
 from onnx_hw.onnx.evaluate.unroll_control_flow import unroll
 from onnx_hw.onnx.load.read import read
+from support.backend_cases import assert_case, node_cases
 
 FLOAT = TensorProto.FLOAT
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from material_folders import model as real_model
-from material_folders import model_names, needs_models
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.load.read import read
+from support.fixture_paths import model as real_model
+from support.fixture_paths import model_names, needs_models
 
 
 def node(op_type, inputs, outputs, **attributes):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from material_folders import MODELS, model_names, needs_models
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.read import read
+from support.fixture_paths import MODELS, model_names, needs_models
 
 
 @needs_models

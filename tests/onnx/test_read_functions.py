@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx import AttributeProto, helper
-from onnx_files import TensorProto, branch, checked, codes, make_node, make_opsetid, model, value, warned, write
 from onnx_hw.onnx.check.functions import MAX_NODES
 from onnx_hw.onnx.load.read import read
-from own_seconds import own_seconds
+from support.cpu_time_limit import own_seconds
+from support.onnx_files import TensorProto, branch, checked, codes, make_node, make_opsetid, model, value, warned, write
 
 DOMAIN = "org.example"
 

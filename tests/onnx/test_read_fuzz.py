@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from google.protobuf.message import DecodeError
 
-from material_folders import IRCORPUS
 from onnx import helper
-from onnx_files import TensorProto, branch, conditional, make_graph, make_node, model, relu, tensor, value
 from onnx_hw.onnx.load.check_file import check
 from onnx_hw.onnx.parse.protobuf_schema import ModelProto
-from own_seconds import own_seconds
+from support.cpu_time_limit import own_seconds
+from support.fixture_paths import IRCORPUS
+from support.onnx_files import TensorProto, branch, conditional, make_graph, make_node, model, relu, tensor, value
 
 LONGEST = 2.0  # seconds for one file
 LARGEST = 1 << 30  # bytes of memory more than before

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx import SparseTensorProto, helper, numpy_helper
-from onnx_files import TensorProto, checked, codes, make_node, model, value, warned, write
 from onnx_hw.onnx.graph.element_types import BY_NAME, ELEMENT_TYPES
 from onnx_hw.onnx.load.read import read
 from onnx_hw.onnx.parse import tensors
+from support.onnx_files import TensorProto, checked, codes, make_node, model, value, warned, write
 
 NARROW = {
     "bfloat16": ml_dtypes.bfloat16,

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import onnx
-from material_folders import model, model_names, needs_models
 from onnx import TensorProto, helper
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate.fold_constants import fold
 from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.evaluate.reference import run
 from onnx_hw.onnx.load.read import read
+from support.fixture_paths import model, model_names, needs_models
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from onnx_files import relu, write
 from onnx_hw.onnx.parse import protobuf_schema
+from support.onnx_files import relu, write
 
 OURS = {
     # Our name -> the name in onnx.proto, where they differ.

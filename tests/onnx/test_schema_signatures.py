@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-TABLE = Path(__file__).resolve().parents[2] / "onnx_hw" / "onnx" / "signatures.txt"
+TABLE = Path(__file__).resolve().parents[2] / "onnx_hw" / "onnx" / "graph" / "signatures.txt"
 
 HEADER = """\
 # Signatures of every operator of the standard domains, by the opset version that brought them.

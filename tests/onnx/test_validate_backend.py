@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import onnx
-from onnx_files import write
 from onnx_hw.onnx.load.check_file import check
+from support.onnx_files import write
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from onnx import AttributeProto, helper
-from onnx_files import (
+from onnx_hw.onnx.evaluate import reference
+from onnx_hw.onnx.load.read import read
+from onnx_hw.onnx.parse.protobuf_schema import ModelProto
+from support.onnx_files import (
     TensorProto,
     branch,
     checked,
@@ -21,9 +24,6 @@ from onnx_files import (
     warned,
     write,
 )
-from onnx_hw.onnx.evaluate import reference
-from onnx_hw.onnx.load.read import read
-from onnx_hw.onnx.parse.protobuf_schema import ModelProto
 
 
 def with_node(**changes):

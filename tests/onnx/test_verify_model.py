@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.messages.invariants import Broken
 from onnx_hw.onnx.canonicalize import canonicalize
@@ -18,6 +17,7 @@ from onnx_hw.onnx.graph.model import Graph, Node, Value
 from onnx_hw.onnx.graph.verify_model import faults_of_folded, faults_of_model, faults_of_typed
 from onnx_hw.quantization import post_training
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
+from support.fixture_paths import EXAMPLES
 
 MODEL = flow.read(EXAMPLES / "digits" / "digits_float.onnx")
 GRAPH = MODEL.graph

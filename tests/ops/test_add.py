@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drawn_cases import Case, cases, few, many
-from drawn_operators import sums
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add, signed_digits
 from onnx_hw.ops.folding import ElementFolding, Folding
 from onnx_hw.ops.tensor import Tensor
-from operator_facts import assert_facts, assert_foldings_keep_up
+from support.operator_facts import assert_facts, assert_foldings_keep_up
+from support.random_cases import Case, cases, few, many
+from support.random_operators import sums
 
 SHAPE = (3, 2, 4)
 

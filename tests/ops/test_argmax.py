@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from design_bench import Bench, assert_proven, no_stall
-from drawn_cases import Case, cases, few, many
-from drawn_operators import argmaxes
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.tensor import Tensor
-from operator_facts import assert_facts, assert_foldings_keep_up, beside
-from sketched_designs import alone
+from support.design_bench import Bench, assert_proven, no_stall
+from support.hand_built_designs import alone
+from support.operator_facts import assert_facts, assert_foldings_keep_up, beside
+from support.random_cases import Case, cases, few, many
+from support.random_operators import argmaxes
 
 EVERY_KIND = list(product([True, False], [True, False]))  # (largest, last)
 NARROW = [Int(1), Int(1, False), Int(2)]  # of which most elements are equal

@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from design_bench import assert_proven, prove
-from drawn_cases import Case, cases, few, many
-from drawn_operators import concats
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.concat import Concat
@@ -21,8 +18,11 @@ from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.search_folding import choose_folding
 from onnx_hw.schedule.size_fifos import size_fifos
 from onnx_hw.timing.prediction import predict
-from operator_facts import assert_facts, assert_foldings_keep_up, beside
-from sketched_designs import Sketch
+from support.design_bench import assert_proven, prove
+from support.hand_built_designs import Sketch
+from support.operator_facts import assert_facts, assert_foldings_keep_up, beside
+from support.random_cases import Case, cases, few, many
+from support.random_operators import concats
 
 i8 = Int(8)
 

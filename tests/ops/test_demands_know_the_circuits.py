@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_hw.exact import requantization
-from onnx_hw.ops import matmul_demand, multiply, rearrange_plan
+from onnx_hw.ops import matmul, multiply, rearrange_plan
 from onnx_hw.ops.demand import blocks
 from onnx_hw_boards.families import ecp5_cost, yosys_mapping
 from onnx_hw_rtl.arithmetic import multiplier
@@ -16,7 +16,7 @@ from onnx_hw_rtl.primitives.ecp5.block_ram import GEOMETRIES
 def test_copies() -> None:
     assert blocks.BITS_PER_COPY == fanout.BITS_PER_COPY
     assert blocks.BITS_PER_ADDRESS_COPY == weights.BITS_PER_ADDRESS_COPY
-    assert matmul_demand.RESULTS_PER_VECTOR_COPY == matmul.RESULTS_PER_VECTOR_COPY
+    assert matmul.RESULTS_PER_VECTOR_COPY == matmul.RESULTS_PER_VECTOR_COPY
 
 
 def test_memories_and_tables() -> None:

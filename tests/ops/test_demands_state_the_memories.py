@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drawn_cores import KINDS, drawn
 from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import Thresholds
@@ -36,6 +35,7 @@ from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.families.gowin import GOWIN
 from onnx_hw_boards.families.ice40 import ICE40_UP
 from onnx_hw_rtl.target import Target
+from support.random_cores import KINDS, drawn
 
 WRITTEN = re.compile(r"^  memory width (\d+) size (\d+) \\(?:ring|vector|weights)\w*", re.M)
 WITH_SOME = ("window", "pool", "depthwise", "matmul", "product_of_two", "rearrange")

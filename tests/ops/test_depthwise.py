@@ -9,9 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from design_bench import assert_proven, prove
-from drawn_cases import Case, cases, few, many
-from drawn_operators import depthwise
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
@@ -20,8 +17,11 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_rtl.cores.depthwise import Depthwise as Circuit
-from operator_facts import assert_facts, assert_foldings_keep_up, beside
-from sketched_designs import Sketch, alone
+from support.design_bench import assert_proven, prove
+from support.hand_built_designs import Sketch, alone
+from support.operator_facts import assert_facts, assert_foldings_keep_up, beside
+from support.random_cases import Case, cases, few, many
+from support.random_operators import depthwise
 
 IMAGE = Tensor((5, 4, 3), Int(8))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from at_length import CORES, prove_core
+from support.long_runs import CORES, prove_core
 
 
 @pytest.mark.slow

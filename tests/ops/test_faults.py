@@ -13,11 +13,21 @@ import pytest
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import connect, flipped
 
-from faults import ACCUMULATORS, BUFFERS, CASES, EVERY, ONE_LANE, Fault, each_in_its_cores, looks_late, prove_case
 from onnx_hw.ir import design
 from onnx_hw.timing import constraints
 from onnx_hw_rtl.streams import core, engine
 from onnx_hw_rtl.streams.outbox import Outbox
+from support.injected_faults import (
+    ACCUMULATORS,
+    BUFFERS,
+    CASES,
+    EVERY,
+    ONE_LANE,
+    Fault,
+    each_in_its_cores,
+    looks_late,
+    prove_case,
+)
 
 # ---- outboxes -----------------------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from faults import NARROW, SLIDING, Fault, each_in_its_cores
 from onnx_hw_rtl.cores import gearbox, regroup, sliding
 from onnx_hw_rtl.cores.window_geometry import Geometry
+from support.injected_faults import NARROW, SLIDING, Fault, each_in_its_cores
 
 
 def needs_differ(by: int) -> Callable[[pytest.MonkeyPatch], None]:

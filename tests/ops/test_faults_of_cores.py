@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from amaranth.hdl import Const
 
-from faults import CASES, Fault, each_in_its_cores, prove_case
 from onnx_hw_rtl.cores import add, argmax, concat, depthwise, matmul, multiply, reduce, requantize
 from onnx_hw_rtl.streams import engine
+from support.injected_faults import CASES, Fault, each_in_its_cores, prove_case
 
 # ---- constants ----------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from amaranth.hdl import Cat, Const, Value
 
-from design_bench import Bench, assert_proven, no_stall, random_stall
-from faults import looks_late
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.tensor import Tensor
@@ -20,7 +18,9 @@ from onnx_hw.timing import constraints
 from onnx_hw_rtl.cores.weights import WeightBuffer
 from onnx_hw_rtl.streams import shared_buffer
 from onnx_hw_rtl.streams.engine import delayed
-from sketched_designs import alone
+from support.design_bench import Bench, assert_proven, no_stall, random_stall
+from support.hand_built_designs import alone
+from support.injected_faults import looks_late
 
 VECTORS, MATRIX = Tensor((1, 4, 5), Int(5)), Tensor((1, 7, 5), Int(4))
 OPERATORS = {

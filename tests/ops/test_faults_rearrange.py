@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from amaranth.hdl import Const, Module, Signal
 
-from drawn_cases import Case
-from faults import looks_late, prove_case
 from onnx_hw.ops.rearrange import RearrangeFolding
 from onnx_hw.timing import constraints
 from onnx_hw_rtl.cores import rearrange
 from onnx_hw_rtl.streams import engine
-from rearrangements import MAPS, rearranged
+from support.injected_faults import looks_late, prove_case
+from support.random_cases import Case
+from support.rearrangements import MAPS, rearranged
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

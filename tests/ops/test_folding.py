@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from faults import CASES, EVERY
 from onnx_hw.ops.folding import EvenFolding, Multiplier, SlidingFolding, spelled
 from onnx_hw.ops.matmul import MatMulFolding
 from onnx_hw.ops.rearrange import RearrangeFolding
 from onnx_hw.ops.requantize import RequantizeFolding
-from operator_facts import beside
+from support.injected_faults import CASES, EVERY
+from support.operator_facts import beside
 
 
 def test_what_is_said() -> None:

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from design_bench import assert_proven, prove
-from drawn_cases import Case, cases, few, many
-from drawn_operators import gearboxes
 from onnx_hw import flow
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.tensor import Tensor
-from operator_facts import assert_facts, beside
-from sketched_designs import alone
+from support.design_bench import assert_proven, prove
+from support.hand_built_designs import alone
+from support.operator_facts import assert_facts, beside
+from support.random_cases import Case, cases, few, many
+from support.random_operators import gearboxes
 
 
 @few

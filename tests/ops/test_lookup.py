@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from design_bench import Bench, assert_proven, no_stall
-from drawn_cases import Case, few
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_rtl.cores import requantize as rtl
-from operator_facts import assert_facts, assert_foldings_keep_up
-from sketched_designs import alone
+from support.design_bench import Bench, assert_proven, no_stall
+from support.hand_built_designs import alone
+from support.operator_facts import assert_facts, assert_foldings_keep_up
+from support.random_cases import Case, few
 
 FIVE_BITS = Int(5)
 

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drawn_cases import Case, cases, few, many
-from drawn_operators import matmuls
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul, MatMulFolding
 from onnx_hw.ops.tensor import Tensor
-from operator_facts import assert_facts, assert_foldings_keep_up
+from support.operator_facts import assert_facts, assert_foldings_keep_up
+from support.random_cases import Case, cases, few, many
+from support.random_operators import matmuls
 
 
 def weights(outputs: int, inputs: int, low: int = -128, high: int = 127) -> np.ndarray:

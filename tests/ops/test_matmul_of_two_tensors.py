@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from design_bench import Bench, assert_proven, no_stall, prove, random_frames, random_stall
-from drawn_cases import Case, cases, few, many
-from drawn_operators import matmuls_of_two
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul, MatMulFolding
 from onnx_hw.ops.tensor import Tensor
-from operator_facts import assert_facts, assert_foldings_keep_up
-from sketched_designs import alone
-from solvers import assert_solvers_agree, needs_compiler
+from support.design_bench import Bench, assert_proven, no_stall, prove, random_frames, random_stall
+from support.hand_built_designs import alone
+from support.operator_facts import assert_facts, assert_foldings_keep_up
+from support.random_cases import Case, cases, few, many
+from support.random_operators import matmuls_of_two
+from support.solvers import assert_solvers_agree, needs_compiler
 
 VECTORS = Tensor((2, 3, 5), Int(5))
 MATRIX = Tensor((1, 7, 5), Int(4))

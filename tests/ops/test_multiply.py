@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from drawn_cases import Case, cases, few, many
-from drawn_operators import products
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.ops.tensor import Tensor
-from operator_facts import assert_facts, assert_foldings_keep_up, beside
+from support.operator_facts import assert_facts, assert_foldings_keep_up, beside
+from support.random_cases import Case, cases, few, many
+from support.random_operators import products
 
 SHAPE = (3, 2, 4)
 

@@ -12,8 +12,6 @@ from amaranth.hdl import Const
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from design_bench import assert_proven, prove
-from drawn_cases import few, many
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.invariants import Broken
@@ -26,9 +24,11 @@ from onnx_hw.schedule.size_fifos import size_fifos
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.prediction import predict
 from onnx_hw_rtl.streams import engine, feedback
-from recurrence import BITS, Recurrence
-from sketched_designs import Sketch, alone
-from solvers import assert_solvers_agree, needs_compiler
+from support.design_bench import assert_proven, prove
+from support.hand_built_designs import Sketch, alone
+from support.random_cases import few, many
+from support.recurrence import BITS, Recurrence
+from support.solvers import assert_solvers_agree, needs_compiler
 
 
 @st.composite

@@ -11,9 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from design_bench import assert_proven, prove
-from drawn_cases import Case
-from drawn_operators import ByArithmetic, ByTable, ByThresholds, element_foldings
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design, FifoSize
@@ -34,7 +31,10 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.size_fifos import size_fifos
-from sketched_designs import Sketch
+from support.design_bench import assert_proven, prove
+from support.hand_built_designs import Sketch
+from support.random_cases import Case
+from support.random_operators import ByArithmetic, ByTable, ByThresholds, element_foldings
 
 SCALES = tuple(Fraction(k, 30) for k in (1, 7, 20, 33, 50))
 WEIGHTS = np.random.default_rng(0).integers(-8, 8, (5, 5))

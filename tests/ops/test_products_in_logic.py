@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 
-from design_bench import prove
-from drawn_cases import Case
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.demand.soft_multipliers import product_demand
 from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
@@ -22,7 +20,9 @@ from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Adder, Function, Register
 from onnx_hw_rtl.arithmetic import constant_multiplier, product, soft_multiplier
-from sketched_designs import alone
+from support.design_bench import prove
+from support.hand_built_designs import alone
+from support.random_cases import Case
 
 LOGIC = Multiplier.LOGIC
 IMAGE = Tensor((2, 3, 3), Int(8))

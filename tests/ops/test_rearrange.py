@@ -12,17 +12,17 @@ from amaranth.hdl import Module, Signal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from design_bench import assert_proven, prove
-from drawn_cases import Case, cases, few, many
 from onnx_hw.ops import rearrange_plan
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing.prediction import predict
 from onnx_hw_rtl.cores import rearrange
-from operator_facts import assert_facts, assert_foldings_keep_up
-from rearrangements import BYTES, IMAGE, MAPS, maps, padded, positions, rearranged, rearrangements
-from sketched_designs import alone
+from support.design_bench import assert_proven, prove
+from support.hand_built_designs import alone
+from support.operator_facts import assert_facts, assert_foldings_keep_up
+from support.random_cases import Case, cases, few, many
+from support.rearrangements import BYTES, IMAGE, MAPS, maps, padded, positions, rearranged, rearrangements
 
 
 @few

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from drawn_cases import Case, cases, few, many
-from drawn_operators import reductions
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import EvenFolding, Folding
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.tensor import Tensor
-from operator_facts import assert_facts, assert_foldings_keep_up
+from support.operator_facts import assert_facts, assert_foldings_keep_up
+from support.random_cases import Case, cases, few, many
+from support.random_operators import reductions
 
 
 @few

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from design_bench import assert_proven, prove
-from drawn_cases import Case, cases, few, many
-from drawn_operators import regroups
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from operator_facts import assert_facts
-from sketched_designs import alone
+from support.design_bench import assert_proven, prove
+from support.hand_built_designs import alone
+from support.operator_facts import assert_facts
+from support.random_cases import Case, cases, few, many
+from support.random_operators import regroups
 
 
 @few

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from design_bench import Bench, assert_proven, no_stall
-from drawn_cases import Case, cases, few, many
-from drawn_operators import ByArithmetic, ByTable, ByThresholds, requantizers
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.step_function import Steps
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding, Staircase
 from onnx_hw.ops.tensor import Tensor
-from operator_facts import assert_facts, assert_foldings_keep_up, beside
-from sketched_designs import alone
+from support.design_bench import Bench, assert_proven, no_stall
+from support.hand_built_designs import alone
+from support.operator_facts import assert_facts, assert_foldings_keep_up, beside
+from support.random_cases import Case, cases, few, many
+from support.random_operators import ByArithmetic, ByTable, ByThresholds, requantizers
 
 SCALES = tuple(Fraction(k, 300) for k in (1, 7, 20, 33, 50))
 OFFSETS = tuple(Fraction(k, 3) for k in (0, -5, 7, 1, 100))

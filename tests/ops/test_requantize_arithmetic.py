@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exact_requantization import Formula, formulas
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.requantization import prove
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.tensor import Tensor
+from support.exact_requantization import Formula, formulas
 
 
 def operator_of(formula: Formula, shape: tuple[int, int]) -> Requantize:

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 from amaranth.hdl import Cat, Const, Value
 
-from design_bench import Bench, random_stall
-from drawn_operators import ByArithmetic
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.requantize import Monotone
@@ -22,7 +20,9 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.prove.circuit.check_run import Run
 from onnx_hw_rtl.cores import multiply_add_shift, requantize
 from onnx_hw_rtl.cores.multiply_add_shift import MultiplyAddShift, Turn
-from sketched_designs import alone
+from support.design_bench import Bench, random_stall
+from support.hand_built_designs import alone
+from support.random_operators import ByArithmetic
 
 SCALES = tuple(Fraction(k, 2**20 + 1) for k in (325, 2502, 25000, 925, 64))
 TIES = tuple(Fraction(k, 2**9) for k in (1, 2, 16, 4, 3))

@@ -12,8 +12,6 @@ from amaranth.hdl import Const
 from hypothesis import given
 from hypothesis import strategies as st
 
-from design_bench import Bench, assert_proven, prove
-from drawn_cases import few, many
 from onnx_hw.messages.invariants import Broken
 from onnx_hw.ops.affine_ranges import Numbers
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
@@ -21,10 +19,12 @@ from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw.prove.circuit.stalls import Stall
 from onnx_hw.timing import constraints
 from onnx_hw_rtl.streams import engine, shared_buffer
-from operator_facts import assert_facts
-from outer_sum import OuterSum
-from sketched_designs import alone
-from solvers import assert_solvers_agree, needs_compiler
+from support.design_bench import Bench, assert_proven, prove
+from support.hand_built_designs import alone
+from support.operator_facts import assert_facts
+from support.outer_sum_operator import OuterSum
+from support.random_cases import few, many
+from support.solvers import assert_solvers_agree, needs_compiler
 
 
 @st.composite

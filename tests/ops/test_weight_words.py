@@ -5,11 +5,11 @@ from itertools import product
 import numpy as np
 from hypothesis import given
 
-from drawn_cases import many
-from drawn_operators import depthwise, matmuls
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
+from support.random_cases import many
+from support.random_operators import depthwise, matmuls
 
 
 @many

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from design_bench import assert_proven, prove
-from drawn_cases import Case, cases, few, many
-from drawn_operators import windows
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding, SlidingFolding
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw_rtl.cores.window_geometry import Geometry
-from operator_facts import assert_facts, assert_foldings_keep_up
-from sketched_designs import alone
+from support.design_bench import assert_proven, prove
+from support.hand_built_designs import alone
+from support.operator_facts import assert_facts, assert_foldings_keep_up
+from support.random_cases import Case, cases, few, many
+from support.random_operators import windows
 
 IMAGE = Tensor((5, 4, 3), Int(8))
 

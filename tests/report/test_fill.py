@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.matmul import MatMul
@@ -11,7 +10,8 @@ from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.report.collect import sections
 from onnx_hw.report.collect.design_sections import describe_ports
-from sketched_designs import alone
+from support.fixture_paths import EXAMPLES
+from support.hand_built_designs import alone
 
 DIGITS = EXAMPLES / "digits"
 WEIGHTS = (9 + 1) * 8 + (9 * 8 + 1) * 16 + (64 + 1) * 10

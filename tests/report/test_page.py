@@ -14,7 +14,7 @@ from onnx_hw.report import proof_chain
 from onnx_hw.report.html.dataflow_graph import Station, draw
 from onnx_hw.report.html.page import outline, page, verdict
 from onnx_hw.report.model import Report
-from sample_report import FULL
+from support.sample_report import FULL
 
 HOSTILE = "<b>&\"'</script><img src='http://x'>\x1b[2J\u202e{{ 7 * 6 }}"
 

@@ -15,7 +15,7 @@ import pytest
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.report import proof_chain
 from onnx_hw.report.html.page import page
-from sample_report import FULL
+from support.sample_report import FULL
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DARK, LIGHT = 0, 1  # as Blink numbers them

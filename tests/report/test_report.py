@@ -7,10 +7,10 @@ import jsonschema
 import numpy as np
 import pytest
 
-from material_folders import CHECKOUT
 from onnx_hw.report.json_schema import DESCRIPTION_FILE, SCHEMA_FILE, description, json_schema, keys, sections
 from onnx_hw.report.model import Report
-from sample_report import FULL
+from support.fixture_paths import CHECKOUT
+from support.sample_report import FULL
 
 PUBLISHED = json.loads((CHECKOUT / "docs" / SCHEMA_FILE).read_text(encoding="utf-8"))
 

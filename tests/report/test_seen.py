@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from material_folders import EXAMPLES
 from onnx_hw import flow
 from onnx_hw.commands.build import Build
 from onnx_hw.ir import golden
@@ -19,7 +18,8 @@ from onnx_hw.report.build_request import describe_asked
 from onnx_hw.report.collect.design_sections import describe_quantization
 from onnx_hw.report.value_statistics import FRAMES_AT_MOST, values_seen
 from onnx_hw.runtime.options import BuildOptions
-from sample_report import FULL
+from support.fixture_paths import EXAMPLES
+from support.sample_report import FULL
 
 HOSTILE = "<b>&\"'</script>\x1b[2J"
 DIGITS = EXAMPLES / "digits"

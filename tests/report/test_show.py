@@ -14,7 +14,7 @@ from onnx_hw.cli.show.board_table import listed
 from onnx_hw.cli.show.report_tables import bar, summary, verdict
 from onnx_hw.report.collect.sections import describe_board
 from onnx_hw.report.model import Report, Serial
-from sample_report import FULL
+from support.sample_report import FULL
 
 
 def shown(what, width=100, terminal=False):

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from material_folders import CHECKOUT
 from onnx_hw import __version__
 from onnx_hw.cli.show.infer_summary import shown
 from onnx_hw.cli.show.tried_on_board_form import FORM, block
@@ -15,6 +14,7 @@ from onnx_hw.commands.infer import Inferred, Tried
 from onnx_hw.samples.outputs import Outputs
 from onnx_hw.timing.link_times import Seen
 from onnx_hw_link.session import Faults
+from support.fixture_paths import CHECKOUT
 
 MADE = Inferred(
     Outputs({"y": np.zeros((3, 1))}, None),

@@ -12,8 +12,8 @@ from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from design_bench import trace
 from onnx_hw_rtl.streams.outbox import DEEPEST_IN_LUTRAM, Outbox, visible_after
+from support.design_bench import trace
 
 BITS = 16
 

@@ -39,7 +39,7 @@ from onnx_hw.ops.window import Window
 from onnx_hw_rtl.parts.fanout import BITS_PER_ADDRESS_COPY, BITS_PER_COPY, SHALLOW
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
-from sketched_designs import unequal_branches
+from support.hand_built_designs import unequal_branches
 
 DEEP_REACH = BITS_PER_ADDRESS_COPY
 """The same of words in block RAMs: six pins."""

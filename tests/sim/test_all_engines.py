@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from design_bench import every_tensor, random_frames
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
@@ -24,7 +23,8 @@ from onnx_hw.prove.circuit.engines import simulator_of
 from onnx_hw.prove.circuit.stalls import Stall, full_rate, random_stall
 from onnx_hw.runtime.options import Engine
 from onnx_hw_sim.circuit import Recording
-from sketched_designs import Sketch, unequal_branches
+from support.design_bench import every_tensor, random_frames
+from support.hand_built_designs import Sketch, unequal_branches
 
 FRAMES = 2
 

@@ -13,7 +13,7 @@ import pytest
 
 from onnx_hw_sim.circuit import Recording
 from onnx_hw_sim.lockstep import arithmetic, library, program, steps
-from onnx_hw_sim.lockstep.levelize import (Order, order)
+from onnx_hw_sim.lockstep.levelize import Order, order
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 from tests.sim.drawn_circuits import Drawn, Exchanges, Expressions
 from tests.sim.test_lockstep import words

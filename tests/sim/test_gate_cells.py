@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from onnx_hw_sim.circuit import Stream
+from onnx_hw_sim.gates.cell_models import FlipFlop, Model, Parts
 from onnx_hw_sim.gates.netlist import ONE, Cell, flatten, read_netlist
-from onnx_hw_sim.gates.cell_models import (FlipFlop, Model, Parts)
 from onnx_hw_sim.gates.simulator import RUNS, GateSimulator, Pattern, Plan, Start
 from onnx_hw_tools import tools
 

@@ -13,9 +13,9 @@ from onnx_hw_sim.circuit import Circuit, Stimulus, run_together, runs_at_once
 from onnx_hw_sim.compiled import CompiledSimulator
 from onnx_hw_sim.interpreted import InterpretedSimulator
 from onnx_hw_sim.lockstep import library
+from onnx_hw_sim.lockstep.levelize import order
 from onnx_hw_sim.lockstep.library import RUNS, vectors_of
 from onnx_hw_sim.lockstep.netlist import NotModelled
-from onnx_hw_sim.lockstep.levelize import order
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 from onnx_hw_sim.lockstep.steps import Step
 from onnx_hw_tools.tools import ToolFailed

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from drawn_designs import residuals
 from onnx_hw.ir.design import Design
 from onnx_hw.timing import activity as module
 from onnx_hw.timing.activity import activity, waits_of
 from onnx_hw.timing.prediction import Events
-from sketched_designs import unequal_branches
+from support.hand_built_designs import unequal_branches
+from support.random_designs import residuals
 
 FRAMES = 3
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drawn_designs import chains, residuals
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Delays, Design
 from onnx_hw.ops.fork import Fork
@@ -21,8 +20,9 @@ from onnx_hw.timing import row_solver, source_pacing
 from onnx_hw.timing.frame_times import Frames
 from onnx_hw.timing.prediction import Events
 from onnx_hw.timing.row_solver import ALWAYS
-from own_seconds import own_seconds
-from sketched_designs import Sketch
+from support.cpu_time_limit import own_seconds
+from support.hand_built_designs import Sketch
+from support.random_designs import chains, residuals
 
 FRAMES = 8
 TRIED = 60

@@ -11,9 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from design_bench import assert_proven, no_stall, prove
-from drawn_cases import few
-from drawn_designs import chains, residuals
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Delays, Design, FifoSize
 from onnx_hw.ir.verify_design import verify_design
@@ -26,8 +23,11 @@ from onnx_hw.schedule.size_fifos import size_fifos
 from onnx_hw.timing.prediction import predict
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.outbox import Outbox
-from sketched_designs import Sketch, alone
-from solvers import assert_solvers_agree, needs_compiler
+from support.design_bench import assert_proven, no_stall, prove
+from support.hand_built_designs import Sketch, alone
+from support.random_cases import few
+from support.random_designs import chains, residuals
+from support.solvers import assert_solvers_agree, needs_compiler
 
 FAR = Delays(visible_after=20, credit_return=15)
 

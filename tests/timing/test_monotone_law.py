@@ -11,16 +11,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from design_bench import random_stall
-from drawn_designs import chains, residuals
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Delays, Design
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing.prediction import predict
-from outer_sum import BITS, OuterSum
-from recurrence import Recurrence
-from sketched_designs import Sketch
+from support.design_bench import random_stall
+from support.hand_built_designs import Sketch
+from support.outer_sum_operator import BITS, OuterSum
+from support.random_designs import chains, residuals
+from support.recurrence import Recurrence
 
 FRAMES = 3
 

@@ -9,10 +9,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from design_bench import assert_proven, no_stall, prove
-from drawn_cases import MOST_OPERATIONS
-from drawn_designs import chains, residuals
-from drawn_operators import gearboxes, matmuls, pools, windows
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design, FifoSize
 from onnx_hw.ops.add import Add
@@ -26,8 +22,12 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.timing.prediction import Prediction, predict
-from sketched_designs import Sketch, alone, folded, unequal_branches
-from solvers import assert_solvers_agree, needs_compiler
+from support.design_bench import assert_proven, no_stall, prove
+from support.hand_built_designs import Sketch, alone, folded, unequal_branches
+from support.random_cases import MOST_OPERATIONS
+from support.random_designs import chains, residuals
+from support.random_operators import gearboxes, matmuls, pools, windows
+from support.solvers import assert_solvers_agree, needs_compiler
 
 
 def row(pixels: int, channels: int = 1) -> Tensor:

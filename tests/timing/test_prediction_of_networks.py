@@ -9,15 +9,15 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from at_length import prove_networks
-from design_bench import assert_proven, prove
-from drawn_designs import chains, likenesses, residuals
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from sketched_designs import Sketch, unequal_branches
+from support.design_bench import assert_proven, prove
+from support.hand_built_designs import Sketch, unequal_branches
+from support.long_runs import prove_networks
+from support.random_designs import chains, likenesses, residuals
 
 
 @pytest.mark.parametrize("kind", [chains, residuals, likenesses])

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drawn_designs import chains, residuals
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.add import Add
@@ -20,7 +19,8 @@ from onnx_hw.timing import native_solver
 from onnx_hw.timing.prediction import Events, predict
 from onnx_hw.timing.solver import Bound, Times, Track
 from onnx_hw.timing.steady_state import period, sustains
-from sketched_designs import Sketch, alone
+from support.hand_built_designs import Sketch, alone
+from support.random_designs import chains, residuals
 
 FRAMES = 12
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.device import Device
-from onnx_hw_boards.families.shell_mapping import with_few_tables_around
 from onnx_hw_boards.families.ecp5_cost import cost
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
+from onnx_hw_boards.families.shell_mapping import with_few_tables_around
 
 __all__ = ["DEVICES", "ECP5", "LFE5U_12F", "LFE5U_25F", "LFE5U_45F", "LFE5U_85F"]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.device import Device
-from onnx_hw_boards.families.shell_mapping import with_few_tables_around
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 from onnx_hw_boards.families.gowin_cost import cost
+from onnx_hw_boards.families.shell_mapping import with_few_tables_around
 
 __all__ = ["ARORA", "DEVICES", "GOWIN", "GW1N_9C", "GW2A_18C"]
 

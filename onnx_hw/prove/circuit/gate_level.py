@@ -173,8 +173,8 @@ def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, R
     Raises:
         NotModelled: a cell has no model.
     """
-    from onnx_hw_sim.gates.netlist import flatten, read_netlist
     from onnx_hw_sim.gates.cell_models import NotModelled
+    from onnx_hw_sim.gates.netlist import flatten, read_netlist
     from onnx_hw_sim.gates.simulator import GateSimulator
 
     if chip.reset_delay is None:

@@ -19,8 +19,8 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ops.rom_contents import RomImage
 
 if TYPE_CHECKING:
+    from onnx_hw_sim.gates.cell_models import Parts, Stored
     from onnx_hw_sim.gates.netlist import Cell, FlatNetlist
-    from onnx_hw_sim.gates.cell_models import (Parts, Stored)
     from onnx_hw_sim.gates.read_only import ReadOnly
 
 _PLACED = re.compile(r"design\.(?P<core>[^.]+)\.core\.(?P<rom>.+)\.block(?P<bank>\d+)_(?P<column>\d+)")

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from onnx_hw_sim.gates.cell_models import (
+    NEW_WORD,
+    OLD_WORD,
+    UNLESS_IT_WRITES,
+    Block,
+    FlipFlop,
+    Model,
+    Parts,
+    Port,
+    Product,
+    SmallMemory,
+    Stored,
+    clocked,
+    not_modelled,
+    require,
+)
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, Cell, Wires
-from onnx_hw_sim.gates.cell_models import (NEW_WORD, OLD_WORD, UNLESS_IT_WRITES, Block, FlipFlop, Model, Parts, Port, Product, SmallMemory, Stored, clocked, not_modelled, require)
 
 __all__ = ["MODELS", "STORED", "WIRES"]
 

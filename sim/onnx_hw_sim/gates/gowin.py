@@ -6,8 +6,23 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from onnx_hw_sim.gates.cell_models import (
+    NEVER,
+    NEW_WORD,
+    OLD_WORD,
+    UNLESS_IT_WRITES,
+    Block,
+    FlipFlop,
+    Model,
+    Parts,
+    Port,
+    Product,
+    SmallMemory,
+    Stored,
+    clocked,
+    not_modelled,
+)
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, Cell, Wires
-from onnx_hw_sim.gates.cell_models import (NEVER, NEW_WORD, OLD_WORD, UNLESS_IT_WRITES, Block, FlipFlop, Model, Parts, Port, Product, SmallMemory, Stored, clocked, not_modelled)
 
 __all__ = ["MODELS", "STORED", "WIRES"]
 

@@ -7,8 +7,20 @@ from __future__ import annotations
 
 import re
 
+from onnx_hw_sim.gates.cell_models import (
+    NEVER,
+    OLD_WORD,
+    Block,
+    FlipFlop,
+    Model,
+    Parts,
+    Port,
+    Product,
+    Stored,
+    clocked,
+    not_modelled,
+)
 from onnx_hw_sim.gates.netlist import ONE, ZERO, Cell, Wires
-from onnx_hw_sim.gates.cell_models import (NEVER, OLD_WORD, Block, FlipFlop, Model, Parts, Port, Product, Stored, clocked, not_modelled)
 
 __all__ = ["MODELS", "STORED", "WIRES"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnx_hw_sim.gates.cell_models import NotModelled, Parts, Port, Product, SmallMemory, Table
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO
-from onnx_hw_sim.gates.cell_models import (NotModelled, Parts, Port, Product, SmallMemory, Table)
 
 __all__ = ["Program", "program"]
 

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
+from onnx_hw_sim.gates.cell_models import Block, FlipFlop, Parts, Port, Table
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO
-from onnx_hw_sim.gates.cell_models import (Block, FlipFlop, Parts, Port, Table)
 
 __all__ = ["NotOfTheAddress", "ReadOnly"]
 

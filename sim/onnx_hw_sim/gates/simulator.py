@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw_sim.circuit import RESET_CYCLES, Stream
+from onnx_hw_sim.gates.cell_models import Model, Parts, not_modelled
 from onnx_hw_sim.gates.netlist import FlatNetlist
-from onnx_hw_sim.gates.cell_models import (Model, Parts, not_modelled)
 from onnx_hw_sim.gates.program import Program, program
 from onnx_hw_sim.payload import idle, pack, unpack
 from onnx_hw_tools import tools

@@ -10,8 +10,8 @@ import numpy as np
 
 from onnx_hw_sim.circuit import Circuit as Bench
 from onnx_hw_sim.circuit import Stream
-from onnx_hw_sim.lockstep.netlist import Netlist
 from onnx_hw_sim.lockstep.levelize import order
+from onnx_hw_sim.lockstep.netlist import Netlist
 from onnx_hw_sim.lockstep.steps import Cycle, Memory, Step, steps_of
 from onnx_hw_sim.lockstep.words import words
 

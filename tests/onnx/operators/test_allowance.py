@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from onnx import TensorProto, helper, numpy_helper
-from onnx_files import branch, make_graph, make_node, model, tensor, value, write
 from onnx_hw import flow
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
@@ -19,7 +18,8 @@ from onnx_hw.onnx.evaluate.fold_constants import MADE_LIMIT, fold
 from onnx_hw.onnx.operators.allowance import HELD_BYTES, STEPS, VALUE_BYTES, Allowance
 from onnx_hw.onnx.operators.evaluate import evaluate
 from onnx_hw.runtime.options import BuildOptions, Reading
-from own_seconds import own_seconds
+from support.cpu_time_limit import own_seconds
+from support.onnx_files import branch, make_graph, make_node, model, tensor, value, write
 
 HUGE = 1 << 40
 LONGEST = 4.0  # seconds

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnx_hw.messages.errors import UserError
-from single_nodes import ours
+from support.single_node_models import ours
 
 
 def f(*values):

@@ -9,7 +9,7 @@ from onnx_hw.onnx.evaluate.reference import run
 from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME, ELEMENT_TYPES
 from onnx_hw.onnx.graph.model import Graph, Node, Value
 from onnx_hw.onnx.operators.dtypes import dtype_of_code, dtype_of_name, held, name_of_dtype, tagged
-from single_nodes import ours
+from support.single_node_models import ours
 
 
 def f(*values):

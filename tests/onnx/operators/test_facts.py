@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drawn_multiplying_nodes import PRODUCTS, Draw, Product
 from onnx_hw.lower.ops import LOWERINGS
 from onnx_hw.onnx.evaluate.macs import is_product, macs_of
 from onnx_hw.onnx.graph.model import Graph, Node, Value
@@ -14,6 +13,7 @@ from onnx_hw.onnx.operators.dtypes import name_of_dtype
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import facts_of_operator, operator
+from support.random_mac_nodes import PRODUCTS, Draw, Product
 
 ROWS = {(row.domain, row.op_type) for row in operators()}
 SATURATES = 255

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import onnx
-from backend_cases import node_cases, plain
 from onnx import helper
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Node
@@ -16,6 +15,7 @@ from onnx_hw.onnx.operators import lookup
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.result_types import result_types
 from onnx_hw.onnx.operators.tensor_type import TensorType
+from support.backend_cases import node_cases, plain
 
 MOST = 2000
 """Elements of a case's inputs."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from single_nodes import assert_agrees
+from support.single_node_models import assert_agrees
 
 RANDOM = np.random.default_rng(7)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from single_nodes import ours
+from support.single_node_models import ours
 
 
 def draw(op_type, *inputs, **attributes):

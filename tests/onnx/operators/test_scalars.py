@@ -17,7 +17,7 @@ from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.registry import Operator
 from onnx_hw.onnx.operators.result_types import result_types
 from onnx_hw.onnx.operators.tensor_type import TensorType
-from single_nodes import ours
+from support.single_node_models import ours
 
 Numbers = tuple[np.generic, ...]
 NUMBERS = (np.float32(0.5), np.int8(1), np.int64(1), np.bool_(True), np.float16(0.5))

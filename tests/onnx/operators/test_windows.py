@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from onnx_hw.onnx.operators.convolution import conv_window, convolve
 from onnx_hw.onnx.operators.windows import slide
-from single_nodes import assert_agrees, ours
+from support.single_node_models import assert_agrees, ours
 
 
 @st.composite

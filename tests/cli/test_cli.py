@@ -1,0 +1,157 @@
+"""The command line as a whole: arguments that are none, help, and the commands that only list something."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import onnx_hw_boards
+from onnx_hw import __version__
+from onnx_hw.cli.cli import main
+from onnx_hw.cli.show.digits_on_boards import DIGITS_ON_BOARDS
+from onnx_hw.commands.fit_boards import what_fits
+from onnx_hw_tools import tools
+from support.cli_runner import Instead, call
+from support.fixture_paths import EXAMPLES
+
+DIGITS = str(EXAMPLES / "digits" / "digits.onnx")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch, tmp_path):
+    """Commands may write into the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["build"],
+        ["build", "m.onnx", "--multipliers", "0"],
+        ["build", "m.onnx", "--multipliers", "many"],
+        ["build", "m.onnx", "--clock", "0"],
+        ["build", "m.onnx", "--fps", "0"],
+        ["run", "m.onnx", "--fps", "-1"],
+        ["check", "m.onnx", "--fps", "fast"],
+        ["build", "m.onnx", "--stop-after", "lunch"],
+        ["run", "m.onnx", "--engine", "golden"],
+        ["run", "m.onnx", "--inputs", "x.npz", "--engine", "steam"],
+        ["check", "m.onnx", "--dim", "N"],
+        ["check", "m.onnx", "--dim", "N=-1"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_arguments(arguments):
+    workshop = Instead(build=print, run=print, check_hardware=print)
+    done = call(*arguments, by=workshop)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error[usage]: ")
+    assert f"hint   `main {arguments[0]} --help` shows how it is used" in done.stderr
+    assert workshop.asked == []
+
+
+@pytest.mark.parametrize("option", ["--fps", "--clock"])
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_numbers_that_are_none(option, number):
+    for command in (["build", DIGITS], ["check", DIGITS], ["run", DIGITS, "--inputs", "x", "--engine", "golden"]):
+        done = call(*command, option, number)
+        assert done.exit_code == 1
+        assert f"must be positive, not {number}\n  where  {option}" in done.stderr
+
+
+def test_nearest_names():
+    assert call("build", "m.onnx", "--bord", "ecp5").stderr == (
+        "error[usage]: there is no option `--bord`\n  hint   did you mean `--board`?\n"
+    )
+    assert "build" in call("biuld").stderr
+
+
+def test_version():
+    assert call("--version").stdout == f"onnx-hw {__version__}\n"
+
+
+def test_no_command_shows_the_help():
+    done = call()
+    assert done.exit_code == 1
+    for name in ("build", "run", "check", "boards", "doctor", "ops"):
+        assert f"\n  {name} " in done.output
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in sorted(main.commands))], ids=" ".join)
+@pytest.mark.parametrize("width", [60, 80])
+def test_help_fits(command, width):
+    shown = CliRunner().invoke(main, [*command, "--help"], terminal_width=width).stdout.splitlines()
+    assert max(map(len, shown)) <= width
+    options = [line for line in shown if line.startswith("  --")]
+    assert all(len(line.split()[0] + " " + line.split()[1]) < 25 for line in options), "one column of options"
+
+
+def test_boards():
+    done = call("boards")
+    assert done.exit_code == 0
+    assert "ecp5" in done.stdout
+    assert "83,640" in done.stdout
+    assert set(DIGITS_ON_BOARDS) == set(onnx_hw_boards.names())
+
+
+@pytest.mark.slow
+def test_what_the_example_gets_on_each_board():
+    assert {board.name: repr(found) for board, found in what_fits(Path(DIGITS))} == DIGITS_ON_BOARDS
+
+
+def test_boards_on_which_a_model_fits(monkeypatch):
+    real = onnx_hw_boards.board
+    board = real("icebreaker")
+    small = replace(board, name="small", device=replace(board.device, cells=replace(board.cells, logic=2000)))
+    monkeypatch.setattr(onnx_hw_boards, "names", lambda: ("icebreaker", "icesugar", "small"))
+    monkeypatch.setattr(onnx_hw_boards, "board", lambda name: small if name == "small" else real(name))
+    done = call("boards", DIGITS)
+    assert done.exit_code == 0
+    fast, slow, none = done.stdout.splitlines()
+    assert fast.split(None, 1) == ["icebreaker", DIGITS_ON_BOARDS["icebreaker"]]
+    assert slow.split(None, 1) == ["icesugar", DIGITS_ON_BOARDS["icesugar"]]
+    assert "small" in none
+    assert "does not fit: even the slowest design needs" in none
+
+
+def test_ops():
+    lines = call("ops").stdout.splitlines()
+    assert any(line.startswith("| Conv | 1, 11, 22 | yes | yes") for line in lines)
+    assert any(line.startswith("| LSTM |") and line.endswith("| yes | no |") for line in lines)
+
+
+def test_doctor_says_what_is_missing(monkeypatch):
+    real = tools.find
+
+    def find(name):
+        if name in ("yosys", "c++"):
+            raise tools.ToolMissing(name, ("PATH",), name.upper())
+        return replace(real("ecppack"), name=name, wheel=None, command=("echo", "9.9"), found="PATH")
+
+    monkeypatch.setattr(tools, "find", find)
+    done = call("doctor")
+    assert done.exit_code == 3
+    assert re.search(r"^ yosys +missing: synthesis, and the circuit as Verilog$", done.stdout, re.MULTILINE)
+    assert ' pip install "onnx-hw[tools]", or set YOSYS\n' in done.stdout
+    assert "a build cannot be finished without yosys\n" in done.stdout
+    assert re.search(r"^ c\+\+ +missing: ", done.stdout, re.MULTILINE)
+    assert "slow simulator" in done.stdout
+
+
+def test_doctor_asks_for_the_programs_of_other_families_without_insisting(monkeypatch):
+    real, others = tools.find, ("nextpnr-ice40", "icepack", "nextpnr-himbaechel-gowin", "gowin_pack")
+
+    def find(name):
+        if name in others:
+            raise tools.ToolMissing(name, ("PATH",), name.upper())
+        return replace(real("ecppack"), name=name, wheel=None, command=("echo", "9.9"), found="PATH")
+
+    monkeypatch.setattr(tools, "find", find)
+    done = call("doctor")
+    assert done.exit_code == 0
+    for name in others:
+        assert re.search(rf"^ {name} +missing: (place and route|the bitstream) for `", done.stdout, re.MULTILINE)
+    assert 'pip install "onnx-hw[ice40]", or set ICEPACK; no other board needs it\n' in done.stdout
+    assert 'pip install "onnx-hw[gowin]", or set GOWIN_PACK; no other board needs it\n' in done.stdout

@@ -1,0 +1,223 @@
+"""``onnx-hw infer``: a build behind a simulated port, compared with golden; and what it says where that cannot be."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+import time
+import tty
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from serial import Serial
+
+from onnx_hw import flow
+from onnx_hw.assemble.host_link import link_of
+from onnx_hw.assemble.host_model_file import host_model
+from onnx_hw_link.host_model import HostModel
+from onnx_hw_link.link import FromChip, FromHost, Greeting
+from onnx_hw_link.packets import mirrored_cobs, uncobs, with_crc, without_crc
+from support.cli_runner import call
+from support.fixture_paths import EXAMPLES
+from support.small_model import small_model
+
+DIGITS = EXAMPLES / "digits"
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """Three images with their labels."""
+    with np.load(DIGITS / "digits_test.npz") as stored:
+        np.savez(tmp_path / "x.npz", image=stored["image"][:3], labels=stored["labels"][:3])
+    return tmp_path / "x.npz"
+
+
+@pytest.mark.slow
+def test_digits_through_the_pins(inputs: Path, tmp_path: Path) -> None:
+    out, results = tmp_path / "out", tmp_path / "y.npz"
+    model = DIGITS / "digits.onnx"
+    done = call("build", model, "--board", "icebreaker", "--stop-after", "assemble", "--out", out)
+    assert done.exit_code == 0, done.output
+    done = call("infer", out, "--inputs", inputs, "--port", "sim", "--check", "--out", results)
+    assert done.exit_code == 0, done.output
+    assert "3 frames, each as golden has it" in done.output and "port: simulated" in done.output
+    assert "accuracy: 100.00% of 3 samples" in done.output
+    with np.load(results) as written:
+        assert written["probabilities"].shape == (3, 1, 10)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the ``model.json`` of a build."""
+    design = flow.schedule(flow.quantize(flow.read(DIGITS / "digits.onnx")), multipliers=3)
+    folder = tmp_path_factory.mktemp("built")
+    (folder / "model.json").write_text(host_model(design, link_of(design, 24), 10**6))
+    return folder
+
+
+def test_no_board(built: Path, inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onnx_hw_link.chip.ports", list)
+    for port, said in (
+        ("/dev/nowhere", "the port /dev/nowhere must be there and free"),
+        ("auto", "this machine has none: name it with --port"),
+    ):
+        done = call("infer", built, "--inputs", inputs, "--port", port)
+        assert done.exit_code == 3
+        assert said in " ".join(done.output.split())
+        assert "`--port sim` simulates the whole chip" in done.output
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOENT, "nothing is there: is the board connected?"),
+        (errno.EACCES, "this user may not open it; those of its group may, which on Linux is mostly `dialout`"),
+        (errno.EIO, "could not open port"),
+    ],
+)
+def test_a_port_that_the_system_does_not_open(
+    number: int, said: str, built: Path, inputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, opened = "/dev/ttyUSB7", os.open
+
+    def opens(path: str, *more: Any) -> int:
+        if path == port:
+            raise OSError(number, "not opened")
+        return opened(path, *more)
+
+    monkeypatch.setattr(os, "open", opens)
+    done = call("infer", built, "--inputs", inputs, "--port", port)
+    assert done.exit_code == 3
+    assert said in " ".join(done.output.split())
+
+
+def test_no_build_and_another_format(inputs: Path, tmp_path: Path) -> None:
+    done = call("infer", tmp_path, "--inputs", inputs)
+    assert done.exit_code == 1
+    assert "error[no-build]: the folder must be that of a build" in done.output
+    (tmp_path / "model.json").write_text(json.dumps({"format": 0}))
+    done = call("infer", tmp_path, "--inputs", inputs)
+    assert "must be of format 1, not 0" in " ".join(done.output.split())
+    done = call("infer", tmp_path / "report.json", "--inputs", inputs)
+    assert "error[no-build]" in done.output
+
+
+@pytest.mark.parametrize(
+    ("board", "until", "said"),
+    [
+        ("ecp5", "schedule", "the build must be for a board with a serial port; `ecp5` has none"),
+        ("verilog_axi_stream", "schedule", "with a serial port; `verilog_axi_stream` has none"),
+        ("icebreaker", "quantize", "the build must have come to a netlist"),
+    ],
+)
+def test_a_build_without_a_serial_port(board: str, until: str, said: str, tmp_path: Path) -> None:
+    """The samples are not even looked for."""
+    model, out = small_model(tmp_path / "small.onnx"), tmp_path / "out"
+    done = call("build", model, "--board", board, "--stop-after", until, "--out", out)
+    assert done.exit_code == 0, done.output
+    for port in ("auto", "sim"):
+        done = call("infer", out, "--inputs", tmp_path / "none.npz", "--port", port)
+        assert done.exit_code == 1
+        assert said in " ".join(done.output.split())
+
+
+def test_a_build_behind_spi(built: Path, tmp_path: Path) -> None:
+    """It has no baud of its own: a controller drives the clock."""
+    data = json.loads((built / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps({**data, "baud": 0}))
+    for port in ("auto", "sim"):
+        done = call("infer", tmp_path, "--inputs", tmp_path / "none.npz", "--port", port)
+        assert done.exit_code == 1
+        assert "the build must be behind a serial port; this one is behind SPI" in " ".join(done.output.split())
+
+
+class Somebody(threading.Thread):
+    """At the other end of a port: answers what comes, as it is told to."""
+
+    def __init__(self, answer: Callable[[bytes], bytes | None]) -> None:
+        super().__init__(daemon=True)
+        self.answer, (self.master, self.slave) = answer, os.openpty()
+        self.open = [self.master, self.slave]
+        tty.setraw(self.slave)
+        self.port = os.ttyname(self.slave)
+        self.start()
+
+    def run(self) -> None:
+        came = b""
+        while (data := self._heard()) is not None:
+            *packets, came = (came + data).split(b"\0")
+            for packet in filter(None, packets):
+                answer = self.answer(without_crc(uncobs(packet) or b"") or b"")
+                if answer is None:
+                    self.unplug()
+                    return
+                os.write(self.master, answer)
+
+    def _heard(self) -> bytes | None:
+        try:
+            return os.read(self.master, 4096)
+        except OSError:
+            return None
+
+    def unplug(self) -> None:
+        while self.open:
+            os.close(self.open.pop())
+
+
+def greets(greeting: Greeting) -> Callable[[bytes], bytes | None]:
+    """A chip that says what it is; and then somebody pulls the plug."""
+
+    def answer(packet: bytes) -> bytes | None:
+        if packet[0] != FromHost.HELLO:
+            return None
+        return mirrored_cobs(with_crc(bytes((FromChip.HELLO, 0, packet[1], 0)) + greeting.to_bytes())) + b"\0"
+
+    return answer
+
+
+SAID = {
+    "silence": (
+        3,
+        "a chip must answer at PORT within 1.5 s; nothing came: is the board connected and powered, and its bitstream "
+        "loaded (onnx-hw program)?",
+    ),
+    "another speed": (
+        3,
+        "PORT must answer in packets; what came (9 bytes) is none: is 1,000,000 baud what the chip was built for, and "
+        "is it the port of the board?",
+    ),
+    "another design": (
+        1,
+        "the chip at PORT must hold the design DIGEST; it holds ffffffffffffffffffffffffffffffff: load the bitstream "
+        "of this build (onnx-hw program)",
+    ),
+    "unplugged": (3, "PORT must stay connected; it went away: "),
+    "somebody else": (3, "the port PORT must be there and free; another process uses it"),
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_what_is_wrong_with_a_port_is_said_in_a_sentence_and_soon(what: str, built: Path, inputs: Path) -> None:
+    link = HostModel.read(built).link
+    answers: dict[str, Callable[[bytes], bytes | None]] = {
+        "another speed": lambda packet: b"\x80\xf8\0",  # three times, once for each greeting
+        "another design": greets(replace(link.greeting, digest=b"\xff" * 16)),
+        "unplugged": greets(link.greeting),
+    }
+    somebody = Somebody(answers.get(what, lambda packet: b""))
+    with Serial(somebody.port, exclusive=True) if what == "somebody else" else nullcontext():
+        begun = time.monotonic()
+        done = call("infer", built, "--inputs", inputs, "--port", somebody.port)
+        seconds = time.monotonic() - begun
+    somebody.unplug()
+    code, sentence = SAID[what]
+    said = " ".join(done.output.split()).replace(somebody.port, "PORT").replace(link.digest.hex(), "DIGEST")
+    assert (done.exit_code, sentence in said) == (code, True), said
+    assert seconds < 2 + 1.5  # for a machine that is busy

