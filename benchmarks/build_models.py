@@ -2,7 +2,7 @@
 
     python benchmarks/build_models.py [--until STAGE] [--board NAME] [--multipliers N] [--json FILE] [MODEL.onnx ...]
 
-Without a MODEL: the four networks of MLPerf Tiny with drawn weights (``tests/support/mlperf_tiny.py``). Samples are taken from
+Without a MODEL: the four networks of MLPerf Tiny with drawn weights (``support.mlperf_tiny``). Samples are taken from
 ``inputs.npz`` beside a model, if there is one; otherwise they are random. ``--until route`` runs the slow tools, too.
 
 Each model has a process of its own, whose memory is looked at from outside, with that of all the programs it starts.

@@ -2,7 +2,7 @@
 
     python benchmarks/drawn_quantization.py [N] [--seed FIRST] [--calibration K]
 
-Draws N networks (``tests/support/random_trained_networks.py``): dense, convolutional, residual and depthwise ones, in turns. K
+Draws N networks (``support.random_trained_networks``): dense, convolutional, residual and depthwise ones, in turns. K
 samples calibrate, others judge, 200 of them. onnxruntime's quantizer (QDQ, int8, weights symmetric with a scale per
 channel, the model prepared) is tried with six ranges: minimum and maximum, entropy and a percentile of 99.99, each with
 zero points and symmetric. Signal to noise of the outputs against floats, in dB: with sums out (of onnxruntime's models

@@ -3,7 +3,7 @@
     nice python benchmarks/estimates.py [N] [--family NAME] [--seed SEED] [--kind KIND] [--below LUT] [--kept FILE]
     python benchmarks/estimates.py --record
 
-Draws N cores of all operators in turn (``tests/support/random_cores.py``), each with a folding, synthesizes each of them alone
+Draws N cores of all operators in turn (``support.random_cores``), each with a folding, synthesizes each of them alone
 as a build does, and prints the estimate over the count, in look-up tables and in flip-flops; then the share of cores
 that are within 15 % in both. What is measured is kept in the file, so that another run does not synthesize it again.
 ``--record`` writes down what is said of some, which a test holds on to (``tests/assemble/recorded_estimates.txt``).

@@ -2,7 +2,7 @@
 
     python benchmarks/exporter_networks.py [N] [--seed FIRST] [--simulate K] [--list]
 
-Draws N networks as converters write them, quantized by onnxruntime (``tests/support/random_exported_models.py``). Each is tried
+Draws N networks as converters write them, quantized by onnxruntime (``support.random_exported_models``). Each is tried
 with the quantizer's samples at hand and without. ``--simulate K`` proves the circuits of the first K that are accepted.
 """
 

@@ -2,7 +2,7 @@
 
     nice python benchmarks/fuzz_models.py [N] [--seed FIRST] [--keep FOLDER]
 
-Draws N mutants (``tests/support/mutations.py``), each in limited time and memory, and prints every root once, with the number of
+Draws N mutants (``support.mutations``), each in limited time and memory, and prints every root once, with the number of
 its first mutant.
 """
 

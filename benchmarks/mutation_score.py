@@ -53,7 +53,7 @@ OF_A_PLACE = {
 """Tests of every file there."""
 AT_ONCE = {"onnx_hw/ops": ["tests/assemble/test_recorded_area_estimates.py"]}
 """Tests of every file there that see much within seconds, and so come first."""
-NAMED = ("tests/ops/test_*faults*.py", "tests/prove/test_faults_of_the_lowering.py", "tests/formal/test_*.py",
+NAMED = ("tests/ops/faults/test_*.py", "tests/prove/test_faults_of_the_lowering.py", "tests/formal/test_*.py",
          "tests/prove/circuit/test_gate_level.py", "tests/prove/circuit/test_prove.py")  # fmt: skip
 TOO_SLOW, SURVIVES = "too slow", "SURVIVES"
 PLUGIN = """

@@ -2,7 +2,7 @@
 
     python benchmarks/several_pixels.py [N] [--seed FIRST]
 
-Draws N networks (``tests/support/random_multi_pixel_designs.py``) for 2 pixels a beat and N for 4, and simulates each with its input
+Draws N networks (``support``) for 2 pixels a beat and N for 4, and simulates each with its input
 as fast as it is taken and with random stalls.
 """
 

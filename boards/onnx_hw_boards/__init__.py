@@ -1,4 +1,4 @@
-"""FPGA boards: one file per board, found by its name. Adding a board is adding a file that defines ``BOARD``.
+"""FPGA boards: one file per board in ``boards/``, found by its name. A new board is a new file that defines ``BOARD``.
 
 No file is imported before its board is asked for: those with a platform class wait for Amaranth.
 """
@@ -21,7 +21,7 @@ _DEFINES = re.compile(r"^BOARD\b", re.MULTILINE)
 @cache
 def names() -> tuple[str, ...]:
     """The boards there are, sorted."""
-    files = Path(__file__).parent.glob("*.py")
+    files = (Path(__file__).parent / "boards").glob("*.py")
     return tuple(sorted(file.stem for file in files if _DEFINES.search(file.read_text(encoding="utf-8"))))
 
 
@@ -33,7 +33,7 @@ def board(name: str) -> Board:
     """
     if name not in names():
         raise KeyError(name)
-    found: Board = importlib.import_module(f"{__name__}.{name}").BOARD
+    found: Board = importlib.import_module(f"{__name__}.boards.{name}").BOARD
     return found
 
 

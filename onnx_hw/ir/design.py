@@ -12,10 +12,9 @@ from onnx_hw.messages.text import printable
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.outbox import CREDIT_RETURN, DEEPEST_IN_LUTRAM, outbox_resources, visible_after
-from onnx_hw.ops.schedule import Schedule
+from onnx_hw.ops.schedule import Schedule, faults_of_schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.verify_schedule import faults_of_schedule
 from onnx_hw_boards.families.default import usual_price
 from onnx_hw_boards.families.family import Price
 

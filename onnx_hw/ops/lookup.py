@@ -12,14 +12,13 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import Table
 from onnx_hw.ops.affine_ranges import Numbers
-from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.demand.requantize import requantize_demand
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.operator import Operator, narrow_cuts, uneven_tiles
 from onnx_hw.ops.permutation import Reordering
 from onnx_hw.ops.rom_contents import RomImage, requantizer_memories
 from onnx_hw.ops.schedule import Engine, Schedule
-from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.stream_order import Order, channel_words, channels_of
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import Telling, of_table
 from onnx_hw_boards.demand import Demand

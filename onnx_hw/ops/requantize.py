@@ -23,14 +23,13 @@ from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
 from onnx_hw.exact.requantization import Costs, Requantizer, choose, costs, prove, weigh
 from onnx_hw.exact.step_function import Steps, steps
 from onnx_hw.ops.affine_ranges import Numbers
-from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.demand.requantize import requantize_demand
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts, uneven_tiles
 from onnx_hw.ops.permutation import Reordering
 from onnx_hw.ops.rom_contents import RomImage, requantizer_memories
 from onnx_hw.ops.schedule import Engine, Schedule
-from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.stream_order import Order, channel_words, channels_of
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import Telling, of_steps
 from onnx_hw_boards.demand import Demand

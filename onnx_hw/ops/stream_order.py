@@ -27,6 +27,7 @@ from functools import cached_property
 
 import numpy as np
 
+from onnx_hw.exact.integers import Int
 from onnx_hw.ops.tensor import Tensor
 
 UNUSED = -1
@@ -258,3 +259,14 @@ class HostOrder:
         array = np.empty(self.source.size, dtype=elements.dtype)
         array[self.source] = elements.reshape(-1)
         return array.reshape(self.shape)
+
+
+def channel_words(operand: Tensor, lanes: int) -> Order:
+    """The words; their elements are the numbers of the channels."""
+    channels = operand.channels
+    return Order(Tensor((1, 1, channels), Int.holding(0, channels - 1)), lanes)
+
+
+def channels_of(words: Order) -> np.ndarray:
+    """(words, lanes) int64: the channels; in unused places the last one, whose constants are there anyway."""
+    return np.where(words.elements == UNUSED, words.tensor.channels - 1, words.elements)

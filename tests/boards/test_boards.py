@@ -68,7 +68,7 @@ def test_pins_exist_and_have_one_use(board: BareChip) -> None:
 @pytest.mark.parametrize("board", ALL, ids=lambda board: board.name)
 def test_a_board_is_found_by_the_name_of_its_file(board: Board) -> None:
     assert onnx_hw_boards.board(board.name) is board
-    assert (Path(onnx_hw_boards.__file__).parent / f"{board.name}.py").exists()
+    assert (Path(onnx_hw_boards.__file__).parent / "boards" / f"{board.name}.py").exists()
 
 
 def test_the_default_board() -> None:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from onnx_hw.messages.invariants import Broken
 from onnx_hw.ops.affine_ranges import Numbers
-from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
-from onnx_hw.ops.verify_schedule import faults_of_schedule
+from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer, faults_of_schedule
 from onnx_hw.prove.circuit.stalls import Stall
 from onnx_hw.timing import constraints
 from onnx_hw_rtl.streams import engine, shared_buffer

@@ -11,9 +11,8 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.exact.lookup_requantizers import Table, Thresholds
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import BITS_IN_LOGIC, Requantizer
-from onnx_hw.ops.channel_words import channel_words, channels_of
 from onnx_hw.ops.demand.blocks import counted, decoded, delayed, engine, position, rom, unlike
-from onnx_hw.ops.stream_order import Order
+from onnx_hw.ops.stream_order import Order, channel_words, channels_of
 from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Memory, Register, Unseen
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from onnx_hw.exact import requantization
-from onnx_hw.ops import matmul, multiply, rearrange_plan
+from onnx_hw.ops import matmul as matmul_operator
+from onnx_hw.ops import multiply, rearrange_plan
 from onnx_hw.ops.demand import blocks
 from onnx_hw_boards.families import ecp5_cost, yosys_mapping
 from onnx_hw_rtl.arithmetic import multiplier
-from onnx_hw_rtl.cores import gather, matmul, weights
+from onnx_hw_rtl.cores import gather, weights
+from onnx_hw_rtl.cores import matmul as matmul_core
 from onnx_hw_rtl.parts import fanout, table
 from onnx_hw_rtl.parts.rom import Rom
 from onnx_hw_rtl.primitives.ecp5.block_ram import GEOMETRIES
@@ -16,7 +18,7 @@ from onnx_hw_rtl.primitives.ecp5.block_ram import GEOMETRIES
 def test_copies() -> None:
     assert blocks.BITS_PER_COPY == fanout.BITS_PER_COPY
     assert blocks.BITS_PER_ADDRESS_COPY == weights.BITS_PER_ADDRESS_COPY
-    assert matmul.RESULTS_PER_VECTOR_COPY == matmul.RESULTS_PER_VECTOR_COPY
+    assert matmul_operator.RESULTS_PER_VECTOR_COPY == matmul_core.RESULTS_PER_VECTOR_COPY
 
 
 def test_memories_and_tables() -> None:

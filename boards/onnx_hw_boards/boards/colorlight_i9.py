@@ -1,6 +1,6 @@
 """Colorlight i9 7.2 in the extension board of an i5, whose debugger carries the serial port."""
 
-from onnx_hw_boards.colorlight_i5 import ColorlightI5Platform
+from onnx_hw_boards.boards.colorlight_i5 import ColorlightI5Platform
 from onnx_hw_boards.linked_board import Uart, board
 from onnx_hw_boards.loader import openfpgaloader
 

@@ -1,0 +1,1 @@
+"""Boards: one file each, found by its name."""
