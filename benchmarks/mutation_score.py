@@ -42,7 +42,7 @@ OF_A_PLACE = {
     "rtl/onnx_hw_rtl/engine": ["tests/ops/test_own_results.py"],
     "rtl/onnx_hw_rtl/link": ["tests/link/test_link_end.py", "tests/link/test_session.py"],
     "rtl/onnx_hw_rtl/primitives/ecp5": ["tests/rtl/test_ecp5_primitives.py", "tests/rtl/test_soft_multiplier.py"],
-    "onnx_hw/ops": ["tests/ops/test_permutation.py", "tests/ops/test_demands_know_the_circuits.py"],
+    "onnx_hw/ops": ["tests/ops/test_permutation.py", "tests/ops/demand/test_circuit_constants.py"],
     "onnx_hw/passes": ["tests/passes"],
     "onnx_hw/quantize/lower": [
         "tests/lower/test_lowering_exactness.py",
