@@ -24,7 +24,7 @@ import numpy as np
 from onnx_hw import flow
 from onnx_hw.assemble.elaborate import module_names
 from onnx_hw.ir.design import Design
-from onnx_hw.ir.network import Node
+from onnx_hw.ir.network import NetworkNode
 from onnx_hw.ops.stream_order import UNUSED
 from onnx_hw.report.read import options_of, read_report
 from onnx_hw.schedule.folding_file import read_foldings
@@ -102,7 +102,7 @@ def first_edge(folder: Path, name: str, text: str) -> str:
 
 
 def unreachable(
-    text: str, module: str, node: Node, design: Design, core: str, rom: int, word: re.Match[str], bit: int
+    text: str, module: str, node: NetworkNode, design: Design, core: str, rom: int, word: re.Match[str], bit: int
 ) -> str:
     """Why no input tells the flipped weight from its own; empty where one does."""
     folding = design.folding(node)

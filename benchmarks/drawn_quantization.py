@@ -30,7 +30,7 @@ from exports.quantizing import Choices, quantized
 from onnx import TensorProto, helper
 from onnx_hw import flow
 from onnx_hw.quantization.scheme import Scheme
-from onnx_hw.runtime.options import Leaving
+from onnx_hw.runtime.options import OutputKind
 from onnx_hw.samples.sqnr import Likeness
 from quantization import Case, in_floats, in_integers, read_model
 from support.random_trained_networks import DrawnNetwork, drawn_network
@@ -104,7 +104,7 @@ def compared(drawn: DrawnNetwork, calibration: int, six: Sequence[Choices] = SIX
     model, wanted = read_model(case), in_floats(case)
     networks = (
         flow.quantize(model, {"x": case.calibration}, Scheme(leaving=leaving))
-        for leaving in (Leaving.ACCUMULATORS, Leaving.INT8)
+        for leaving in (OutputKind.ACCUMULATORS, OutputKind.INT8)
     )
     sums, few = (decibels(in_integers(case, network), wanted) for network in networks)
     whole = [by_onnxruntime(case, choices) for choices in six]

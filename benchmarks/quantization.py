@@ -39,7 +39,7 @@ from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.ranges.calibrate import RangeMethod
 from onnx_hw.quantization.scheme import Precision, Scheme
-from onnx_hw.runtime.options import Leaving
+from onnx_hw.runtime.options import OutputKind
 from onnx_hw.samples.sqnr import Likeness
 
 BATCH = 32
@@ -209,7 +209,7 @@ def measured(case: Case, anchor: Mapping[str, Any], scheme: Scheme) -> Found:
     model = read_model(case)
     wanted, begun = in_floats(case), time.monotonic()
     sums, few = (
-        flow.quantize(model, {case.input: case.calibration}, replace(scheme, leaving=leaving)) for leaving in Leaving
+        flow.quantize(model, {case.input: case.calibration}, replace(scheme, leaving=leaving)) for leaving in OutputKind
     )
     seconds = (time.monotonic() - begun) / 2
     given = [in_integers(case, network) for network in (sums, few)]
@@ -234,7 +234,7 @@ def compare_ranges(case: Case, times: int, scheme: Scheme) -> str:
     """A line: the mean and the least decibels of int8 outputs, with ranges as chosen and with those that were seen."""
     model, told = read_model(case), []
     for method in (scheme.ranges, RangeMethod.MIN_MAX):
-        choice = replace(scheme, leaving=Leaving.INT8, ranges=method)
+        choice = replace(scheme, leaving=OutputKind.INT8, ranges=method)
         decibels = []
         for part in divided_anew(case, times):
             network = flow.quantize(model, {part.input: part.calibration}, choice)

@@ -19,7 +19,7 @@ import numpy as np
 
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.onnx.load.check_file import Report, check
+from onnx_hw.onnx.load.check_file import CheckReport, check
 from onnx_hw.onnx.load.read import read
 
 DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "ircorpus"
@@ -52,7 +52,7 @@ def main() -> None:
     print(f"time                {sum(seconds.values()):.2f} s, longest {seconds[slowest]:.2f} s ({slowest}); {peak} MB")
 
 
-def agrees(case: dict[str, Any], report: Report) -> bool:
+def agrees(case: dict[str, Any], report: CheckReport) -> bool:
     return report.valid == case["valid"] and (not case.get("stage") or report.stage == case["stage"])
 
 

@@ -23,7 +23,7 @@ from onnx_hw.assemble.netlist import netlist_of
 from onnx_hw.assemble.shell_area import cells_of_shell
 from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.runtime.build_folder import opened
-from onnx_hw.schedule.schedule_for_board import schedule_on
+from onnx_hw.schedule.schedule_for_board import schedule_for_board
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 from support.estimate_cases import Estimate
@@ -38,7 +38,7 @@ def main() -> None:
     network = flow.quantize(flow.read(given.model))
     for name in given.boards:
         board = find_board(name)
-        design, _ = schedule_on(board, network)
+        design, _ = schedule_for_board(board, network)
         told = design.with_fifos()
         said = Cells(told.lut, told.ff, told.dsp, told.bram, told.logic)
         around = Cells()

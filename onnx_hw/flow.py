@@ -48,18 +48,18 @@ from onnx_hw.quantization.quantize import Quantized, Source, to_integers, withou
 from onnx_hw.quantization.ranges.calibrate import seen_in
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.build_folder import BuildFolder, Made
-from onnx_hw.runtime.listener import NOBODY, Listener
-from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, Engine, Reading
-from onnx_hw.schedule.schedule_for_board import schedule_on
+from onnx_hw.runtime.listener import NULL_LISTENER, Listener
+from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, ReadOptions, SimulationEngine
+from onnx_hw.schedule.schedule_for_board import schedule_for_board
 
 
-def read(path: str | Path, reading: Reading | None = None) -> Model:
+def read(path: str | Path, reading: ReadOptions | None = None) -> Model:
     """The ONNX model in a file, with the type of every value.
 
     Raises:
         UserError: everything in which it is not what the specification wants.
     """
-    reading = reading or Reading()
+    reading = reading or ReadOptions()
     model = read_onnx(
         Path(path),
         strict=reading.strict,
@@ -124,7 +124,7 @@ def schedule(
     Raises:
         UserError: nothing fits; says by how much. Foldings or depths that cannot be.
     """
-    return schedule_on(
+    return schedule_for_board(
         find_board(board),
         verify_network(network),
         clock_mhz=clock_mhz,
@@ -149,10 +149,10 @@ def simulate(
     frames: Mapping[str, np.ndarray] | None = None,
     board: str = DEFAULT_BOARD,
     *,
-    engine: Engine | None = None,
+    engine: SimulationEngine | None = None,
     folder: Path | None = None,
     circuit: NamedCircuit | None = None,
-    listener: Listener = NOBODY,
+    listener: Listener = NULL_LISTENER,
 ) -> Proof:
     """The proof of a design: its circuit, compiled, against golden on every edge and the timing on every firing.
 
@@ -171,7 +171,7 @@ def simulate(
         return simulation.prove(design, *bench, progress=listener.say)
 
 
-def synthesize(netlist: Netlist, folder: BuildFolder, listener: Listener = NOBODY) -> SynthesisResult:
+def synthesize(netlist: Netlist, folder: BuildFolder, listener: Listener = NULL_LISTENER) -> SynthesisResult:
     """The netlist in cells of the chip, and how many of them; more than there are is no error here.
 
     Raises:
@@ -188,7 +188,7 @@ def gates(
     netlist: Netlist,
     folder: BuildFolder,
     frames: Mapping[str, np.ndarray] | None = None,
-    listener: Listener = NOBODY,
+    listener: Listener = NULL_LISTENER,
 ) -> GateLevel:
     """The netlist that is placed and routed, simulated. One that differs is no error: ``GateLevel.agrees``.
 
@@ -204,7 +204,7 @@ def route(
     netlist: Netlist,
     folder: BuildFolder,
     board: str = DEFAULT_BOARD,
-    listener: Listener = NOBODY,
+    listener: Listener = NULL_LISTENER,
     seed: int = 1,
 ) -> RouteResult:
     """The cells at their places on the chip, and the clock they reach; to miss the one wanted is no error here.

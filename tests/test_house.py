@@ -357,3 +357,32 @@ def test_folders_can_be_seen_at_a_glance():
 def test_files_are_named_for_what_they_hold():
     empty_words = {"utils", "util", "common", "misc", "helpers", "stuff"}
     assert not [path for path in sources() if path.stem in empty_words]
+
+
+PAIRS = {"MultiplyAddShift", "TableRequantizer", "ThresholdRequantizer"}
+"""Classes of exact arithmetic whose circuit has their name, as an operator's has."""
+
+
+def public_classes() -> dict[str, list[str]]:
+    """The modules that define a class of each name, private ones left out."""
+    places: dict[str, list[str]] = {}
+    for module, path in modules():
+        for node in parsed(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module)
+    return places
+
+
+def test_a_class_name_is_used_once():
+    """But for an operator, or an exact requantizer, and its circuit."""
+    several = {
+        name: places
+        for name, places in public_classes().items()
+        if len(places) > 1
+        and not (
+            len(places) == 2
+            and within(places[1], ("onnx_hw_rtl.cores", "onnx_hw_rtl.streams"))
+            and (within(places[0], ("onnx_hw.ops",)) or name in PAIRS)
+        )
+    }
+    assert not several, several

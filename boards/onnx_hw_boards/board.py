@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnx_hw_boards.cells import Cells
-from onnx_hw_boards.device import Device
+from onnx_hw_boards.device import ChipType
 from onnx_hw_boards.families.family import Family
 
 __all__ = ["Board"]
@@ -25,7 +25,7 @@ class Board:
 
     name: str
     title: str
-    device: Device
+    device: ChipType
     package: str
     speed: str
     default_clock_mhz: float

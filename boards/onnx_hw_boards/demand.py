@@ -13,12 +13,12 @@ from typing import TypeVar
 
 __all__ = [
     "Adder",
-    "Comparison",
+    "Comparator",
     "Copies",
     "Demand",
     "Enable",
-    "Function",
-    "Loop",
+    "LogicFunction",
+    "LoopCounter",
     "Memory",
     "Multiplexer",
     "Part",
@@ -106,7 +106,7 @@ class Adder:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparator:
     """Which of two numbers of so many bits is the greater.
 
     Attributes:
@@ -135,7 +135,7 @@ class Multiplexer:
 
 
 @dataclass(frozen=True)
-class Function:
+class LogicFunction:
     """Bits that are any function of the same few others.
 
     Attributes:
@@ -161,7 +161,7 @@ class Enable:
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopCounter:
     """A counter from 0 to ``count`` - 1 that begins anew, without its register."""
 
     count: int
@@ -207,11 +207,11 @@ Part = (
     | Product
     | Shared
     | Adder
-    | Comparison
+    | Comparator
     | Multiplexer
-    | Function
+    | LogicFunction
     | Enable
-    | Loop
+    | LoopCounter
     | UpDown
     | Register
     | Unseen

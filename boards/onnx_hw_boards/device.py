@@ -10,11 +10,11 @@ from onnx_hw_boards.cells import Cells
 if TYPE_CHECKING:
     from onnx_hw_boards.families.family import Family
 
-__all__ = ["Cells", "Device"]
+__all__ = ["Cells", "ChipType"]
 
 
 @dataclass(frozen=True)
-class Device:
+class ChipType:
     """A chip.
 
     Attributes:

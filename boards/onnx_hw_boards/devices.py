@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from onnx_hw_boards.device import Device
+from onnx_hw_boards.device import ChipType
 from onnx_hw_boards.families import ecp5, gowin, ice40
 
-__all__ = ["DEVICES", "Known"]
+__all__ = ["DEVICES", "KnownChip"]
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownChip:
     """A chip, and the way from Amaranth's name of a package to nextpnr's."""
 
-    device: Device
+    device: ChipType
     package_of: Callable[[str], str]
 
 
@@ -30,8 +30,8 @@ def _ice40(suffix: str) -> Callable[[str], str]:
 
 
 DEVICES = {
-    **{device.name: Known(device, _ecp5) for device in ecp5.DEVICES},
-    **{device.name: Known(device, _ice40(":4k" if "4K" in device.name else "")) for device in ice40.DEVICES},
-    **{family: Known(device, str) for family, device in gowin.DEVICES.items()},
+    **{device.name: KnownChip(device, _ecp5) for device in ecp5.DEVICES},
+    **{device.name: KnownChip(device, _ice40(":4k" if "4K" in device.name else "")) for device in ice40.DEVICES},
+    **{family: KnownChip(device, str) for family, device in gowin.DEVICES.items()},
 }
 """By the name that a platform class gives: of the device, on Gowin chips of the family."""

@@ -8,13 +8,13 @@ from enum import StrEnum
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.families.ecp5 import LFE5U_85F
 
-__all__ = ["NO_CHIP", "Shell", "VerilogBoard", "verilog"]
+__all__ = ["NO_CHIP", "ShellKind", "VerilogBoard", "verilog"]
 
 NO_CHIP = "Verilog for any chip"
 """What a report says instead of a chip."""
 
 
-class Shell(StrEnum):
+class ShellKind(StrEnum):
     """What is around the network."""
 
     STREAMS = "streams"  # nothing: payload, valid and ready of every stream
@@ -31,10 +31,10 @@ class VerilogBoard(Board):
         shell: around the network.
     """
 
-    shell: Shell
+    shell: ShellKind
 
 
-def verilog(name: str, shell: Shell, title: str) -> VerilogBoard:
+def verilog(name: str, shell: ShellKind, title: str) -> VerilogBoard:
     """As much as fits an LFE5U-85F, for 80 MHz."""
     return VerilogBoard(
         name=name,

@@ -16,7 +16,7 @@ import numpy as np
 
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.host_model import HostModel, NotOurs
-from onnx_hw_link.link import Port
+from onnx_hw_link.link import LinkPort
 
 __all__ = ["c_header", "main"]
 
@@ -61,7 +61,7 @@ def c_header(model: HostModel) -> str:
     return "\n".join([*parts, "#endif"]) + "\n"
 
 
-def _bytes(port: Port) -> int:
+def _bytes(port: LinkPort) -> int:
     """Of an integer.
 
     Raises:
@@ -72,7 +72,7 @@ def _bytes(port: Port) -> int:
     return port.place_bits // 8
 
 
-def _ats(ports: tuple[Port, ...], turns: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
+def _ats(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
     """Where each beat of each stream begins in a frame."""
     found: list[list[int]] = [[] for _ in ports]
     at = 0
@@ -84,7 +84,7 @@ def _ats(ports: tuple[Port, ...], turns: tuple[tuple[int, int], ...]) -> list[np
 
 
 def _function(
-    name: str, port: Port, at: np.ndarray, places: np.ndarray, kind: str, which: str, convert: str
+    name: str, port: LinkPort, at: np.ndarray, places: np.ndarray, kind: str, which: str, convert: str
 ) -> Iterator[str]:
     size = _bytes(port)
     where = (at[:, None] + np.arange(port.width) * size).reshape(-1)

@@ -1,15 +1,15 @@
-"""Beats of a stream as bytes, and back: see ``Port``."""
+"""Beats of a stream as bytes, and back: see ``LinkPort``."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw_link.link import Port
+from onnx_hw_link.link import LinkPort
 
 __all__ = ["frame_of", "integers_of"]
 
 
-def frame_of(port: Port, beats: np.ndarray) -> bytes:
+def frame_of(port: LinkPort, beats: np.ndarray) -> bytes:
     """(beats, width) integers as they travel."""
     if port.bits == 1:
         return np.packbits(beats.astype(np.uint8) & 1, axis=1, bitorder="little").tobytes()
@@ -18,7 +18,7 @@ def frame_of(port: Port, beats: np.ndarray) -> bytes:
     return wide[:, :size].tobytes()
 
 
-def integers_of(port: Port, data: bytes) -> np.ndarray:
+def integers_of(port: LinkPort, data: bytes) -> np.ndarray:
     """(beats, width) int64 of the bytes of a frame."""
     raw = np.frombuffer(data, dtype=np.uint8)
     if port.bits == 1:

@@ -13,7 +13,7 @@ import numpy as np
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.frames import frame_of, integers_of
 from onnx_hw_link.host_operators import run_steps
-from onnx_hw_link.link import Link, Port
+from onnx_hw_link.link import Link, LinkPort
 
 __all__ = ["FORMAT", "HostModel"]
 
@@ -133,7 +133,7 @@ class HostModel:
         return {name: values[name] for name in self.outputs}
 
 
-def in_turns(ports: tuple[Port, ...], turns: tuple[tuple[int, int], ...], beats: list[np.ndarray]) -> bytes:
+def in_turns(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...], beats: list[np.ndarray]) -> bytes:
     """A frame: (beats, width) integers of each stream, in the order in which they travel."""
     at, out = [0] * len(ports), bytearray()
     for k, count in turns:
@@ -142,7 +142,7 @@ def in_turns(ports: tuple[Port, ...], turns: tuple[tuple[int, int], ...], beats:
     return bytes(out)
 
 
-def out_of_turns(ports: tuple[Port, ...], turns: tuple[tuple[int, int], ...], data: bytes) -> list[np.ndarray]:
+def out_of_turns(ports: tuple[LinkPort, ...], turns: tuple[tuple[int, int], ...], data: bytes) -> list[np.ndarray]:
     """(beats, width) integers of each stream, of the bytes of a frame."""
     streams, at = [bytearray() for _ in ports], 0
     for k, count in turns:
@@ -152,8 +152,8 @@ def out_of_turns(ports: tuple[Port, ...], turns: tuple[tuple[int, int], ...], da
     return [integers_of(port, bytes(stream)) for port, stream in zip(ports, streams, strict=True)]
 
 
-def _port(stream: Mapping[str, Any]) -> Port:
-    return Port(stream["name"], stream["beats"], stream["width"], stream["bits"], stream["signed"])
+def _port(stream: Mapping[str, Any]) -> LinkPort:
+    return LinkPort(stream["name"], stream["beats"], stream["width"], stream["bits"], stream["signed"])
 
 
 def _array(entry: Mapping[str, Any]) -> np.ndarray:

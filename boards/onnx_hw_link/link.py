@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-__all__ = ["MOST_PAYLOAD", "PROTOCOL", "FromChip", "FromHost", "Greeting", "Link", "Port"]
+__all__ = ["MOST_PAYLOAD", "PROTOCOL", "FromChip", "FromHost", "Greeting", "Link", "LinkPort"]
 
 PROTOCOL = 1
 """Version; both ends must have the same."""
@@ -44,7 +44,7 @@ class FromChip(IntEnum):
 
 
 @dataclass(frozen=True)
-class Port:
+class LinkPort:
     """A stream of the network, as bytes.
 
     An integer takes the fewest whole bytes, little-endian, sign-extended; of bits, all of a beat stand side by side.
@@ -95,8 +95,8 @@ class Link:
     """
 
     digest: bytes = field(repr=False)
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[LinkPort, ...]
+    outputs: tuple[LinkPort, ...]
     clock_hz: int
     input_buffer: int = 512
     output_buffer: int = 512

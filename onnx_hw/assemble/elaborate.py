@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
-from onnx_hw_boards.verilog_board import Shell
+from onnx_hw_boards.verilog_board import ShellKind
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Names:
+class CircuitNames:
     """Names in the circuit: plain identifiers, since tensors and nodes may be called anything.
 
     Attributes:
@@ -49,7 +49,7 @@ def module_names(design: Design) -> dict[str, str]:
     return {node.name: identifier("n", k, node.name) for k, node in enumerate(design.network.nodes)}
 
 
-def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
+def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, CircuitNames]:
     """The circuit of a design, and how its parts are called."""
     from onnx_hw_rtl.streams.assembly import Assembly, Wire
 
@@ -72,7 +72,7 @@ def assemble(design: Design, *, probes: bool = False) -> tuple[Assembly, Names]:
         Wire(edges[edge.tensor], *((end and (modules[end[0]], end[1])) for end in (edge.producer, edge.consumer)))
         for edge in design.edges()
     ]
-    return Assembly(cores, wires, probes=probes), Names(edges, engines)
+    return Assembly(cores, wires, probes=probes), CircuitNames(edges, engines)
 
 
 def to_rtlil(top: Component, platform: object = None) -> str:
@@ -130,27 +130,26 @@ def to_serial_chip(design: Design, link: Link, divisor: int, *, traced: bool = F
         divisor: clock cycles of a bit.
         traced: it has one input, and shows when beats of it come.
     """
-    from onnx_hw_rtl.shells.shell import Shell
     from onnx_hw_rtl.shells.uart_shell import TracedUartShell, UartShell
 
-    return to_rtlil(Shell((TracedUartShell if traced else UartShell)(assemble(design)[0], link, divisor)))
+    return to_rtlil(ShellKind((TracedUartShell if traced else UartShell)(assemble(design)[0], link, divisor)))
 
 
-def in_shell(design: Design, shell: Shell, link: Link) -> Component:
+def in_shell(design: Design, shell: ShellKind, link: Link) -> Component:
     """The circuit of a design in one of the shells that are written as Verilog; its ports are plain signals."""
     from onnx_hw_rtl.shells.axi_stream_shell import AxiStreamShell
     from onnx_hw_rtl.shells.spi_shell import SpiShell
     from onnx_hw_rtl.shells.wishbone_shell import WishboneShell
 
     network = assemble(design)[0]
-    if shell is Shell.AXI_STREAM:
+    if shell is ShellKind.AXI_STREAM:
         return AxiStreamShell(network, link.inputs, link.outputs)
-    if shell is Shell.WISHBONE:
+    if shell is ShellKind.WISHBONE:
         return WishboneShell(network, link)
-    return SpiShell(network, link) if shell is Shell.SPI else network
+    return SpiShell(network, link) if shell is ShellKind.SPI else network
 
 
-NamedCircuit: TypeAlias = "tuple[Circuit, Names]"
+NamedCircuit: TypeAlias = "tuple[Circuit, CircuitNames]"
 """What the proof bench compiles."""
 
 
@@ -160,7 +159,7 @@ def bench_circuit(design: Design) -> NamedCircuit:
     return circuit, names
 
 
-def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, Names, Assembly]:
+def to_circuit(design: Design, *, netlist: bool = True) -> tuple[Circuit, CircuitNames, Assembly]:
     """What the proof bench simulates: the design with every edge and every firing visible.
 
     ``netlist=False`` leaves the RTLIL out: Amaranth's simulator takes the assembly itself.

@@ -9,7 +9,7 @@ import numpy as np
 from onnx_hw.assemble.elaborate import edge_names
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.timing.prediction import predict
-from onnx_hw_link.link import Link, Port
+from onnx_hw_link.link import Link, LinkPort
 
 
 def link_of(design: Design, clock_mhz: float, digest: bytes = bytes(16)) -> Link:
@@ -33,9 +33,9 @@ def link_of(design: Design, clock_mhz: float, digest: bytes = bytes(16)) -> Link
     )
 
 
-def _port(edge: Edge, name: str) -> Port:
+def _port(edge: Edge, name: str) -> LinkPort:
     kind = edge.type.dtype
-    return Port(name, edge.beats, edge.width, kind.bits, kind.signed)
+    return LinkPort(name, edge.beats, edge.width, kind.bits, kind.signed)
 
 
 def _cycles(design: Design, into: list[Edge], out: list[Edge]) -> tuple[list[np.ndarray], list[np.ndarray]]:

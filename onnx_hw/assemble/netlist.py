@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import PurePath
 from typing import Any
 
-from onnx_hw.assemble.elaborate import Names, assemble, in_shell, tidy, to_rtlil
+from onnx_hw.assemble.elaborate import CircuitNames, assemble, in_shell, tidy, to_rtlil
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.implement.check_fit import pin_constraints
 from onnx_hw.ir.design import Design
@@ -20,7 +20,7 @@ from onnx_hw_boards.board import Board
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.pins import PadStream
-from onnx_hw_boards.verilog_board import Shell, VerilogBoard
+from onnx_hw_boards.verilog_board import ShellKind, VerilogBoard
 from onnx_hw_link.link import Link
 
 
@@ -85,7 +85,7 @@ def netlist_of(design: Design, board: Board) -> Netlist:
     return Netlist(rtlil, constraints, board.family, design.clock_mhz, pins, delay)
 
 
-def pad_streams(design: Design, names: Names) -> list[PadStream]:
+def pad_streams(design: Design, names: CircuitNames) -> list[PadStream]:
     """The streams that leave the chip."""
     open_edges = [edge for edge in design.edges() if edge.producer is None or edge.consumer is None]
     return [PadStream(names.edges[edge.tensor], edge.width, edge.type.dtype.bits) for edge in open_edges]
@@ -101,7 +101,7 @@ def _verilog(design: Design, board: VerilogBoard) -> Netlist:
             name: (member.flow.value.lower(), len(getattr(shell, name)))
             for name, member in shell.signature.members.items()
         }
-        spoken_to = link if board.shell is Shell.SPI else None
+        spoken_to = link if board.shell is ShellKind.SPI else None
         pins = sum(width for _, width in ports.values())
         return Netlist(to_rtlil(shell), "", board.family, design.clock_mhz, pins, link=spoken_to, ports=ports)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from onnx_hw_boards.demand import Adder, Comparison, Demand, Enable, Function, Memory, Multiplexer, Register
+from onnx_hw_boards.demand import Adder, Comparator, Demand, Enable, LogicFunction, Memory, Multiplexer, Register
 
 __all__ = ["demand_of_netlist"]
 
@@ -54,7 +54,7 @@ def _parts(module: str) -> Iterator[Demand]:
             case "add" | "sub" | "neg":
                 yield Demand.of(Adder(max(map(_variable, (ports["A"], ports.get("B", "{  }"))))))
             case "lt" | "le" | "gt" | "ge":
-                yield Demand.of(Comparison(max(numbers["A_WIDTH"], numbers["B_WIDTH"])))
+                yield Demand.of(Comparator(max(numbers["A_WIDTH"], numbers["B_WIDTH"])))
             case "eq" | "ne":
                 gates += max(0, _variable(ports["A"]) + _variable(ports["B"]) - 1)
             case "and" | "or" | "xor":
@@ -65,7 +65,7 @@ def _parts(module: str) -> Iterator[Demand]:
                 several = min(map(_variable, (ports["A"], ports["B"]))) > 0
                 yield Demand.of(Multiplexer(2, numbers["WIDTH"] if several else 0))
                 gates += 0 if several else numbers["WIDTH"]
-    yield Demand.of(Function(INPUTS, -(-gates // GATES)))
+    yield Demand.of(LogicFunction(INPUTS, -(-gates // GATES)))
     told = set[str]()
     for body in _PROCESS.findall(module):
         yield _choice(_named(same, body), kept, told)
@@ -117,17 +117,17 @@ def _choice(process: str, kept: dict[str, str], told: set[str]) -> Demand:
         known = sum(1 for value in values if _CONSTANT.fullmatch(value))
         found += Demand.of(Multiplexer(len(values) - known, width_of[first]))
         if known > FEW:
-            found += Demand.of(Function(tests, width_of[first]))
+            found += Demand.of(LogicFunction(tests, width_of[first]))
         elif known and len(values) == known + 1 and target not in kept:
-            found += Demand.of(Function(INPUTS, width_of[first]))
+            found += Demand.of(LogicFunction(INPUTS, width_of[first]))
         flag = flag or (known > 0 and width_of[first] == 1)
     when = _TAKEN.sub(r"\1", body)
     if target in kept and flag:
-        return found + Demand.of(Function(tests))
+        return found + Demand.of(LogicFunction(tests))
     if when in told or (target not in kept and sum(width_of.values()) == 1):
         return found
     told.add(when)
-    return found + Demand.of(Enable(tests, resets > 0) if target in kept else Function(tests))
+    return found + Demand.of(Enable(tests, resets > 0) if target in kept else LogicFunction(tests))
 
 
 def _wire(value: str) -> str:

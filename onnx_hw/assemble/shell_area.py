@@ -10,7 +10,7 @@ from onnx_hw.ir.network import Boundary, Network
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
-from onnx_hw_link.link import Link, Port
+from onnx_hw_link.link import Link, LinkPort
 
 __all__ = ["cells_of_shell", "shell_cells"]
 
@@ -33,9 +33,10 @@ def cells_of_shell(link: Link, board: LinkedBoard, clock_mhz: float) -> Cells:
     return board.family.cost(demand_of_netlist(shell_of(link, board, clock_mhz).rtlil))
 
 
-def _ports(name: str, network: Network, side: tuple[Boundary, ...]) -> tuple[Port, ...]:
+def _ports(name: str, network: Network, side: tuple[Boundary, ...]) -> tuple[LinkPort, ...]:
     """One for each stream."""
     types = {tensor: network.tensors[tensor] for tensor in dict.fromkeys(boundary.tensor for boundary in side)}
     return tuple(
-        Port(f"{name}{k}", kind.size, 1, kind.dtype.bits, kind.dtype.signed) for k, kind in enumerate(types.values())
+        LinkPort(f"{name}{k}", kind.size, 1, kind.dtype.bits, kind.dtype.signed)
+        for k, kind in enumerate(types.values())
     )

@@ -7,22 +7,22 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import FILE
-from onnx_hw.cli.session import Session
+from onnx_hw.cli.session import CliSession
 
 
 @click.command(short_help="List the boards.")
 @click.argument("model", metavar="[MODEL]", type=FILE, required=False)
 @click.pass_obj
-def boards(session: Session, model: Path | None) -> None:
+def boards(session: CliSession, model: Path | None) -> None:
     """List the boards there are: chip, link, clock.
 
     With MODEL, say of each whether the model fits, and how fast it is there.
     """
     from onnx_hw.cli.show.board_table import fitting, listed
-    from onnx_hw.commands.fit_boards import what_fits
+    from onnx_hw.commands.fit_boards import fit_boards
 
     if model is None:
         session.terminal.show(listed())
         return
-    for board, found in what_fits(model):
+    for board, found in fit_boards(model):
         session.terminal.show(fitting(board, found))

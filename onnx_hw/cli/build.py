@@ -10,8 +10,8 @@ from onnx_hw import __version__
 from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, STORE, VERBOSE
 from onnx_hw.cli.quantize_options import how_to_quantize
 from onnx_hw.cli.read_options import how_to_read
-from onnx_hw.cli.session import Session
-from onnx_hw.runtime.options import SEEDS, BuildOptions, Quantizing, Reading
+from onnx_hw.cli.session import CliSession
+from onnx_hw.runtime.options import SEEDS, BuildOptions, QuantizeOptions, ReadOptions
 from onnx_hw.runtime.stage import Stage
 
 
@@ -39,7 +39,7 @@ from onnx_hw.runtime.stage import Stage
 @VERBOSE
 @click.pass_obj
 def build(
-    session: Session,
+    session: CliSession,
     model: Path,
     board: str,
     out: Path | None,
@@ -56,12 +56,12 @@ def build(
     waves: bool,
     as_json: bool,
     verbose: bool,
-    reading: Reading,
-    quantizing: Quantizing,
+    reading: ReadOptions,
+    quantizing: QuantizeOptions,
 ) -> int:
     """Build MODEL: quantize, schedule, prove by simulation, place, route, and write the bitstream."""
     from onnx_hw.cli.show.report_tables import summary
-    from onnx_hw.commands.build import as_far_as_it_goes
+    from onnx_hw.commands.build import clamp_stages
 
     options = BuildOptions(
         model,
@@ -81,7 +81,7 @@ def build(
         store,
         waves,
     )
-    options = as_far_as_it_goes(options)
+    options = clamp_stages(options)
     session.folder, terminal = options.folder, session.terminal
     terminal.verbose = verbose
     terminal.expect(options.stages)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import STORE
-from onnx_hw.cli.session import Session
+from onnx_hw.cli.session import CliSession
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
@@ -27,7 +27,7 @@ def _bytes(context: click.Context, parameter: click.Parameter, given: str | None
 @STORE
 @click.option("--prune", callback=_bytes, metavar="SIZE", help="Keep at most so many bytes, those used last: 10G, 0.")
 @click.pass_obj
-def cache(session: Session, store: Path | None, prune: int | None) -> None:
+def cache(session: CliSession, store: Path | None, prune: int | None) -> None:
     """Say what the store holds: results of yosys, nextpnr and packers, by the digest of what they were made of.
 
     Builds look there first. Their own folders stay whole whatever is removed here.

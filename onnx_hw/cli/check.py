@@ -9,9 +9,9 @@ import click
 
 from onnx_hw.cli.arguments import BOARD, CLOCK, FPS, MODEL, MULTIPLIERS
 from onnx_hw.cli.read_options import how_to_read
-from onnx_hw.cli.session import Session
+from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.errors import ExitCode
-from onnx_hw.runtime.options import BuildOptions, Reading
+from onnx_hw.runtime.options import BuildOptions, ReadOptions
 
 
 @click.command(short_help="Say what is wrong with a model.")
@@ -25,7 +25,7 @@ from onnx_hw.runtime.options import BuildOptions, Reading
 @click.option("--json", "as_json", is_flag=True, help="Print everything that was found as JSON.")
 @click.pass_obj
 def check(
-    session: Session,
+    session: CliSession,
     model: Path,
     board: str,
     multipliers: int | None,
@@ -33,7 +33,7 @@ def check(
     clock: float | None,
     onnx_only: bool,
     as_json: bool,
-    reading: Reading,
+    reading: ReadOptions,
 ) -> int:
     """Say everything that is wrong with MODEL, and everything that stands in the way of a circuit."""
     from onnx_hw.cli.show.check_report import Checked

@@ -17,7 +17,7 @@ from onnx_hw.cli.infer import infer
 from onnx_hw.cli.program import program
 from onnx_hw.cli.report import report
 from onnx_hw.cli.run import run
-from onnx_hw.cli.session import CommandLine, Session
+from onnx_hw.cli.session import CliSession, CommandLine
 from onnx_hw.cli.verify import verify
 from onnx_hw.messages.errors import ExitCode
 
@@ -41,7 +41,7 @@ def main(context: click.Context) -> int:
 
 @main.command(short_help="Say which programs are found where.")
 @click.pass_obj
-def doctor(session: Session) -> int:
+def doctor(session: CliSession) -> int:
     """Say which programs are found where, and how to get the others."""
     from onnx_hw.cli import doctor
 
@@ -52,7 +52,7 @@ def doctor(session: Session) -> int:
 
 @main.command(short_help="List the ONNX operators.")
 @click.pass_obj
-def ops(session: Session) -> None:
+def ops(session: CliSession) -> None:
     """List the ONNX operators that are known, and which of them become hardware (Markdown)."""
     from onnx_hw.report.operator_table import operator_table
 

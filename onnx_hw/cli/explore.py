@@ -13,8 +13,8 @@ from onnx_hw import __version__
 from onnx_hw.cli.arguments import CALIBRATION, FILE, JOBS, MODEL, SCHEDULER, STORE
 from onnx_hw.cli.quantize_options import OUTPUT, PRECISION
 from onnx_hw.cli.read_options import how_to_read
-from onnx_hw.cli.session import Session
-from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, Leaving, Quantizing, Reading
+from onnx_hw.cli.session import CliSession
+from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, OutputKind, QuantizeOptions, ReadOptions
 from onnx_hw.runtime.stage import Stage
 
 _UNTIL = ("schedule", "synthesize", "route", "pack")
@@ -99,7 +99,7 @@ def _measured(
 @click.option("--json", "as_json", is_flag=True, help="Print explore.json, and nothing else, to standard output.")
 @click.pass_obj
 def explore(
-    session: Session,
+    session: CliSession,
     model: Path,
     boards: tuple[str, ...],
     multipliers: tuple[int | None, ...],
@@ -120,7 +120,7 @@ def explore(
     calibration: Path | None,
     output: str | None,
     precision: Path | None,
-    reading: Reading,
+    reading: ReadOptions,
     as_json: bool,
 ) -> None:
     """Try every combination of settings for MODEL, and say which are worth their cells.
@@ -131,14 +131,14 @@ def explore(
     from onnx_hw.cli.show.explore_table import commands, counted, shown
     from onnx_hw.commands.explore.command import ExploreOptions
     from onnx_hw.commands.explore.explore import Limits
-    from onnx_hw.commands.explore.grid import Grid
+    from onnx_hw.commands.explore.grid import ChoiceGrid
     from onnx_hw.commands.explore.report import DATA
 
-    quantizing = Quantizing(Leaving(output) if output else None, precision=precision)
+    quantizing = QuantizeOptions(OutputKind(output) if output else None, precision=precision)
     like = BuildOptions(
         model, out=out, inputs=inputs, calibration=calibration, reading=reading, quantizing=quantizing, store=store
     )
-    grid = Grid(boards, multipliers, fps, clocks, foldings or (None,), bits, tuple(range(1, seeds + 1)))
+    grid = ChoiceGrid(boards, multipliers, fps, clocks, foldings or (None,), bits, tuple(range(1, seeds + 1)))
     options = ExploreOptions(like, grid, Limits(Stage(until), stop_at, budget, everything), jobs, scheduler)
     session.folder, terminal = options.folder, session.terminal
     terminal.note(f"onnx-hw {__version__}   {model}", f"→ {len(grid):,} choices in {options.folder}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import FILE
-from onnx_hw.cli.session import Session
+from onnx_hw.cli.session import CliSession
 
 
 @click.command(short_help="Run a build on its board.")
@@ -20,7 +20,7 @@ from onnx_hw.cli.session import Session
 @click.option("--out", type=FILE, metavar="Y.npz", help="Write the outputs, one array per graph output.")
 @click.option("--check", is_flag=True, help="Compare the outputs with the integer network's.")
 @click.pass_obj
-def infer(session: Session, folder: Path, inputs: Path, port: str, out: Path | None, check: bool) -> None:
+def infer(session: CliSession, folder: Path, inputs: Path, port: str, out: Path | None, check: bool) -> None:
     """Send samples to the board that holds the build in DIR, and show what comes back."""
     from onnx_hw.cli.show.infer_summary import shown
     from onnx_hw.commands.infer import InferOptions

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import FILE
-from onnx_hw.cli.session import Session
+from onnx_hw.cli.session import CliSession
 
 
 @click.command(short_help="Put a build's bitstream on its board.")
@@ -16,7 +16,7 @@ from onnx_hw.cli.session import Session
 @click.option("--board", metavar="FILE.py", help="The board's file, where it is one of your own.")
 @click.option("--dry-run", is_flag=True, help="Say which command it is, and do nothing.")
 @click.pass_obj
-def program(session: Session, folder: Path, flash: bool, board: str | None, dry_run: bool) -> None:
+def program(session: CliSession, folder: Path, flash: bool, board: str | None, dry_run: bool) -> None:
     """Put the bitstream of the build in DIR on its board. Without --flash it is gone after a power-off."""
     from onnx_hw.commands.program import programming, run
 

@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from onnx_hw.cli.arguments import FILE
-from onnx_hw.runtime.options import MOST_DB, Leaving, Quantizing
+from onnx_hw.runtime.options import MOST_DB, OutputKind, QuantizeOptions
 
 OUTPUT = click.option(
-    "--output", type=click.Choice([o.value for o in Leaving]), metavar="KIND",
+    "--output", type=click.Choice([o.value for o in OutputKind]), metavar="KIND",
     help="What leaves the hardware of a float model: accumulators, where nothing is lost (the default), or int8.",
 )  # fmt: skip
 
@@ -50,8 +50,8 @@ def how_to_quantize(command: Callable[..., Any]) -> Callable[..., Any]:
         accuracy_loss: float | None,
         **options: Any,
     ) -> Any:
-        leaving = Leaving(output) if output else None
-        quantizing = Quantizing(leaving, **bits, precision=precision, sqnr=sqnr, accuracy_loss=accuracy_loss)
+        leaving = OutputKind(output) if output else None
+        quantizing = QuantizeOptions(leaving, **bits, precision=precision, sqnr=sqnr, accuracy_loss=accuracy_loss)
         return command(*arguments, quantizing=quantizing, **options)
 
     return OUTPUT(BITS(PRECISION(SQNR(ACCURACY_LOSS(with_quantizing)))))

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from onnx_hw.runtime.options import Reading
+from onnx_hw.runtime.options import ReadOptions
 
 DIMENSIONS = click.option(
     "--dim", "dimensions", multiple=True, callback=lambda context, option, given: _bound(context, option, given),
@@ -26,7 +26,7 @@ def how_to_read(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_reading(
         *arguments: Any, dimensions: dict[str, int], strict: bool, lenient: bool, newer: bool, **options: Any
     ) -> Any:
-        return command(*arguments, reading=Reading(dimensions, strict, lenient, newer), **options)
+        return command(*arguments, reading=ReadOptions(dimensions, strict, lenient, newer), **options)
 
     return DIMENSIONS(STRICT(LENIENT(NEWER(with_reading))))
 

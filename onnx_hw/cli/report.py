@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import FILE
-from onnx_hw.cli.session import Session
+from onnx_hw.cli.session import CliSession
 
 
 @click.command("report", short_help="Show a build's report, or compare two builds.")
@@ -18,7 +18,7 @@ from onnx_hw.cli.session import Session
     "--open/--no-open", "opens", default=None, help="Open the page in a browser.  [default: where there is a screen]"
 )
 @click.pass_obj
-def report(session: Session, folder: Path, other: Path | None, opens: bool | None) -> None:
+def report(session: CliSession, folder: Path, other: Path | None, opens: bool | None) -> None:
     """Show the report of the build in DIR: in short here, in full as a page in the browser.
 
     With DIR2, compare both builds.

@@ -9,8 +9,8 @@ import click
 from onnx_hw.cli.arguments import BOARD, CALIBRATION, CLOCK, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, VERBOSE
 from onnx_hw.cli.quantize_options import how_to_quantize
 from onnx_hw.cli.read_options import how_to_read
-from onnx_hw.cli.session import Session
-from onnx_hw.runtime.options import Evaluator, Quantizing, Reading, RunOptions
+from onnx_hw.cli.session import CliSession
+from onnx_hw.runtime.options import Evaluator, QuantizeOptions, ReadOptions, RunOptions
 
 
 @click.command(short_help="Compute a model's outputs.")
@@ -34,7 +34,7 @@ from onnx_hw.runtime.options import Evaluator, Quantizing, Reading, RunOptions
 @VERBOSE
 @click.pass_obj
 def run(
-    session: Session,
+    session: CliSession,
     model: Path,
     inputs: Path,
     engine: str,
@@ -46,8 +46,8 @@ def run(
     clock: float | None,
     folding: Path | None,
     verbose: bool,
-    reading: Reading,
-    quantizing: Quantizing,
+    reading: ReadOptions,
+    quantizing: QuantizeOptions,
 ) -> None:
     """Compute the outputs of MODEL for samples."""
     from onnx_hw.cli.show.outputs_table import described

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from onnx_hw.commands.build import Build
     from onnx_hw.commands.explore.command import ExploreOptions
     from onnx_hw.commands.explore.result import Explored
-    from onnx_hw.commands.explore.row import Row
+    from onnx_hw.commands.explore.row import ExploreRow
     from onnx_hw.commands.infer import InferOptions, Inferred
     from onnx_hw.commands.verify import Verified
     from onnx_hw.samples.outputs import Outputs
@@ -50,7 +50,7 @@ class Workshop:
         return verify(options, progress)
 
     def explore(
-        self, options: ExploreOptions, progress: Progress, changed: Callable[[tuple[Row, ...]], None]
+        self, options: ExploreOptions, progress: Progress, changed: Callable[[tuple[ExploreRow, ...]], None]
     ) -> Explored:
         from onnx_hw.commands.explore.command import explore_model
 
@@ -74,7 +74,7 @@ class Workshop:
 
 
 @dataclass
-class Session:
+class CliSession:
     """One call of the command.
 
     Attributes:
@@ -92,7 +92,7 @@ class CommandLine(click.Group):
     """The group of all commands; the one place that catches everything and turns it into words and an exit code."""
 
     def main(self, *arguments: Any, **settings: Any) -> NoReturn:
-        session = Session(settings.pop("obj", None) or Workshop())
+        session = CliSession(settings.pop("obj", None) or Workshop())
         # The process ends with the call, so nobody has to look for circles among millions of dead parts of circuits.
         atexit.register(gc.freeze)
         try:

@@ -30,7 +30,7 @@ HINT = 9  # characters before what is said of where a problem is, and how to men
 PLAIN_WIDTH = 160  # of tables that go to a file or a pipe
 
 
-class Stream(Console):
+class OutputStream(Console):
     """Standard output or standard error, whose reader may go away at any time.
 
     Nothing that is printed is taken for markup, and nothing but rich's own styles commands the terminal.
@@ -67,7 +67,7 @@ class Terminal:
     """
 
     def __init__(self, verbose: bool = False) -> None:
-        self.out, self.err = Stream(), Stream(stderr=True)
+        self.out, self.err = OutputStream(), OutputStream(stderr=True)
         self.verbose = verbose
         self._expected: tuple[Stage, ...] = ()
 

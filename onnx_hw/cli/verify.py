@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from onnx_hw.cli.arguments import FILE, JOBS, SCHEDULER
-from onnx_hw.cli.session import Session
-from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
+from onnx_hw.cli.session import CliSession
+from onnx_hw.runtime.options import SimulationEngine, Stalls, VerifyOptions
 
 
 @click.command(short_help="Prove a build again, with your own data.")
@@ -16,8 +16,8 @@ from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
 @click.option("--inputs", type=FILE, metavar="X.npz", help="Samples; `labels` may say their classes.")
 @click.option("--frames", type=click.IntRange(min=1), metavar="N", help="How many; all samples unless said otherwise.")
 @click.option(
-    "--engine", type=click.Choice([engine.value for engine in Engine]), metavar="ENGINE",
-    help=f"One of {', '.join(Engine)}; the fastest there is unless said otherwise.",
+    "--engine", type=click.Choice([engine.value for engine in SimulationEngine]), metavar="ENGINE",
+    help=f"One of {', '.join(SimulationEngine)}; the fastest there is unless said otherwise.",
 )  # fmt: skip
 @click.option(
     "--stalls", type=click.Choice([kind.value for kind in Stalls]), default=Stalls.ALL.value, show_default=True,
@@ -27,7 +27,7 @@ from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
 @SCHEDULER
 @click.pass_obj
 def verify(
-    session: Session,
+    session: CliSession,
     folder: Path,
     inputs: Path | None,
     frames: int | None,
@@ -43,5 +43,7 @@ def verify(
     """
     from onnx_hw.cli.show.verify_summary import shown
 
-    options = VerifyOptions(folder, inputs, frames, Engine(engine) if engine else None, Stalls(stalls), jobs, scheduler)
+    options = VerifyOptions(
+        folder, inputs, frames, SimulationEngine(engine) if engine else None, Stalls(stalls), jobs, scheduler
+    )
     session.terminal.show(shown(session.workshop.verify(options, session.terminal)))

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw.assemble.board_lookup import find_board
-from onnx_hw.commands.build_stages import Work
-from onnx_hw.commands.stage_functions import TOOLCHAIN, Toolchain
+from onnx_hw.commands.build_stages import BuildState
+from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
 from onnx_hw.messages.text import printable
 from onnx_hw.onnx.load.read import read as read_onnx
@@ -52,7 +52,7 @@ def build(
     options: BuildOptions | str | Path,
     progress: Progress | None = None,
     *,
-    toolchain: Toolchain = TOOLCHAIN,
+    toolchain: StageFunctions = STAGE_FUNCTIONS,
     **choices: Any,
 ) -> Build:
     """Run the stages up to ``options.stop_after`` and write ``report.json``, also when a stage fails.
@@ -69,8 +69,8 @@ def build(
         options = replace(options, **choices)
     else:
         options = BuildOptions(options, **choices)  # type: ignore[arg-type]  # may be a text
-    options = as_far_as_it_goes(options)
-    work = Work(options, progress or Silent(), toolchain)
+    options = clamp_stages(options)
+    work = BuildState(options, progress or Silent(), toolchain)
     if not os.path.isfile(options.model):  # false also where the path is too long, or a loop of links
         read_onnx(options.model)  # says what is wrong
     for name in sections.tools_of(options.stages, work.board):
@@ -91,7 +91,7 @@ def build(
         return _finish(work, options)
 
 
-def _finish(work: Work, options: BuildOptions) -> Build:
+def _finish(work: BuildState, options: BuildOptions) -> Build:
     """The build as far as it came, its report written."""
     work.account.note(tools=sections.describe_tools(options.stages, work.board))
     work.account.note_file("report", "report.json")
@@ -102,7 +102,7 @@ def _finish(work: Work, options: BuildOptions) -> Build:
     return Build(options.folder, told, ExitCode.OK if _keeps_word(work) else ExitCode.DOES_NOT_FIT)
 
 
-def _keeps_word(work: Work) -> bool:
+def _keeps_word(work: BuildState) -> bool:
     """Whether the clock and the rate that were asked for are reached, as far as that is known."""
     made, asked = work.account.report.synthesis, work.options
     if made is None or made.fmax_mhz is None or made.timing_met:
@@ -111,7 +111,7 @@ def _keeps_word(work: Work) -> bool:
     return asked.clock_mhz is None and enough
 
 
-def as_far_as_it_goes(options: BuildOptions) -> BuildOptions:
+def clamp_stages(options: BuildOptions) -> BuildOptions:
     """A build for Verilog alone ends with the simulation.
 
     Raises:

@@ -17,7 +17,7 @@ from onnx_hw.assemble.elaborate import NamedCircuit, bench_circuit
 from onnx_hw.assemble.host_model_file import write_host_model
 from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.assemble.shell_area import shell_cells
-from onnx_hw.commands.stage_functions import TOOLCHAIN, Toolchain
+from onnx_hw.commands.stage_functions import STAGE_FUNCTIONS, StageFunctions
 from onnx_hw.export.shells import write_shell
 from onnx_hw.implement.check_fit import check_fit
 from onnx_hw.implement.route import BITSTREAM, RouteResult
@@ -45,32 +45,32 @@ from onnx_hw.quantization.scheme_from_options import precision_text, scheme_of
 from onnx_hw.report import proof_chain
 from onnx_hw.report.collect import sections
 from onnx_hw.report.model import Accuracy, Report, SearchSection
-from onnx_hw.report.recorder import Account
+from onnx_hw.report.recorder import Recorder
 from onnx_hw.runtime.background import beside
 from onnx_hw.runtime.build_folder import BuildFolder
-from onnx_hw.runtime.options import BuildOptions, Engine
+from onnx_hw.runtime.options import BuildOptions, SimulationEngine
 from onnx_hw.runtime.progress import Progress
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.subprocess_call import in_own_process
-from onnx_hw.samples.frames import Given, by_reference, read_given
+from onnx_hw.samples.frames import InputData, by_reference, read_input_data
 from onnx_hw.samples.read_samples import frame_count
 from onnx_hw.schedule.bottleneck import what_bounds
 from onnx_hw.schedule.folding_file import read_foldings, to_text
 from onnx_hw.schedule.insert_forks import insert_forks
-from onnx_hw.schedule.schedule_for_board import comfortable, fuller_than_comfortable
+from onnx_hw.schedule.schedule_for_board import excess_over_target, target_budget
 from onnx_hw_boards.verilog_board import VerilogBoard
 
 WORTH_A_PROCESS = 24
 """Cores whose netlist takes longer to make than another Python to begin."""
 
 
-class Work:
+class BuildState:
     """A build under way: the values so far, each made by the function of ``flow`` that its stage is called like."""
 
     folder: BuildFolder
     model: Model  # of one frame
     batch: int  # frames of a sample
-    given: Given
+    given: InputData
     network: Network
     seen: Mapping[str, np.ndarray] | None  # samples by graph input, for the report
     sqnr: Mapping[str, float | None]  # of values of the float model, dB
@@ -81,10 +81,10 @@ class Work:
     synthesized: SynthesisResult
     routed: RouteResult
 
-    def __init__(self, options: BuildOptions, progress: Progress, toolchain: Toolchain = TOOLCHAIN) -> None:
+    def __init__(self, options: BuildOptions, progress: Progress, toolchain: StageFunctions = STAGE_FUNCTIONS) -> None:
         self.options, self.board, self.toolchain = options, find_board(options.board), toolchain
         begun = Report(sections.empty_model(options.model), sections.describe_board(self.board))
-        self.account = Account(progress, begun)
+        self.account = Recorder(progress, begun)
         if not options.gate_level:
             self.account.prove(circuit_netlist=proof_chain.open_netlist("`--no-gate-level`"))
 
@@ -97,7 +97,7 @@ class Work:
         self.account.note(asked=sections.describe_asked(self.options))
         model = flow.read(self.options.model, self.options.reading)
         self.model, self.batch = batch_as_frames(model)
-        self.given = read_given(self.options.inputs, self.options.calibration, model)
+        self.given = read_input_data(self.options.inputs, self.options.calibration, model)
         self.account.say(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
 
     def quantize(self) -> None:
@@ -174,7 +174,7 @@ class Work:
             foldings=foldings,
             depths=depths,
         )
-        full = fuller_than_comfortable(self.design, self.board, asked.multipliers)
+        full = excess_over_target(self.design, self.board, asked.multipliers)
         if full:
             hint = "routing may take long, or miss the clock"
             self.account.warn(f"the chip is fuller than is comfortable: {full}", hint)
@@ -208,7 +208,7 @@ class Work:
     def note_bound(self, multipliers: int | None) -> tuple[str, str]:
         """What kept the design from being faster, in the report; in words: of lanes left over, of the gap."""
         shell = shell_cells(self.design.network, self.board, self.design.clock_mhz)
-        budget = replace(comfortable(self.board, multipliers, shell), mac_lanes=multipliers)
+        budget = replace(target_budget(self.board, multipliers, shell), mac_lanes=multipliers)
         bound = what_bounds(self.network, self.design, budget)
         self.account.note(search=SearchSection(multipliers, bound.unused, bound.interval))
         return f" of {multipliers} ({bound.unused})" * bool(bound.unused), bound.above(self.design.interval)
@@ -227,7 +227,7 @@ class Work:
     def simulate(self) -> None:
         design, account, board = self.design, self.account, self.options.board
         # What compiles the circuit mostly takes one processor, so the cores alone cost a second one hardly any time.
-        with beside(self._reach, Engine.COMPILED) if compiles() else nullcontext() as reaching:
+        with beside(self._reach, SimulationEngine.COMPILED) if compiles() else nullcontext() as reaching:
             self.proof = self.toolchain.simulate(
                 design, self.given.frames, board, folder=self.folder.path, circuit=self.circuit, listener=account
             )

@@ -12,14 +12,14 @@ from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.quantization.quantize import without_data
 from onnx_hw.report.collect.sections import describe_serial
-from onnx_hw.runtime.options import Reading
-from onnx_hw.schedule.schedule_for_board import clock_of, schedule_on
+from onnx_hw.runtime.options import ReadOptions
+from onnx_hw.schedule.schedule_for_board import clock_of, schedule_for_board
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.linked_board import LinkedBoard
 
 
 @dataclass(frozen=True)
-class Fit:
+class BoardFit:
     """A model on a board.
 
     Attributes:
@@ -36,7 +36,7 @@ class Fit:
         return f"{self.lanes:,} lanes, {self.frames_per_second:,.0f} frames/s, bounded by the {self.limit}"
 
 
-def what_fits(model: Path, reading: Reading | None = None) -> Iterator[tuple[Board, Fit | UserError]]:
+def fit_boards(model: Path, reading: ReadOptions | None = None) -> Iterator[tuple[Board, BoardFit | UserError]]:
     """Every board with what a build without further options makes there, or why it makes nothing.
 
     A float model is tried with assumed scales, as ``flow.check_hardware`` does.
@@ -45,14 +45,14 @@ def what_fits(model: Path, reading: Reading | None = None) -> Iterator[tuple[Boa
         UserError: the model cannot become a circuit at all.
     """
     network = verify_network(flow.quantized(flow.read(model, reading), without_data).network)
-    known: dict[object, Fit | UserError] = {}
+    known: dict[object, BoardFit | UserError] = {}
     for name in onnx_hw_boards.names():
         board = onnx_hw_boards.board(name)
         link = board.link.baud if isinstance(board, LinkedBoard) else name
         alike = board.device.name, board.cells, clock_of(board, None), link
         if alike not in known:
             try:
-                design, _ = schedule_on(board, network)
+                design, _ = schedule_for_board(board, network)
             except UserError as error:
                 known[alike] = error
             else:
@@ -60,5 +60,5 @@ def what_fits(model: Path, reading: Reading | None = None) -> Iterator[tuple[Boa
                 speed, limit = design.clock_mhz * 1e6 / design.interval, "circuit"
                 if serial is not None:
                     speed, limit = min(speed, serial.frames_per_second), serial.limit
-                known[alike] = Fit(design.resources().mac_lanes, speed, limit)
+                known[alike] = BoardFit(design.resources().mac_lanes, speed, limit)
         yield board, known[alike]

@@ -32,7 +32,7 @@ from onnx_hw_link.session import Faults, FrameResult
 if TYPE_CHECKING:
     from onnx_hw.ir.design import Design
     from onnx_hw.report.model import Report
-    from onnx_hw.timing.link_times import Seen
+    from onnx_hw.timing.link_times import LinkTimesCheck
 
 AUTO, SIMULATED = "auto", "sim"
 
@@ -102,7 +102,7 @@ class Inferred:
     faults: Faults
     device: Tried
     checked: bool = False
-    timing: Seen | None = None
+    timing: LinkTimesCheck | None = None
 
     def __repr__(self) -> str:
         return f"Inferred {self.frames:,} frames: {self.outputs!r}"
@@ -216,7 +216,7 @@ def _remade(options: InferOptions, model: HostModel, progress: Progress) -> Iter
     if options.port != SIMULATED and not options.check and not model.elsewhere:
         yield None
         return
-    from onnx_hw.commands.build_stages import Work
+    from onnx_hw.commands.build_stages import BuildState
     from onnx_hw.commands.verify import check_files, design_of
     from onnx_hw.report.read import options_of, read_report
     from onnx_hw.runtime.build_folder import opened
@@ -225,7 +225,7 @@ def _remade(options: InferOptions, model: HostModel, progress: Progress) -> Iter
     asked = options_of(report, options.folder)
     check_files(report, asked)
     with opened(options.folder) as folder:
-        work = Work(asked, progress)
+        work = BuildState(asked, progress)
         with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
             for stage in (Stage.READ, Stage.QUANTIZE):
                 work.take(stage)
@@ -273,7 +273,7 @@ COMPARED = 32
 """Frames whose cycles are compared with the law's."""
 
 
-def _timing(design: Design, link: Link, results: Sequence[FrameResult], faults: Faults) -> Seen | None:
+def _timing(design: Design, link: Link, results: Sequence[FrameResult], faults: Faults) -> LinkTimesCheck | None:
     """Of the frames before the first one that had to wait for room in the chip's buffer of results."""
     free = list(takewhile(lambda result: not result.waited, results[:COMPARED]))
     if len(link.inputs) > 1 or not free or free[0].began is None or faults != Faults():

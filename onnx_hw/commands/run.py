@@ -8,15 +8,15 @@ from pathlib import Path
 
 from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
-from onnx_hw.commands.build_stages import Work
+from onnx_hw.commands.build_stages import BuildState
 from onnx_hw.commands.simulated_board import on_simulated_board, require_link
-from onnx_hw.commands.stage_functions import Toolchain
+from onnx_hw.commands.stage_functions import StageFunctions
 from onnx_hw.ir import golden
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, batches_of
 from onnx_hw.prove.circuit.directed_vectors import Reach
 from onnx_hw.prove.circuit.outputs import by_circuit
 from onnx_hw.runtime.build_folder import opened
-from onnx_hw.runtime.options import Engine, Evaluator, RunOptions
+from onnx_hw.runtime.options import Evaluator, RunOptions, SimulationEngine
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.frames import by_reference
@@ -39,11 +39,11 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
     if options.engine is Evaluator.BOARD:
         return _by_board(options, progress or Silent())
     on_circuit = options.engine is not Evaluator.GOLDEN
-    engine = Engine(options.engine) if on_circuit and options.engine is not Evaluator.SIMULATION else None
-    nothing_else = Toolchain(
+    engine = SimulationEngine(options.engine) if on_circuit and options.engine is not Evaluator.SIMULATION else None
+    nothing_else = StageFunctions(
         simulate=partial(flow.simulate, engine=engine), reach=lambda *_: Reach(), emit=lambda *_: None
     )
-    work = Work(options.build(), progress or Silent(), nothing_else)
+    work = BuildState(options.build(), progress or Silent(), nothing_else)
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
         for stage in CIRCUIT if on_circuit else NETWORK:
             work.take(stage)
@@ -58,7 +58,7 @@ def run(options: RunOptions, progress: Progress | None = None) -> Outputs:
 
 def _by_board(options: RunOptions, progress: Progress) -> Outputs:
     """The chip that a build makes, without one."""
-    work = Work(options.build(), progress)
+    work = BuildState(options.build(), progress)
     require_link(work.board)
     with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
         for stage in CHIP:

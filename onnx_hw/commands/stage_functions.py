@@ -16,7 +16,7 @@ from onnx_hw.runtime.build_folder import Made
 
 
 @dataclass(frozen=True)
-class Toolchain:
+class StageFunctions:
     """The stages that other programs do; ``flow``'s own, unless somebody has others. ``reach`` and
     ``emit`` are none: they belong to the simulation.
     """
@@ -30,4 +30,4 @@ class Toolchain:
     pack: Callable[..., Made] = flow.pack
 
 
-TOOLCHAIN = Toolchain()
+STAGE_FUNCTIONS = StageFunctions()

@@ -12,22 +12,30 @@ from pathlib import Path
 from uuid import uuid4
 
 from onnx_hw import flow
-from onnx_hw.commands.build_stages import Work
+from onnx_hw.commands.build_stages import BuildState
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, Problem, UserError, user_error
 from onnx_hw.messages.text import printable
 from onnx_hw.prove.circuit.engines import simulator_of
-from onnx_hw.prove.circuit.sharded import Bench, Proven, Shard, begin_to_load, prove_shards, shards_of, with_samples
+from onnx_hw.prove.circuit.sharded import (
+    Proven,
+    Shard,
+    ShardBench,
+    begin_to_load,
+    prove_shards,
+    shards_of,
+    with_samples,
+)
 from onnx_hw.report.build_request import files_of, sha256
 from onnx_hw.report.model import Report
 from onnx_hw.report.read import options_of, read_report
 from onnx_hw.runtime.build_folder import BuildFolder, opened
-from onnx_hw.runtime.options import BuildOptions, Engine, VerifyOptions
+from onnx_hw.runtime.options import BuildOptions, SimulationEngine, VerifyOptions
 from onnx_hw.runtime.progress import Progress, Running, Silent
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.runtime.workers.executors import Here, Workers, worker_lost
-from onnx_hw.runtime.workers.open_executor import hired
-from onnx_hw.samples.frames import Given, read_given
+from onnx_hw.runtime.workers.executors import InlineExecutor, Workers, worker_died
+from onnx_hw.runtime.workers.open_executor import open_executor
+from onnx_hw.samples.frames import InputData, read_input_data
 from onnx_hw.samples.read_samples import frame_count
 from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
@@ -83,13 +91,13 @@ def verify(options: VerifyOptions, progress: Progress | None = None) -> Verified
         raise user_error("argument", told, where="--scheduler", hint="leave out --scheduler", stage="arguments")
     progress = progress or Silent()
     with opened(options.folder) as folder:
-        work = Work(asked, progress)
+        work = BuildState(asked, progress)
         with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
             for stage in (Stage.READ, Stage.QUANTIZE):
                 work.take(stage)
         given = work.given
         if options.inputs is not None:
-            given = read_given(options.inputs, None, flow.read(asked.model, asked.reading))
+            given = read_input_data(options.inputs, None, flow.read(asked.model, asked.reading))
         with progress.stage(Stage.SCHEDULE) as running:
             design = design_of(report, work, folder)
             running.fact = f"{len(design.network.nodes)} cores, the design of {options.folder}"
@@ -111,7 +119,7 @@ def check_files(report: Report, options: BuildOptions) -> None:
         raise UserError(*problems)
 
 
-def design_of(report: Report, work: Work, folder: BuildFolder) -> Design:
+def design_of(report: Report, work: BuildState, folder: BuildFolder) -> Design:
     """The design of the build, made again; that its circuit is the same, too, ``_proven`` sees.
 
     Raises:
@@ -146,9 +154,9 @@ def _digest(design: Design, board: str) -> str:
 def _proven(
     design: Design,
     digest: str | None,
-    given: Given,
+    given: InputData,
     options: VerifyOptions,
-    work: Work,
+    work: BuildState,
     folder: BuildFolder,
     running: Running,
 ) -> Verified:
@@ -158,33 +166,33 @@ def _proven(
     count = 0 if frames is None else frame_count(frames)
     wanted = options.frames or count or RANDOM_FRAMES
     shards = shards_of(design, wanted)
-    bench = Bench(uuid4().hex, design, work.options.board, options.stalls, options.engine, folder.path)
+    bench = ShardBench(uuid4().hex, design, work.options.board, options.stalls, options.engine, folder.path)
     alone = options.scheduler is None and (options.jobs == 1 or len(shards) <= FEW)
 
     def filled() -> Iterator[Shard]:
         for shard in shards:
             yield shard if frames is None else with_samples(shard, frames, count, labels)
 
-    here: AbstractContextManager[Workers] = nullcontext(Workers(Here(), 1, folder.path))
+    here: AbstractContextManager[Workers] = nullcontext(Workers(InlineExecutor(), 1, folder.path))
     done = Verified("", 0, min(count, wanted), 0, 0, 0, 0.0)
-    with here if alone else hired(options.scheduler, options.jobs, folder.path) as workers:
+    with here if alone else open_executor(options.scheduler, options.jobs, folder.path) as workers:
         running.fact = "compiling"
-        if options.engine in (None, Engine.COMPILED):
+        if options.engine in (None, SimulationEngine.COMPILED):
             bench = replace(bench, together=max(1, min(RUNS, len(shards) // workers.width)))
         made_again = workers.submit(_digest, design, work.options.board) if digest else None
         for _ in range(workers.width):
             workers.submit(begin_to_load)
         if options.scheduler is None:  # in the meantime
             simulator, names = simulator_of(design, work.board, folder.path, options.engine, work.account)
-            if alone or simulator.name == Engine.COMPILED:  # the others do not travel
-                bench = replace(bench, engine=Engine(simulator.name), simulator=(simulator, names))
+            if alone or simulator.name == SimulationEngine.COMPILED:  # the others do not travel
+                bench = replace(bench, engine=SimulationEngine(simulator.name), simulator=(simulator, names))
 
         def check_digest() -> None:
             try:
                 if made_again is not None and made_again.result() != digest:
                     raise _another(folder)
             except BrokenExecutor as error:
-                raise worker_lost() from error
+                raise worker_died() from error
 
         started, running.fact = time.monotonic(), f"{wanted:,} frames"
         for proven in prove_shards(bench, filled(), workers):

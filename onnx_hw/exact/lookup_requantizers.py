@@ -9,11 +9,11 @@ import numpy as np
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.step_function import Steps
 
-__all__ = ["Table", "Thresholds", "table", "thresholds"]
+__all__ = ["TableRequantizer", "ThresholdRequantizer", "table", "thresholds"]
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TableRequantizer:
     """y = entries[channel, saturate(x) − clamp.min].
 
     Attributes:
@@ -42,7 +42,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Thresholds:
+class ThresholdRequantizer:
     """y = low + number of thresholds that are at most saturate(x): a binary search, one comparison per bit of y.
 
     Attributes:
@@ -80,15 +80,15 @@ class Thresholds:
         return np.minimum(self.low + passed, self.high)
 
 
-def table(exact: Steps) -> Table:
+def table(exact: Steps) -> TableRequantizer:
     """The values of every argument that matters."""
     clamp = Int.holding(*exact.busy)
     x = np.clip(np.arange(clamp.min, clamp.max + 1), exact.first, exact.last)
     entries = np.stack([exact.at(np.full(len(x), c), x) for c in range(exact.channels)])
-    return Table(clamp, entries, exact.low, exact.high)
+    return TableRequantizer(clamp, entries, exact.low, exact.high)
 
 
-def thresholds(exact: Steps) -> Thresholds:
+def thresholds(exact: Steps) -> ThresholdRequantizer:
     """The thresholds themselves, as many as the search visits.
 
     One that no argument reaches stands behind the last argument, so that then nothing saturates at the top.
@@ -98,4 +98,4 @@ def thresholds(exact: Steps) -> Thresholds:
     depth = max(1, (exact.high - exact.low).bit_length())
     rows = np.full((exact.channels, (1 << depth) - 1), clamp.max, dtype=np.int64)
     rows[:, : exact.high - exact.low] = np.clip(exact.thresholds, clamp.min, clamp.max)
-    return Thresholds(clamp, rows, exact.low, exact.high)
+    return ThresholdRequantizer(clamp, rows, exact.low, exact.high)

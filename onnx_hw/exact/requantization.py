@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from onnx_hw.exact import lookup_requantizers, multiply_add_shift
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import Table, Thresholds
+from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.step_function import Steps
 
-__all__ = ["Costs", "Requantizer", "area", "choose", "costs", "prove", "weigh"]
+__all__ = ["LaneCost", "Requantizer", "area", "choose", "costs", "prove", "weigh"]
 
-Requantizer = MultiplyAddShift | Table | Thresholds
+Requantizer = MultiplyAddShift | TableRequantizer | ThresholdRequantizer
 
 LARGEST_TABLE = 1 << 16
 """Entries, of all channels together, of the largest table considered: 28 block RAMs of bytes."""
@@ -28,14 +28,14 @@ LUTS_PER_BLOCK_RAM = 402
 
 
 @dataclass(frozen=True)
-class Costs:
+class LaneCost:
     """An estimate for one lane: four-input look-up tables, block RAMs of 18 kbit."""
 
     lut: int = 0
     bram: int = 0
 
-    def __add__(self, other: Costs) -> Costs:
-        return Costs(self.lut + other.lut, self.bram + other.bram)
+    def __add__(self, other: LaneCost) -> LaneCost:
+        return LaneCost(self.lut + other.lut, self.bram + other.bram)
 
 
 def choose(exact: Steps) -> Requantizer:
@@ -72,10 +72,10 @@ def prove(circuit: Requantizer, exact: Steps) -> int:
                 raise ValueError("no multiplier may be negative")
             if circuit.tie_bit is not None and not 0 <= circuit.tie_bit <= circuit.shift:
                 raise ValueError(f"the tie bit must be in 0..{circuit.shift}, not {circuit.tie_bit}")
-        case Thresholds():
+        case ThresholdRequantizer():
             if (circuit.thresholds[:, 1:] < circuit.thresholds[:, :-1]).any():
                 raise ValueError("thresholds must ascend")
-    channel, x = exact.every_argument(circuit.clamp) if isinstance(circuit, Table) else exact.witnesses()
+    channel, x = exact.every_argument(circuit.clamp) if isinstance(circuit, TableRequantizer) else exact.witnesses()
     given, wanted = circuit.apply(channel, x), exact.at(channel, x)
     wrong = (given != wanted).nonzero()[0]
     if wrong.size:
@@ -92,38 +92,38 @@ def area(circuit: Requantizer) -> int:
     return weigh(costs(circuit, circuit.channels))
 
 
-def weigh(each: Costs) -> int:
+def weigh(each: LaneCost) -> int:
     """In LUTs of an LFE5U-85F."""
     return each.lut + LUTS_PER_BLOCK_RAM * each.bram
 
 
-def costs(circuit: Requantizer, channels: int, steps: int = 1) -> Costs:
+def costs(circuit: Requantizer, channels: int, steps: int = 1) -> LaneCost:
     """What one lane costs that serves so many channels, in so many steps a beat."""
     rows, bits = channels if circuit.channels > 1 else 1, circuit.clamp.bits
     match circuit:
         case MultiplyAddShift():
             return _multiplication(circuit, rows, steps)
-        case Table():
-            return _memory(rows << bits, Int.holding(circuit.low, circuit.high).bits) + Costs(3 * bits)
-        case Thresholds():
+        case TableRequantizer():
+            return _memory(rows << bits, Int.holding(circuit.low, circuit.high).bits) + LaneCost(3 * bits)
+        case ThresholdRequantizer():
             # every comparison has a memory of its own, twice as deep as the one before
             memories = (_memory(rows << step, bits) for step in range(circuit.depth))
-            return sum(memories, start=Costs((circuit.depth + 2) * bits))
+            return sum(memories, start=LaneCost((circuit.depth + 2) * bits))
 
 
-def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> Costs:
+def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> LaneCost:
     digits, bits = circuit.rows(steps), circuit.clamp.bits + 1
-    fixed = Costs(bits + circuit.sum_type.bits // 2 + 20)
+    fixed = LaneCost(bits + circuit.sum_type.bits // 2 + 20)
     if rows * steps == 1:  # a constant: a digit of 0 costs nothing, another no more than its adder
-        return fixed + Costs(round(circuit.digits_at_work) * (bits + digits))
+        return fixed + LaneCost(round(circuit.digits_at_work) * (bits + digits))
     if steps > 1:
-        fixed += Costs(2 * (bits + 2 * digits))
+        fixed += LaneCost(2 * (bits + 2 * digits))
     constants = _memory(rows * steps, 2 * digits + -(-circuit.addend_bits // steps))
-    return fixed + constants + Costs(digits * (bits + 1) + (digits - 1) * (bits + digits))
+    return fixed + constants + LaneCost(digits * (bits + 1) + (digits - 1) * (bits + digits))
 
 
-def _memory(words: int, width: int) -> Costs:
+def _memory(words: int, width: int) -> LaneCost:
     """A read-only memory; a table holds 16 bits, but beyond 64 words there are others that choose among them."""
     if words * width > BITS_IN_LOGIC:
-        return Costs(0, min(-(-words // depth) * -(-width // bits) for depth, bits in BLOCK_RAMS))
-    return Costs(-(-words // 16) * width if words <= 64 else words * width // 12)
+        return LaneCost(0, min(-(-words // depth) * -(-width // bits) for depth, bits in BLOCK_RAMS))
+    return LaneCost(-(-words // 16) * width if words <= 64 else words * width // 12)

@@ -14,7 +14,7 @@ from onnx_hw.export import readme, test_vectors, verilog
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.runtime.build_folder import BuildFolder
-from onnx_hw.runtime.listener import NOBODY, Listener
+from onnx_hw.runtime.listener import NULL_LISTENER, Listener
 
 VERILOG, COCOTB = "verilog", "cocotb"
 
@@ -28,7 +28,7 @@ def write(
     design: Design,
     frames: Mapping[str, np.ndarray] | None = None,
     simulated: str = "",
-    listener: Listener = NOBODY,
+    listener: Listener = NULL_LISTENER,
 ) -> None:
     """Write both folders; without yosys neither, which is said.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from onnx_hw.export.test_vectors import Stream, streams
+from onnx_hw.export.test_vectors import VectorStream, streams
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.text import printable
 from onnx_hw.report.collect.design_sections import describe_ports
@@ -14,12 +14,12 @@ from onnx_hw.timing.frame_times import Frames
 _FRAMES_AHEAD = 3
 
 
-def ends(design: Design) -> list[Stream]:
+def ends(design: Design) -> list[VectorStream]:
     """What enters and what leaves."""
     return [stream for stream in streams(design) if stream.direction != "inner"]
 
 
-def instantiation(module: str, those: Sequence[Stream]) -> str:
+def instantiation(module: str, those: Sequence[VectorStream]) -> str:
     """Text to copy: a wire for every port, and the instance."""
     wires, ports = [], [".clk(clk)", ".rst(rst)"]
     for stream in those:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnx_hw_boards.verilog_board import Shell
-from onnx_hw_link.link import TRAILER, Link, Port
+from onnx_hw_boards.verilog_board import ShellKind
+from onnx_hw_link.link import TRAILER, Link, LinkPort
 
 _TOLD = {
-    Shell.AXI_STREAM: """\
+    ShellKind.AXI_STREAM: """\
 Each stream of the network is an AXI4-Stream, a beat in each transfer; `tlast` stands with the last beat of a frame.
 A frame that comes in too short is filled up with zeros, of one that is too long the rest is dropped, and `wrong` says
 of each input whether that has happened.""",
-    Shell.WISHBONE: """\
+    ShellKind.WISHBONE: """\
 Classic cycles of 32 bits, little-endian. With {window:,} bytes in each part:
 
 | address | | |
@@ -25,7 +25,7 @@ Classic cycles of 32 bits, little-endian. With {window:,} bytes in each part:
 | {twice:,} | read | its results, and {trailer} bytes of times |
 
 Either window is two: while a frame passes, the next one may be written. `irq` is bit 1 of the status.""",
-    Shell.SPI: """\
+    ShellKind.SPI: """\
 A target of SPI, mode 0, that speaks in packets: `onnx_hw_link` is the host's side, and docs/link.md of onnx-hw the
 protocol. A frame is {bytes_in:,} bytes in and {bytes_out:,} out. SCK may be 1.6 times as fast as `clk`; while `irq` is
 high there are bytes for the controller. Whoever owns the pad of CIPO drives it while `cipo_oe` is high.""",
@@ -56,13 +56,15 @@ says the same to programs.
 """
 
 
-def shell_page(module: str, shell: Shell, link: Link, ports: Mapping[str, tuple[str, int]], clock_mhz: float) -> str:
+def shell_page(
+    module: str, shell: ShellKind, link: Link, ports: Mapping[str, tuple[str, int]], clock_mhz: float
+) -> str:
     """The page.
 
     Args:
         ports: "in" or "out", and bits, of each but clock and reset.
     """
-    window = 1 << ports["wb_adr_i"][1] if shell is Shell.WISHBONE else 0
+    window = 1 << ports["wb_adr_i"][1] if shell is ShellKind.WISHBONE else 0
     told = _TOLD[shell].format(
         window=window, twice=2 * window, bytes_in=link.input_bytes, bytes_out=link.output_bytes, trailer=TRAILER
     )
@@ -78,6 +80,6 @@ def shell_page(module: str, shell: Shell, link: Link, ports: Mapping[str, tuple[
     )
 
 
-def _row(port: Port) -> str:
+def _row(port: LinkPort) -> str:
     integers = f"{port.width} × {'signed' if port.signed else 'unsigned'} {port.bits} bits"
     return f"| `{port.name}` | {port.beats:,} | {port.beat_bytes:,} | {integers} |"

@@ -19,11 +19,11 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.golden import streamed_in
 from onnx_hw.runtime.build_folder import BuildFolder
-from onnx_hw.runtime.listener import NOBODY, Listener
-from onnx_hw_boards.verilog_board import Shell, VerilogBoard
+from onnx_hw.runtime.listener import NULL_LISTENER, Listener
+from onnx_hw_boards.verilog_board import ShellKind, VerilogBoard
 from onnx_hw_link.frames import frame_of
 from onnx_hw_link.host_model import in_turns
-from onnx_hw_link.link import Port
+from onnx_hw_link.link import LinkPort
 
 SHELL = "shell"
 
@@ -35,7 +35,7 @@ def write_shell(
     netlist: Netlist,
     board: VerilogBoard,
     frames: Mapping[str, np.ndarray] | None = None,
-    listener: Listener = NOBODY,
+    listener: Listener = NULL_LISTENER,
 ) -> None:
     """Write the folder, where there is more than the streams; without yosys nothing.
 
@@ -49,7 +49,7 @@ def write_shell(
     """
     from onnx_hw_tools.tools import ToolMissing
 
-    if board.shell is Shell.STREAMS:
+    if board.shell is ShellKind.STREAMS:
         return
     module = f"{verilog.module_name(design.network.name)}_{board.shell}"
     link = link_of(design, design.clock_mhz)
@@ -68,7 +68,7 @@ def write_shell(
         "input_bytes": link.input_bytes,
         "output_bytes": link.output_bytes,
         "result_bytes": link.result_bytes,
-        "window": 1 << netlist.ports["wb_adr_i"][1] if board.shell is Shell.WISHBONE else 0,
+        "window": 1 << netlist.ports["wb_adr_i"][1] if board.shell is ShellKind.WISHBONE else 0,
     }
     arrays = _frames(design, (link.inputs, link.outputs), (link.input_turns, link.output_turns), frames)
     texts = {
@@ -90,13 +90,13 @@ def write_shell(
     note_file(SHELL, f"{SHELL}/{module}.v")
 
 
-def _told(port: Port) -> dict[str, object]:
+def _told(port: LinkPort) -> dict[str, object]:
     return {"name": port.name, "beats": port.beats, "beat_bytes": port.beat_bytes}
 
 
 def _frames(
     design: Design,
-    ports: tuple[tuple[Port, ...], tuple[Port, ...]],
+    ports: tuple[tuple[LinkPort, ...], tuple[LinkPort, ...]],
     turns: tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]],
     frames: Mapping[str, np.ndarray] | None,
 ) -> dict[str, np.ndarray]:

@@ -26,7 +26,7 @@ RESET_DELAY = 1
 
 
 @dataclass(frozen=True)
-class Stream:
+class VectorStream:
     """One stream of the circuit.
 
     Attributes:
@@ -46,7 +46,7 @@ class Stream:
     beats: int
 
 
-def streams(design: Design) -> list[Stream]:
+def streams(design: Design) -> list[VectorStream]:
     """Those from outside first, then in the order of the network."""
     names = edge_names(design)
 
@@ -54,7 +54,7 @@ def streams(design: Design) -> list[Stream]:
         return "in" if edge.producer is None else "out" if edge.consumer is None else "inner"
 
     return [
-        Stream(
+        VectorStream(
             names[edge.tensor],
             edge.tensor,
             direction(edge),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.messages.html import render_value
 from onnx_hw.messages.invariants import Fault, refuse
 from onnx_hw.messages.text import printable
@@ -117,7 +117,7 @@ class Design:
     price: Price = usual_price
     deepest_at_once: int = DEEPEST_IN_LUTRAM
 
-    def folding(self, node: Node) -> Folding:
+    def folding(self, node: NetworkNode) -> Folding:
         return self.foldings[node.name]
 
     def edges(self) -> tuple[Edge, ...]:
@@ -174,7 +174,7 @@ class Design:
             total += self.resources_of(node)
         return total
 
-    def resources_of(self, node: Node) -> Resources:
+    def resources_of(self, node: NetworkNode) -> Resources:
         """Estimate of a node."""
         return node.operator.resources(self.folding(node), self.price)
 

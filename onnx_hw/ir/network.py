@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Node:
+class NetworkNode:
     """One hardware operator in its place.
 
     ``inputs`` and ``outputs`` name tensors, in the order of the operator's ports; ``origin`` lists the names of the
@@ -100,7 +100,7 @@ class Network:
     """
 
     name: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[NetworkNode, ...]
     entries: Mapping[str, Tensor]
     inputs: tuple[Boundary, ...]
     outputs: tuple[Boundary, ...]
@@ -125,34 +125,34 @@ class Network:
         """The types of every node's results, which may take a while: asked for once."""
         return tuple(node.operator.results() for node in self.nodes)
 
-    def producer(self, tensor: str) -> tuple[Node, int] | None:
+    def producer(self, tensor: str) -> tuple[NetworkNode, int] | None:
         """The node and output index that make a tensor; None for an input of the network."""
         return self._producers.get(tensor)
 
-    def consumers(self, tensor: str) -> tuple[tuple[Node, int], ...]:
+    def consumers(self, tensor: str) -> tuple[tuple[NetworkNode, int], ...]:
         """Every (node, input index) that reads a tensor."""
         return self._consumers.get(tensor, ())
 
     @cached_property
-    def _producers(self) -> dict[str, tuple[Node, int]]:
+    def _producers(self) -> dict[str, tuple[NetworkNode, int]]:
         return {tensor: (node, k) for node in reversed(self.nodes) for k, tensor in enumerate(node.outputs)}
 
     @cached_property
-    def _consumers(self) -> dict[str, tuple[tuple[Node, int], ...]]:
-        found: dict[str, tuple[tuple[Node, int], ...]] = {}
+    def _consumers(self) -> dict[str, tuple[tuple[NetworkNode, int], ...]]:
+        found: dict[str, tuple[tuple[NetworkNode, int], ...]] = {}
         for node in self.nodes:
             for k, tensor in enumerate(node.inputs):
                 found[tensor] = (*found.get(tensor, ()), (node, k))
         return found
 
-    def node(self, name: str) -> Node:
+    def node(self, name: str) -> NetworkNode:
         return next(node for node in self.nodes if node.name == name)
 
     def __repr__(self) -> str:
         return "\n".join([f"Network {printable(self.name)}", *(f"  {node!r}" for node in self.nodes)])
 
     def _repr_html_(self) -> str:
-        def given(node: Node) -> str:
+        def given(node: NetworkNode) -> str:
             return ", ".join(
                 f"{name}: {made!r}" for name, made in zip(node.outputs, node.operator.results(), strict=True)
             )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.ir.network import Boundary, Network, Node
+from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import user_error
 from onnx_hw.onnx.graph.element_types import of_dtype
@@ -76,7 +76,7 @@ def _made_of(network: Network, tensor: str) -> set[str]:
     return found
 
 
-def _part(network: Network, nodes: Sequence[Node]) -> Network:
+def _part(network: Network, nodes: Sequence[NetworkNode]) -> Network:
     """The network of some of the nodes, with what is known of their tensors."""
     made = {name for node in nodes for name in node.outputs}
     kept = made | {name for node in nodes for name in node.inputs}

@@ -14,7 +14,7 @@ from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.verify_model import faults_of_model
 
 if TYPE_CHECKING:
-    from onnx_hw.ir.network import Boundary, Network, Node
+    from onnx_hw.ir.network import Boundary, Network, NetworkNode
     from onnx_hw.onnx.graph.model import Model, Value
     from onnx_hw.ops.tensor import Tensor
 
@@ -58,7 +58,7 @@ def faults_of_network(network: Network) -> Iterator[Fault]:
 class Typed(NamedTuple):
     """A node with the types that follow from its operator, which may take a while: asked for once."""
 
-    node: Node
+    node: NetworkNode
     operands: tuple[Tensor, ...]
     results: tuple[Tensor, ...]
 

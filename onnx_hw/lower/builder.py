@@ -13,10 +13,9 @@ import numpy as np
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.rationals import fractions
-from onnx_hw.ir.network import Boundary
-from onnx_hw.ir.network import Node as HardwareNode
+from onnx_hw.ir.network import Boundary, NetworkNode
 from onnx_hw.lower.layout.stream_layout import MOST_MOVED, Layout, default_layout, image_layout, near_layout
-from onnx_hw.lower.values import Clipped, Function, Integers, Operand, Pending, QuantizedConstant, Real
+from onnx_hw.lower.values import Clipped, FunctionValue, IntegerStream, Operand, Pending, QuantizedConstant, Real
 from onnx_hw.messages.errors import Problem
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.ops.operator import Operator
@@ -26,7 +25,7 @@ from onnx_hw.ops.tensor import Tensor
 LONGEST_RISE = 1 << 20
 """Arguments for which it is checked that a function rises."""
 
-Hardware = Integers | Real | Function
+Hardware = IntegerStream | Real | FunctionValue
 T = TypeVar("T", bound=Hardware)
 
 INTEGER_TYPES = {f"{sign}int{bits}": Int(bits, signed=not sign) for bits in (2, 4, 8, 16) for sign in ("", "u")}
@@ -49,7 +48,7 @@ class Obstacle(Exception):
 
 
 @dataclass
-class Entry:
+class StreamInput:
     """A tensor that the host streams in; its order is free until its first consumer wants one.
 
     Attributes:
@@ -77,7 +76,7 @@ class Padded:
         shape: ONNX shape of the result.
     """
 
-    value: Integers | Real
+    value: IntegerStream | Real
     pads: tuple[int, int, int, int]
     fill: int
     shape: tuple[int, ...]
@@ -102,10 +101,10 @@ class Builder:
     pending: dict[str, Pending] = field(default_factory=dict)
     constants: dict[str, QuantizedConstant] = field(default_factory=dict)
     padded: dict[str, Padded] = field(default_factory=dict)
-    nodes: list[HardwareNode] = field(default_factory=list)
+    nodes: list[NetworkNode] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     grids: dict[str, Grid] = field(default_factory=dict)
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, StreamInput] = field(default_factory=dict)
     snapped: set[str] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
 
@@ -151,7 +150,7 @@ class Builder:
     def unfit(self, node: Node, k: int = 0) -> Obstacle:
         """Why an input is not what a node needs."""
         name = node.inputs[k]
-        if isinstance(self.values.get(name), Function | Real) or name in self.pending:
+        if isinstance(self.values.get(name), FunctionValue | Real) or name in self.pending:
             return Obstacle(
                 "quantize-before",
                 f"`{name}` must be quantized before {node.op_type}",
@@ -162,16 +161,16 @@ class Builder:
 
     # ---- hardware side --------------------------------------------------------------------------------------------
 
-    def enter(self, name: str, shape: tuple[int, ...], integer: Int, dtype: np.dtype, of: str = "") -> Integers:
-        """A tensor that the host streams in; the arguments are those of ``Entry``."""
-        self.entries[name] = Entry(name, shape, dtype, integer, of=of)
-        return Integers(name, shape, np.arange(int(np.prod(shape, dtype=np.int64))))
+    def enter(self, name: str, shape: tuple[int, ...], integer: Int, dtype: np.dtype, of: str = "") -> IntegerStream:
+        """A tensor that the host streams in; the arguments are those of ``StreamInput``."""
+        self.entries[name] = StreamInput(name, shape, dtype, integer, of=of)
+        return IntegerStream(name, shape, np.arange(int(np.prod(shape, dtype=np.int64))))
 
     def add(self, name: str, operator: Operator, inputs: Sequence[str], node: Node, output: str = "") -> str:
         """Append a hardware node with one output; returns its tensor's name."""
         name = self._unique(name, {n.name for n in self.nodes})
         output = self._unique(output or name, set(self.tensors) | set(self.entries))
-        self.nodes.append(HardwareNode(name, operator, tuple(inputs), (output,), (node.label,)))
+        self.nodes.append(NetworkNode(name, operator, tuple(inputs), (output,), (node.label,)))
         (self.tensors[output],) = operator.results()
         return output
 
@@ -183,19 +182,19 @@ class Builder:
             unique, number = f"{name}#{number}", number + 1
         return unique
 
-    def data(self, node: Node, k: int = 0) -> Integers | Real:
+    def data(self, node: Node, k: int = 0) -> IntegerStream | Real:
         """An input as integers or real numbers."""
         value = self.values.get(node.inputs[k])
-        return value if isinstance(value, Integers) else self.real(node, k)
+        return value if isinstance(value, IntegerStream) else self.real(node, k)
 
     def elements(self, node: Node, k: int = 0, *, partial: bool = False) -> Hardware:
         """An input of a node to which only places matter; ``partial`` as in ``real``."""
         value = self.values.get(node.inputs[k])
-        if isinstance(value, Integers) or (isinstance(value, Function) and (partial or not value.partial)):
+        if isinstance(value, IntegerStream) or (isinstance(value, FunctionValue) and (partial or not value.partial)):
             return value
         return self.real(node, k, partial=partial)
 
-    def operand(self, node: Node, k: int = 0) -> Integers | Operand:
+    def operand(self, node: Node, k: int = 0) -> IntegerStream | Operand:
         """An input of a node that may wait until it is quantized."""
         name = node.inputs[k]
         if name in self.pending:
@@ -204,14 +203,14 @@ class Builder:
             return self.values[name]
         raise self.unfit(node, k)
 
-    def rises(self, value: Integers | Operand) -> TypeGuard[Hardware]:
+    def rises(self, value: IntegerStream | Operand) -> TypeGuard[Hardware]:
         """Whether the greatest integer on the stream of a value always stands for its greatest number."""
         match value:
-            case Integers():
+            case IntegerStream():
                 return True
             case Real():
                 return not value.partial
-            case Function() if not value.partial:
+            case FunctionValue() if not value.partial:
                 first, last = self.settled(value).range
                 if last - first >= LONGEST_RISE:
                     return False
@@ -226,7 +225,7 @@ class Builder:
                 first, _ = self.settled(value).range
                 low = min(slope * first + offset for slope, offset in value.lines())
                 return low if value.low is None else max(low, value.low)
-            case Function():
+            case FunctionValue():
                 first, last = self.settled(value).range
                 if last - first < LONGEST_RISE:
                     return float(value.numbers(np.arange(first, last + 1)[None, :]).min())
@@ -295,7 +294,7 @@ class Builder:
                 "fill-value", f"the integer {fill}, which stands for the new elements, is not a {tensor.dtype!r}"
             )
         new = replace(value, shape=shape, where=layout.where)
-        if isinstance(new, Function) and len(new.numbers(np.array([[tensor.range[0]]]))) > 1:
+        if isinstance(new, FunctionValue) and len(new.numbers(np.array([[tensor.range[0]]]))) > 1:
             raise self.unfit(node)  # the channels' functions would have to move along
         if isinstance(new, Real):
             slope, offset = (_per_new_channel(v, source, layout.shape[2], node) for v in (new.slope, new.offset))
@@ -346,7 +345,7 @@ class Builder:
             self.tensors[value.tensor] = Tensor(layout.shape, entry.integer)
         return self.tensors[value.tensor]
 
-    def boundary(self, value: Integers | Real, onnx_name: str, dtype: np.dtype) -> Boundary:
+    def boundary(self, value: IntegerStream | Real, onnx_name: str, dtype: np.dtype) -> Boundary:
         """Where the integers of an ONNX value leave the hardware, under a name of their own."""
         order = self.stream_order(value)
         assert order is not None

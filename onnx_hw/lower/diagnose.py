@@ -16,7 +16,7 @@ ALL_OR_NONE = "quantize all of the model, or none of it: a build chooses the sca
 FROM_SAMPLES = "let a build choose a scale from samples (--calibration, --inputs), or quantize it in the model"
 
 
-class WhyNot:
+class Diagnosis:
     """The reasons, as a walk through the graph finds them.
 
     Attributes:

@@ -17,7 +17,7 @@ from onnx_hw.exact.rationals import NotFinite
 from onnx_hw.lower.builder import INTEGER_TYPES, Builder, Obstacle
 from onnx_hw.lower.layout.stream_layout import MOST_ELEMENTS, image_layout, layout_of_axes
 from onnx_hw.lower.ops.registry import Lowering
-from onnx_hw.lower.values import Integers, Real, tensors_of
+from onnx_hw.lower.values import IntegerStream, Real, tensors_of
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.tensor import Tensor
 
@@ -87,4 +87,4 @@ def stand_in(builder: Builder, name: str) -> None:
     element_type = builder.graph.values[name].element_type
     tensor = f"{name}/stand-in"
     builder.tensors[tensor] = Tensor(layout.shape, INTEGER_TYPES.get(element_type, Int(8)))
-    builder.values[name] = (Integers if element_type in INTEGER_TYPES else Real)(tensor, shape, layout.where)
+    builder.values[name] = (IntegerStream if element_type in INTEGER_TYPES else Real)(tensor, shape, layout.where)

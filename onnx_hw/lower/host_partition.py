@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from onnx_hw.ir.network import Node as HardwareNode
+from onnx_hw.ir.network import NetworkNode
 from onnx_hw.onnx.graph.dependencies import needed_nodes, reads
 from onnx_hw.onnx.graph.model import Graph, Model, Node
 
@@ -40,10 +40,10 @@ def head_nodes(graph: Graph, before: Sequence[Node], entering: Iterable[str], ta
     return needed_nodes(replace(graph, nodes=tuple(before)), [*entering, *_wanted(graph, tail)])
 
 
-def hardware_nodes(nodes: Sequence[HardwareNode], tensors: Iterable[str]) -> list[HardwareNode]:
+def hardware_nodes(nodes: Sequence[NetworkNode], tensors: Iterable[str]) -> list[NetworkNode]:
     """The nodes that some tensors depend on, in topological order, as they are given."""
     needed = set(tensors)
-    kept: list[HardwareNode] = []
+    kept: list[NetworkNode] = []
     for node in reversed(nodes):
         if needed & set(node.outputs):
             kept.append(node)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from onnx_hw.lower.builder import Builder, Entry
+from onnx_hw.lower.builder import Builder, StreamInput
 from onnx_hw.lower.values import Real
 from onnx_hw.onnx.graph.element_types import BY_NAME, of_dtype
 from onnx_hw.onnx.graph.graph_editor import Additions
@@ -26,7 +26,7 @@ class IntegersOnHost:
         nodes: in order.
     """
 
-    def __init__(self, graph: Graph, builder: Builder, entries: Iterable[Entry]) -> None:
+    def __init__(self, graph: Graph, builder: Builder, entries: Iterable[StreamInput]) -> None:
         self.added = Additions(graph)
         self.nodes: list[Node] = []
         for entry in entries:
@@ -35,7 +35,7 @@ class IntegersOnHost:
                 assert isinstance(value, Real)
                 self._add(entry, value)
 
-    def _add(self, entry: Entry, value: Real) -> None:
+    def _add(self, entry: StreamInput, value: Real) -> None:
         """Nodes for ``round((value − offset) / slope)`` in double precision, which makes no difference that counts."""
         name, shape = entry.of, entry.shape
         current = self._node("Cast", f"{name}/double", shape, name, to=BY_NAME[DOUBLE].code)

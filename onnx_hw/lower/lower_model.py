@@ -17,7 +17,7 @@ from onnx_hw.exact.rationals import NotFinite
 from onnx_hw.ir.network import Boundary, Network
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.lower.builder import INTEGER_TYPES, Builder, Obstacle
-from onnx_hw.lower.diagnose import WhyNot, not_built
+from onnx_hw.lower.diagnose import Diagnosis, not_built
 from onnx_hw.lower.dry_run import Rehearsal
 from onnx_hw.lower.host_dequantize import ScaleOnHost
 from onnx_hw.lower.host_partition import hardware_nodes, head_nodes, host_parts
@@ -30,7 +30,7 @@ from onnx_hw.lower.ops.materialize_pending import lower
 from onnx_hw.lower.ops.qdq import made_on_host
 from onnx_hw.lower.ops.qonnx import enter_snapped
 from onnx_hw.lower.provenance import held_values
-from onnx_hw.lower.values import Integers, Real
+from onnx_hw.lower.values import IntegerStream, Real
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.evaluate.macs import macs_by_label
@@ -57,13 +57,13 @@ def import_prepared(model: Model) -> Network:
     Raises:
         UserError: every obstacle, with the nodes' own names.
     """
-    walk = Walk(model.graph)
+    walk = LoweringState(model.graph)
     for node in model.graph.nodes:
         walk.visit(node)
     return walk.finish(model)
 
 
-class Walk:
+class LoweringState:
     """State of the walk.
 
     Attributes:
@@ -84,7 +84,7 @@ class Walk:
         self.stored: list[Node] = []
         self.restated: set[str] = set()
         self.tail: list[Node] = []
-        self.why_not = WhyNot(self.builder, self.made)
+        self.why_not = Diagnosis(self.builder, self.made)
         left = left_in_floats(graph)
         self.of_host = values_of_head(graph, lambda node: not left.isdisjoint(node.outputs))
         for value in graph.inputs:
@@ -215,8 +215,8 @@ class Walk:
         """Whether a result is on the stream of integers that the model has, or of what restates them."""
         values = self.builder.values
         made = values.get(result)
-        return not isinstance(made, Integers | None) and any(
-            values[name].tensor == made.tensor and (isinstance(values[name], Integers) or name in self.restated)
+        return not isinstance(made, IntegerStream | None) and any(
+            values[name].tensor == made.tensor and (isinstance(values[name], IntegerStream) or name in self.restated)
             for name in node.inputs
             if name in values
         )
@@ -258,7 +258,7 @@ class Walk:
         boundaries = []
         for name in boundary_values:
             value = builder.values[name]
-            assert isinstance(value, Integers)
+            assert isinstance(value, IntegerStream)
             element_type = graph.values[name].element_type
             boundaries.append(builder.boundary(value, name, np.dtype(BY_NAME[element_type].dtype)))
         counting = IntegersOnHost(graph, builder, entries.values())
@@ -306,7 +306,7 @@ class Walk:
             value, node = self.builder.values.get(name), self.made.get(name)
             if node is None or not self._moves(name):
                 continue  # as the host has it
-            if isinstance(value, Integers | Real) and value.tensor in self.builder.entries:
+            if isinstance(value, IntegerStream | Real) and value.tensor in self.builder.entries:
                 places = np.arange(value.where.size)
                 self.builder.values[name] = self.builder.moved(value, places, value.shape, node)
                 self.restated.discard(name)
@@ -336,7 +336,7 @@ class Walk:
                 continue
             seen.add(name)
             value = builder.values.get(name)
-            if isinstance(value, Integers):
+            if isinstance(value, IntegerStream):
                 if value.tensor in builder.tensors and value.tensor not in builder.entries:
                     leaving.append(name)
                     continue

@@ -13,7 +13,7 @@ import numpy as np
 
 from onnx_hw.ir.network import Boundary
 from onnx_hw.lower.builder import Builder
-from onnx_hw.lower.values import Integers, Real
+from onnx_hw.lower.values import IntegerStream, Real
 from onnx_hw.onnx.graph.element_types import BY_NAME
 
 
@@ -25,7 +25,7 @@ def held_values(builder: Builder, tensors: Collection[str]) -> tuple[Boundary, .
     layouts: dict[bytes, np.ndarray] = {}
     found = []
     for name, value in builder.values.items():
-        if isinstance(value, Integers) and value.tensor in tensors:
+        if isinstance(value, IntegerStream) and value.tensor in tensors:
             line = None
         elif isinstance(value, Real) and name in builder.snapped and value.tensor in tensors and not value.partial:
             line = (value.spread(value.slope), value.spread(value.offset))

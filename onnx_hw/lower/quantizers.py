@@ -32,7 +32,7 @@ Constants = Callable[[str], np.ndarray | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapping:
+class Quantizer:
     """The numbers ``step · (integer − zero_point)``, the integers being ``low..high``.
 
     Attributes:
@@ -58,7 +58,7 @@ class Snapping:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rounded(Snapping):
+class Rounded(Quantizer):
     """The integer is that next to ``real / step + zero_point``.
 
     Attributes:
@@ -69,7 +69,7 @@ class Rounded(Snapping):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counted(Snapping):
+class Counted(Quantizer):
     """The integer is the number of thresholds that are reached, and 0 is the least; one step.
 
     Attributes:
@@ -95,7 +95,7 @@ class Counted(Snapping):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Truncated(Snapping):
+class Truncated(Quantizer):
     """Integers of a scale, divided by a power of two; each of the numbers is one.
 
     Attributes:
@@ -123,7 +123,7 @@ class Truncated(Snapping):
         return self.rounding.integer(given / self.ratio, 0)
 
 
-def snapping_of(node: Node, rank: int, constants: Constants) -> Snapping:
+def snapping_of(node: Node, rank: int, constants: Constants) -> Quantizer:
     """What a node does to data of a rank.
 
     Raises:
@@ -183,7 +183,7 @@ class _Parameters:
         return low, (1 << (bits - 1)) - 1 if signed else (1 << bits) - 1 - narrow
 
 
-def _quant(given: _Parameters) -> Snapping:
+def _quant(given: _Parameters) -> Quantizer:
     zero, bits, rounding = given.array(2, "zero point"), given.bits(3), given.rounding("ROUND")
     if bits == 1 and given.flag("signed", 1):
         return _bipolar_of(given.step(1), zero)
@@ -198,18 +198,18 @@ def _quant(given: _Parameters) -> Snapping:
     return Rounded(step=given.step(1), zero_point=zero, low=low, high=high, rounding=rounding)
 
 
-def _bipolar(given: _Parameters) -> Snapping:
+def _bipolar(given: _Parameters) -> Quantizer:
     return _bipolar_of(given.step(1), np.array(Fraction(0), dtype=object))
 
 
-def _bipolar_of(step: np.ndarray, zero: np.ndarray) -> Snapping:
+def _bipolar_of(step: np.ndarray, zero: np.ndarray) -> Quantizer:
     """−1 and 1 as 0 and 1: two steps apart. What is ½ and more becomes 1."""
     middle = np.asarray((zero + 1) * Fraction(1, 2), dtype=object)
     doubled = np.asarray(step * Fraction(2), dtype=object)
     return Rounded(step=doubled, zero_point=middle, low=0, high=1, rounding=Rounding.HALF_UP)
 
 
-def _trunc(given: _Parameters) -> Snapping:
+def _trunc(given: _Parameters) -> Quantizer:
     (scale,), zero = given.step(1).reshape(-1)[:1], given.number(2, "zero point")
     given.number(1, "scale")
     low: int | None = None
@@ -237,7 +237,7 @@ def _trunc(given: _Parameters) -> Snapping:
     )
 
 
-def _multi_threshold(given: _Parameters) -> Snapping:
+def _multi_threshold(given: _Parameters) -> Quantizer:
     thresholds = given.array(1, "thresholds")
     if thresholds.ndim != 2 or not thresholds.size:
         raise Obstacle("thresholds", f"thresholds must be (channels, steps), not {list(thresholds.shape)}")
@@ -275,7 +275,7 @@ def _array(number: Fraction) -> np.ndarray:
     return array
 
 
-_KINDS: Mapping[str, Callable[[_Parameters], Snapping]] = {
+_KINDS: Mapping[str, Callable[[_Parameters], Quantizer]] = {
     "Quant": _quant,
     "IntQuant": _quant,
     "BipolarQuant": _bipolar,

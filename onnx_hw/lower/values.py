@@ -18,7 +18,7 @@ MOST_EXACT = 1 << 53
 
 
 @dataclass(frozen=True)
-class Integers:
+class IntegerStream:
     """Integers on a stream.
 
     Attributes:
@@ -67,7 +67,7 @@ class Real(Clipped):
     """Real numbers: ``clip(slope[c] · x + offset[c], low, high)`` of the integers x on a stream, c its channel.
 
     Attributes:
-        tensor, shape, where: as of ``Integers``.
+        tensor, shape, where: as of ``IntegerStream``.
         slope, offset: exact, one entry or one per channel; slopes are not negative.
         error: how far a number may be from what the model means, where it is made of a table of rounded numbers.
         partial: ``where`` leaves positions out or repeats them. Nothing has moved yet: the quantized integers will,
@@ -132,11 +132,11 @@ Pieces = tuple[tuple[tuple[Fraction, ...], tuple[Fraction, ...]], ...]
 
 
 @dataclass(frozen=True)
-class Function(Clipped):
+class FunctionValue(Clipped):
     """Real numbers: any function of the integers on a stream, element by element. ``numbers`` has its bounds.
 
     Attributes:
-        tensor, shape, where: as of ``Integers``.
+        tensor, shape, where: as of ``IntegerStream``.
         numbers: integers (1 or channels, n) to float64 (1 or channels, n).
         partial: as of ``Real``.
         rises: a greater integer surely stands for no smaller number.
@@ -151,11 +151,11 @@ class Function(Clipped):
     rises: bool = False
     pieces: Pieces = ()
 
-    def whole(self, size: int) -> Function:
+    def whole(self, size: int) -> FunctionValue:
         """All numbers of the tensor, of so many elements, in its order."""
         return replace(self, shape=(size,), where=np.arange(size), partial=False)
 
-    def clip(self, low: Bound, high: Bound) -> Function:
+    def clip(self, low: Bound, high: Bound) -> FunctionValue:
         """min(max(value, low), high)."""
         before = self.numbers
         bounds = -np.inf if low is None else float(low), np.inf if high is None else float(high)
@@ -163,7 +163,7 @@ class Function(Clipped):
 
 
 @dataclass(frozen=True)
-class Sum(Clipped):
+class PendingSum(Clipped):
     """Real numbers: ``clip(a ± b, low, high)`` of two tensors, which are integers with one scale each.
 
     Attributes:
@@ -181,7 +181,7 @@ class Sum(Clipped):
 
 
 @dataclass(frozen=True)
-class Product(Clipped):
+class PendingProduct(Clipped):
     """Real numbers: ``clip(a · b, low, high)`` of two tensors, which are integers with a scale and a zero point each.
 
     Attributes:
@@ -206,7 +206,7 @@ class Joined(Clipped):
         shape: of the whole.
     """
 
-    parts: tuple[Real | Function, ...]
+    parts: tuple[Real | FunctionValue, ...]
     axis: int
     shape: tuple[int, ...]
 
@@ -255,19 +255,19 @@ class Extrema:
         return replace(self, value=self.value.clip(low, high))
 
 
-Pending = Sum | Product | Joined | Surrounded | Extrema
+Pending = PendingSum | PendingProduct | Joined | Surrounded | Extrema
 """Values that hardware makes when they are quantized: of several tensors, or of integers that are still to come."""
 
-Operand = Real | Function | Pending
+Operand = Real | FunctionValue | Pending
 """Real numbers of any kind."""
 
 
-def tensors_of(value: Operand) -> list[Real | Function]:
+def tensors_of(value: Operand) -> list[Real | FunctionValue]:
     """What a value is made of."""
     match value:
-        case Real() | Function():
+        case Real() | FunctionValue():
             return [value]
-        case Sum() | Product():
+        case PendingSum() | PendingProduct():
             return [value.a, value.b]
         case Joined():
             return list(value.parts)

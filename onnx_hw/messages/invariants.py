@@ -37,7 +37,7 @@ class Fault:
         return f"{self.where}: {self.what}" if self.where else self.what
 
 
-class Broken(Exception):
+class InvariantError(Exception):
     """A pass returned a value that is not what it must be: a bug of onnx-hw.
 
     Attributes:
@@ -68,6 +68,6 @@ def refuse(what: str, faults: Iterable[Fault], made_by: str = "") -> None:
     """
     found = tuple(fault for fault, _ in zip(faults, range(SHOWN), strict=False))
     if found and made_by:
-        raise Broken(made_by, what, found)
+        raise InvariantError(made_by, what, found)
     if found:
         raise UserError(*(Problem(f"broken-{what}", fault.what, fault.where, stage="arguments") for fault in found))

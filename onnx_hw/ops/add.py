@@ -11,15 +11,15 @@ import numpy as np
 
 from onnx_hw.exact.canonical_signed_digit import signed_digits
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import delayed, engine
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.operator import Operator, even_cuts
-from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.test_vectors import Telling, of_pairs
+from onnx_hw.ops.test_vectors import TestVectors, of_pairs
 from onnx_hw_boards.demand import Adder, Demand, Register
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Add(Operator[ElementFolding]):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return (self.factors[0] * arrays[0] + self.factors[1] * arrays[1],)
 
-    def reordered(self, port: str, order: Reordering) -> tuple[Add, dict[str, Reordering]]:
+    def reordered(self, port: str, order: Permutation) -> tuple[Add, dict[str, Permutation]]:
         a, b = (replace(operand, shape=order.shape) for operand in (self.a, self.b))
         return replace(self, a=a, b=b), dict.fromkeys((*self.inputs, *self.outputs), order)
 
@@ -79,7 +79,7 @@ class Add(Operator[ElementFolding]):
         return (self.terms - 1).bit_length()
 
     def schedule(self, folding: ElementFolding) -> Schedule:
-        beats = Numbers.every(self.takes(folding)[0].beats)
+        beats = AffineSequence.every(self.takes(folding)[0].beats)
         return Schedule((Engine("add", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
     def demand(self, folding: ElementFolding) -> Demand:
@@ -107,7 +107,7 @@ class Add(Operator[ElementFolding]):
             terms, come = level, False
         return found
 
-    def telling(self, folding: ElementFolding) -> Telling:
+    def telling(self, folding: ElementFolding) -> TestVectors:
         return of_pairs(self, folding)
 
     def core(self, folding: ElementFolding, depths: Mapping[str, int]) -> Component:

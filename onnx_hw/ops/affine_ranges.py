@@ -17,7 +17,7 @@ ONE.flags.writeable = False
 
 
 @dataclass(frozen=True, eq=False)
-class Turns:
+class LoopTurns:
     """``count`` turns of a loop: the numbers ``first + turn · step + pattern``.
 
     Attributes:
@@ -34,27 +34,27 @@ class Turns:
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class AffineSequence:
     """Numbers that never fall, as turns of loops one after the other.
 
-    >>> rows = Numbers.rows([0, 10, 20, 35], [1, 2])
+    >>> rows = AffineSequence.rows([0, 10, 20, 35], [1, 2])
     >>> rows
-    Numbers(turns=(3 turns of 2 from 0 in steps of 10, 1 turns of 2 from 35 in steps of 0))
+    AffineSequence(turns=(3 turns of 2 from 0 in steps of 10, 1 turns of 2 from 35 in steps of 0))
     >>> len(rows), np.asarray(rows).tolist()
     (8, [1, 2, 11, 12, 21, 22, 36, 37])
-    >>> np.asarray(Numbers.every(3, step=4, first=3)).tolist()
+    >>> np.asarray(AffineSequence.every(3, step=4, first=3)).tolist()
     [3, 7, 11]
     """
 
-    turns: tuple[Turns, ...]
+    turns: tuple[LoopTurns, ...]
 
     @classmethod
-    def every(cls, count: int, step: int = 1, first: int = 0) -> Numbers:
+    def every(cls, count: int, step: int = 1, first: int = 0) -> AffineSequence:
         """One number in each of ``count`` turns."""
-        return cls((Turns(first, count, step, ONE),) if count else ())
+        return cls((LoopTurns(first, count, step, ONE),) if count else ())
 
     @classmethod
-    def rows(cls, starts: Iterable[int] | np.ndarray, pattern: Iterable[int] | np.ndarray) -> Numbers:
+    def rows(cls, starts: Iterable[int] | np.ndarray, pattern: Iterable[int] | np.ndarray) -> AffineSequence:
         """The same pattern from each of the starts; of starts in equal steps one loop is made."""
         starts, pattern = (
             np.ascontiguousarray(part if isinstance(part, np.ndarray) else list(part), dtype=np.int64)
@@ -67,14 +67,14 @@ class Numbers:
         found, k = [], 0
         while k < len(starts):
             end = int(changes[np.searchsorted(changes, k, side="right")]) if k < len(steps) else k
-            found.append(Turns(int(starts[k]), end - k + 1, int(steps[k]) if end > k else 0, pattern))
+            found.append(LoopTurns(int(starts[k]), end - k + 1, int(steps[k]) if end > k else 0, pattern))
             k = end + 1
         return cls(tuple(found))
 
     @classmethod
-    def repeated(cls, numbers: np.ndarray, counts: np.ndarray) -> Numbers:
+    def repeated(cls, numbers: np.ndarray, counts: np.ndarray) -> AffineSequence:
         """Each number so many times, 1 or more."""
-        turns: list[Turns] = []
+        turns: list[LoopTurns] = []
         for part in np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(counts)) + 1):
             if len(part):
                 turns += cls.rows(numbers[part], np.zeros(counts[part[0]])).turns

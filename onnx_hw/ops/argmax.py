@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import counted, decoded, delayed, engine
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator, even_lanes
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Multiplexer, Register
+from onnx_hw_boards.demand import Adder, Comparator, Demand, LogicFunction, Multiplexer, Register
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -83,8 +83,8 @@ class ArgMax(Operator[ArgMaxFolding]):
     def schedule(self, folding: ArgMaxFolding) -> Schedule:
         pixels, chunks = self.operand.pixels, self.takes(folding)[0].groups
         operations = pixels * chunks
-        pushes = {"o": Numbers.every(pixels, chunks, chunks - 1)}
-        pops = {"i": Numbers.every(operations)}
+        pushes = {"o": AffineSequence.every(pixels, chunks, chunks - 1)}
+        pops = {"i": AffineSequence.every(operations)}
         return Schedule((Engine("argmax", operations, self.latency(folding), pops, pushes),))
 
     def demand(self, folding: ArgMaxFolding) -> Demand:
@@ -95,16 +95,16 @@ class ArgMax(Operator[ArgMaxFolding]):
         if several:
             found += 2 * decoded((0, 1), counted(chunks))
             found += Demand.of(Adder(index), Register(index)) + delayed(index + 1, levels)
-            found += Demand.of(Comparison(bits), Register(index))
+            found += Demand.of(Comparator(bits), Register(index))
         left, level = lanes, 0
         while left > 1:
             pairs = left // 2
-            found += pairs * Demand.of(Comparison(bits), Multiplexer(2, bits), Register(bits))
+            found += pairs * Demand.of(Comparator(bits), Multiplexer(2, bits), Register(bits))
             found += pairs * Demand.of(Multiplexer(2, level), Register(level + 1))
             found += delayed((bits + level) * (left % 2), 1)
             left, level = left - pairs, level + 1
         if self.operand.channels % lanes:
-            found += delayed(1, max(0, levels - 1)) + Demand.of(Function(2, levels))
+            found += delayed(1, max(0, levels - 1)) + Demand.of(LogicFunction(2, levels))
         return found + Demand.of(Register(bits + levels), Adder(index), Register(index))
 
     def core(self, folding: ArgMaxFolding, depths: Mapping[str, int]) -> Component:

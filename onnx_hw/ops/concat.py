@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import Numbers, Turns
+from onnx_hw.ops.affine_ranges import AffineSequence, LoopTurns
 from onnx_hw.ops.demand.blocks import counted, delayed, engine
 from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_boards.demand import Demand, Function, Multiplexer, Register
+from onnx_hw_boards.demand import Demand, LogicFunction, Multiplexer, Register
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -74,7 +74,7 @@ class Concat(Operator[EvenFolding]):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.concatenate(arrays, axis=1 + self.axis),)
 
-    def reordered(self, port: str, order: Reordering) -> tuple[Concat, dict[str, Reordering]] | None:
+    def reordered(self, port: str, order: Permutation) -> tuple[Concat, dict[str, Permutation]] | None:
         """An operand that keeps its shape changes within its part; a result, where its parts remain slabs in line."""
         shapes, (result,) = [operand.shape for operand in self.operands_], self.results()
         part = np.concatenate([np.full(shape, k) for k, shape in enumerate(shapes)], axis=self.axis)
@@ -85,13 +85,13 @@ class Concat(Operator[EvenFolding]):
                 return None
             source = np.arange(result.size).reshape(result.shape)
             source[part == k] = source[part == k][order.source]
-            return self, {port: order, "o": Reordering(result.shape, source.reshape(-1))}
+            return self, {port: order, "o": Permutation(result.shape, source.reshape(-1))}
         part, place = (numbers.reshape(-1)[order.source].reshape(order.shape) for numbers in (part, place))
         for axis in (ROWS, COLUMNS, CHANNELS):
             slabs = np.moveaxis(part, axis, 0).reshape(order.shape[axis], -1)
             if (slabs == slabs[:, :1]).all() and (np.diff(slabs[:, 0]) >= 0).all():
                 pieces = [place.compress(slabs[:, 0] == k, axis) for k in range(len(shapes))]
-                orders = [Reordering(_shape(piece), piece.reshape(-1)) for piece in pieces]
+                orders = [Permutation(_shape(piece), piece.reshape(-1)) for piece in pieces]
                 operands = (replace(t, shape=o.shape) for t, o in zip(self.operands_, orders, strict=True))
                 return Concat(tuple(operands), axis), dict(zip(self.inputs, orders, strict=True)) | {"o": order}
         return None
@@ -141,10 +141,10 @@ class Concat(Operator[EvenFolding]):
         of_a_turn = sum(beats)
         pops, first = {}, 0
         for port, count in zip(self.inputs, beats, strict=True):
-            part = Turns(first, turns, of_a_turn, np.arange(count, dtype=np.int64))
-            pops[port] = Numbers((part,)) if turns > 1 else Numbers.every(count, first=first)
+            part = LoopTurns(first, turns, of_a_turn, np.arange(count, dtype=np.int64))
+            pops[port] = AffineSequence((part,)) if turns > 1 else AffineSequence.every(count, first=first)
             first += count
-        pushes = {"o": Numbers.every(turns * of_a_turn)}
+        pushes = {"o": AffineSequence.every(turns * of_a_turn)}
         return Schedule((Engine("concat", turns * of_a_turn, self.LATENCY, pops, pushes),))
 
     def demand(self, folding: EvenFolding) -> Demand:
@@ -152,7 +152,7 @@ class Concat(Operator[EvenFolding]):
         index, width = counted(sum(beats)), folding.lanes * self.results()[0].dtype.bits
         found = engine((sum(beats),), inputs=inputs, some_pop=inputs, exclusive=True) + delayed(1, 1)
         chosen = Demand.of(Register(counted(inputs)))
-        found += chosen + chosen.copied(folding.lanes) + Demand.of(Function(index, inputs))
+        found += chosen + chosen.copied(folding.lanes) + Demand.of(LogicFunction(index, inputs))
         return found + Demand.of(Multiplexer(inputs, width), Register(width))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:

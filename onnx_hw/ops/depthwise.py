@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import accumulator, counted, decoded, delayed, weights
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
 from onnx_hw.ops.folding import Multiplier, SlidingFolding
 from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
-from onnx_hw.ops.permutation import Reordering, of_channels, only_channels
+from onnx_hw.ops.permutation import Permutation, of_channels, only_channels
 from onnx_hw.ops.rom_contents import RomImage, weight_memories
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.test_vectors import Telling, of_windows
+from onnx_hw.ops.test_vectors import TestVectors, of_windows
 from onnx_hw_boards.demand import Demand
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Depthwise(Operator[DepthwiseFolding]):
     def operands(self) -> tuple[Tensor, ...]:
         return (self.operand,)
 
-    def reordered(self, port: str, order: Reordering) -> tuple[Depthwise, dict[str, Reordering]] | None:
+    def reordered(self, port: str, order: Permutation) -> tuple[Depthwise, dict[str, Permutation]] | None:
         """Kernels change places; all of a channel stay side by side."""
         shape, beside = self._result.shape, np.arange(self.multiplier)
         whole = only_channels(order, self.operand.shape if port == "i" else shape)
@@ -191,8 +191,10 @@ class Depthwise(Operator[DepthwiseFolding]):
         beats, results = self.takes(folding)[0].beats, rows * columns * chunks
         return Schedule(
             (
-                Engine("writer", beats, 0, pops={"i": Numbers.every(beats)}),
-                Engine("reader", results * taps, self.LATENCY, pushes={"o": Numbers.every(results, taps, taps - 1)}),
+                Engine("writer", beats, 0, pops={"i": AffineSequence.every(beats)}),
+                Engine(
+                    "reader", results * taps, self.LATENCY, pushes={"o": AffineSequence.every(results, taps, taps - 1)}
+                ),
             ),
             (self.grouped(folding).buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),),
         )
@@ -233,11 +235,11 @@ class Depthwise(Operator[DepthwiseFolding]):
 
     def core(self, folding: DepthwiseFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.depthwise import Depthwise as Circuit
-        from onnx_hw_rtl.cores.window_geometry import Geometry
+        from onnx_hw_rtl.cores.window_geometry import WindowGeometry
 
         weight = self.weight_type
         return Circuit(
-            Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
+            WindowGeometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
             self.constant_words(folding)[0],
             multiplier=self.multiplier,
             weight_bits=weight.bits,
@@ -255,7 +257,7 @@ class Depthwise(Operator[DepthwiseFolding]):
     def memories(self, folding: DepthwiseFolding) -> Mapping[str, RomImage]:
         return weight_memories(*self.constant_words(folding), in_logic=folding.in_logic)
 
-    def telling(self, folding: DepthwiseFolding) -> Telling:
+    def telling(self, folding: DepthwiseFolding) -> TestVectors:
         height, width, _ = self.operand.shape
         pixels = np.arange(height * width).reshape(1, height, width, 1)
         places = self.sliding.windows(pixels, -1).reshape(-1, *self.kernel)

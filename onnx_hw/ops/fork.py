@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import engine
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.operator import Operator, even_cuts
@@ -51,7 +51,7 @@ class Fork(Operator[ElementFolding]):
         yield from starmap(ElementFolding, even_cuts(self.operand, interval, given, wanted))
 
     def schedule(self, folding: ElementFolding) -> Schedule:
-        beats = Numbers.every(self.takes(folding)[0].beats)
+        beats = AffineSequence.every(self.takes(folding)[0].beats)
         engine = Engine("fork", len(beats), self.LATENCY, {"i": beats}, dict.fromkeys(self.outputs, beats))
         return Schedule((engine,))
 

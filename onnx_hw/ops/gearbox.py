@@ -24,7 +24,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.ring_buffer import Ring
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_boards.demand import Demand, Function, Multiplexer, Register
+from onnx_hw_boards.demand import Demand, LogicFunction, Multiplexer, Register
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -108,7 +108,7 @@ class Gearbox(Ring[GearboxFolding]):
             found += count * (stored_words(read, max(2, blocks)) + copied(1, read))
         parts = sum(count * -(-read // BITS_PER_COPY) for read, count in rings)
         found += delayed(2 * counted(blocks), 1).copied(parts)
-        found += Demand.of(Function(1 + counted(stores), stores if stores > 1 else 0))
+        found += Demand.of(LogicFunction(1 + counted(stores), stores if stores > 1 else 0))
         return found + Demand.of(Multiplexer(reads, chosen), Register(chosen)) + copied(counted(reads), chosen)
 
     def demand_at_least(self, folding: GearboxFolding) -> Demand:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import Table
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.exact.lookup_requantizers import TableRequantizer
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.requantize import requantize_demand
 from onnx_hw.ops.folding import ElementFolding
 from onnx_hw.ops.operator import Operator, narrow_cuts, uneven_tiles
-from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.rom_contents import RomImage, requantizer_memories
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order, channel_words, channels_of
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.test_vectors import Telling, of_table
+from onnx_hw.ops.test_vectors import TestVectors, of_table
 from onnx_hw_boards.demand import Demand
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Lookup(Operator[ElementFolding]):
         channel = np.arange(x.shape[-1]) % len(self.values)
         return (self.values[channel, x - self.operand.range[0]],)
 
-    def reordered(self, port: str, order: Reordering) -> tuple[Lookup, dict[str, Reordering]] | None:
+    def reordered(self, port: str, order: Permutation) -> tuple[Lookup, dict[str, Permutation]] | None:
         channels = order.channels(np.unique(self.values, axis=0, return_inverse=True)[1].reshape(-1))
         if channels is None:
             return None
@@ -84,7 +84,7 @@ class Lookup(Operator[ElementFolding]):
         return super().illegal(folding) or uneven_tiles(self.takes(folding)[0])
 
     def schedule(self, folding: ElementFolding) -> Schedule:
-        beats = Numbers.every(self.takes(folding)[0].beats)
+        beats = AffineSequence.every(self.takes(folding)[0].beats)
         return Schedule((Engine("requantize", len(beats), self.LATENCY, {"i": beats}, {"o": beats}),))
 
     @property
@@ -93,15 +93,15 @@ class Lookup(Operator[ElementFolding]):
         return Int.holding(*self.operand.range)
 
     @property
-    def table(self) -> Table:
+    def table(self) -> TableRequantizer:
         """With an entry for every integer of ``index``; those out of the operand's range are like the nearest in it."""
         first, last = self.operand.range
         arguments = np.clip(np.arange(self.index.min, self.index.max + 1), first, last)
         entries = self.values[:, arguments - first]
-        return Table(self.index, entries, int(self.values.min()), int(self.values.max()))
+        return TableRequantizer(self.index, entries, int(self.values.min()), int(self.values.max()))
 
     def demand(self, folding: ElementFolding) -> Demand:
-        table = Table(self.index, self.values, int(self.values.min()), int(self.values.max()))
+        table = TableRequantizer(self.index, self.values, int(self.values.min()), int(self.values.max()))
         return requantize_demand(table, self.operand.dtype, self.takes(folding)[0], 1, self.LATENCY)
 
     def weight_words(self, folding: ElementFolding) -> Order:
@@ -130,7 +130,7 @@ class Lookup(Operator[ElementFolding]):
     def memories(self, folding: ElementFolding) -> Mapping[str, RomImage]:
         return requantizer_memories(self.table, channels_of(self.weight_words(folding)), folding.pixels, 1)
 
-    def telling(self, folding: ElementFolding) -> Telling:
+    def telling(self, folding: ElementFolding) -> TestVectors:
         return of_table(self, folding, len(self.values))
 
     def __repr__(self) -> str:

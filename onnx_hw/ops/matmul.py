@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import Numbers, Turns
+from onnx_hw.ops.affine_ranges import AffineSequence, LoopTurns
 from onnx_hw.ops.demand.blocks import (
     accumulator,
     copied,
@@ -35,13 +35,13 @@ from onnx_hw.ops.demand.blocks import (
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
 from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.operator import Operator, pixels_beside
-from onnx_hw.ops.permutation import Reordering, of_pixels
+from onnx_hw.ops.permutation import Permutation, of_pixels
 from onnx_hw.ops.rom_contents import RomImage, weight_memories
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.stream_order import Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.test_vectors import Telling, of_vectors
-from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register, Shared
+from onnx_hw.ops.test_vectors import TestVectors, of_vectors
+from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Memory, Multiplexer, Register, Shared
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -166,7 +166,7 @@ class MatMul(Operator[MatMulFolding]):
         product = flat @ weights.swapaxes(1, 2).astype(number)
         return (product.astype(np.int64).reshape(*vectors.shape[:-1], -1),)
 
-    def reordered(self, port: str, order: Reordering) -> tuple[MatMul, dict[str, Reordering]] | None:
+    def reordered(self, port: str, order: Permutation) -> tuple[MatMul, dict[str, Permutation]] | None:
         """Weights change places, and whole pixels do; weights that come, in the order of both others."""
         _, outputs, inputs = self.matrix.shape
         count = outputs if port == "o" else inputs
@@ -256,22 +256,26 @@ class MatMul(Operator[MatMulFolding]):
         """For each tile, for each group of results, for each beat of vectors of the tile, for each beat of a vector."""
         groups, beats = self.turns(folding)
         pixels = self.takes(folding)[0].pixel_groups
-        first_group = Turns(0, pixels, groups * beats, np.arange(beats, dtype=np.int64))
+        first_group = LoopTurns(0, pixels, groups * beats, np.arange(beats, dtype=np.int64))
         engine = Engine(
             "matmul",
             pixels * groups * beats,
             self.latency(folding),
-            pops={"i": Numbers((first_group,)) if groups > 1 and pixels > 1 else Numbers.every(pixels * beats)},
-            pushes={"o": Numbers.every(pixels * groups, beats, beats - 1)},
+            pops={
+                "i": AffineSequence((first_group,))
+                if groups > 1 and pixels > 1
+                else AffineSequence.every(pixels * beats)
+            },
+            pushes={"o": AffineSequence.every(pixels * groups, beats, beats - 1)},
         )
         if not self.comes:
             return Schedule((engine,))
         words = self.weight_words(folding).beats
-        every, last_tile = Numbers.every(words), engine.operations - words
-        given_back = Turns(last_tile + beats - 1, words // beats, beats, np.zeros(beats, dtype=np.int64))
+        every, last_tile = AffineSequence.every(words), engine.operations - words
+        given_back = LoopTurns(last_tile + beats - 1, words // beats, beats, np.zeros(beats, dtype=np.int64))
         writer = Engine("weights", words, 0, pops={"w": every})
         capacity = self.stored_groups(folding) * beats
-        buffer = SharedBuffer("weights", "matmul", capacity, every, every, Numbers((given_back,)), "the weights")
+        buffer = SharedBuffer("weights", "matmul", capacity, every, every, AffineSequence((given_back,)), "the weights")
         return Schedule((writer, engine), (buffer,))
 
     def lanes(self, folding: MatMulFolding) -> int:
@@ -325,7 +329,7 @@ class MatMul(Operator[MatMulFolding]):
             return {}
         return weight_memories(self._weights(folding), self.weight_type, in_logic=folding.in_logic)
 
-    def telling(self, folding: MatMulFolding) -> Telling | None:
+    def telling(self, folding: MatMulFolding) -> TestVectors | None:
         return None if self.comes else of_vectors(self, folding, self.constants, self.lanes(folding))
 
     @property
@@ -384,7 +388,7 @@ def _vectors(operator: MatMul, folding: MatMulFolding, index: int) -> Demand:
     copies = delayed(width, 1).copied(-(-folding.out_lanes // RESULTS_PER_VECTOR_COPY))
     if groups == 1:
         return delayed(width, 4) + copies
-    found = delayed(counted(beats), 1) + memories(width, max(2, beats)) + Demand.of(Function(2))
+    found = delayed(counted(beats), 1) + memories(width, max(2, beats)) + Demand.of(LogicFunction(2))
     found += delayed((1 + counted(beats)) * memory_parts(width, beats), 1)
     found += decoded((0, 1), index) + delayed(1, 2) + copied(1, width)
     return found + delayed(width, 5) + Demand.of(Multiplexer(2, width)) + copies
@@ -415,7 +419,7 @@ def _buffer(operator: MatMul, folding: MatMulFolding) -> Demand:
     found += 2 * position(depth) + delayed(2 * address, 1) + delayed(1, 1) + delayed(2 * width, 1)
     found += 2 * decoded((0, 1) if words > 1 else (0,), counted(words))
     if beats * folding.in_lanes > operator.operand.channels:
-        found += delayed(1, 2) + Demand.of(Function(2, width // folding.in_lanes))
+        found += delayed(1, 2) + Demand.of(LogicFunction(2, width // folding.in_lanes))
     if tiles > 1 and words > 1:
         found += 2 * Demand.of(Adder(address), Multiplexer(2, address))
     step = max(1, memory_reach(depth) // operator.weight_type.bits) * operator.weight_type.bits

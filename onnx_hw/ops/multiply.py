@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import added, delayed, engine
 from onnx_hw.ops.demand.soft_multipliers import multiplier_for, product_demand
 from onnx_hw.ops.folding import ElementFolding, Multiplier
 from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts
-from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.test_vectors import Telling, of_pairs
+from onnx_hw.ops.test_vectors import TestVectors, of_pairs
 from onnx_hw_boards.demand import Adder, Demand, Product, Register
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Multiply(Operator[MultiplyFolding]):
     def golden(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return ((arrays[0] + self.offsets[0]) * (arrays[1] + self.offsets[1]),)
 
-    def reordered(self, port: str, order: Reordering) -> tuple[Multiply, dict[str, Reordering]]:
+    def reordered(self, port: str, order: Permutation) -> tuple[Multiply, dict[str, Permutation]]:
         a, b = (replace(operand, shape=order.shape) for operand in (self.a, self.b))
         return replace(self, a=a, b=b), dict.fromkeys((*self.inputs, *self.outputs), order)
 
@@ -108,7 +108,7 @@ class Multiply(Operator[MultiplyFolding]):
         return any(self.offsets) + 3 + (self.multipliers.bit_length() - 1)
 
     def schedule(self, folding: MultiplyFolding) -> Schedule:
-        beats = Numbers.every(self.takes(folding)[0].beats)
+        beats = AffineSequence.every(self.takes(folding)[0].beats)
         return Schedule((Engine("multiply", len(beats), self.latency(), {"a": beats, "b": beats}, {"o": beats}),))
 
     def demand(self, folding: MultiplyFolding) -> Demand:
@@ -133,7 +133,7 @@ class Multiply(Operator[MultiplyFolding]):
             found += Demand.of(Adder(made - LIMB), Register(made))
         return found
 
-    def telling(self, folding: MultiplyFolding) -> Telling:
+    def telling(self, folding: MultiplyFolding) -> TestVectors:
         return of_pairs(self, folding, folding.width)
 
     def core(self, folding: MultiplyFolding, depths: Mapping[str, int]) -> Component:

@@ -16,12 +16,12 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
-from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.rom_contents import RomImage
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.ops.stream_order import Order, fewest_lanes, least_pixels
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.test_vectors import Telling
+from onnx_hw.ops.test_vectors import TestVectors
 from onnx_hw_boards.demand import Demand, Register
 from onnx_hw_boards.families.default import usual_price
 from onnx_hw_boards.families.family import Price
@@ -211,7 +211,7 @@ class Operator(ABC, Generic[F]):
         }
         return {name: most for name, most in known.items() if name in self.folding_type.names()}
 
-    def reordered(self, port: str, order: Reordering) -> tuple[Operator[Any], dict[str, Reordering]] | None:
+    def reordered(self, port: str, order: Permutation) -> tuple[Operator[Any], dict[str, Permutation]] | None:
         """The operator that does the same where the elements of one stream, an input or an output, come in that order.
 
         Returns:
@@ -220,7 +220,7 @@ class Operator(ABC, Generic[F]):
         """
         return None
 
-    def telling(self, folding: F) -> Telling | None:
+    def telling(self, folding: F) -> TestVectors | None:
         """What its core is to be shown alone; None where frames show it as much."""
         return None
 

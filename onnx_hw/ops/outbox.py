@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx_hw.ops.demand.blocks import BITS_PER_COPY, copied
 from onnx_hw.ops.operator import Resources, priced
-from onnx_hw_boards.demand import Demand, Function, Loop, Memory, Register, UpDown
+from onnx_hw_boards.demand import Demand, LogicFunction, LoopCounter, Memory, Register, UpDown
 from onnx_hw_boards.families.default import usual_price
 from onnx_hw_boards.families.family import Price
 
@@ -29,21 +29,21 @@ def outbox_demand(width: int, depth: int, deepest_at_once: int = DEEPEST_IN_LUTR
     parts, credits = -(-width // BITS_PER_COPY), depth.bit_length()
     strobes = copied(1, width) if parts > 1 else Demand()
     if depth == 1:
-        return Demand.of(Register(width + 3 + credits), Function(4, 4)) + strobes
+        return Demand.of(Register(width + 3 + credits), LogicFunction(4, 4)) + strobes
     in_lutram = depth <= deepest_at_once
     address = max(1, (depth - in_lutram - 1).bit_length())
-    found = Demand.of(Register(2 * address), Loop(1 << address), Loop(1 << address))  # pointers
+    found = Demand.of(Register(2 * address), LoopCounter(1 << address), LoopCounter(1 << address))  # pointers
     if in_lutram:
         flags, held, gates = 3, address + 1, 14
         memory = Memory(width, 1 << address, at_once=True, bypassed=True, parts=parts)
         found += Demand.of(memory, Register(width)) + strobes
     else:
         flags, held, gates = 6, credits, 16
-        found += Demand.of(Memory(width, 1 << address), Register(3 * width), Function(4, 2 * width))
+        found += Demand.of(Memory(width, 1 << address), Register(3 * width), LogicFunction(4, 2 * width))
     if parts > 1:
-        found += copied(2 if in_lutram else 4, width) + Demand.of(Function(4, 1)).copied(2 + parts)
+        found += copied(2 if in_lutram else 4, width) + Demand.of(LogicFunction(4, 1)).copied(2 + parts)
     found += Demand.of(UpDown(credits), UpDown(held), Register(2 + credits + held + flags))
-    return found + Demand.of(Function(4, gates))
+    return found + Demand.of(LogicFunction(4, gates))
 
 
 def outbox_resources(

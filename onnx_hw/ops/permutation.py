@@ -9,14 +9,14 @@ import numpy as np
 
 
 @dataclass(frozen=True, eq=False)
-class Reordering:
+class Permutation:
     """A tensor with the elements of another one in an order, and in a shape, of their own.
 
     Attributes:
         shape: (height, width, channels).
         source: (size,) int64, a permutation: per element, in NHWC order, its flat index in the other tensor.
 
-    >>> turned = Reordering((1, 3, 2), np.array([0, 3, 1, 4, 2, 5]))
+    >>> turned = Permutation((1, 3, 2), np.array([0, 3, 1, 4, 2, 5]))
     >>> turned(np.array([[[[10, 11, 12], [20, 21, 22]]]])).tolist()
     [[[[10, 20], [11, 21], [12, 22]]]]
     """
@@ -28,7 +28,7 @@ class Reordering:
         """(frames, height, width, channels) of the other tensor to those of this one."""
         return frames.reshape(len(frames), -1)[:, self.source].reshape(len(frames), *self.shape)
 
-    def alike(self, other: Reordering) -> bool:
+    def alike(self, other: Permutation) -> bool:
         return self.shape == other.shape and np.array_equal(self.source, other.source)
 
     def changes(self, shape: tuple[int, int, int]) -> bool:
@@ -61,22 +61,22 @@ class Reordering:
         return old[:, 0] if self.shape[2] == channels and (old == old[:, :1]).all() else None
 
 
-def of_pixels(shape: tuple[int, int], pixels: np.ndarray, channels: np.ndarray) -> Reordering:
+def of_pixels(shape: tuple[int, int], pixels: np.ndarray, channels: np.ndarray) -> Permutation:
     """Whole pixels in another order, and their channels.
 
     Args:
         shape: (height, width).
         pixels, channels: the old number of each.
     """
-    return Reordering((*shape, len(channels)), (pixels[:, None] * len(channels) + channels).reshape(-1))
+    return Permutation((*shape, len(channels)), (pixels[:, None] * len(channels) + channels).reshape(-1))
 
 
-def of_channels(shape: tuple[int, int, int], channels: np.ndarray) -> Reordering:
+def of_channels(shape: tuple[int, int, int], channels: np.ndarray) -> Permutation:
     """The same image with its channels in another order."""
     return of_pixels(shape[:2], np.arange(shape[0] * shape[1]), channels)
 
 
-def only_channels(order: Reordering, shape: tuple[int, int, int]) -> np.ndarray | None:
+def only_channels(order: Permutation, shape: tuple[int, int, int]) -> np.ndarray | None:
     """(channels,) int64: the old channel of each, where nothing else of an image of this shape changes; or None."""
     pixels, channels = order.pixels(shape[2]), order.channels(np.arange(shape[2]))
     if order.shape != shape or pixels is None or (np.diff(pixels) != 1).any():

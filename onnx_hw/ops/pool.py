@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import accumulator, counted, decoded, delayed, maximum
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
 from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
-from onnx_hw.ops.permutation import Reordering, of_channels, only_channels
+from onnx_hw.ops.permutation import Permutation, of_channels, only_channels
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.stream_order import Order, fewest_lanes
@@ -82,7 +82,7 @@ class Pool(Operator[SlidingFolding]):
         windows = self.sliding.windows(arrays[0], self.pad_value)
         return (FOLDS[self.kind](windows, axis=(3, 4)),)
 
-    def reordered(self, port: str, order: Reordering) -> tuple[Pool, dict[str, Reordering]] | None:
+    def reordered(self, port: str, order: Permutation) -> tuple[Pool, dict[str, Permutation]] | None:
         shapes = {"i": self.operand.shape, "o": self.results()[0].shape}
         channels = only_channels(order, shapes[port])
         return channels if channels is None else (self, {k: of_channels(shapes[k], channels) for k in shapes})
@@ -126,8 +126,10 @@ class Pool(Operator[SlidingFolding]):
         beats, results = self.takes(folding)[0].beats, rows * columns * chunks
         return Schedule(
             (
-                Engine("writer", beats, 0, pops={"i": Numbers.every(beats)}),
-                Engine("reader", results * taps, self.LATENCY, pushes={"o": Numbers.every(results, taps, taps - 1)}),
+                Engine("writer", beats, 0, pops={"i": AffineSequence.every(beats)}),
+                Engine(
+                    "reader", results * taps, self.LATENCY, pushes={"o": AffineSequence.every(results, taps, taps - 1)}
+                ),
             ),
             (self.grouped(folding).buffer(chunks * taps, self.beats_per_pixel(folding), self.stored_beats(folding)),),
         )
@@ -155,11 +157,11 @@ class Pool(Operator[SlidingFolding]):
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.pool import Pool as Circuit
-        from onnx_hw_rtl.cores.window_geometry import Geometry
+        from onnx_hw_rtl.cores.window_geometry import WindowGeometry
 
         return Circuit(
             self.kind,
-            Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
+            WindowGeometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
             **self.stream_shapes(folding),
             capacity=self.stored_beats(folding),
             pad_value=self.pad_value,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.rearrange import rearrange_demand
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator, pixels_beside
-from onnx_hw.ops.rearrange_plan import Plan, Walk, places, plan
+from onnx_hw.ops.rearrange_plan import RearrangePlan, RearrangeTrace, places, plan
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.stream_order import UNUSED, Order, fewest_lanes
 from onnx_hw.ops.tensor import Tensor
@@ -128,15 +128,15 @@ class Rearrange(Operator[RearrangeFolding]):
         return Rearrange(operand, (1, made.beats, made.width), places.reshape(-1), self.fill, self.capacity)
 
     @cached_property
-    def _plans(self) -> dict[RearrangeFolding, Plan]:
+    def _plans(self) -> dict[RearrangeFolding, RearrangePlan]:
         return {}
 
-    def plan(self, folding: RearrangeFolding) -> Plan:
+    def plan(self, folding: RearrangeFolding) -> RearrangePlan:
         """The loops of the reader; they do not depend on the capacity."""
         if folding not in self._plans:
             usual = self._by_beats(folding)
             (given,), (made,) = usual.takes(whole := self._widths(folding)), usual.gives(whole)
-            walk = Walk(*places(usual.source, given, made), given.beats, self.operand.dtype.bits)
+            walk = RearrangeTrace(*places(usual.source, given, made), given.beats, self.operand.dtype.bits)
             self._plans[folding] = plan(walk, (usual.shape[0], made.row_groups, made.groups))
         return self._plans[folding]
 
@@ -180,8 +180,8 @@ class Rearrange(Operator[RearrangeFolding]):
         beats, operations = self.takes(folding)[0].beats, one.loops[0] * one.turns.operations
         return Schedule(
             (
-                Engine("writer", beats, 0, pops={"i": Numbers.every(beats)}),
-                Engine("reader", operations, self.LATENCY, pushes={"o": Numbers.every(operations)}),
+                Engine("writer", beats, 0, pops={"i": AffineSequence.every(beats)}),
+                Engine("reader", operations, self.LATENCY, pushes={"o": AffineSequence.every(operations)}),
             ),
             (SharedBuffer("writer", "reader", self.stored_beats(folding), *one.turns.numbers()),),
         )

@@ -15,7 +15,7 @@ from math import isqrt, prod
 import numpy as np
 
 from onnx_hw.exact.requantization import BLOCK_RAMS, LUTS_PER_BLOCK_RAM
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.stream_order import Order
 from onnx_hw_boards.families.yosys_mapping import fewest_blocks
@@ -54,7 +54,7 @@ def places(source: np.ndarray, given: Order, made: Order) -> tuple[np.ndarray, n
 
 
 @dataclass(frozen=True)
-class Port:
+class RingPort:
     """Output lanes that always come out of the same stored beat: one copy of the ring, one address.
 
     Attributes:
@@ -71,14 +71,14 @@ class Port:
         return self.beats >= 0
 
 
-def ports(streams: np.ndarray, lanes: np.ndarray) -> list[Port]:
+def ports(streams: np.ndarray, lanes: np.ndarray) -> list[RingPort]:
     """Lane by lane: to the first port that agrees, else to a new one. Lanes that are always constant have none.
 
     Args:
         streams: the beats of each lane.
         lanes: see ``places``.
     """
-    found: list[Port] = []
+    found: list[RingPort] = []
     for stream, lane in zip(streams, lanes.T, strict=True):
         real = stream >= 0
         if not real.any():
@@ -87,15 +87,15 @@ def ports(streams: np.ndarray, lanes: np.ndarray) -> list[Port]:
         for k, port in enumerate(found):
             if ((stream == port.beats) | ~(real & port.reads)).all():
                 merged = np.maximum(port.beats, stream)
-                found[k] = Port(merged, port.stored | wanted)
+                found[k] = RingPort(merged, port.stored | wanted)
                 break
         else:
-            found.append(Port(np.maximum(stream, FILL), wanted))
+            found.append(RingPort(np.maximum(stream, FILL), wanted))
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class RearrangeTrace:
     """All that a folding asks for, whatever the loops.
 
     Attributes:
@@ -119,7 +119,7 @@ class Walk:
         return np.ascontiguousarray(self.beats.T)
 
     @cached_property
-    def ports(self) -> list[Port]:
+    def ports(self) -> list[RingPort]:
         return ports(self._streams, self.lanes)
 
     @cached_property
@@ -148,17 +148,17 @@ class Walk:
         """Inputs of the multiplexers, all lanes together, beyond the first of each lane."""
         return sum(max(0, len(set(column.tolist()) - {UNUSED}) - 1) for column in self.patterns[0].T)
 
-    def turns(self, count: int) -> Turns:
+    def turns(self, count: int) -> OuterTurns:
         """Of an outer loop of ``count`` turns."""
         if count not in self._turns:
             last, first = self._reach[0].reshape(count, -1).max(axis=1), self._reach[1].reshape(count, -1).min(axis=1)
             later = np.minimum.accumulate(np.append(first[1:], self.stored)[::-1])[::-1].astype(np.int64)
             needs = np.maximum.accumulate(np.maximum(last, -1)).astype(np.int64)
-            self._turns[count] = Turns(needs, later, self.operations // count, self.stored)
+            self._turns[count] = OuterTurns(needs, later, self.operations // count, self.stored)
         return self._turns[count]
 
     @cached_property
-    def _turns(self) -> dict[int, Turns]:
+    def _turns(self) -> dict[int, OuterTurns]:
         return {}
 
     @cached_property
@@ -187,7 +187,7 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RearrangePlan:
     """The loops of a folding and their cost.
 
     Attributes:
@@ -196,9 +196,9 @@ class Plan:
         tables: LUTs and block RAMs of what says where data lie.
     """
 
-    walk: Walk
+    walk: RearrangeTrace
     loops: Loops
-    turns: Turns
+    turns: OuterTurns
     tables: Resources
 
     def resources(self, capacity: int) -> Resources:
@@ -214,14 +214,14 @@ class Plan:
         return used + self.tables
 
 
-def plan(walk: Walk, natural: Loops) -> Plan:
+def plan(walk: RearrangeTrace, natural: Loops) -> RearrangePlan:
     """The cheapest of the loops that separate the data; the natural ones where they do and have many turns."""
     found = []
     for loops in _candidates(walk.operations, natural):
         tables = _tables(walk, loops)
         if tables is None:
             continue
-        one = Plan(walk, loops, walk.turns(loops[0]), tables)
+        one = RearrangePlan(walk, loops, walk.turns(loops[0]), tables)
         if loops == natural and 8 <= loops[0] <= DEEPEST_IN_LOGIC:
             return one
         if one.resources(one.turns.rate_capacity).bram >= MANY_BLOCKS:
@@ -229,9 +229,11 @@ def plan(walk: Walk, natural: Loops) -> Plan:
         found.append(one)
         if len(found) == CANDIDATES:
             break
-    found.append(Plan(walk, last := (1, 1, walk.operations), walk.turns(1), _tables(walk, last) or Resources()))
+    found.append(
+        RearrangePlan(walk, last := (1, 1, walk.operations), walk.turns(1), _tables(walk, last) or Resources())
+    )
 
-    def cost(one: Plan) -> int:
+    def cost(one: RearrangePlan) -> int:
         used = one.resources(one.turns.rate_capacity)
         return used.lut + LUTS_PER_BLOCK_RAM * used.bram
 
@@ -247,7 +249,7 @@ def _candidates(operations: int, natural: Loops) -> Iterator[Loops]:
     yield from sorted((t for t in triples if t != natural), key=lambda t: (sum(t), t))
 
 
-def _tables(walk: Walk, loops: Loops) -> Resources | None:
+def _tables(walk: RearrangeTrace, loops: Loops) -> Resources | None:
     """What tells where data lie costs; None unless the loops separate it."""
     parts = []
     for port in walk.ports:
@@ -271,7 +273,7 @@ def _tables(walk: Walk, loops: Loops) -> Resources | None:
     return used + Resources(lut=2 * changes)
 
 
-def separate(port: Port, loops: Loops) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def separate(port: RingPort, loops: Loops) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Three tables whose sum is the beat that is read, wherever one is; None if there are none."""
     grid = port.beats.reshape(loops)
     real = port.reads.reshape(loops)
@@ -321,7 +323,7 @@ def _irregular(steps: np.ndarray) -> int:
 
 
 @dataclass(frozen=True)
-class Turns:
+class OuterTurns:
     """What each turn of the outer loop waits for, all its operations alike, and what has been given back after it.
 
     Attributes:
@@ -341,14 +343,14 @@ class Turns:
         """The first beat that is still held during each turn."""
         return np.concatenate([[0], self.released[:-1]])
 
-    def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
+    def numbers(self) -> tuple[AffineSequence, AffineSequence, AffineSequence]:
         """Operations that wait for a later beat, these beats, and for each beat the operation that gives it back."""
         waiting = np.flatnonzero(np.diff(self.needs, prepend=-1) > 0)
         starts, beats = waiting * self.operations, self.needs[waiting]
         counts = np.diff(self.released, prepend=0)
         (freeing,) = counts.nonzero()
-        releases = Numbers.repeated((freeing + 1) * self.operations - 1, counts[freeing])
-        return Numbers.rows(starts, [0]), Numbers.rows(beats, [0]), releases
+        releases = AffineSequence.repeated((freeing + 1) * self.operations - 1, counts[freeing])
+        return AffineSequence.rows(starts, [0]), AffineSequence.rows(beats, [0]), releases
 
     @property
     def live_capacity(self) -> int:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import added, counted, decoded, delayed, engine, maximum
 from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.operator import Operator, even_lanes
-from onnx_hw.ops.permutation import Reordering, of_channels
+from onnx_hw.ops.permutation import Permutation, of_channels
 from onnx_hw.ops.pool import FOLDS
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_boards.demand import Demand, Function, Memory
+from onnx_hw_boards.demand import Demand, LogicFunction, Memory
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -62,7 +62,7 @@ class Reduce(Operator[EvenFolding]):
         (image,) = arrays
         return (FOLDS[self.kind](image, axis=(1, 2), keepdims=True),)
 
-    def reordered(self, port: str, order: Reordering) -> tuple[Reduce, dict[str, Reordering]] | None:
+    def reordered(self, port: str, order: Permutation) -> tuple[Reduce, dict[str, Permutation]] | None:
         """Pixels in any order are as good."""
         count = self.operand.channels
         channels = order.channels(np.arange(count))
@@ -80,8 +80,8 @@ class Reduce(Operator[EvenFolding]):
     def schedule(self, folding: EvenFolding) -> Schedule:
         chunks = self.takes(folding)[0].groups
         operations = self.operand.pixels * chunks
-        pushes = {"o": Numbers.every(chunks, first=operations - chunks)}
-        return Schedule((Engine("reduce", operations, self.LATENCY, {"i": Numbers.every(operations)}, pushes),))
+        pushes = {"o": AffineSequence.every(chunks, first=operations - chunks)}
+        return Schedule((Engine("reduce", operations, self.LATENCY, {"i": AffineSequence.every(operations)}, pushes),))
 
     def cycles(self, folding: EvenFolding) -> int:
         return self.takes(folding)[0].beats
@@ -98,7 +98,7 @@ class Reduce(Operator[EvenFolding]):
         found += lanes * Demand.of(Memory(made, chunks, at_once=not early, in_logic=True))
         if self.kind != "sum":
             return found + lanes * maximum(bits, chosen=1 < chunks < CHUNKS_IN_FLIGHT)
-        return found + lanes * (added(made) + Demand.of(Function(2, made)))
+        return found + lanes * (added(made) + Demand.of(LogicFunction(2, made)))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.reduce import Reduce as Circuit

@@ -23,7 +23,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.ring_buffer import Ring
 from onnx_hw.ops.stream_order import UNUSED, Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_boards.demand import Demand, Function, Multiplexer, Register
+from onnx_hw_boards.demand import Demand, LogicFunction, Multiplexer, Register
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -127,7 +127,7 @@ class Regroup(Ring[RegroupFolding]):
         found += pixels * copied(1, size) if gathers else delayed(1, 1).copied(pixels * parts)
         found += pixels * (
             stored_words(size, words)
-            + Demand.of(Function(counted(pixels) + 1) if gathers and pixels > 1 else Register(0))
+            + Demand.of(LogicFunction(counted(pixels) + 1) if gathers and pixels > 1 else Register(0))
         )
         if gathers:
             return found + delayed(pixels * size, 1)

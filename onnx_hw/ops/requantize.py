@@ -18,20 +18,20 @@ import numpy as np
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import Table, Thresholds
+from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
-from onnx_hw.exact.requantization import Costs, Requantizer, choose, costs, prove, weigh
+from onnx_hw.exact.requantization import LaneCost, Requantizer, choose, costs, prove, weigh
 from onnx_hw.exact.step_function import Steps, steps
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.requantize import requantize_demand
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts, uneven_tiles
-from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.rom_contents import RomImage, requantizer_memories
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.stream_order import Order, channel_words, channels_of
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.test_vectors import Telling, of_steps
+from onnx_hw.ops.test_vectors import TestVectors, of_steps
 from onnx_hw_boards.demand import Demand
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Monotone(Operator[RequantizeFolding]):
     def of_channels(self, operand: Tensor, channels: np.ndarray) -> Self:
         """With the functions of these channels, in this order."""
 
-    def reordered(self, port: str, order: Reordering) -> tuple[Self, dict[str, Reordering]] | None:
+    def reordered(self, port: str, order: Permutation) -> tuple[Self, dict[str, Permutation]] | None:
         channels = order.channels(self.kinds)
         if channels is None:
             return None
@@ -173,21 +173,21 @@ class Monotone(Operator[RequantizeFolding]):
             case MultiplyAddShift() as circuit:
                 levels = (circuit.rows(folding.steps) - 1).bit_length()
                 return 6 + levels + (folding.steps > 1) + (circuit.tie_bit is not None)
-            case Table():
+            case TableRequantizer():
                 return 5
-            case Thresholds() as circuit:
+            case ThresholdRequantizer() as circuit:
                 return 3 + 3 * circuit.depth
 
     def schedule(self, folding: RequantizeFolding) -> Schedule:
         beats, steps = self.takes(folding)[0].beats, folding.steps
-        pops, pushes = {"i": Numbers.every(beats, steps)}, {"o": Numbers.every(beats, steps, steps - 1)}
+        pops, pushes = {"i": AffineSequence.every(beats, steps)}, {"o": AffineSequence.every(beats, steps, steps - 1)}
         return Schedule((Engine("requantize", beats * steps, self.latency(folding), pops, pushes),))
 
     def demand(self, folding: RequantizeFolding) -> Demand:
         (order,), circuit = self.takes(folding), self.circuit_of(folding)
         return requantize_demand(circuit, self.operand.dtype, order, folding.steps, self.latency(folding))
 
-    def costs(self, folding: RequantizeFolding) -> Costs:
+    def costs(self, folding: RequantizeFolding) -> LaneCost:
         """Of one lane."""
         if folding not in self._costs:
             rows = self.takes(folding)[0].groups
@@ -195,7 +195,7 @@ class Monotone(Operator[RequantizeFolding]):
         return self._costs[folding]
 
     @cached_property
-    def _costs(self) -> dict[RequantizeFolding, Costs]:
+    def _costs(self) -> dict[RequantizeFolding, LaneCost]:
         """What is known already: the search for foldings asks often."""
         return {}
 
@@ -241,16 +241,16 @@ class Monotone(Operator[RequantizeFolding]):
                     circuit.tie_parity,
                     folding.steps,
                 )
-            case Table() as circuit:
-                return rtl.Table(clamp, circuit.entries)
-            case Thresholds() as circuit:
-                return rtl.Thresholds(clamp, circuit.thresholds, circuit.low, circuit.high)
+            case TableRequantizer() as circuit:
+                return rtl.TableRequantizer(clamp, circuit.entries)
+            case ThresholdRequantizer() as circuit:
+                return rtl.ThresholdRequantizer(clamp, circuit.thresholds, circuit.low, circuit.high)
 
     def memories(self, folding: RequantizeFolding) -> Mapping[str, RomImage]:
         channels = channels_of(self.weight_words(folding))
         return requantizer_memories(self.circuit_of(folding), channels, folding.pixels, folding.steps)
 
-    def telling(self, folding: RequantizeFolding) -> Telling:
+    def telling(self, folding: RequantizeFolding) -> TestVectors:
         return of_steps(self, folding, self.exact, self.circuit_of(folding))
 
     def __repr__(self) -> str:

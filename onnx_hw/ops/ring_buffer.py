@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.operator import F, Operator
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.tensor import Tensor
@@ -64,8 +64,8 @@ class Ring(Operator[F]):
         written, read = self.takes(folding)[0].beats, self.gives(folding)[0].beats
         return Schedule(
             (
-                Engine("writer", written, 0, pops={"i": Numbers.every(written)}),
-                Engine("reader", read, self.LATENCY, pushes={"o": Numbers.every(read)}),
+                Engine("writer", written, 0, pops={"i": AffineSequence.every(written)}),
+                Engine("reader", read, self.LATENCY, pushes={"o": AffineSequence.every(read)}),
             ),
             (SharedBuffer.of_turns(self.stored_beats(folding), *self.turns(folding)),),
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import Table, Thresholds
+from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import Requantizer
 
@@ -59,11 +59,11 @@ def requantizer_memories(circuit: Requantizer, channels: np.ndarray, pixels: int
     found: dict[str, RomImage] = {}
     for lane, column in enumerate(np.tile(channels, pixels).T):
         match circuit:
-            case Table():
+            case TableRequantizer():
                 entries = _rows(circuit.entries, column)
                 bits = Int.holding(min(int(entries.min()), -1), int(entries.max())).bits
                 found[f"lane{lane}_table"] = RomImage(entries.reshape(-1, 1), bits, True, "entry of a table")
-            case Thresholds():
+            case ThresholdRequantizer():
                 rows, clamp = _rows(circuit.thresholds, column), circuit.clamp
                 for step in range(circuit.depth):
                     visited = rows[:, (1 << step) - 1 :: 2 << step].reshape(-1, 1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnx_hw.ops.affine_ranges import Numbers, Turns
+from onnx_hw.ops.affine_ranges import AffineSequence, LoopTurns
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Dependency:
         delay: cycles from an operation until one that needs its result may fire.
     """
 
-    waits: Numbers
-    needs: Numbers
+    waits: AffineSequence
+    needs: AffineSequence
     delay: int
 
 
@@ -50,8 +50,8 @@ class Engine:
     name: str
     operations: int
     latency: int
-    pops: Mapping[str, Numbers] = field(default_factory=dict)
-    pushes: Mapping[str, Numbers] = field(default_factory=dict)
+    pops: Mapping[str, AffineSequence] = field(default_factory=dict)
+    pushes: Mapping[str, AffineSequence] = field(default_factory=dict)
     once: int = 0
     dependencies: tuple[Dependency, ...] = ()
 
@@ -93,9 +93,9 @@ class SharedBuffer:
     writer: str
     reader: str
     capacity: int
-    waits: Numbers
-    needs: Numbers
-    releases: Numbers
+    waits: AffineSequence
+    needs: AffineSequence
+    releases: AffineSequence
     name: str = "the buffer"
 
     @classmethod
@@ -109,8 +109,8 @@ class SharedBuffer:
         later = np.flatnonzero(np.diff(needs, prepend=-1))
         given_back = np.searchsorted(released, np.arange(released[-1]), side="right")
 
-        def every_turn(step: int, pattern: np.ndarray) -> Numbers:
-            return Numbers((Turns(0, turns, step, pattern.astype(np.int64)),))
+        def every_turn(step: int, pattern: np.ndarray) -> AffineSequence:
+            return AffineSequence((LoopTurns(0, turns, step, pattern.astype(np.int64)),))
 
         waits, releases = every_turn(len(needs), later), every_turn(len(needs), given_back)
         return cls("writer", "reader", capacity, waits, every_turn(int(released[-1]), needs[later]), releases)
@@ -172,7 +172,7 @@ def _engine(engine: Engine) -> Iterator[str]:
         yield from (f"`{engine.name}`, its own results: {fault}" for fault in _dependency(dependency, engine))
 
 
-def _operations(where: str, numbers: Numbers, engine: Engine, by: int = 1) -> Iterator[str]:
+def _operations(where: str, numbers: AffineSequence, engine: Engine, by: int = 1) -> Iterator[str]:
     """Numbers of operations of an engine, in order; ``by`` is 0 where one may be there several times."""
     if len(numbers) and not (numbers.rises(by) and numbers.ends[0] >= 0 and numbers.ends[1] < engine.operations):
         yield f"{where}: operations must be numbers from 0 to {engine.operations - 1} in order, not {numbers!r}"

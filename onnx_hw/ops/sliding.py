@@ -10,7 +10,7 @@ from math import gcd
 
 import numpy as np
 
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.schedule import SharedBuffer
 from onnx_hw.ops.stream_order import Order
 
@@ -153,12 +153,15 @@ class Sliding:
         row, image_row = self.output[1] * of_a_window, self.shape[1] * beats_per_pixel
         x, across = x * of_a_window, (across + 1) * beats_per_pixel - 1
         if len(y) == 1:  # the columns are the rows
-            waits, needs = Numbers.rows(y[0] * row + x, [0]), Numbers.rows(down[0] * image_row + across, [0])
+            waits, needs = (
+                AffineSequence.rows(y[0] * row + x, [0]),
+                AffineSequence.rows(down[0] * image_row + across, [0]),
+            )
         else:
-            waits, needs = Numbers.rows(y * row, x), Numbers.rows(down * image_row, across)
+            waits, needs = AffineSequence.rows(y * row, x), AffineSequence.rows(down * image_row, across)
         given_back = np.diff(self.kept_from(), prepend=0)  # image rows, after each output row
         (ends,) = given_back.nonzero()
-        releases = Numbers.repeated((ends + 1) * row - 1, given_back[ends] * image_row)
+        releases = AffineSequence.repeated((ends + 1) * row - 1, given_back[ends] * image_row)
         return SharedBuffer("writer", "reader", capacity, waits, needs, releases)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onnx_hw.exact.lookup_requantizers import Table
+from onnx_hw.exact.lookup_requantizers import TableRequantizer
 from onnx_hw.exact.requantization import Requantizer
 from onnx_hw.exact.step_function import Steps
 from onnx_hw.ops.stream_order import Order
@@ -47,7 +47,7 @@ class _OfTwo(Protocol):
 
 
 @dataclass(frozen=True)
-class Telling:
+class TestVectors:
     """What an operator is to be shown.
 
     Attributes:
@@ -71,7 +71,7 @@ class Telling:
     lanes: int = 0
 
 
-def of_steps(operator: _Elementwise, folding: Any, exact: Steps, circuit: Requantizer) -> Telling:
+def of_steps(operator: _Elementwise, folding: Any, exact: Steps, circuit: Requantizer) -> TestVectors:
     """For a step function.
 
     Args:
@@ -83,13 +83,13 @@ def of_steps(operator: _Elementwise, folding: Any, exact: Steps, circuit: Requan
         shown = _at_most(MOST_ARGUMENTS // 2, inner)
         row = [shown, shown - 1]
         real, told = real + len(inner), told + len(shown)
-        if isinstance(circuit, Table):
+        if isinstance(circuit, TableRequantizer):
             inside = np.arange(max(first, circuit.clamp.min), min(last, circuit.clamp.max) + 1)
             row.append(_at_most(MOST_ARGUMENTS, inside))
             places, of_places = places + len(row[-1]), of_places + len(inside)
         rows.append(_with_spread(np.concatenate(row), first, last))
     ends = 2 * len(rows)
-    return _shown(operator, folding, rows, Telling(None, (), told, real, places, of_places, ends, ends))
+    return _shown(operator, folding, rows, TestVectors(None, (), told, real, places, of_places, ends, ends))
 
 
 def _at_most(count: int, arguments: np.ndarray) -> np.ndarray:
@@ -97,17 +97,17 @@ def _at_most(count: int, arguments: np.ndarray) -> np.ndarray:
     return arguments[:: max(1, -(-len(arguments) // count))]
 
 
-def of_table(operator: _Elementwise, folding: Any, functions: int) -> Telling:
+def of_table(operator: _Elementwise, folding: Any, functions: int) -> TestVectors:
     """For a table of every argument, of so many functions."""
     first, last = operator.operand.range
     every = np.arange(first, last + 1)
     shown = _at_most(MOST_ARGUMENTS, every)
     ends, places = 2 * functions, functions * len(shown)
-    counts = Telling(None, (), 0, 0, places, functions * len(every), ends, ends)
+    counts = TestVectors(None, (), 0, 0, places, functions * len(every), ends, ends)
     return _shown(operator, folding, [_with_spread(shown, first, last)], counts)
 
 
-def of_vectors(operator: _Sums, folding: Any, weights: np.ndarray, lanes: int) -> Telling:
+def of_vectors(operator: _Sums, folding: Any, weights: np.ndarray, lanes: int) -> TestVectors:
     """For products of vectors with constants.
 
     Args:
@@ -120,11 +120,11 @@ def of_vectors(operator: _Sums, folding: Any, weights: np.ndarray, lanes: int) -
     pixels = -(-len(vectors) // (FRAMES * folding.pixels)) * folding.pixels
     frames = np.resize(vectors, (FRAMES, 1, pixels, weights.shape[1]))
     wide: Any = replace(operator, operand=replace(operator.operand, shape=frames.shape[1:]))  # type: ignore[type-var]
-    counts = Telling(None if wide.illegal(folding) else wide, (frames,), lanes=lanes)
+    counts = TestVectors(None if wide.illegal(folding) else wide, (frames,), lanes=lanes)
     return _with_ends(counts, wide.operand.range, wide.golden(frames)[0], weights)
 
 
-def of_windows(operator: _Sums, weights: np.ndarray, places: np.ndarray, lanes: int) -> Telling:
+def of_windows(operator: _Sums, weights: np.ndarray, places: np.ndarray, lanes: int) -> TestVectors:
     """For products of windows with constants, channel by channel; of several results of a channel, for the first.
 
     Args:
@@ -141,10 +141,10 @@ def of_windows(operator: _Sums, weights: np.ndarray, places: np.ndarray, lanes: 
         frames[frame] = ends[1]
         frames[frame, window[window >= 0]] = np.where(positive, *ends)
     images = frames.reshape(FRAMES, height, width, channels)
-    return _with_ends(Telling(operator, (images,), lanes=lanes), (low, high), operator.golden(images)[0], weights)
+    return _with_ends(TestVectors(operator, (images,), lanes=lanes), (low, high), operator.golden(images)[0], weights)
 
 
-def of_pairs(operator: _OfTwo, folding: Any, lanes: int = 0) -> Telling:
+def of_pairs(operator: _OfTwo, folding: Any, lanes: int = 0) -> TestVectors:
     """For what is computed of two elements at the same place: all pairs of ends, and numbers all over both ranges.
 
     The result is linear in each operand, so it is least and greatest at such a pair.
@@ -164,10 +164,10 @@ def of_pairs(operator: _OfTwo, folding: Any, lanes: int = 0) -> Telling:
     made = wide.golden(*frames)[0]
     ends = sum(int((made == end).any(axis=(0, 1, 2)).sum()) for end in result.range)
     shown = None if wide.illegal(folding) else wide
-    return Telling(shown, frames, ends=ends, of_ends=2 * channels, lanes=lanes)
+    return TestVectors(shown, frames, ends=ends, of_ends=2 * channels, lanes=lanes)
 
 
-def _with_ends(counts: Telling, span: tuple[int, int], sums: np.ndarray, weights: np.ndarray) -> Telling:
+def _with_ends(counts: TestVectors, span: tuple[int, int], sums: np.ndarray, weights: np.ndarray) -> TestVectors:
     """Counted by what the sums come to.
 
     Args:
@@ -187,7 +187,7 @@ def _with_spread(arguments: np.ndarray, first: int, last: int) -> np.ndarray:
     return np.unique(np.concatenate([arguments, spread]).astype(np.int64))
 
 
-def _shown(operator: _Elementwise, folding: Any, rows: Sequence[np.ndarray], counts: Telling) -> Telling:
+def _shown(operator: _Elementwise, folding: Any, rows: Sequence[np.ndarray], counts: TestVectors) -> TestVectors:
     """The counts with the frames; arguments that are fewer than those of another channel are shown again."""
     channels = operator.operand.channels
     beside = lcm(folding.pixels, getattr(folding, "tile", 0) or 1)

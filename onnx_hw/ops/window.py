@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import delayed
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
 from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
-from onnx_hw.ops.permutation import Reordering, of_channels, only_channels
+from onnx_hw.ops.permutation import Permutation, of_channels, only_channels
 from onnx_hw.ops.schedule import Engine, Schedule
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.stream_order import Order, fewest_lanes
@@ -75,7 +75,7 @@ class Window(Operator[SlidingFolding]):
         windows = self.sliding.windows(image, self.pad_value)
         return (windows.reshape(*windows.shape[:3], self.elements),)
 
-    def reordered(self, port: str, order: Reordering) -> tuple[Window, dict[str, Reordering]] | None:
+    def reordered(self, port: str, order: Permutation) -> tuple[Window, dict[str, Permutation]] | None:
         """Channels change places, in every place of the kernel alike."""
         (result,) = self.results()
         count, taps = self.operand.channels, np.arange(self.sliding.taps)[:, None]
@@ -128,8 +128,8 @@ class Window(Operator[SlidingFolding]):
         results = rows * columns * of_a_window
         return Schedule(
             (
-                Engine("writer", beats, 0, pops={"i": Numbers.every(beats)}),
-                Engine("reader", results, self.LATENCY, pushes={"o": Numbers.every(results)}),
+                Engine("writer", beats, 0, pops={"i": AffineSequence.every(beats)}),
+                Engine("reader", results, self.LATENCY, pushes={"o": AffineSequence.every(results)}),
             ),
             (self.grouped(folding).buffer(of_a_window, self.beats_per_pixel(folding), self.stored_beats(folding)),),
         )
@@ -150,10 +150,10 @@ class Window(Operator[SlidingFolding]):
 
     def core(self, folding: SlidingFolding, depths: Mapping[str, int]) -> Component:
         from onnx_hw_rtl.cores.window import Window as Circuit
-        from onnx_hw_rtl.cores.window_geometry import Geometry
+        from onnx_hw_rtl.cores.window_geometry import WindowGeometry
 
         return Circuit(
-            Geometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
+            WindowGeometry(self.operand.shape, self.kernel, self.strides, self.pads, self.dilations),
             **self.stream_shapes(folding),
             capacity=self.stored_beats(folding),
             pad_value=self.pad_value,

@@ -18,7 +18,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ir.network import Network
 from onnx_hw.lower.builder import Obstacle
 from onnx_hw.lower.dry_run import stand_in
-from onnx_hw.lower.lower_model import Walk, import_prepared
+from onnx_hw.lower.lower_model import LoweringState, import_prepared
 from onnx_hw.lower.ops.requantize import COARSE_TABLE
 from onnx_hw.lower.values import QuantizedConstant
 from onnx_hw.messages.errors import UserError
@@ -30,7 +30,7 @@ from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.graph.verify_model import faults_of_folded
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.quantization.decisions import Integers
+from onnx_hw.quantization.decisions import IntegerDecisions
 from onnx_hw.quantization.insert_qdq import insert_quantization
 from onnx_hw.quantization.ranges.calibrate import Range, Ranges
 from onnx_hw.quantization.scheme import DEFAULT, WIDEST, Precision, Scheme
@@ -63,7 +63,7 @@ def import_completed(
             raise
     spans = {} if ranges is None else ranges(plain, missing.values)
     grids = {name: _grid_of(name, spans[name], plain.graph, missing, scheme) for name in missing.values}
-    completed = insert_quantization(plain, missing.values, spans, scheme=scheme, integers=Integers(grids))
+    completed = insert_quantization(plain, missing.values, spans, scheme=scheme, integers=IntegerDecisions(grids))
     refuse("model", faults_of_folded(completed), "insert_quantization")
     chosen = {name: _told(grids[name], spans[name]) for name in missing.values}
     chosen |= {name: f"{scheme.of_node(label).bits} bits" for label, name in missing.weights.items()}
@@ -71,7 +71,7 @@ def import_completed(
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingQuantization:
     """What hardware needs as integers and a model leaves in floats.
 
     Attributes:
@@ -85,7 +85,7 @@ class Missing:
     weights: Mapping[str, str]
 
 
-def what_is_missing(model: Model) -> Missing:
+def what_is_missing(model: Model) -> MissingQuantization:
     """Of a model that is ``prepared``."""
     assumed: tuple[str, ...] = ()
     while True:
@@ -93,11 +93,11 @@ def what_is_missing(model: Model) -> Missing:
         for node in model.graph.nodes:
             walk.visit(node)
         if len(walk.behind) == len(assumed):
-            return Missing(tuple(walk.assumed), frozenset(walk.entering), walk.weights)
+            return MissingQuantization(tuple(walk.assumed), frozenset(walk.entering), walk.weights)
         assumed = tuple(walk.behind)
 
 
-def _grid_of(name: str, span: Range, graph: Graph, missing: Missing, scheme: Scheme) -> Grid:
+def _grid_of(name: str, span: Range, graph: Graph, missing: MissingQuantization, scheme: Scheme) -> Grid:
     """Of a value: that on which all samples lie, or one that is calibrated, for what enters with 16 bits.
 
     Sums of two tensors take few bits.
@@ -126,7 +126,7 @@ def _told(grid: Grid, span: Range) -> str:
     return f"{grid.bits} bits, calibrated"
 
 
-class _Assuming(Walk):
+class _Assuming(LoweringState):
     """A walk that takes each value for quantized that would have to be.
 
     Attributes:

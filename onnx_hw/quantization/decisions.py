@@ -50,7 +50,7 @@ class Held:
 
 
 @dataclass
-class Integers:
+class IntegerDecisions:
     """What was chosen.
 
     Attributes:

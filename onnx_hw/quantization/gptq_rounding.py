@@ -40,7 +40,7 @@ SWEEPS = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class ColumnStatistics:
     """What is known of the columns that the weights of a group's outputs are multiplied with.
 
     Attributes:
@@ -52,7 +52,7 @@ class Columns:
     mean: np.ndarray
 
     @classmethod
-    def of(cls, columns: np.ndarray) -> Columns:
+    def of(cls, columns: np.ndarray) -> ColumnStatistics:
         """Args:
         columns: (groups, rows, columns).
         """
@@ -106,7 +106,7 @@ def _ridge(data: np.ndarray, missing: np.ndarray) -> np.ndarray:
     return found
 
 
-def scales_for(weights: np.ndarray, columns: Columns, greatest: int) -> np.ndarray:
+def scales_for(weights: np.ndarray, columns: ColumnStatistics, greatest: int) -> np.ndarray:
     """(groups, outputs) the scales that lose least; any serves an output of zeros: that of the largest weight.
 
     Args:
@@ -142,7 +142,7 @@ def _best(scale: np.ndarray, factors: np.ndarray, lost: Callable[[np.ndarray], n
 
 
 def rounded(
-    weights: np.ndarray, columns: Columns, scale: np.ndarray, zero: np.ndarray, low: int, high: int
+    weights: np.ndarray, columns: ColumnStatistics, scale: np.ndarray, zero: np.ndarray, low: int, high: int
 ) -> np.ndarray:
     """(groups, outputs, columns) int64: integers q that stand for scale · (q − zero).
 
@@ -156,7 +156,7 @@ def rounded(
 
 
 def _made_up(
-    weights: np.ndarray, columns: Columns, scale: np.ndarray, zero: np.ndarray, low: int, high: int
+    weights: np.ndarray, columns: ColumnStatistics, scale: np.ndarray, zero: np.ndarray, low: int, high: int
 ) -> np.ndarray:
     """Integers of which each makes up for what those before it are off by; the arguments are those of ``rounded``."""
     order = np.argsort(-columns.diagonal, axis=1, kind="stable")
@@ -178,7 +178,7 @@ def _made_up(
 def _settled(
     integers: np.ndarray,
     weights: np.ndarray,
-    columns: Columns,
+    columns: ColumnStatistics,
     scale: np.ndarray,
     zero: np.ndarray,
     low: int,

@@ -27,7 +27,7 @@ from onnx_hw.onnx.graph.graph_editor import Additions
 from onnx_hw.onnx.graph.model import Model, Node, Value
 from onnx_hw.onnx.operators.facts import Effect, Weights
 from onnx_hw.onnx.operators.registry import facts_of, place
-from onnx_hw.quantization.decisions import Integers, StoredTerm
+from onnx_hw.quantization.decisions import IntegerDecisions, StoredTerm
 from onnx_hw.quantization.ranges.calibrate import Range
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
 
@@ -51,7 +51,7 @@ def insert_quantization(
     ranges: Mapping[str, Range],
     head: Collection[str] = (),
     scheme: Scheme = DEFAULT,
-    integers: Integers | None = None,
+    integers: IntegerDecisions | None = None,
 ) -> Model:
     """The QDQ model of a folded model of float values; ``ranges`` are those of ``calibrate``.
 
@@ -68,7 +68,7 @@ def insert_quantization(
     scheme.check_names(points, [node.label for node in graph.nodes if _float_weights(node, graph.constants)])
     outputs = {value.name for value in graph.outputs}
     added = Additions(graph)
-    rewriter = _Rewriter(added, scheme, integers or Integers())
+    rewriter = _Rewriter(added, scheme, integers or IntegerDecisions())
     nodes: list[Node] = []
     renamed: dict[str, str] = {}
     for value in graph.inputs:
@@ -103,7 +103,7 @@ def insert_quantization(
 class _Rewriter:
     """Adds constants and pairs of QuantizeLinear and DequantizeLinear."""
 
-    def __init__(self, added: Additions, scheme: Scheme, known: Integers) -> None:
+    def __init__(self, added: Additions, scheme: Scheme, known: IntegerDecisions) -> None:
         self.added, self.scheme, self.known = added, scheme, known
 
     def data(self, nodes: list[Node], source: str, name: str, span: Range | None, result: str = "") -> str:

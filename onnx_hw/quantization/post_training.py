@@ -18,7 +18,7 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.graph.verify_model import faults_of_folded
 from onnx_hw.quantization.biases import Term, with_terms
 from onnx_hw.quantization.cross_layer_equalization import with_equal_channels
-from onnx_hw.quantization.decisions import Held, Integers
+from onnx_hw.quantization.decisions import Held, IntegerDecisions
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.insert_qdq import insert_quantization
 from onnx_hw.quantization.mixed_precision.cost import costs_of
@@ -29,11 +29,11 @@ from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost, lost_by_te
 from onnx_hw.quantization.placement import choose_quantized_values
 from onnx_hw.quantization.ranges.assume import assumed_ranges
 from onnx_hw.quantization.ranges.batched_run import Frame, samples_of, stride_of
-from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, Ranges, Seen, seen_in
+from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, Ranges, SampleRanges, seen_in
 from onnx_hw.quantization.ranges.mse import Chosen
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
 from onnx_hw.quantization.sequential_ptq import integers_by_effect
-from onnx_hw.runtime.options import Leaving
+from onnx_hw.runtime.options import OutputKind
 
 
 def with_factors_in_weights(model: Model) -> Model:
@@ -85,7 +85,7 @@ def quantize_factored(model: Model, ranges: Ranges, scheme: Scheme = DEFAULT) ->
 
     Where samples are known and nobody asks for ranges of another kind, all integers are chosen by their effect.
     """
-    if not isinstance(ranges, Seen) or ranges.method is not RangeMethod.LEAST_LOSS:
+    if not isinstance(ranges, SampleRanges) or ranges.method is not RangeMethod.LEAST_LOSS:
         return QuantizedFloats(_quantized(model, ranges, scheme), model)
     plain, terms = with_terms(model)
     samples = samples_of(ranges.frames)
@@ -112,7 +112,7 @@ def _widths(
     model: Model,
     points: Collection[str],
     samples: Sequence[Frame],
-    seen: Seen,
+    seen: SampleRanges,
     spans: Mapping[str, Range],
     terms: Mapping[str, Term],
     scheme: Scheme,
@@ -121,7 +121,7 @@ def _widths(
     graph = model.graph
     labels = None if seen.labels is None else seen.labels[:: stride_of(seen.frames)]
 
-    def quantize(tried: Scheme, learned: Sequence[Frame], judges: Sequence[Frame]) -> Integers:
+    def quantize(tried: Scheme, learned: Sequence[Frame], judges: Sequence[Frame]) -> IntegerDecisions:
         return integers_by_effect(model, points, learned, spans, terms, tried, judges)
 
     noises = noises_of(graph, points, samples, spans, scheme, WIDTHS)
@@ -137,7 +137,7 @@ def _quantized(model: Model, ranges: Ranges, scheme: Scheme) -> Model:
 def _points(model: Model, scheme: Scheme) -> tuple[Collection[str], Collection[str]]:
     """What the host computes before, and the values that get integers."""
     head = values_of_head(model.graph, lambda node: is_obstacle(node, model.graph))
-    return head, sorted(choose_quantized_values(model, head, outputs=scheme.leaving is Leaving.INT8))
+    return head, sorted(choose_quantized_values(model, head, outputs=scheme.leaving is OutputKind.INT8))
 
 
 def _inserted(
@@ -146,7 +146,7 @@ def _inserted(
     spans: Mapping[str, Range],
     head: Collection[str],
     scheme: Scheme,
-    known: Integers | None = None,
+    known: IntegerDecisions | None = None,
 ) -> Model:
     quantized = insert_quantization(model, points, spans, head, scheme, known)
     refuse("model", faults_of_folded(quantized), "insert_quantization")

@@ -40,7 +40,7 @@ def with_short_step(grid: Grid) -> Grid:
 
 
 @dataclass(frozen=True)
-class Design:
+class RequantizerScale:
     """Of the requantizer behind one product.
 
     Attributes:
@@ -75,7 +75,7 @@ class Design:
         return np.array(units, dtype=np.int64) if max(map(abs, units)) <= MOST_TERM else None
 
 
-def designed(scales: Sequence[float], data: Grid, result: Grid, reach: int) -> Design | None:
+def designed(scales: Sequence[float], data: Grid, result: Grid, reach: int) -> RequantizerScale | None:
     """The design whose steps of weights are those scales, or a little coarser; one per output, positive.
 
     None where the outputs differ so much that short multipliers would make some far coarser: the weights of an output
@@ -95,5 +95,5 @@ def designed(scales: Sequence[float], data: Grid, result: Grid, reach: int) -> D
         coarser = np.square(multipliers / (slopes * 2.0**shift))
         fine = bits >= USUAL or float(np.average(coarser, weights=np.square(slopes))) <= COARSER
         if fine and float(coarser.mean(where=heard) if heard.any() else 1.0) <= MUCH_COARSER:
-            return Design(tuple(int(m) for m in multipliers), shift, data, result)
+            return RequantizerScale(tuple(int(m) for m in multipliers), shift, data, result)
     return None

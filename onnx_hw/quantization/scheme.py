@@ -14,7 +14,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import user_error
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod
-from onnx_hw.runtime.options import Leaving
+from onnx_hw.runtime.options import OutputKind
 
 WIDEST = 16
 """Bits."""
@@ -89,7 +89,7 @@ class Scheme:
     data: Precision = Precision()
     weights: Precision = Precision(symmetric=True, per_channel=True)
     ranges: RangeMethod = RangeMethod.LEAST_LOSS
-    leaving: Leaving = Leaving.ACCUMULATORS
+    leaving: OutputKind = OutputKind.ACCUMULATORS
     data_overrides: Mapping[str, Precision] = field(default_factory=dict)
     weight_overrides: Mapping[str, Precision] = field(default_factory=dict)
     goal: Goal | None = None

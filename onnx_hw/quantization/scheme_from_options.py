@@ -18,19 +18,19 @@ from onnx_hw.messages.errors import Problem, UserError, user_error
 from onnx_hw.messages.toml import quoted, read_toml
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.scheme import DEFAULT, WIDEST, Precision, Scheme
-from onnx_hw.runtime.options import Quantizing
+from onnx_hw.runtime.options import QuantizeOptions
 
 LARGEST = 1 << 22
 """Bytes of a file."""
 
 
-def scheme_of(asked: Quantizing) -> Scheme | None:
+def scheme_of(asked: QuantizeOptions) -> Scheme | None:
     """None where nothing is asked for.
 
     Raises:
         UserError: a number of bits that cannot be; everything that is wrong with the file.
     """
-    if asked == Quantizing():
+    if asked == QuantizeOptions():
         return None
     weights, data = (
         usual if bits is None else replace(usual, bits=bits)

@@ -20,16 +20,16 @@ from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.quantization.biases import Term
-from onnx_hw.quantization.decisions import Held, Integers, StoredTerm, StoredWeights
+from onnx_hw.quantization.decisions import Held, IntegerDecisions, StoredTerm, StoredWeights
 from onnx_hw.quantization.dequantize import dequantized, reach_of, rounded_to
-from onnx_hw.quantization.gptq_rounding import Columns, rounded, scales_for, towards_floats
+from onnx_hw.quantization.gptq_rounding import ColumnStatistics, rounded, scales_for, towards_floats
 from onnx_hw.quantization.im2col import columns_of, is_matrix_product, matrix_of, weights_of
 from onnx_hw.quantization.mixed_precision.logits import ends_of
 from onnx_hw.quantization.mixed_precision.sensitivity import products_of
 from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
 from onnx_hw.quantization.ranges.calibrate import Range
 from onnx_hw.quantization.ranges.mse import Chosen, least_loss
-from onnx_hw.quantization.requantizer_friendly_scales import Design, designed, with_short_step
+from onnx_hw.quantization.requantizer_friendly_scales import RequantizerScale, designed, with_short_step
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.sqnr import Likeness
 
@@ -54,7 +54,7 @@ def integers_by_effect(
     terms: Mapping[str, Term],
     scheme: Scheme,
     watched: Sequence[Frame] = (),
-) -> Integers:
+) -> IntegerDecisions:
     """The integers of a float model.
 
     Args:
@@ -114,13 +114,13 @@ class _Weights:
         self.graph, self.grids, self.terms, self.scheme = graph, grids, terms, scheme
         self.readers, self.ends = readers_of(graph.nodes), ends_of(graph)
         self.carried = dict(grids)  # and what has the same integers
-        self.found = Integers(grids)
+        self.found = IntegerDecisions(grids)
         self.exact: SideBySide
         self.given: SideBySide
         self.learned = 0  # samples; behind them are those that are watched
         self.told = slice(0)
 
-    def of(self, frames: Sequence[Frame], watched: Sequence[Frame]) -> Integers:
+    def of(self, frames: Sequence[Frame], watched: Sequence[Frame]) -> IntegerDecisions:
         self.learned = len(frames)
         self.told = slice(len(frames), None) if watched else slice(MOST_TOLD)
         self.exact, self.given = (SideBySide(self.graph, [*frames, *watched]) for _ in range(2))
@@ -174,13 +174,13 @@ class _Weights:
             return
         axis, precision = place.axis_of_outputs(node, weights.ndim), self.scheme.of_node(node.label)
         result = node.outputs[0]
-        design: Design | None = None
+        design: RequantizerScale | None = None
         columns = self._columns(node, weights) if node.outputs[0] in self.terms else None
         if columns is not None:
             matrix = matrix_of(node, weights).astype(np.float64)
             targets = self._targets(node, columns, len(matrix))
             matrix = towards_floats(matrix, columns, targets)
-            known = Columns.of(columns)
+            known = ColumnStatistics.of(columns)
             grid = precision.of_weights(weights, axis)
             if precision.symmetric and precision.per_channel:
                 scales = scales_for(matrix, known, grid.high).reshape(-1)
@@ -236,7 +236,7 @@ class _Weights:
         assert len(together) == columns.shape[1]
         return together.reshape(len(together), groups, -1).transpose(1, 0, 2)
 
-    def _designed(self, node: Node, scales: np.ndarray, most: int) -> Design | None:
+    def _designed(self, node: Node, scales: np.ndarray, most: int) -> RequantizerScale | None:
         """Where the product alone is requantized; ``most`` is the greatest sum of an output's integers."""
         data, (result,) = self.carried.get(node.inputs[0]), node.outputs
         while result not in self.grids:
@@ -252,7 +252,7 @@ class _Weights:
             return None
         return designed([float(scale) for scale in scales], data, self.grids[result], most * (data.high - data.low))
 
-    def _make_up(self, term: Term, result: str, design: Design | None) -> None:
+    def _make_up(self, term: Term, result: str, design: RequantizerScale | None) -> None:
         """The term that makes the mean of the sums what it is in floats."""
         stored = self.graph.constants[term.name]
         others = tuple(k for k in range(stored.ndim) if k != term.axis)

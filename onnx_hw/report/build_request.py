@@ -18,18 +18,18 @@ SAMPLES = ("inputs", "calibration")
 
 
 @dataclass(frozen=True)
-class Asked:
+class BuildRequest:
     """The options of the build, and the files that they name."""
 
     options: Annotated[Mapping[str, Any], "the fields of `onnx_hw.runtime.options.BuildOptions`; paths are absolute"]
     sha256: Annotated[Mapping[str, str], "of the contents of every file that was read, by option"]
 
 
-def describe_asked(options: BuildOptions) -> Asked:
+def describe_asked(options: BuildOptions) -> BuildRequest:
     """To be asked before the stage that reads the files has begun, or once it is done."""
     names = (n for n in files_of(options) if n in SAMPLES or not os.path.isdir(getattr(options, n)))
     found = {name: sha256(getattr(options, name)) for name in names}
-    return Asked(plain(options), {name: digest for name, digest in found.items() if digest is not None})
+    return BuildRequest(plain(options), {name: digest for name, digest in found.items() if digest is not None})
 
 
 def files_of(options: BuildOptions) -> tuple[str, ...]:

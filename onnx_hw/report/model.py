@@ -14,12 +14,12 @@ from typing import Annotated
 import numpy as np
 
 from onnx_hw.messages.text import to_json
-from onnx_hw.report.build_request import Asked
+from onnx_hw.report.build_request import BuildRequest
 from onnx_hw.report.directed_vectors import Reached
 from onnx_hw.report.losses import Loss
-from onnx_hw.report.proof_chain import Failure, Links
+from onnx_hw.report.proof_chain import ChainLinks, Failure
 from onnx_hw.report.timeline import Timeline
-from onnx_hw.report.value_statistics import Seen
+from onnx_hw.report.value_statistics import ValueStatistics
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class QuantizedTensor:
         tuple[float, ...], "real = scale × (integer − zero point); one entry, one per channel, or none where unknown"
     ]
     zero_point: Annotated[tuple[float, ...], "see scale; an integer where ONNX says it"]
-    seen: Annotated[Seen | None, "what it held for samples; null without any"] = None
+    seen: Annotated[ValueStatistics | None, "what it held for samples; null without any"] = None
     sqnr_db: Annotated[float | None, "signal to noise against the float model, dB; null where that is unknown"] = None
 
 
@@ -307,9 +307,9 @@ class Report:
 
     model: Annotated[ModelSection, "the model"]
     board: Annotated[BoardSection, "the board"]
-    links: Annotated[Links, "what was proven between the model and the chip"] = field(default_factory=Links)
+    links: Annotated[ChainLinks, "what was proven between the model and the chip"] = field(default_factory=ChainLinks)
     failure: Annotated[Failure | None, "why the build ended early; null where it did not"] = None
-    asked: Annotated[Asked | None, "the options of the build"] = None
+    asked: Annotated[BuildRequest | None, "the options of the build"] = None
     io: Annotated[tuple[PortSection, ...], "streams into the circuit, then those out of it"] = ()
     quantization: Annotated[Quantization | None, "the integers"] = None
     reference: Annotated[Reference | None, "golden and the model"] = None

@@ -22,7 +22,7 @@ NOT_SIMULATED = "the netlist that is placed and routed was not simulated"
 
 
 @dataclass(frozen=True)
-class Link:
+class ChainLink:
     """One link of the chain: two views of the model, and what was compared between them."""
 
     state: Annotated[str, "`proven`, `failed` or `left out`"] = LEFT_OUT
@@ -35,16 +35,18 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Links:
+class ChainLinks:
     """Links 2, 3 and 4 of the chain model, reference, golden, circuit, netlist of the chip."""
 
-    reference_golden: Annotated[Link, "2: the ONNX operators and the integer network, in numpy"] = Link()
-    golden_circuit: Annotated[Link, "3: the integer network and the simulated circuit, values and cycles"] = Link()
-    circuit_netlist: Annotated[Link, "4: the same for the netlist that is placed and routed"] = Link()
+    reference_golden: Annotated[ChainLink, "2: the ONNX operators and the integer network, in numpy"] = ChainLink()
+    golden_circuit: Annotated[ChainLink, "3: the integer network and the simulated circuit, values and cycles"] = (
+        ChainLink()
+    )
+    circuit_netlist: Annotated[ChainLink, "4: the same for the netlist that is placed and routed"] = ChainLink()
 
 
 @dataclass(frozen=True)
-class Fault:
+class ChainFault:
     """One thing that is wrong."""
 
     code: Annotated[str, "stable identifier, such as `too-big`"]
@@ -59,7 +61,7 @@ class Failure:
     """Why the build ended before its last stage."""
 
     stage: Annotated[str, "the stage that failed"]
-    faults: Annotated[tuple[Fault, ...], "everything that is wrong; none where it was interrupted"]
+    faults: Annotated[tuple[ChainFault, ...], "everything that is wrong; none where it was interrupted"]
 
 
 def failure(stage: str, error: UserError | None) -> Failure:
@@ -68,37 +70,37 @@ def failure(stage: str, error: UserError | None) -> Failure:
     return Failure(stage, tuple(_fault(problem) for problem in problems))
 
 
-def _fault(problem: Problem) -> Fault:
+def _fault(problem: Problem) -> ChainFault:
     last_words = problem.last_words if isinstance(problem, ToolProblem) else ()
-    return Fault(problem.code, problem.message, problem.where, problem.hint, last_words)
+    return ChainFault(problem.code, problem.message, problem.where, problem.hint, last_words)
 
 
-def reference_golden(found: Agreement) -> Link:
+def reference_golden(found: Agreement) -> ChainLink:
     if not found.frames:
-        return Link(compared="no frame could be drawn; give samples with --inputs")
+        return ChainLink(compared="no frame could be drawn; give samples with --inputs")
     apart = found.values_compared - found.equal
     ties = (
         f"; {apart:,} value{'s' * (apart > 1)} rounded the other way, each next to a tie"
         if apart
         else "; every value the same"
     )
-    return Link(
+    return ChainLink(
         PROVEN, f"{found.tensors_compared} tensors that both know{ties}", found.frames, 1, found.values_compared
     )
 
 
-def broken_reference_golden(error: UserError) -> Link:
+def broken_reference_golden(error: UserError) -> ChainLink:
     """Golden is not what the model says."""
-    return Link(FAILED, "every tensor that both know", difference=error.problems[0].message)
+    return ChainLink(FAILED, "every tensor that both know", difference=error.problems[0].message)
 
 
-def golden_circuit(proof: Proof, reached: Reach) -> Link:
+def golden_circuit(proof: Proof, reached: Reach) -> ChainLink:
     runs = proof.runs if reached.run is None else (*proof.runs, reached.run)
     differences = [str(run.difference) for run in runs if run.difference is not None]
     waits = [f"it stands still: {'; '.join(run.deadlock)}" for run in runs if run.deadlock]
     shown = f"; and alone, {reached}" if reached.run is not None else ""
     stalls = ", ".join(proof.stalls)
-    return Link(
+    return ChainLink(
         PROVEN if proof.agrees and reached.agrees else FAILED,
         f"every value on {proof.runs[0].edges_compared} streams and every firing, "
         f"at full rate and with stalls ({stalls}){shown}",
@@ -110,8 +112,8 @@ def golden_circuit(proof: Proof, reached: Reach) -> Link:
     )
 
 
-def circuit_netlist(found: GateLevel) -> Link:
-    return Link(
+def circuit_netlist(found: GateLevel) -> ChainLink:
+    return ChainLink(
         PROVEN if found.agrees else FAILED,
         f"every value and the cycle of every token that leaves {found.cells:,} cells of the bare chip, from power-up, "
         "with and without a reset in mid-frame, at full rate and with stalls, memories full of rubbish; "
@@ -124,12 +126,12 @@ def circuit_netlist(found: GateLevel) -> Link:
     )
 
 
-def open_netlist(why: str) -> Link:
+def open_netlist(why: str) -> ChainLink:
     """Link 4 where nothing simulates the netlist."""
-    return Link(compared=f"{NOT_SIMULATED}: {why}")
+    return ChainLink(compared=f"{NOT_SIMULATED}: {why}")
 
 
-def in_short(links: Links) -> str:
+def in_short(links: ChainLinks) -> str:
     """``links 2 and 3 of 4 proven, 4 left out``."""
     numbered = enumerate((links.reference_golden, links.golden_circuit, links.circuit_netlist), 2)
     by_state: dict[str, list[str]] = {}

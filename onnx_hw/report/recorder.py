@@ -12,13 +12,13 @@ from onnx_hw.messages.errors import ExitCode, user_error
 from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.report import proof_chain
 from onnx_hw.report.model import Report
-from onnx_hw.report.proof_chain import Link
+from onnx_hw.report.proof_chain import ChainLink
 from onnx_hw.runtime.progress import Progress, Running
 from onnx_hw.runtime.stage import Stage
 from onnx_hw_tools.tools import Tool
 
 
-class Account:
+class Recorder:
     """The listener of a build: hands on what it hears, and keeps it in the report.
 
     Attributes:
@@ -47,7 +47,7 @@ class Account:
     def note_file(self, kind: str, name: str) -> None:
         self.note(files={**self.report.files, kind: name})
 
-    def prove(self, **links: Link) -> None:
+    def prove(self, **links: ChainLink) -> None:
         """What became of links of the chain."""
         self.note(links=replace(self.report.links, **links))
 

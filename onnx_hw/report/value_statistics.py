@@ -24,7 +24,7 @@ BINS = 16
 
 
 @dataclass(frozen=True)
-class Seen:
+class ValueStatistics:
     """The integers of a tensor for the samples of the user."""
 
     frames: Annotated[int, "frames that were looked at"]
@@ -35,7 +35,7 @@ class Seen:
     histogram: Annotated[str, "a digit for every 16th of the range: 0 for nothing, 9 for where most integers lie"]
 
 
-def values_seen(network: Network, frames: Mapping[str, np.ndarray] | None) -> dict[str, Seen]:
+def values_seen(network: Network, frames: Mapping[str, np.ndarray] | None) -> dict[str, ValueStatistics]:
     """By tensor; none without frames.
 
     Args:
@@ -51,14 +51,14 @@ def values_seen(network: Network, frames: Mapping[str, np.ndarray] | None) -> di
     return {name: _seen(network, name, values[name], count) for name in network.tensors}
 
 
-def _seen(network: Network, name: str, values: np.ndarray, frames: int) -> Seen:
+def _seen(network: Network, name: str, values: np.ndarray, frames: int) -> ValueStatistics:
     grid, type_ = network.grids.get(name), network.tensors[name].dtype
     low, high = (type_.min, type_.max) if grid is None else (grid.low, grid.high)
     edges = np.linspace(low - 0.5, high + 0.5, BINS + 1)
     counts = np.histogram(values, edges)[0]
     digits = np.where(counts > 0, np.clip(np.rint(9 * counts / max(1, counts.max())), 1, 9), 0).astype(int)
     at_low, at_high = (round(float((values == end).mean()), 6) for end in (low, high))
-    return Seen(frames, int(values.min()), int(values.max()), at_low, at_high, "".join(map(str, digits)))
+    return ValueStatistics(frames, int(values.min()), int(values.max()), at_low, at_high, "".join(map(str, digits)))
 
 
 def sqnr_of(network: Network, known: Mapping[str, float | None]) -> dict[str, float | None]:

@@ -35,7 +35,7 @@ _STAGE = re.compile(r"[a-z]+")
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoredResult:
     """The result of a stage, as it lies in a folder.
 
     Attributes:
@@ -73,7 +73,7 @@ class Store:
                     os.link(fresh, place)  # of several processes one succeeds, and all of them read its word
                 fresh.unlink()
 
-    def find(self, stage: str, digest: str) -> Entry | None:
+    def find(self, stage: str, digest: str) -> StoredResult | None:
         """What that stage made of inputs of that digest, if it is here and unchanged."""
         entry = read_entry(self._place(stage, digest), digest)
         if entry is not None:
@@ -106,7 +106,7 @@ class Store:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
-    def entries(self) -> Iterator[tuple[str, Entry]]:
+    def entries(self) -> Iterator[tuple[str, StoredResult]]:
         """Every stage and entry, the one that was used last at the end; files are not looked at."""
         found = []
         for record in self.path.glob(f"*/*/{RECORD}"):
@@ -114,7 +114,7 @@ class Store:
                 files = json.loads(record.read_text(encoding="utf-8"))["files"]
                 found.append((record.stat().st_mtime_ns, record.parent.parent.name, record.parent, files))
         for _, stage, folder, files in sorted(found, key=lambda entry: entry[:2]):
-            yield stage, Entry(folder, folder.name, files)
+            yield stage, StoredResult(folder, folder.name, files)
 
     def size(self) -> int:
         """Bytes of all entries; what a build folder shares counts, too."""
@@ -144,13 +144,13 @@ def user_store(given: Path | None = None) -> Store:
     return Store(given or (Path(named) if named else user_cache() / "store"))
 
 
-def read_entry(folder: Path, digest: str | None = None) -> Entry | None:
+def read_entry(folder: Path, digest: str | None = None) -> StoredResult | None:
     """What lies in a folder, if it has a record (of that digest) and all files are still what they were."""
     try:
         record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         found, files = record["digest"], record["files"]
         if (digest is None or digest == found) and digests(folder) == files:
-            return Entry(folder, found, files)
+            return StoredResult(folder, found, files)
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_hw.messages.errors import UserError, user_error
-from onnx_hw.runtime.artifact_store import Entry, Store, read_entry, share, write_record
+from onnx_hw.runtime.artifact_store import Store, StoredResult, read_entry, share, write_record
 from onnx_hw_tools.process import ToolFailed
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
@@ -110,7 +110,7 @@ class BuildFolder:
             raise KeyError(f"{name}/{digest}")
         return Made(found.folder, digest, True, found.files)
 
-    def _taken(self, name: str, digest: str) -> Entry | None:
+    def _taken(self, name: str, digest: str) -> StoredResult | None:
         """The store's entry, its files here too."""
         entry = None if self.store is None else self.store.find(name, digest)
         if entry is None:

@@ -28,7 +28,7 @@ class Listener(Protocol):
         ...
 
 
-class Nobody:
+class NullListener:
     """Listens to nothing."""
 
     def say(self, fact: str) -> None: ...
@@ -37,4 +37,4 @@ class Nobody:
     def log(self, file: Path) -> None: ...
 
 
-NOBODY = Nobody()
+NULL_LISTENER = NullListener()

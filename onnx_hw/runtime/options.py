@@ -15,7 +15,7 @@ from onnx_hw.runtime.stage import Stage
 DEFAULT_BOARD = "ecp5"
 
 
-class Engine(StrEnum):
+class SimulationEngine(StrEnum):
     """Who simulates a circuit."""
 
     COMPILED = "compiled"  # native code
@@ -31,11 +31,11 @@ class Evaluator(StrEnum):
     REFERENCE = "reference"  # the ONNX operators in numpy, float where the model is float
     GOLDEN = "golden"  # the integer network in numpy
     SIMULATION = "simulation"  # the circuit, by the fastest engine there is
-    COMPILED = Engine.COMPILED.value
-    VERILATOR = Engine.VERILATOR.value
-    ICARUS = Engine.ICARUS.value
-    INTERPRETED = Engine.INTERPRETED.value
-    GATES = Engine.GATES.value
+    COMPILED = SimulationEngine.COMPILED.value
+    VERILATOR = SimulationEngine.VERILATOR.value
+    ICARUS = SimulationEngine.ICARUS.value
+    INTERPRETED = SimulationEngine.INTERPRETED.value
+    GATES = SimulationEngine.GATES.value
     BOARD = "board"  # the whole chip of a board with a link, simulated behind a port, by the driver
 
 
@@ -51,7 +51,7 @@ class Stalls(StrEnum):
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How an ONNX file is read; see ``onnx_hw.onnx.load.read``.
 
     Attributes:
@@ -67,7 +67,7 @@ class Reading:
     newer: bool = False
 
 
-class Leaving(StrEnum):
+class OutputKind(StrEnum):
     """What leaves the hardware of a float model where integers of few bits would lead to no further product."""
 
     ACCUMULATORS = "accumulators"  # as many bits as sums have: nothing is lost
@@ -79,7 +79,7 @@ MOST_DB = 90.0
 
 
 @dataclass(frozen=True)
-class Quantizing:
+class QuantizeOptions:
     """How integers are chosen where a model has floats; what is not said is as usual.
 
     Attributes:
@@ -90,7 +90,7 @@ class Quantizing:
         accuracy_loss: points of accuracy that they may lose, instead.
     """
 
-    output: Leaving | None = None
+    output: OutputKind | None = None
     weights: int | None = None
     data: int | None = None
     precision: Path | None = None
@@ -106,7 +106,7 @@ class Quantizing:
             hint = "--precision says it of single layers and values"
             raise UserError(Problem("argument", message, named[1], hint, stage="arguments"))
         if self.output is not None or self.precision is not None:
-            _take_texts(self, ("precision",), {} if self.output is None else {"output": Leaving})
+            _take_texts(self, ("precision",), {} if self.output is None else {"output": OutputKind})
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ class BuildOptions:
     folding: Path | None = None
     clock_mhz: float | None = None
     stop_after: Stage = Stage.PACK
-    reading: Reading = Reading()
+    reading: ReadOptions = ReadOptions()
     fps: float | None = None
-    quantizing: Quantizing = Quantizing()
+    quantizing: QuantizeOptions = QuantizeOptions()
     gate_level: bool = True
     seed: int = 1
     store: Path | None = None
@@ -184,10 +184,10 @@ class RunOptions:
     calibration: Path | None = None
     multipliers: int | None = None
     folding: Path | None = None
-    reading: Reading = Reading()
+    reading: ReadOptions = ReadOptions()
     clock_mhz: float | None = None
     fps: float | None = None
-    quantizing: Quantizing = Quantizing()
+    quantizing: QuantizeOptions = QuantizeOptions()
 
     def __post_init__(self) -> None:
         """Raises ``UserError`` for numbers that are none, and an engine that there is not."""
@@ -227,14 +227,14 @@ class VerifyOptions:
     folder: Path
     inputs: Path | None = None
     frames: int | None = None
-    engine: Engine | None = None
+    engine: SimulationEngine | None = None
     stalls: Stalls = Stalls.ALL
     jobs: int | None = None
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
         """Raises ``UserError`` for a number that is none, and choices that there are not."""
-        engine: dict[str, type[StrEnum]] = {} if self.engine is None else {"engine": Engine}
+        engine: dict[str, type[StrEnum]] = {} if self.engine is None else {"engine": SimulationEngine}
         _take_texts(self, ("folder", "inputs"), {"stalls": Stalls, **engine})
         for what, number in (("frame", self.frames), ("job", self.jobs)):
             if number is not None and number < 1:
@@ -243,7 +243,7 @@ class VerifyOptions:
 
 
 def _take_texts(
-    options: BuildOptions | RunOptions | Quantizing | VerifyOptions,
+    options: BuildOptions | RunOptions | QuantizeOptions | VerifyOptions,
     paths: Iterable[str],
     choices: Mapping[str, type[StrEnum]],
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.samples.spooled_array import LargeArray
+from onnx_hw.samples.spooled_array import SpooledArray
 
 
 class SamplesTogether(ExitStack):
@@ -17,7 +17,7 @@ class SamplesTogether(ExitStack):
 
     def __init__(self, inputs: Sequence[str]) -> None:
         super().__init__()
-        self._numbers = {name: self.enter_context(LargeArray()) for name in inputs}
+        self._numbers = {name: self.enter_context(SpooledArray()) for name in inputs}
         self._first: tuple[Path, Mapping[str, np.ndarray]] | None = None
         self._count = 0
 

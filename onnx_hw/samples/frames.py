@@ -17,7 +17,7 @@ from onnx_hw.samples.read_samples import frame_count, one_frame, read_samples, s
 
 
 @dataclass(frozen=True)
-class Given:
+class InputData:
     """The samples of a caller, as frames by graph input: (frames, *shape of one frame).
 
     Attributes:
@@ -33,7 +33,7 @@ class Given:
     learned_labels: np.ndarray | None = None
 
 
-def read_given(inputs: Path | None, calibration: Path | None, model: Model) -> Given:
+def read_input_data(inputs: Path | None, calibration: Path | None, model: Model) -> InputData:
     """The frames in the files of a caller.
 
     Args:
@@ -62,7 +62,7 @@ def read_given(inputs: Path | None, calibration: Path | None, model: Model) -> G
     learned, learned_labels = read(calibration, classes)
     if problems:
         raise UserError(*problems)
-    return Given(frames, labels, learned, learned_labels)
+    return InputData(frames, labels, learned, learned_labels)
 
 
 def classes_of(outputs: Sequence[Value]) -> int | None:

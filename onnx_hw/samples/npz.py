@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
-from onnx_hw.samples.spooled_array import LargeArray
+from onnx_hw.samples.spooled_array import SpooledArray
 
 PIECE = 1 << 18  # bytes
 
@@ -47,7 +47,7 @@ def _array(member: IO[bytes]) -> np.ndarray:
     if dtype.hasobject:
         raise ValueError("Python objects, not numbers")
     missing = prod(shape) * dtype.itemsize
-    with LargeArray() as array:
+    with SpooledArray() as array:
         while missing > 0:
             piece = member.read(min(missing, PIECE))
             if not piece:

@@ -16,14 +16,14 @@ HELD = 1 << 26
 """Bytes of an array that are held in memory."""
 
 
-class LargeArray:
+class SpooledArray:
     """The bytes of an array, one piece after the other; a context, which the array outlives."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(max_size=HELD)  # noqa: SIM115 (closed by ``__exit__``)
         self._size = 0
 
-    def __enter__(self) -> LargeArray:
+    def __enter__(self) -> SpooledArray:
         return self
 
     def __exit__(

@@ -19,7 +19,7 @@ from onnx_hw.schedule.search_folding import interval_for_lanes
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bottleneck:
     """Attributes:
     interval: cycles; no design with the lanes and multipliers of the budget takes fewer.
     unused: why there are lanes left over that were asked for; empty where there are none.
@@ -36,7 +36,7 @@ class Bound:
         return f", {gap:.1%} above the bound" if 0.0005 <= gap < 1 else ""
 
 
-def what_bounds(network: Network, design: Design, budget: Budget) -> Bound:
+def what_bounds(network: Network, design: Design, budget: Budget) -> Bottleneck:
     """Of a design of a network that was found for a budget."""
     network, cost = insert_forks(network), Cost(design.price, design.deepest_at_once)
     longest = longest_interval(network)
@@ -46,11 +46,11 @@ def what_bounds(network: Network, design: Design, budget: Budget) -> Bound:
     if interval >= one:
         interval = interval_for_lanes(offers, budget, one, longest)
     if budget.mac_lanes is None or design.resources().mac_lanes >= budget.mac_lanes:
-        return Bound(interval)
+        return Bottleneck(interval)
     if interval < design.interval:
-        return Bound(interval, _what_else(offers, budget, interval, cost))
+        return Bottleneck(interval, _what_else(offers, budget, interval, cost))
     needed = _lanes_for(offers, interval - 1)
-    return Bound(interval, f"the next faster design needs {needed:,}" if needed else "no core can be faster")
+    return Bottleneck(interval, f"the next faster design needs {needed:,}" if needed else "no core can be faster")
 
 
 def _what_else(offers: Offers, budget: Budget, interval: int, cost: Cost) -> str:

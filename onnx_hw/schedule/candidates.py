@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.ir.design import pins_of
-from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ops.folding import Folding, Multiplier
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.stream_order import Order
@@ -83,7 +83,7 @@ class Offers:
         return least_cycles(self.network)
 
     @cached_property
-    def multiplying(self) -> list[Node]:
+    def multiplying(self) -> list[NetworkNode]:
         """The nodes that have lanes or multipliers."""
         return [n for n in self.network.nodes if self._alternative(n, n.operator.narrowest).used[:PRODUCTS].any()]
 
@@ -121,7 +121,7 @@ class Offers:
         least = _least_of_each({name: some for name, some in found.items() if some})
         return np.asarray(sum(least.values(), NOTHING))
 
-    def least(self, node: Node, interval: int) -> np.ndarray | None:
+    def least(self, node: NetworkNode, interval: int) -> np.ndarray | None:
         """(PRODUCTS,) int64: the MAC lanes and multipliers a node takes at least, asked by itself; None if too slow.
 
         Asked anew only where the answer may be another one.
@@ -140,7 +140,7 @@ class Offers:
         known.append((min(as_few, default=interval), interval, least))
         return np.asarray(least)
 
-    def _that_may_be_least(self, node: Node, foldings: list[Folding]) -> list[Alternative]:
+    def _that_may_be_least(self, node: NetworkNode, foldings: list[Folding]) -> list[Alternative]:
         """Those that take least lanes or multipliers, and others; what takes more of both is not priced."""
         bounds = {folding: self._products_at_least(node, folding) for folding in foldings}
         found: list[Alternative] = []
@@ -173,7 +173,7 @@ class Offers:
     def _meet(
         self,
         found: Alternatives,
-        node: Node,
+        node: NetworkNode,
         interval: int,
         given: list[Order],
         wanted: list[Order],
@@ -198,11 +198,11 @@ class Offers:
                 operator = node.operator
                 self._too_wide[node.name][folding] = operator.takes(folding), operator.gives(folding)
 
-    def _by_itself(self, node: Node, interval: int) -> list[Alternative]:
+    def _by_itself(self, node: NetworkNode, interval: int) -> list[Alternative]:
         """The foldings of a node whose neighbours have not chosen."""
         return [self._alternative(node, folding) for folding in self._foldings_by_itself(node, interval)]
 
-    def _foldings_by_itself(self, node: Node, interval: int) -> list[Folding]:
+    def _foldings_by_itself(self, node: NetworkNode, interval: int) -> list[Folding]:
         found = self._offered(node, interval, [None], [None])
         if found and node.operator.macs and interval < self.least_cycles[1]:
             operand = node.operator.operands()[0]
@@ -213,10 +213,12 @@ class Offers:
             found += self._offered(node, interval, [Order(operand, 1, pixels) for pixels in sorted(more)], [None])
         return list(dict.fromkeys(found))
 
-    def _new(self, node: Node, interval: int, given: Order | None, wanted: Order | None, have: set[Folding]) -> bool:
+    def _new(
+        self, node: NetworkNode, interval: int, given: Order | None, wanted: Order | None, have: set[Folding]
+    ) -> bool:
         return any(folding not in have for folding in self._asked(node, interval, given, wanted))
 
-    def _asked(self, node: Node, interval: int, given: Order | None, wanted: Order | None) -> tuple[Any, ...]:
+    def _asked(self, node: NetworkNode, interval: int, given: Order | None, wanted: Order | None) -> tuple[Any, ...]:
         """What the operator offers; it is asked again for every pair of neighbours that change something."""
         if interval != self._interval:
             self._interval, self._answers = interval, {}
@@ -226,7 +228,7 @@ class Offers:
         return self._answers[key]
 
     def _offered(
-        self, node: Node, interval: int, given: Iterable[Order | None], wanted: list[Order | None]
+        self, node: NetworkNode, interval: int, given: Iterable[Order | None], wanted: list[Order | None]
     ) -> list[Folding]:
         asked = (self._asked(node, interval, before, after) for before in given for after in wanted)
         offered = dict.fromkeys(folding for offer in asked for folding in offer)
@@ -235,7 +237,7 @@ class Offers:
             offered |= dict.fromkeys(replace(folding, multiplier=Multiplier.LOGIC) for folding in list(offered))
         return list(offered)
 
-    def _products_at_least(self, node: Node, folding: Folding) -> np.ndarray:
+    def _products_at_least(self, node: NetworkNode, folding: Folding) -> np.ndarray:
         """(PRODUCTS,) int64: told without pricing all of it."""
         key = node.name, folding
         if key in self._known:
@@ -245,7 +247,7 @@ class Offers:
             self._bounds[key] = np.array([lanes, self._cost.at_least(node.operator, folding).dsp])
         return self._bounds[key]
 
-    def _alternative(self, node: Node, folding: Folding) -> Alternative:
+    def _alternative(self, node: NetworkNode, folding: Folding) -> Alternative:
         key = node.name, folding
         if key not in self._known:
             operator = node.operator
@@ -260,12 +262,12 @@ class Offers:
     def _made(self, tensor: str) -> bool:
         return self.network.producer(tensor) is not None
 
-    def _streams(self, found: Alternatives, node: Node) -> Iterator[Streams]:
+    def _streams(self, found: Alternatives, node: NetworkNode) -> Iterator[Streams]:
         """What others may meet: foldings that meet what is too wide may do well beside others, too."""
         yield from ((one.takes, one.gives) for one in found[node.name])
         yield from self._too_wide[node.name].values()
 
-    def _given(self, found: Alternatives, node: Node) -> list[Order]:
+    def _given(self, found: Alternatives, node: NetworkNode) -> list[Order]:
         """What makers give; and from outside, what may be as wide as what the node gives itself."""
         makers = (self.network.producer(tensor) for tensor in node.inputs)
         orders = [gives[k] for maker, k in filter(None, makers) for _, gives in self._streams(found, maker)]
@@ -274,7 +276,7 @@ class Offers:
             orders += [order for tensor in node.operator.operands() for order in _as_wide(tensor, own)]
         return _different(orders)
 
-    def _wanted(self, found: Alternatives, node: Node) -> list[Order]:
+    def _wanted(self, found: Alternatives, node: NetworkNode) -> list[Order]:
         """What readers take; and outside, what may be as wide as what the node takes itself."""
         readers = (reader for tensor in node.outputs for reader in self.network.consumers(tensor))
         orders = [takes[k] for reader, k in readers for takes, _ in self._streams(found, reader)]

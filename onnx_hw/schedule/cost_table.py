@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.schedule.edge_costs import Costs
+from onnx_hw.schedule.edge_costs import EdgeCosts
 
 LARGEST_TABLE = 1_000_000
 """Entries."""
@@ -20,7 +20,7 @@ Axis = str | tuple[str, int]
 """A tensor, as its maker gives it; or (node, input), as it is taken."""
 
 
-class Table:
+class CostTable:
     """It after some nodes, and how it came to be.
 
     Attributes:
@@ -36,7 +36,7 @@ class Table:
         self._back: list[_Join | _Chosen | _Narrowed] = []
         self._kept: dict[Axis, np.ndarray] = {}
 
-    def join(self, tensor: str, taken: Axis, costs: Costs, last: bool) -> None:
+    def join(self, tensor: str, taken: Axis, costs: EdgeCosts, last: bool) -> None:
         """From how a tensor is given to how it is taken."""
         table = self._to_front([tensor])
         given = self._kept.get(tensor, np.arange(len(table)))

@@ -59,12 +59,12 @@ class Neighbours:
         self.used[given, taken], self.fifos[given, taken] = found.used, found.fifos
         self.legal[given, taken] = found.cycles <= self._interval
 
-    def at(self, prices: np.ndarray, fifos: float) -> Costs:
+    def at(self, prices: np.ndarray, fifos: float) -> EdgeCosts:
         """See ``CheapestOfEach.at``."""
-        return Costs(self, prices, fifos)
+        return EdgeCosts(self, prices, fifos)
 
 
-class Costs:
+class EdgeCosts:
     """Those of an edge at given prices."""
 
     def __init__(self, between: Neighbours, prices: np.ndarray, fifos: float) -> None:

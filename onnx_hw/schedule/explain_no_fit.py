@@ -28,7 +28,7 @@ class Fits(Protocol):
 
 
 @dataclass(frozen=True)
-class Place:
+class OtherTarget:
     """Where else a network might be built.
 
     Attributes:
@@ -75,7 +75,7 @@ def folding_too_big(design: Design, most: Budget) -> UserError:
 
 
 def nothing_fits(
-    cheapest: Design, most: Budget, fps: float | None, elsewhere: Mapping[str, Place], fits: Fits
+    cheapest: Design, most: Budget, fps: float | None, elsewhere: Mapping[str, OtherTarget], fits: Fits
 ) -> UserError:
     """No design fits ``most``.
 
@@ -91,7 +91,7 @@ def nothing_fits(
 
 
 def _what_helps(
-    cheapest: Design, most: Budget, fps: float | None, elsewhere: Mapping[str, Place], fits: Fits
+    cheapest: Design, most: Budget, fps: float | None, elsewhere: Mapping[str, OtherTarget], fits: Fits
 ) -> Iterator[str]:
     clock, found = cheapest.clock_mhz, False
     if most.mac_lanes is not None:

@@ -21,7 +21,7 @@ from onnx_hw.schedule.budget import RESOURCES, WEIGHTS, Budget
 from onnx_hw.schedule.candidates import Alternatives, Offers, allowed_by
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.cost_model import cost as own_cost
-from onnx_hw.schedule.knapsack import CheapestOfEach, Choice
+from onnx_hw.schedule.knapsack import CheapestOfEach, Selection
 
 ROUNDS = 12
 """So often prices are raised."""
@@ -127,7 +127,7 @@ def _problem(offers: Offers, alternatives: Alternatives, interval: int, allowed:
     return CheapestOfEach(offers, alternatives, interval, scarce, float(allowed[scarce]))
 
 
-def _with_multipliers(offers: Offers, choice: Choice, allowed: np.ndarray) -> dict[str, Folding]:
+def _with_multipliers(offers: Offers, choice: Selection, allowed: np.ndarray) -> dict[str, Folding]:
     """Its foldings; what multipliers are left do the work of look-up tables, most of them first."""
     found, left = _foldings(choice), float(allowed[DSP] - choice.used[DSP])
     soft = {name: one for name, one in choice.chosen.items() if one.folding.in_logic}
@@ -141,7 +141,7 @@ def _with_multipliers(offers: Offers, choice: Choice, allowed: np.ndarray) -> di
     return found
 
 
-def _foldings(choice: Choice) -> dict[str, Folding]:
+def _foldings(choice: Selection) -> dict[str, Folding]:
     return {name: one.folding for name, one in choice.chosen.items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.ops.fork import Fork
 
@@ -15,7 +15,7 @@ def insert_forks(network: Network) -> Network:
     The copies are called ``{tensor}/0``, ``{tensor}/1``, ...; their grids follow them.
     """
     grids = dict(network.grids)
-    nodes: list[Node] = []
+    nodes: list[NetworkNode] = []
     renamed: dict[tuple[str, int], str] = {}  # (consumer, input index) -> copy
     leaving: dict[str, str] = {boundary.tensor: boundary.tensor for boundary in network.outputs}
 
@@ -25,7 +25,7 @@ def insert_forks(network: Network) -> Network:
         if count < 2:
             return
         copies = tuple(f"{tensor}/{k}" for k in range(count))
-        nodes.append(Node(f"fork {tensor}", Fork(network.tensors[tensor], count), (tensor,), copies))
+        nodes.append(NetworkNode(f"fork {tensor}", Fork(network.tensors[tensor], count), (tensor,), copies))
         renamed.update(zip(readers, copies, strict=False))
         for copy in copies:
             if tensor in grids:

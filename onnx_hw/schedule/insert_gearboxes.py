@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ops.convert_order import conversion
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.stream_order import Order
@@ -20,7 +20,7 @@ def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple
     Inputs of the network have no producer: they come in the order in which their consumer wants them.
     """
     grids, chosen = dict(network.grids), dict(foldings)
-    nodes: list[Node] = []
+    nodes: list[NetworkNode] = []
     sent: dict[str, Order] = {}
     for node in network.nodes:
         inputs = []
@@ -28,7 +28,7 @@ def insert_gearboxes(network: Network, foldings: Mapping[str, Folding]) -> tuple
             base = tensor
             for operator, folding in conversion(sent.get(tensor, wanted), wanted):
                 converted = f"{base}·{_spelled(operator.gives(folding)[0])}"
-                core = Node(f"{type(operator).__name__.lower()} {converted}", operator, (tensor,), (converted,))
+                core = NetworkNode(f"{type(operator).__name__.lower()} {converted}", operator, (tensor,), (converted,))
                 nodes.append(core)
                 if base in grids:
                     grids[converted] = grids[base]

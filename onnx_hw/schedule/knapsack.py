@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw.ir.network import Node
+from onnx_hw.ir.network import NetworkNode
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.schedule.candidates import Alternative, Alternatives, Offers
 from onnx_hw.schedule.converters import key_of
-from onnx_hw.schedule.cost_table import Axis, Table
+from onnx_hw.schedule.cost_table import Axis, CostTable
 from onnx_hw.schedule.edge_costs import Neighbours
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """Attributes:
     chosen: an alternative of each node.
     used: (resources,) int64: what they take, with what stands between them.
@@ -70,14 +70,14 @@ class CheapestOfEach:
             if tensor in self._given
         }
 
-    def at(self, prices: np.ndarray, fifos: float) -> Choice | None:
+    def at(self, prices: np.ndarray, fifos: float) -> Selection | None:
         """The cheapest choice; None if neighbours do not come together.
 
         Args:
             prices: (resources,) float64.
             fifos: of a LUT of the FIFOs between cores.
         """
-        table = Table(np.zeros(self._room + 1))
+        table = CostTable(np.zeros(self._room + 1))
         for node in self._network.nodes:
             self._step(table, node, prices, fifos)
             if not np.isfinite(table.prices).any():
@@ -90,9 +90,9 @@ class CheapestOfEach:
             for k, tensor in enumerate(node.inputs):
                 if tensor in self._given:
                     used = used + self._edges[node.name, k].used[taken[tensor], taken[node.name, k]]
-        return Choice(chosen, used, price, table.exact)
+        return Selection(chosen, used, price, table.exact)
 
-    def _step(self, table: Table, node: Node, prices: np.ndarray, fifos: float) -> None:
+    def _step(self, table: CostTable, node: NetworkNode, prices: np.ndarray, fifos: float) -> None:
         wanted: list[Axis] = []
         for k, tensor in enumerate(node.inputs):
             if tensor in self._given:
@@ -112,7 +112,7 @@ class CheapestOfEach:
         )
         table.narrow()
 
-    def _is_last(self, node: Node, k: int) -> bool:
+    def _is_last(self, node: NetworkNode, k: int) -> bool:
         """Whether nobody reads the tensor after that input."""
         last, port = self._network.consumers(node.inputs[k])[-1]
         return (last.name, port) == (node.name, k)

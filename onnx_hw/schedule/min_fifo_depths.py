@@ -18,7 +18,7 @@ from functools import cache
 import numpy as np
 
 from onnx_hw.ir.design import Design, Edge
-from onnx_hw.ir.network import Boundary, Network, Node
+from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.schedule.bisect import least
 from onnx_hw.timing.frame_times import Frames
@@ -80,7 +80,7 @@ def _between(design: Design, edge: Edge) -> Design:
     return replace(design, network=part_of(network, kept))
 
 
-def part_of(network: Network, nodes: tuple[Node, ...]) -> Network:
+def part_of(network: Network, nodes: tuple[NetworkNode, ...]) -> Network:
     """Some nodes with the streams between them; all others come from outside, or leave."""
     made = {tensor for node in nodes for tensor in node.outputs}
     read = {tensor for node in nodes for tensor in node.inputs}

@@ -14,7 +14,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.runtime.options import check_numbers
 from onnx_hw.schedule.budget import RESOURCES, Budget, amount
 from onnx_hw.schedule.cost_model import Cost
-from onnx_hw.schedule.explain_no_fit import Place
+from onnx_hw.schedule.explain_no_fit import OtherTarget
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw_boards.bare_chip import BareChip
@@ -30,7 +30,7 @@ LUTS_PER_LANE = 64
 a binary network is thousands of lanes wide, which fill the chip and take the tools long."""
 
 
-def comfortable(board: Board, multipliers: int | None, shell: Cells = NOTHING) -> Budget:
+def target_budget(board: Board, multipliers: int | None, shell: Cells = NOTHING) -> Budget:
     """What a design may use where that is enough, beside its shell.
 
     Where a number of lanes is asked for, all multipliers, and look-up tables for those that the chip has not.
@@ -42,17 +42,17 @@ def comfortable(board: Board, multipliers: int | None, shell: Cells = NOTHING) -
     return Budget(lanes, **planned, pins=pins_of(board), in_logic=asked)
 
 
-def whole(board: Board, multipliers: int | None, shell: Cells = NOTHING) -> Budget:
+def full_budget(board: Board, multipliers: int | None, shell: Cells = NOTHING) -> Budget:
     """What a design may use that does not fit comfortably."""
     planned = board.family.fill.plan(board.cells, shell, comfortable=False)
     return Budget(multipliers, **planned, pins=pins_of(board), in_logic=multipliers is not None)
 
 
-def fuller_than_comfortable(design: Design, board: Board, multipliers: int | None) -> str:
+def excess_over_target(design: Design, board: Board, multipliers: int | None) -> str:
     """Of what a design takes more than a comfortable share: ``205 of 208 block RAMs``; empty if of nothing."""
     used = design.resources()
     shell = shell_cells(design.network, board, design.clock_mhz)
-    names = replace(comfortable(board, multipliers, shell), pins=None).excess(used)
+    names = replace(target_budget(board, multipliers, shell), pins=None).excess(used)
     there = {field: name for field, name in RESOURCES.items() if name in names and field != "mac_lanes"}
     return ", ".join(f"{amount(used, f):,} of {getattr(board.cells, f):,} {name}" for f, name in there.items())
 
@@ -62,7 +62,7 @@ def pins_of(board: Board) -> int | None:
     return len(board.pins) if isinstance(board, BareChip) else None
 
 
-def schedule_on(
+def schedule_for_board(
     board: Board,
     network: Network,
     *,
@@ -88,11 +88,11 @@ def schedule_on(
     clock = clock_of(board, clock_mhz)
     shell = shell_cells(network, board, clock)
 
-    def scheduled(fps: float | None, elsewhere: Mapping[str, Place]) -> tuple[Design, dict[str, Folding]]:
+    def scheduled(fps: float | None, elsewhere: Mapping[str, OtherTarget]) -> tuple[Design, dict[str, Folding]]:
         return schedule_network(
             network,
-            comfortable(board, multipliers, shell),
-            most=whole(board, multipliers, shell),
+            target_budget(board, multipliers, shell),
+            most=full_budget(board, multipliers, shell),
             clock_mhz=clock,
             fps=fps,
             foldings=foldings,
@@ -106,7 +106,7 @@ def schedule_on(
             return scheduled(most_frames_a_second(network, board.link), {})
         except UserError:
             pass  # the chip does not keep the link busy: as fast as it can, then
-    return scheduled(fps, Elsewhere(board, multipliers, clock_mhz, shell))
+    return scheduled(fps, OtherBoards(board, multipliers, clock_mhz, shell))
 
 
 def clock_of(board: Board, mhz: float | None) -> float:
@@ -126,20 +126,20 @@ def clock_of(board: Board, mhz: float | None) -> float:
         ) from None
 
 
-class Elsewhere(Mapping[str, Place]):
+class OtherBoards(Mapping[str, OtherTarget]):
     """Where else a network might be built: on boards of the same kind, one for each other chip; read when asked for."""
 
     def __init__(self, board: Board, multipliers: int | None, clock_mhz: float | None, shell: Cells) -> None:
         self.board, self.multipliers, self.clock_mhz, self.shell = board, multipliers, clock_mhz, shell
 
-    def __getitem__(self, name: str) -> Place:
+    def __getitem__(self, name: str) -> OtherTarget:
         board = onnx_hw_boards.board(name)
-        room = whole(board, self.multipliers, self.shell)  # of the board at hand: it is much the same everywhere
-        return Place(room, self.clock_mhz or board.default_clock_mhz, Cost.of(board.family))
+        room = full_budget(board, self.multipliers, self.shell)  # of the board at hand: it is much the same everywhere
+        return OtherTarget(room, self.clock_mhz or board.default_clock_mhz, Cost.of(board.family))
 
     def __iter__(self) -> Iterator[str]:
         seen = {self.board.device.name}
-        for name in alike(self.board):
+        for name in same_kind(self.board):
             device = onnx_hw_boards.board(name).device.name
             if device not in seen:
                 yield name
@@ -149,6 +149,6 @@ class Elsewhere(Mapping[str, Place]):
         return sum(1 for _ in self)
 
 
-def alike(board: Board) -> tuple[str, ...]:
+def same_kind(board: Board) -> tuple[str, ...]:
     """The boards of the same kind: bare chips, or such with a link."""
     return tuple(name for name in onnx_hw_boards.names() if type(onnx_hw_boards.board(name)) is type(board))

@@ -19,7 +19,13 @@ from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.check_fifo_depths import too_slow
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.cost_model import cost as own_cost
-from onnx_hw.schedule.explain_no_fit import Place, folding_too_big, folding_too_slow, nothing_fits, too_many_frames
+from onnx_hw.schedule.explain_no_fit import (
+    OtherTarget,
+    folding_too_big,
+    folding_too_slow,
+    nothing_fits,
+    too_many_frames,
+)
 from onnx_hw.schedule.folding_for_interval import fold_for, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
@@ -38,7 +44,7 @@ def schedule_network(
     fps: float | None = None,
     foldings: Mapping[str, Folding] | None = None,
     depths: Mapping[str, int] | None = None,
-    elsewhere: Mapping[str, Place] | None = None,
+    elsewhere: Mapping[str, OtherTarget] | None = None,
     search: Search = Search(),  # noqa: B008
     cost: Cost = own_cost,
 ) -> tuple[Design, dict[str, Folding]]:

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ops.folding import Folding
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.candidates import Offers, allowed_by
@@ -34,7 +34,7 @@ AS_GOOD = 400
 """An interval that is a 400th longer than another one is as good."""
 
 
-def least_interval(network: Network) -> tuple[int, Node]:
+def least_interval(network: Network) -> tuple[int, NetworkNode]:
     """Cycles a frame of the fastest folding there is, whatever it takes, and the node that needs them."""
     offers = Offers(network, own_cost)
     several, one = offers.least_cycles

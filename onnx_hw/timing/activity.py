@@ -17,7 +17,7 @@ LONGEST = 20_000_000
 
 
 @dataclass(frozen=True)
-class Wait:
+class IdleTime:
     """Cycles of a frame in which an engine does nothing because of another one.
 
     Attributes:
@@ -44,7 +44,7 @@ class Activity:
     cycles: int
     step: int
     shares: Mapping[str, np.ndarray]
-    waits: Mapping[str, tuple[Wait, ...]]
+    waits: Mapping[str, tuple[IdleTime, ...]]
 
 
 def activity(design: Design, frames: int, steps: int) -> Activity | None:
@@ -58,7 +58,7 @@ def activity(design: Design, frames: int, steps: int) -> Activity | None:
     cycles = 1 + max(int(times.cycles[-1]) for times in solved.values() if len(times.cycles))
     step = -(-cycles // steps)
     shares: dict[str, np.ndarray] = {}
-    waits: dict[str, list[Wait]] = {}
+    waits: dict[str, list[IdleTime]] = {}
     for track, times in engines.items():
         node, fires = track.name[0], times.every[track.once :]
         before = shares.setdefault(node, np.zeros((frames, -(-cycles // step))))
@@ -74,7 +74,7 @@ def activity(design: Design, frames: int, steps: int) -> Activity | None:
     return Activity(cycles, step, shares, longest)
 
 
-def waits_of(track: Track, solved: Mapping[Track, Times], frame: int) -> list[Wait]:
+def waits_of(track: Track, solved: Mapping[Track, Times], frame: int) -> list[IdleTime]:
     """For what the operations of a frame are later than one cycle after the one before."""
     first, fires = frame * track.operations, solved[track].every[track.once :]
     own = fires[first : first + track.operations]
@@ -95,5 +95,5 @@ def waits_of(track: Track, solved: Mapping[Track, Times], frame: int) -> list[Wa
         cycles = int(idle[places].sum())
         idle[places] = 0  # of several that are due in the same cycle, the first counts
         if cycles:
-            found.append(Wait(bound.what, bound.other.name[0], cycles))
+            found.append(IdleTime(bound.what, bound.other.name[0], cycles))
     return found

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnx_hw.ir.design import Design, Edge
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.schedule import Schedule
-from onnx_hw.timing.row_solver import Link, Name
+from onnx_hw.timing.row_solver import Name, NamedPrecedence
 
 BUFFER_DELAY = 1
 """Cycles from a write into a shared buffer until an operation that reads it, and from a release until a write."""
 
 
-class Links:
+class Precedences:
     """All bounds of a design.
 
     Attributes:
@@ -41,8 +41,8 @@ class Links:
         }
         self.sinks: dict[Name, int] = {("sink", e.tensor): e.beats for e in self.edges if e.consumer is None}
         self.sources: dict[Name, int] = {("source", e.tensor): e.beats for e in self.edges if e.producer is None}
-        self.all: list[Link] = []
-        self._tokens: dict[str, tuple[Edge, int, Link, Link]] = {}
+        self.all: list[NamedPrecedence] = []
+        self._tokens: dict[str, tuple[Edge, int, NamedPrecedence, NamedPrecedence]] = {}
         self._dependencies()
         self._buffers()
         for edge in self.edges:
@@ -62,7 +62,7 @@ class Links:
             for engine in schedule.engines:
                 name = (node, engine.name)
                 for own in engine.dependencies:
-                    self.all.append(Link(name, own.waits, name, own.needs, "a result of its own", own.delay))
+                    self.all.append(NamedPrecedence(name, own.waits, name, own.needs, "a result of its own", own.delay))
 
     def _buffers(self) -> None:
         """Rule 4."""
@@ -70,32 +70,36 @@ class Links:
             for buffer in schedule.buffers:
                 writer, reader = (node, buffer.writer), (node, buffer.reader)
                 what = f"{node}.{buffer.writer} to write into {buffer.name}"
-                self.all.append(Link(reader, buffer.waits, writer, buffer.needs, what, BUFFER_DELAY))
-                beats = Numbers.every(self.engines[writer])
+                self.all.append(NamedPrecedence(reader, buffer.waits, writer, buffer.needs, what, BUFFER_DELAY))
+                beats = AffineSequence.every(self.engines[writer])
                 what = f"{node}.{buffer.reader} to free {buffer.name}"
-                self.all.append(Link(writer, beats, reader, buffer.releases, what, BUFFER_DELAY, lag=buffer.capacity))
+                self.all.append(
+                    NamedPrecedence(writer, beats, reader, buffer.releases, what, BUFFER_DELAY, lag=buffer.capacity)
+                )
 
     def _connect(self, edge: Edge) -> None:
         """Rules 2 and 3 for one edge; only the first one at a source, which holds what it offers."""
         consumer, pops = self._pops(edge)
         if edge.producer is None:
             source = ("source", edge.tensor)
-            self.all.append(Link(consumer, pops, source, Numbers.every(edge.beats), f"input {edge.tensor}"))
+            self.all.append(
+                NamedPrecedence(consumer, pops, source, AffineSequence.every(edge.beats), f"input {edge.tensor}")
+            )
             return
         node, port = edge.producer
         engine = next(engine for engine in self._schedules[node].engines if port in engine.pushes)
         producer, pushes = (node, engine.name), engine.pushes[port]
         if len(pushes) != len(pops):
             raise ValueError(f"edge {edge.tensor}: {len(pushes)} tokens are pushed and {len(pops)} popped")
-        tokens = Link(consumer, pops, producer, pushes, f"a token on {edge.tensor}")
-        credits = Link(producer, pushes, consumer, pops, f"room on {edge.tensor}")
+        tokens = NamedPrecedence(consumer, pops, producer, pushes, f"a token on {edge.tensor}")
+        credits = NamedPrecedence(producer, pushes, consumer, pops, f"room on {edge.tensor}")
         self.all += [tokens, credits]
         self._tokens[edge.tensor] = edge, engine.latency, tokens, credits
 
-    def _pops(self, edge: Edge) -> tuple[Name, Numbers]:
+    def _pops(self, edge: Edge) -> tuple[Name, AffineSequence]:
         """The engine that takes an edge's tokens, or the sink, and its operations that do."""
         if edge.consumer is None:
-            return ("sink", edge.tensor), Numbers.every(edge.beats)
+            return ("sink", edge.tensor), AffineSequence.every(edge.beats)
         node, port = edge.consumer
         engine = next(engine for engine in self._schedules[node].engines if port in engine.pops)
         return (node, engine.name), engine.pops[port]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from onnx_hw.ir.design import Design
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.timing import row_solver, source_pacing, steady_state
-from onnx_hw.timing.constraints import Links
+from onnx_hw.timing.constraints import Precedences
 from onnx_hw.timing.prediction import Events
 from onnx_hw.timing.row_solver import ALWAYS, FrameEnd, FrameSolver
 
@@ -40,7 +40,7 @@ class Frames:
 
     def __init__(self, design: Design, schedules: Mapping[str, Schedule] | None = None) -> None:
         self._design, self._schedules = design, schedules
-        self._links = links = Links(design, schedules)
+        self._links = links = Precedences(design, schedules)
         tracks = {**links.engines, **links.sinks, **links.sources}
         self._solver: FrameSolver | None = None
         if row_solver.available():

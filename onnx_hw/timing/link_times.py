@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_hw.ir.design import Design
-from onnx_hw.ops.affine_ranges import Numbers
-from onnx_hw.timing.constraints import Links
+from onnx_hw.ops.affine_ranges import AffineSequence
+from onnx_hw.timing.constraints import Precedences
 from onnx_hw.timing.prediction import Events
-from onnx_hw.timing.row_solver import Link as Wait
-from onnx_hw_link.link import TRAILER, Link, Port
+from onnx_hw.timing.row_solver import NamedPrecedence as Wait
+from onnx_hw_link.link import TRAILER, Link, LinkPort
 
 INTO, OUT = ("shell", "in"), ("shell", "out")
 CYCLES_OF_A_BYTE = 2
@@ -25,7 +25,7 @@ CLOCK = 1 << 32
 
 
 @dataclass(frozen=True)
-class Seen:
+class LinkTimesCheck:
     """What the chip told of frames, against what was predicted.
 
     Attributes:
@@ -46,7 +46,7 @@ class BehindALink:
 
     def __init__(self, design: Design, link: Link) -> None:
         self.link = link
-        links = Links(design)
+        links = Precedences(design)
         into, out = ([e for e in design.edges() if getattr(e, end) is None] for end in ("producer", "consumer"))
         (self._input,) = (edge.tensor for edge in into)
         ((consumer, pops),) = (links._pops(edge) for edge in into)
@@ -66,7 +66,7 @@ class BehindALink:
         self._events = Events(design, links=links)
         self.latency = int(self._ends([0])[0])
 
-    def _leave(self, links: Links, ports: tuple[Port, ...], turns: Sequence[tuple[int, int]]) -> None:
+    def _leave(self, links: Precedences, ports: tuple[LinkPort, ...], turns: Sequence[tuple[int, int]]) -> None:
         taken: list[list[int]] = [[] for _ in ports]
         at = 0
         for k, count in turns:
@@ -102,7 +102,7 @@ class BehindALink:
         ends: np.ndarray = np.max(last, axis=0) - began
         return ends
 
-    def compare_traced(self, began: int, ended: Sequence[int], comes: np.ndarray) -> Seen:
+    def compare_traced(self, began: int, ended: Sequence[int], comes: np.ndarray) -> LinkTimesCheck:
         """Frames from the first of a session on, all of whose beats were watched as they came.
 
         Args:
@@ -111,9 +111,11 @@ class BehindALink:
         """
         seen = np.array([(cycle - began) % CLOCK for cycle in ended])
         wrong = seen - self._ends_of(comes - comes[0, 0])
-        return Seen(len(seen), len(seen), self.latency, tuple((int(k), int(wrong[k])) for k in np.flatnonzero(wrong)))
+        return LinkTimesCheck(
+            len(seen), len(seen), self.latency, tuple((int(k), int(wrong[k])) for k in np.flatnonzero(wrong))
+        )
 
-    def compare(self, began: Sequence[int | None], ended: Sequence[int]) -> Seen:
+    def compare(self, began: Sequence[int | None], ended: Sequence[int]) -> LinkTimesCheck:
         """Frames from the first of a session on, with what the chip told of them: modulo ``CLOCK``, None if unknown.
 
         A frame whose beginning is not known began no later than allows it to end when it did. All conditions of the
@@ -133,8 +135,10 @@ class BehindALink:
         high = self._ends(latest) if self.link.frame_at_once else None
         wrong = np.minimum(seen - low, 0) + (0 if high is None else np.maximum(seen - high, 0))
         exact_ones = 0 if high is None else int((low == high).sum())
-        return Seen(len(seen), exact_ones, self.latency, tuple((int(k), int(wrong[k])) for k in np.flatnonzero(wrong)))
+        return LinkTimesCheck(
+            len(seen), exact_ones, self.latency, tuple((int(k), int(wrong[k])) for k in np.flatnonzero(wrong))
+        )
 
 
-def _numbers(positions: Sequence[int] | np.ndarray) -> Numbers:
-    return Numbers.rows([0], positions)
+def _numbers(positions: Sequence[int] | np.ndarray) -> AffineSequence:
+    return AffineSequence.rows([0], positions)

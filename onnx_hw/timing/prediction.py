@@ -29,13 +29,13 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM as DEEPEST_IN_LUTRAM
 from onnx_hw.ops.schedule import Schedule
 from onnx_hw.timing import native_solver
-from onnx_hw.timing.constraints import Links
-from onnx_hw.timing.solver import Bound, Times, Track, solutions
+from onnx_hw.timing.constraints import Precedences
+from onnx_hw.timing.solver import Precedence, Times, Track, solutions
 from onnx_hw.timing.steady_state import sustains
 
 
 @dataclass(frozen=True)
-class Wait:
+class BlockedEngine:
     """An engine, or a sink, that will never fire again.
 
     Attributes:
@@ -69,7 +69,7 @@ class Prediction:
     fires: Mapping[tuple[str, str], np.ndarray]
     sinks: Mapping[str, np.ndarray]
     beats: Mapping[str, int]
-    waits: tuple[Wait, ...] = ()
+    waits: tuple[BlockedEngine, ...] = ()
 
     def interval(self, frames: int) -> int:
         """Cycles between the last tokens of frames ``frames - 1`` and ``frames``, the slowest output counting."""
@@ -97,7 +97,7 @@ class Prediction:
         """Cycles from 0 until the last token of the first frame has left, the slowest output counting."""
         return max(int(times[self.beats[name] - 1]) + 1 for name, times in self.sinks.items())
 
-    def circle(self) -> tuple[Wait, ...]:
+    def circle(self) -> tuple[BlockedEngine, ...]:
         """Waits that hold each other up, each waiting for the next and the last for the first; empty if there are none.
 
         A deadlock has such a circle; waiting for a source that has ended is no deadlock.
@@ -106,7 +106,7 @@ class Prediction:
         done: set[tuple[str, str]] = set()
         path: list[tuple[str, str]] = []
 
-        def closes(name: tuple[str, str]) -> tuple[Wait, ...]:
+        def closes(name: tuple[str, str]) -> tuple[BlockedEngine, ...]:
             if name in path:
                 return tuple(waiting[member] for member in path[path.index(name) :])
             if name in done or name not in waiting:
@@ -145,9 +145,9 @@ class Events:
     """
 
     def __init__(
-        self, design: Design, schedules: Mapping[str, Schedule] | None = None, links: Links | None = None
+        self, design: Design, schedules: Mapping[str, Schedule] | None = None, links: Precedences | None = None
     ) -> None:
-        self._links = links = links or Links(design, schedules)
+        self._links = links = links or Precedences(design, schedules)
         self.edges = links.edges
         named = {
             name: Track(name, operations, links.once.get(name, 0))
@@ -158,7 +158,7 @@ class Events:
         self._sources = {tensor: named["source", tensor] for _, tensor in links.sources}
         self._bounds = []
         for link in links.all:
-            bound = Bound(np.asarray(link.at), named[link.there], np.asarray(link.after), link.what)
+            bound = Precedence(np.asarray(link.at), named[link.there], np.asarray(link.after), link.what)
             named[link.here].bounds.append(bound)
             self._bounds.append((link, bound))
         self._tracks = list(named.values())
@@ -236,13 +236,15 @@ class Events:
         return self._solve(frames, known, traces)
 
 
-def _explain(track: Track, times: Mapping[Track, Times]) -> Wait:
+def _explain(track: Track, times: Mapping[Track, Times]) -> BlockedEngine:
     """Why a track never fires again."""
     operation = times[track].fired
     reasons = [
         (bound.what, bound.other.name) for bound, cause in track.causes(operation) if cause >= times[bound.other].fired
     ]
-    return Wait(track.name, operation, " and ".join(what for what, _ in reasons), tuple(name for _, name in reasons))
+    return BlockedEngine(
+        track.name, operation, " and ".join(what for what, _ in reasons), tuple(name for _, name in reasons)
+    )
 
 
 def predict(

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.timing.native_code import compiled
 
 SOURCE = Path(__file__).with_name("row_solver.c")
@@ -34,7 +34,7 @@ Name = tuple[str, str]
 
 
 @dataclass(eq=False)
-class Link:
+class NamedPrecedence:
     """A bound (see ``law.Bound``) between tracks that are named.
 
     Attributes:
@@ -44,9 +44,9 @@ class Link:
     """
 
     here: Name
-    at: Numbers
+    at: AffineSequence
     there: Name
-    after: Numbers
+    after: AffineSequence
     what: str
     delay: int = 0
     lag: int = 0
@@ -147,7 +147,7 @@ class FrameSolver:
     def __init__(
         self,
         operations: Mapping[Name, int],
-        links: Sequence[Link],
+        links: Sequence[NamedPrecedence],
         sinks: Sequence[Name],
         sources: Sequence[Name],
         once: Mapping[Name, int],
@@ -175,7 +175,7 @@ class FrameSolver:
         self._kept.append(array)
         return array.ctypes.data
 
-    def _fill(self, table: _List, numbers: Numbers) -> None:
+    def _fill(self, table: _List, numbers: AffineSequence) -> None:
         turns = (_Turns * len(numbers.turns))()
         for entry, loop in zip(turns, numbers.turns, strict=True):
             entry.first, entry.count, entry.step = loop.first, loop.count, loop.step

@@ -16,7 +16,7 @@ import numpy as np
 
 
 @dataclass(eq=False, repr=False)
-class Bound:
+class Precedence:
     """Operations of a track that wait for operations of another one.
 
     Counted through all frames, the n-th operation of ``at`` fires no earlier than ``delay`` cycles after the
@@ -53,12 +53,12 @@ class Track:
     name: tuple[str, str]
     operations: int
     once: int = 0
-    bounds: list[Bound] = field(default_factory=list)
+    bounds: list[Precedence] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"{self.name[0]}.{self.name[1]}: {self.operations} operations, {len(self.bounds)} bounds"
 
-    def causes(self, operation: int) -> Iterator[tuple[Bound, int]]:
+    def causes(self, operation: int) -> Iterator[tuple[Precedence, int]]:
         """What an operation (counted through all frames) waits for: operations of other tracks, likewise counted."""
         frame, place = divmod(operation, self.operations)
         for bound in self.bounds:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
-from onnx_hw.timing.solver import Bound, Times, Track
+from onnx_hw.timing.solver import Precedence, Times, Track
 
 
 def sustains(
@@ -74,7 +74,9 @@ def period(times: Mapping[Track, Times], solved: int, frames: int) -> int | None
     return found
 
 
-def _holds(track: Track, bound: Bound, times: Mapping[Track, Times], newest: int, frames: int, period: int) -> bool:
+def _holds(
+    track: Track, bound: Precedence, times: Mapping[Track, Times], newest: int, frames: int, period: int
+) -> bool:
     """Whether a bound that holds for the first time after the newest frame asks for no more than the repetition."""
     tokens = len(bound.at)
     numbers = np.arange(max(bound.lag, (newest + 1) * tokens), min(bound.lag + tokens, frames * tokens))

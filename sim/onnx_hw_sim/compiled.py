@@ -13,7 +13,7 @@ import numpy as np
 from onnx_hw_sim.circuit import RESET_CYCLES, Circuit, Recording, Stimulus, Stream
 from onnx_hw_sim.native_arrays import bytes_at, firings, rows_to_offer
 from onnx_hw_sim.payload import unpack
-from onnx_hw_sim.shared_library import VERILOG, Toolchain, build_library
+from onnx_hw_sim.shared_library import VERILOG, CppToolchain, build_library
 from onnx_hw_tools.tools import Tool
 
 _FOREVER = 2**62  # cycles
@@ -63,7 +63,7 @@ class CompiledSimulator:
         *,
         traced: bool = False,
         jobs: int | None = None,
-        toolchain: Toolchain | None = None,
+        toolchain: CppToolchain | None = None,
         on_first_run: Callable[[Tool], None] | None = None,
     ) -> CompiledSimulator:
         """Compile ``circuit`` under ``folder``, or take what an equal circuit left there.

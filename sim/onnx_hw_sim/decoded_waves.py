@@ -17,7 +17,7 @@ import numpy as np
 
 from onnx_hw_sim.circuit import Recording
 
-__all__ = ["Scope", "decode", "write_save_file"]
+__all__ = ["WaveScope", "decode", "write_save_file"]
 
 LANES_LISTED = 8
 """Of a stream, in the save file; the VCD has all of them."""
@@ -27,7 +27,7 @@ _BITS = 64
 
 
 @dataclass(frozen=True)
-class Scope:
+class WaveScope:
     """What belongs together.
 
     Attributes:
@@ -44,7 +44,7 @@ class Scope:
 def decode(
     vcd: Path,
     recording: Recording,
-    scopes: Sequence[Scope],
+    scopes: Sequence[WaveScope],
     wanted: Mapping[str, np.ndarray],
     *,
     cycle_ns: int,
@@ -68,7 +68,9 @@ def decode(
     os.replace(fresh, vcd)
 
 
-def write_save_file(file: Path, scopes: Sequence[Scope], lanes: Mapping[str, int], *, at_ns: int, from_ns: int) -> None:
+def write_save_file(
+    file: Path, scopes: Sequence[WaveScope], lanes: Mapping[str, int], *, at_ns: int, from_ns: int
+) -> None:
     """A list of what was decoded, for ``gtkwave X.vcd X.gtkw``, with the marker at a time.
 
     Args:
@@ -91,7 +93,7 @@ def plain(name: str) -> str:
 
 
 def _variables(
-    recording: Recording, scopes: Sequence[Scope], wanted: Mapping[str, np.ndarray], first: int, last: int
+    recording: Recording, scopes: Sequence[WaveScope], wanted: Mapping[str, np.ndarray], first: int, last: int
 ) -> tuple[list[str], dict[float, list[str]]]:
     """The declarations, and the changes at the beginning of each cycle."""
     header: list[str] = []

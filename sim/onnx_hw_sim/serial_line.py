@@ -12,7 +12,7 @@ import numpy as np
 
 from onnx_hw_sim.circuit import Circuit
 from onnx_hw_sim.compiled import SimulationBroken
-from onnx_hw_sim.shared_library import Bound, build_library
+from onnx_hw_sim.shared_library import BoundDriver, build_library
 from onnx_hw_tools.tools import Tool
 
 __all__ = ["BREAK", "SerialChip", "WireFaults"]
@@ -91,7 +91,7 @@ class SerialChip:
         on_first_run: Callable[[Tool], None] | None = None,
     ) -> None:
         circuit = Circuit(rtlil, (), ())
-        bound = Bound(_BINDING % ("&top.comes" if traced else "nullptr"), "line.cpp", "line.h")
+        bound = BoundDriver(_BINDING % ("&top.comes" if traced else "nullptr"), "line.cpp", "line.h")
         library = build_library(circuit, folder.resolve(), bound=bound, on_first_run=on_first_run)
         self.divisor = divisor
         self._c = c = ctypes.CDLL(str(library))

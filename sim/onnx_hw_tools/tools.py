@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from onnx_hw_tools.catalogue import CATALOGUE, Known, Wheel
+from onnx_hw_tools.catalogue import CATALOGUE, CatalogueEntry, Wheel
 from onnx_hw_tools.process import Command, ToolFailed, execute
 from onnx_hw_tools.user_cache import exclusively, user_cache
 
@@ -152,7 +152,7 @@ def prepare(tool: Tool, on_first_run: Callable[[Tool], None] | None = None) -> N
                 raise
 
 
-def _on_path(name: str, known: Known, looked: list[str]) -> Tool | None:
+def _on_path(name: str, known: CatalogueEntry, looked: list[str]) -> Tool | None:
     for native in known.natives:
         program = shutil.which(native)
         if program is not None:
@@ -161,7 +161,7 @@ def _on_path(name: str, known: Known, looked: list[str]) -> Tool | None:
     return None
 
 
-def _in_wheel(name: str, known: Known, looked: list[str]) -> Tool | None:
+def _in_wheel(name: str, known: CatalogueEntry, looked: list[str]) -> Tool | None:
     wheel = known.wheel
     if wheel is None:
         return None

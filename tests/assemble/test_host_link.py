@@ -29,13 +29,13 @@ from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.schedule.link_bandwidth import frames_a_second, most_frames_a_second
-from onnx_hw.schedule.schedule_for_board import clock_of, schedule_on
+from onnx_hw.schedule.schedule_for_board import clock_of, schedule_for_board
 from onnx_hw.timing.link_times import BehindALink
 from onnx_hw_boards.linked_board import LinkedBoard, Uart
 from onnx_hw_link.link import Link
 from onnx_hw_link.session import FrameResult
 from onnx_hw_rtl.link.endpoint import LinkEnd
-from onnx_hw_rtl.streams.beats import Turns
+from onnx_hw_rtl.streams.beats import BeatArbiter
 from support.design_bench import random_frames
 from support.fixture_paths import EXAMPLES
 from support.hand_built_designs import Sketch, alone, unequal_branches
@@ -60,7 +60,7 @@ SEVERAL = {
     "by channels": (alone(Concat((A, B), 2), EvenFolding(1), 1), 2),
     "one behind the other": (alone(Concat((A, A, A), 0), EvenFolding(2), 1), 3),
     "weights first": (alone(MatMul(A, Tensor((1, 3, 2), Int(3))), MatMulFolding(1, 1), 1), 2),
-    "no rhythm": (paths(), Turns.MOST_IN_LOGIC + 1),
+    "no rhythm": (paths(), BeatArbiter.MOST_IN_LOGIC + 1),
 }
 """Several streams in, and how many turns of theirs have to be kept at least."""
 
@@ -135,7 +135,7 @@ def test_all_outputs_come_back_in_the_turns_that_the_link_states() -> None:
 @pytest.mark.parametrize(("design", "kept"), SEVERAL.values(), ids=SEVERAL)
 def test_all_inputs_enter_in_the_order_in_which_they_are_needed(design: Design, kept: int) -> None:
     link = link_of(design, 24)
-    assert len(Turns(link.input_turns).turns) >= kept
+    assert len(BeatArbiter(link.input_turns).turns) >= kept
     check_through(design, link)
 
 
@@ -200,10 +200,10 @@ def test_a_design_is_the_cheapest_that_keeps_the_link_busy() -> None:
     network = flow.quantize(flow.read(EXAMPLES / "digits" / "digits.onnx"))
     place = board("ulx3s")
     slow, fast = (replace(place, link=Uart(baud)) for baud in (115_200, 3_000_000))
-    designs = [schedule_on(one, network)[0] for one in (slow, fast)]
+    designs = [schedule_for_board(one, network)[0] for one in (slow, fast)]
     for one, design in zip((slow, fast), designs, strict=True):
         carried = most_frames_a_second(network, one.link)
         assert design.clock_mhz * 1e6 / design.interval >= carried
     assert designs[0].resources().mac_lanes < designs[1].resources().mac_lanes
-    asked = schedule_on(slow, network, multipliers=20)[0]
+    asked = schedule_for_board(slow, network, multipliers=20)[0]
     assert asked.interval < designs[0].interval

@@ -14,13 +14,13 @@ from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw.assemble.netlist import shell_of
 from onnx_hw.assemble.netlist_demand import GATES, INPUTS, demand_of_netlist
 from onnx_hw.assemble.shell_area import cells_of_shell, shell_cells
-from onnx_hw.schedule.schedule_for_board import comfortable, whole
+from onnx_hw.schedule.schedule_for_board import full_budget, target_budget
 from onnx_hw_boards.cells import Cells
-from onnx_hw_boards.demand import Adder, Demand, Enable, Function, Memory, Multiplexer, Part, Register
+from onnx_hw_boards.demand import Adder, Demand, Enable, LogicFunction, Memory, Multiplexer, Part, Register
 from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_boards.families.gowin import GOWIN
 from onnx_hw_boards.families.ice40 import ICE40_UP
-from onnx_hw_link.link import Link, Port
+from onnx_hw_link.link import Link, LinkPort
 from onnx_hw_rtl.link.sender import LinkSender
 from support.random_cores import drawn
 
@@ -96,7 +96,7 @@ def test_what_is_written_again_is_there_once(count: int, resets: bool) -> None:
     assert [(part, number) for part, number in found.all(Enable) if part.inputs] == [(Enable(2, resets), 1)]
     assert sum(part.bits for part, _ in found.all(Register)) == 8 * count
     gates = 15 + 1  # whether eight bits are like eight others, or another bit is set
-    assert sum(part.bits for part, _ in found.all(Function) if part.inputs == INPUTS) == -(-gates // GATES)
+    assert sum(part.bits for part, _ in found.all(LogicFunction) if part.inputs == INPUTS) == -(-gates // GATES)
 
 
 def test_what_one_bit_enables_is_no_look_up_table_but_on_ice40() -> None:
@@ -113,7 +113,7 @@ def test_a_shell_grows_with_its_streams(name: str) -> None:
     clock, narrow, wide = board.default_clock_mhz, (1, 8), (6, 24)
 
     def link(width: int, bits: int) -> Link:
-        return Link(bytes(16), (Port("x", 40, 1, 8),), (Port("y", 30, width, bits),), round(clock * 1e6))
+        return Link(bytes(16), (LinkPort("x", 40, 1, 8),), (LinkPort("y", 30, width, bits),), round(clock * 1e6))
 
     small, large = (cells_of_shell(link(*stream), board, clock) for stream in (narrow, wide))
     assert (small.bram, large.bram) == (2, 2) and small.dsp == large.dsp == 0
@@ -126,8 +126,10 @@ def test_a_shell_grows_with_its_streams(name: str) -> None:
 
 def test_what_a_chip_says_of_itself_takes_no_look_up_table() -> None:
     """It stands in the memory of the results, where that has room."""
-    sent = Port("x", 40, 1, 8)
-    links = (Link(bytes(16), (sent,), (Port("y", 1, width, 8),), 10**6) for width in (19, 23))  # of 32 less a trailer's
+    sent = LinkPort("x", 40, 1, 8)
+    links = (
+        Link(bytes(16), (sent,), (LinkPort("y", 1, width, 8),), 10**6) for width in (19, 23)
+    )  # of 32 less a trailer's
     free, full = (ICE40_UP.cost(demand_of_netlist(to_rtlil(LinkSender(link)))) for link in links)
     assert free.lut + 8 <= full.lut and free.bram == full.bram == 1
 
@@ -136,8 +138,8 @@ def test_a_network_has_the_rest_of_the_chip() -> None:
     network, board = drawn(1, 0).design.network, find_board("icebreaker")
     shell = shell_cells(network, board, board.default_clock_mhz)
     assert shell.lut > 400 and shell_cells(network, find_board("up5k"), 12.0) == Cells()
-    for budget in (comfortable, whole):
+    for budget in (target_budget, full_budget):
         some, every = budget(board, None, shell), budget(board, None)
         assert (every.bram - some.bram, every.logic > some.logic) == (2, True)
-    nothing = whole(board, None, board.cells * 2)
+    nothing = full_budget(board, None, board.cells * 2)
     assert (nothing.lut, nothing.ff, nothing.bram, nothing.logic) == (0, 0, 0, 0)

@@ -11,7 +11,7 @@ import onnx_hw_boards
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.ops.operator import OWN_RESET
 from onnx_hw.ops.outbox import outbox_demand
-from onnx_hw.schedule.schedule_for_board import comfortable, schedule_on, whole
+from onnx_hw.schedule.schedule_for_board import full_budget, schedule_for_board, target_budget
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells
@@ -113,10 +113,10 @@ def test_a_chip_is_named_by_its_family(board: Board) -> None:
 
 @every_board
 def test_what_is_comfortable_is_less_than_all(board: Board) -> None:
-    some, most = comfortable(board, None), whole(board, None)
+    some, most = target_budget(board, None), full_budget(board, None)
     for field in ("dsp", "lut", "bram", "pins", "ff"):
         assert (field == "dsp" or getattr(some, field) > 0) and getattr(some, field) <= getattr(most, field)
-    assert comfortable(board, 3) == replace(some, mac_lanes=3, dsp=most.dsp, in_logic=True)
+    assert target_budget(board, 3) == replace(some, mac_lanes=3, dsp=most.dsp, in_logic=True)
     shared = board.cells.logic
     assert (some.logic, most.logic) == (None, None) if not shared else some.logic < most.logic < shared
     assert shared or most.lut < board.cells.lut
@@ -124,7 +124,7 @@ def test_what_is_comfortable_is_less_than_all(board: Board) -> None:
 
 @every_board
 def test_a_design_is_reckoned_in_cells_of_its_own_chip(board: Board) -> None:
-    design, _ = schedule_on(board, convolutions(6, (2, 3)), multipliers=4)
+    design, _ = schedule_for_board(board, convolutions(6, (2, 3)), multipliers=4)
     family = board.family
     assert design.price is family.cost and design.deepest_at_once == family.deepest_at_once
     cores = [node.operator.demand(design.folding(node)) + OWN_RESET for node in design.network.nodes]
@@ -151,8 +151,8 @@ def test_words_of_many_block_rams_are_chosen_between(family: Family, constant: b
     def cells(depth: int) -> Cells:
         return family.cost(Demand.of(Memory(width, depth, constant=constant)))
 
-    whole = cells(1 << 10)  # as wide parts as the word asks for, none behind another
+    full_budget = cells(1 << 10)  # as wide parts as the word asks for, none behind another
     for more, least in ((3, 2), (4, 2), (7, 4)):
         deep = cells(more << 14)  # beyond what the deepest of all block RAMs holds
-        assert deep.lut - whole.lut >= least * width
-        assert 0 < deep.ff - whole.ff < width  # bits of the address
+        assert deep.lut - full_budget.lut >= least * width
+        assert 0 < deep.ff - full_budget.ff < width  # bits of the address

@@ -11,7 +11,7 @@ import onnx_hw_boards
 from onnx_hw import __version__
 from onnx_hw.cli.cli import main
 from onnx_hw.cli.show.digits_on_boards import DIGITS_ON_BOARDS
-from onnx_hw.commands.fit_boards import what_fits
+from onnx_hw.commands.fit_boards import fit_boards
 from onnx_hw_tools import tools
 from support.cli_runner import Instead, call
 from support.fixture_paths import EXAMPLES
@@ -98,7 +98,7 @@ def test_boards():
 
 @pytest.mark.slow
 def test_what_the_example_gets_on_each_board():
-    assert {board.name: repr(found) for board, found in what_fits(Path(DIGITS))} == DIGITS_ON_BOARDS
+    assert {board.name: repr(found) for board, found in fit_boards(Path(DIGITS))} == DIGITS_ON_BOARDS
 
 
 def test_boards_on_which_a_model_fits(monkeypatch):

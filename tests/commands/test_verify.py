@@ -18,8 +18,8 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.prove.circuit.prove import compile_simulator
-from onnx_hw.prove.circuit.sharded import BEFORE, Bench, prove_shards, shards_of, with_samples
-from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
+from onnx_hw.prove.circuit.sharded import BEFORE, ShardBench, prove_shards, shards_of, with_samples
+from onnx_hw.runtime.options import SimulationEngine, Stalls, VerifyOptions
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.runtime.workers.executors import Workers
 from support.cli_runner import Instead, call
@@ -47,7 +47,7 @@ def again(built: Path, tmp_path: Path) -> Path:
 
 
 def test_more_frames_than_there_are_samples(built: Path) -> None:
-    options = VerifyOptions(built / "out", built / "x.npz", 9, Engine.INTERPRETED, Stalls.RANDOM)
+    options = VerifyOptions(built / "out", built / "x.npz", 9, SimulationEngine.INTERPRETED, Stalls.RANDOM)
     found = verify(options)
     assert (found.engine, found.frames, found.samples, found.labelled) == ("interpreted", 9, 5, 5)
     assert found.golden_right == found.circuit_right
@@ -67,7 +67,7 @@ def test_the_first_difference_is_said_with_its_sample(built: Path, monkeypatch: 
 
     monkeypatch.setattr("onnx_hw.prove.circuit.sharded.golden.trace", lies)
     with pytest.raises(UserError, match=r"\[1, 0, 1, 2\]: golden .*\(1 values and 0 firings differ") as caught:
-        verify(VerifyOptions(built / "out", built / "x.npz", 4, Engine.INTERPRETED, Stalls.NONE))
+        verify(VerifyOptions(built / "out", built / "x.npz", 4, SimulationEngine.INTERPRETED, Stalls.NONE))
     assert caught.value.exit_code is ExitCode.MISMATCH
 
 
@@ -77,7 +77,7 @@ def test_of_many_frames_the_first_wrong_one_is_named_whoever_finds_it(
 ) -> None:
     """Two workers; shards that are done early do not hide an earlier frame."""
     design, honest = unequal_branches(4), golden.trace
-    bench = Bench("b", design, "ecp5", Stalls.NONE, simulator=compile_simulator(design, built / "simulation"))
+    bench = ShardBench("b", design, "ecp5", Stalls.NONE, simulator=compile_simulator(design, built / "simulation"))
     monkeypatch.setattr("onnx_hw.prove.circuit.sharded.CYCLES_A_SHARD", 400)
     shards = [replace(shard, number=0) for shard in shards_of(design, 400)]  # without stalls
     numbers = np.zeros((400, 1, 1, 3, 4), dtype=np.int64)
@@ -117,7 +117,7 @@ def test_another_design_is_refused(built: Path, tmp_path: Path) -> None:
     report["digest"] = "0" * 64
     (out / "report.json").write_text(json.dumps(report))
     with pytest.raises(UserError, match="made again, it is another one"):
-        verify(VerifyOptions(out, engine=Engine.INTERPRETED))
+        verify(VerifyOptions(out, engine=SimulationEngine.INTERPRETED))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_the_command(tmp_path: Path) -> None:
         by=workshop,
     )
     assert workshop.asked == [
-        VerifyOptions(Path("d"), Path("x.npz"), 2000, Engine.COMPILED, Stalls.ALL, 2, "tcp://h:1")
+        VerifyOptions(Path("d"), Path("x.npz"), 2000, SimulationEngine.COMPILED, Stalls.ALL, 2, "tcp://h:1")
     ]
     assert "2,000 (360 samples, again and again), 500 a second, compiled" in done.stdout
     assert "golden 98.06%, circuit 98.06% of 360 samples" in done.stdout

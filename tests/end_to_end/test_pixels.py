@@ -12,7 +12,7 @@ from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.schedule.folding_file import read_foldings, to_text
 from onnx_hw.schedule.insert_forks import insert_forks
-from onnx_hw.schedule.schedule_for_board import schedule_on
+from onnx_hw.schedule.schedule_for_board import schedule_for_board
 from support import qdq_models
 from support.design_bench import Bench, assert_proven, no_stall, random_stall
 
@@ -35,7 +35,7 @@ def test_less_than_a_cycle_per_pixel(tmp_path: Path, pixels: int) -> None:
     """The text is edited as people do: as many whole windows side by side in all cores; the pool gives back half."""
     network = insert_forks(flow.quantize(flow.read(one_channel(tmp_path))))
     board, file = find_board("ecp5"), tmp_path / "folding.toml"
-    lines = to_text(*schedule_on(board, network)).split("[fifo]")[0].splitlines()
+    lines = to_text(*schedule_for_board(board, network)).split("[fifo]")[0].splitlines()
     whole = {
         "Window": f"in_lanes = 1, out_lanes = 9, in_pixels = {pixels}, out_pixels = {pixels}",
         "MatMul": f"in_lanes = 9, out_lanes = 1, pixels = {pixels}",
@@ -48,7 +48,7 @@ def test_less_than_a_cycle_per_pixel(tmp_path: Path, pixels: int) -> None:
             lines[k] = re.sub("{.*}", f"{{ {whole[core]} }}", line)
     file.write_text("\n".join(lines), encoding="utf-8")
     foldings, _ = read_foldings(file, network)
-    design, _ = schedule_on(board, network, foldings=foldings)
+    design, _ = schedule_for_board(board, network, foldings=foldings)
     assert design.interval == HEIGHT * -(-WIDTH // pixels) < HEIGHT * WIDTH
     bench = Bench(design)
     run = bench.prove(no_stall(design, 5), frames=5)

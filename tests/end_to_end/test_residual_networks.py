@@ -16,7 +16,7 @@ import pytest
 from onnx_hw import flow
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import Thresholds
+from onnx_hw.exact.lookup_requantizers import ThresholdRequantizer
 from onnx_hw.exact.quantized_add import separate
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Boundary, Network
@@ -31,7 +31,7 @@ from onnx_hw.prove.circuit.prove import difference_error
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.schedule.size_fifos import size_fifos
-from onnx_hw.timing.prediction import Wait, predict
+from onnx_hw.timing.prediction import BlockedEngine, predict
 from support import qdq_models
 from support.design_bench import Bench, assert_proven, no_stall, random_stall
 from support.hand_built_designs import Sketch
@@ -174,7 +174,7 @@ def test_a_cut_below_the_live_depth_is_refused_and_diagnosed_when_forced(build: 
         assert any(f"for room on {tensor}" in line for line in run.deadlock)
 
 
-def rotated(circle: tuple[Wait, ...]) -> tuple[Wait, ...]:
+def rotated(circle: tuple[BlockedEngine, ...]) -> tuple[BlockedEngine, ...]:
     """Whom each member waits for: the next one, and the last for the first."""
     assert circle
     return (*circle[1:], circle[0])
@@ -202,7 +202,7 @@ def test_a_quantized_model_as_a_circuit(tmp_path: Path) -> None:
     network = flow.quantize(flow.read(model.write(tmp_path / "m.onnx", [1, 2, 4, 3], y)))
     design = flow.schedule(network, multipliers=6)
     (staircase,) = (node.operator for node in design.network.nodes if isinstance(node.operator, Staircase))
-    assert isinstance(staircase.circuit, Thresholds)
+    assert isinstance(staircase.circuit, ThresholdRequantizer)
     bench = Bench(design)
     for seed in range(2):
         assert_proven(bench.prove(random_stall(design, 3, seed), frames=3, seed=seed))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import Table, Thresholds, table, thresholds
+from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer, table, thresholds
 from onnx_hw.exact.multiply_add_shift import WIDEST_MULTIPLIER, MultiplyAddShift, _Constraints, digits_of, find
 from onnx_hw.exact.requantization import LARGEST_TABLE, Requantizer, area, choose, costs, prove
 from onnx_hw.exact.step_function import Steps, steps
@@ -102,7 +102,7 @@ def test_averages_with_ties_need_an_early_correction() -> None:
 
 def test_a_small_range_is_a_look_up() -> None:
     chosen = choose(Formula((Fraction(5, 6), Fraction(2, 3)), (Fraction(0),), 0, 0, 15, 0, 19).steps())
-    assert isinstance(chosen, Table)
+    assert isinstance(chosen, TableRequantizer)
 
 
 def test_constants_per_channel_of_a_wide_layer_are_multiplied() -> None:
@@ -260,7 +260,7 @@ def test_forms_that_are_not_monotone_are_refused() -> None:
 @pytest.mark.parametrize("by", [1, -1])
 def test_a_wrong_threshold_is_refused(place: tuple[int, int], by: int) -> None:
     exact = LAYER.steps()
-    search: Thresholds = thresholds(exact)
+    search: ThresholdRequantizer = thresholds(exact)
     with pytest.raises(ValueError, match=f"in channel {place[0]}, not"):
         prove(replace(search, thresholds=changed(search.thresholds, place, by)), exact)
 

@@ -19,7 +19,7 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.runtime.build_folder import opened
-from onnx_hw.runtime.listener import Nobody
+from onnx_hw.runtime.listener import NullListener
 from onnx_hw_tools.tools import ToolMissing
 from support.hand_built_designs import Sketch
 
@@ -117,7 +117,7 @@ def test_without_yosys_both_folders_are_left_out_and_that_is_said(
 
     told: list[str] = []
 
-    class Listener(Nobody):
+    class Listener(NullListener):
         def warn(self, message: str, hint: str) -> None:
             told.append(f"{message}; {hint}")
 

@@ -15,14 +15,14 @@ import onnx_hw_boards
 from onnx_hw import flow
 from onnx_hw.assemble.host_link import link_of
 from onnx_hw.assemble.netlist import netlist_of
-from onnx_hw.commands.build import as_far_as_it_goes
+from onnx_hw.commands.build import clamp_stages
 from onnx_hw.export.shell_readme import shell_page
 from onnx_hw.export.shells import write_shell
 from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.stage import Stage
-from onnx_hw_boards.verilog_board import Shell, VerilogBoard
+from onnx_hw_boards.verilog_board import ShellKind, VerilogBoard
 from support.shell_bench import small
 
 needs_icarus = pytest.mark.skipif(
@@ -32,7 +32,7 @@ BOARDS = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
 SHELLS = {board.shell: board for board in BOARDS if isinstance(board, VerilogBoard)}
 
 
-def emitted(shell: Shell, place: Path) -> Path:
+def emitted(shell: ShellKind, place: Path) -> Path:
     told: dict[str, str] = {}
     design, board = small().design, SHELLS[shell]
     with opened(place) as folder:
@@ -41,8 +41,8 @@ def emitted(shell: Shell, place: Path) -> Path:
     return place / "shell"
 
 
-@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell is not Shell.STREAMS])
-def test_the_page_names_every_port_and_stream(shell: Shell) -> None:
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shell is not ShellKind.STREAMS])
+def test_the_page_names_every_port_and_stream(shell: ShellKind) -> None:
     design, board = small().design, SHELLS[shell]
     netlist, link = netlist_of(design, board), link_of(design, 80)
     page = shell_page("network", shell, link, netlist.ports, 80)
@@ -64,9 +64,13 @@ def run(place: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
 
 @needs_icarus
 @pytest.mark.parametrize(
-    "shell", [Shell.AXI_STREAM, *(pytest.param(shell, marks=pytest.mark.slow) for shell in (Shell.WISHBONE, Shell.SPI))]
+    "shell",
+    [
+        ShellKind.AXI_STREAM,
+        *(pytest.param(shell, marks=pytest.mark.slow) for shell in (ShellKind.WISHBONE, ShellKind.SPI)),
+    ],
 )
-def test_the_bench_passes_alone(shell: Shell, tmp_path: Path) -> None:
+def test_the_bench_passes_alone(shell: ShellKind, tmp_path: Path) -> None:
     done = run(emitted(shell, tmp_path / "build"), tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -74,7 +78,7 @@ def test_the_bench_passes_alone(shell: Shell, tmp_path: Path) -> None:
 @needs_icarus
 @pytest.mark.slow
 def test_the_bench_sees_a_bit_that_is_wrong(tmp_path: Path) -> None:
-    place = emitted(Shell.AXI_STREAM, tmp_path / "build")
+    place = emitted(ShellKind.AXI_STREAM, tmp_path / "build")
     arrays = dict(np.load(place / "frames.npz"))
     arrays[f"out_{small().outputs[0].name}"][-1, 0] ^= 1
     np.savez(place / "frames.npz", **arrays)
@@ -84,17 +88,17 @@ def test_the_bench_sees_a_bit_that_is_wrong(tmp_path: Path) -> None:
 
 def test_a_build_for_verilog_ends_with_the_simulation() -> None:
     for board in SHELLS.values():
-        assert as_far_as_it_goes(BuildOptions(Path("m.onnx"), board.name)).stop_after is Stage.SIMULATE
+        assert clamp_stages(BuildOptions(Path("m.onnx"), board.name)).stop_after is Stage.SIMULATE
         early = BuildOptions(Path("m.onnx"), board.name, stop_after=Stage.SCHEDULE)
-        assert as_far_as_it_goes(early) is early
+        assert clamp_stages(early) is early
     with pytest.raises(UserError, match="has the stages up to simulate, not route") as refusal:
-        as_far_as_it_goes(BuildOptions(Path("m.onnx"), "verilog", stop_after=Stage.ROUTE))
+        clamp_stages(BuildOptions(Path("m.onnx"), "verilog", stop_after=Stage.ROUTE))
     assert refusal.value.problems[0].where == "--stop-after"
-    assert set(SHELLS) == set(Shell)
+    assert set(SHELLS) == set(ShellKind)
 
 
 def test_streams_alone_are_in_the_folder_of_every_build(tmp_path: Path) -> None:
-    design, board = small().design, SHELLS[Shell.STREAMS]
+    design, board = small().design, SHELLS[ShellKind.STREAMS]
     netlist = flow.assemble(design, board.name)
     with opened(tmp_path / "build") as folder:
         write_shell(folder, lambda kind, name: None, design, netlist, board)

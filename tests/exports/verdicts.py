@@ -16,7 +16,7 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.prove.circuit.prove import Proof
-from onnx_hw.runtime.options import Reading
+from onnx_hw.runtime.options import ReadOptions
 from support.onnx_oracle import by_onnxruntime
 from support.random_exported_models import DrawnExport
 
@@ -48,7 +48,7 @@ def judged(drawn: DrawnExport, *, samples: bool) -> Verdict:
     start = time.process_time()
     network, design, problems = None, None, []
     try:
-        model = flow.read(drawn.path, Reading(dimensions=drawn.dimensions))
+        model = flow.read(drawn.path, ReadOptions(dimensions=drawn.dimensions))
         network = flow.quantize(model, drawn.calibration if samples else None)
         design = flow.schedule(network)
     except UserError as error:

@@ -16,12 +16,12 @@ from onnx_hw.cli.error_report import explain
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design, FifoSize
-from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.lower import lower_model as importing
 from onnx_hw.messages.errors import UserError
-from onnx_hw.messages.invariants import Broken
+from onnx_hw.messages.invariants import InvariantError
 from onnx_hw.onnx.graph.model import Value
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.tensor import Tensor
@@ -45,7 +45,7 @@ def design() -> Design:
     return flow.schedule(network(), multipliers=32)
 
 
-def nodes(change: Callable[[list[Node]], object]) -> Callable[[Network], Network]:
+def nodes(change: Callable[[list[NetworkNode]], object]) -> Callable[[Network], Network]:
     """A network with other nodes; ``change`` works on the list."""
 
     def changed(whole: Network) -> Network:
@@ -208,7 +208,7 @@ DESIGNS: dict[str, tuple[Callable[[Design], Design], str, str, str]] = {
 def test_broken_networks(case):
     change, node, tensor, said = NETWORKS[case]
     broken = change(network())
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(InvariantError) as caught:
         verify_network(broken, "a_pass")
     assert (caught.value.made_by, caught.value.fault.node, caught.value.fault.tensor) == ("a_pass", node, tensor)
     assert said in str(caught.value)
@@ -222,7 +222,7 @@ def test_broken_networks(case):
 def test_broken_designs(case):
     change, node, tensor, said = DESIGNS[case]
     broken = change(design())
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(InvariantError) as caught:
         verify_design(broken, "a_pass")
     assert (caught.value.fault.node, caught.value.fault.tensor) == (node, tensor)
     assert said in str(caught.value)
@@ -266,7 +266,9 @@ def test_a_pass_that_breaks_a_network_is_named(monkeypatch, name, value):
 
     reverse = nodes(list.reverse)
     monkeypatch.setattr(schedule_network, name, wrong)
-    with pytest.raises(Broken, match=rf"{name} made a broken {value}: node `scores_int8/QuantizeLinear`") as caught:
+    with pytest.raises(
+        InvariantError, match=rf"{name} made a broken {value}: node `scores_int8/QuantizeLinear`"
+    ) as caught:
         flow.schedule(whole, multipliers=32)
     assert explain(caught.value).exit_code == 70
 
@@ -274,7 +276,7 @@ def test_a_pass_that_breaks_a_network_is_named(monkeypatch, name, value):
 def test_a_model_that_is_imported_wrong_is_our_bug(monkeypatch):
     right = importing.hardware_nodes
     monkeypatch.setattr(importing, "hardware_nodes", lambda *arguments: right(*arguments)[::-1])
-    with pytest.raises(Broken, match="import_model made a broken network: node `scores_int8/QuantizeLinear`"):
+    with pytest.raises(InvariantError, match="import_model made a broken network: node `scores_int8/QuantizeLinear`"):
         importing.import_model(flow.read(EXAMPLES / "digits" / "digits.onnx"))
 
 
@@ -282,7 +284,7 @@ def test_forks_are_verified(monkeypatch):
     monkeypatch.setattr("onnx_hw.schedule.insert_forks.replace", lambda value, **fields: replace(
         value, **{**fields, **({"nodes": fields["nodes"][::-1]} if "nodes" in fields else {})}
     ))  # fmt: skip
-    with pytest.raises(Broken, match=r"insert_forks made a broken network: node `scores_int8/QuantizeLinear`"):
+    with pytest.raises(InvariantError, match=r"insert_forks made a broken network: node `scores_int8/QuantizeLinear`"):
         insert_forks(network())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from onnx_hw_link.host_operators import KNOWN
-from onnx_hw_link.link import Link, Port
+from onnx_hw_link.link import Link, LinkPort
 from onnx_hw_link.packets import mirrored_cobs, to_wire, with_crc
 from onnx_hw_link.session import hello
 from onnx_hw_tools import tools
@@ -23,8 +23,10 @@ try:
 except tools.ToolMissing as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
-SMALL = Link(bytes(range(16)), (Port("a", 5, 2, 8),), (Port("b", 3, 1, 12),), 10**6, 128, 128)
-WIDE = Link(bytes(16), (Port("in", 70, 1, 11),), (Port("out", 25, 2, 20),), 10**6, 128, 256)  # several packets each
+SMALL = Link(bytes(range(16)), (LinkPort("a", 5, 2, 8),), (LinkPort("b", 3, 1, 12),), 10**6, 128, 128)
+WIDE = Link(
+    bytes(16), (LinkPort("in", 70, 1, 11),), (LinkPort("out", 25, 2, 20),), 10**6, 128, 256
+)  # several packets each
 
 
 @pytest.mark.parametrize(

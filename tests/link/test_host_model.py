@@ -15,16 +15,16 @@ from onnx_hw.ir.design import Design
 from onnx_hw_link.errors import LinkError
 from onnx_hw_link.frames import frame_of, integers_of
 from onnx_hw_link.host_model import HostModel
-from onnx_hw_link.link import Link, Port
+from onnx_hw_link.link import Link, LinkPort
 from support.fixture_paths import EXAMPLES
 
 
 def link_of(design: Design) -> Link:
     names, edges = edge_names(design), {edge.tensor: edge for edge in design.edges()}
 
-    def port(tensor: str) -> Port:
+    def port(tensor: str) -> LinkPort:
         kind = edges[tensor].type.dtype
-        return Port(names[tensor], edges[tensor].beats, edges[tensor].width, kind.bits, kind.signed)
+        return LinkPort(names[tensor], edges[tensor].beats, edges[tensor].width, kind.bits, kind.signed)
 
     inputs, outputs = ((port(b.tensor) for b in side) for side in (design.network.inputs, design.network.outputs))
     return Link(bytes(range(16)), tuple(inputs), tuple(outputs), 10**7)
@@ -60,7 +60,7 @@ def test_digits_as_golden_has_them(multipliers: int) -> None:
 @pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("bits", [1, 3, 8, 11, 16, 17, 24, 31, 32])
 def test_integers_there_and_back(bits: int, signed: bool) -> None:
-    port = Port("p", 6, 3, bits, signed)
+    port = LinkPort("p", 6, 3, bits, signed)
     low = -(1 << (bits - 1)) if signed else 0
     beats = np.random.default_rng(bits).integers(low, low + (1 << bits), (6, 3))
     beats[0] = low, low + (1 << bits) - 1, 0

@@ -7,13 +7,17 @@ import random
 
 import pytest
 
-from onnx_hw_link.link import FromHost, Link, Port
+from onnx_hw_link.link import FromHost, Link, LinkPort
 from onnx_hw_link.packets import to_wire
 from support.link_bench import converse, sums
 
-SMALL = Link(bytes(range(16)), (Port("a", 5, 2, 8),), (Port("b", 3, 1, 12),), 10**6, 128, 128)
-WIDE = Link(bytes(16), (Port("in", 3, 3, 11),), (Port("out", 40, 2, 20),), 10**6, 256, 512)  # results in two packets
-LONG = Link(bytes(16), (Port("a", 400, 1, 8),), (Port("b", 1, 1, 8),), 10**6, 128, 128)  # frames in several packets
+SMALL = Link(bytes(range(16)), (LinkPort("a", 5, 2, 8),), (LinkPort("b", 3, 1, 12),), 10**6, 128, 128)
+WIDE = Link(
+    bytes(16), (LinkPort("in", 3, 3, 11),), (LinkPort("out", 40, 2, 20),), 10**6, 256, 512
+)  # results in two packets
+LONG = Link(
+    bytes(16), (LinkPort("a", 400, 1, 8),), (LinkPort("b", 1, 1, 8),), 10**6, 128, 128
+)  # frames in several packets
 
 
 def drawn(link: Link, count: int, seed: int) -> list[bytes]:

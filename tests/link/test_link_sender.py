@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from amaranth.sim import Simulator
 
-from onnx_hw_link.link import FromChip, Link, Port
+from onnx_hw_link.link import FromChip, Link, LinkPort
 from onnx_hw_link.packets import without_crc
 from onnx_hw_rtl.link.sender import LinkSender
 
-LINK = Link(bytes(16), (Port("a", 5, 2, 8),), (Port("b", 1, 1, 8),), 10**6, 128, 128)
+LINK = Link(bytes(16), (LinkPort("a", 5, 2, 8),), (LinkPort("b", 1, 1, 8),), 10**6, 128, 128)
 
 
 def packets_of(sender: LinkSender, *, results: bytes = b"", pulsed: str = "", cycles: int = 200) -> list[bytes | None]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_hw_link.link import Greeting, Link, Port
+from onnx_hw_link.link import Greeting, Link, LinkPort
 from onnx_hw_link.packets import cobs, from_wire, mirrored_cobs, to_wire, uncobs, uncobs_mirrored, with_crc, without_crc
 
 RUNS = st.lists(st.one_of(st.integers(0, 3), st.sampled_from([253, 254, 255, 508])), max_size=4)
@@ -53,13 +53,13 @@ def test_the_crc_is_the_one_in_the_catalogue() -> None:
 
 
 def link(beats: int, width: int, bits: int, **choices: int) -> Link:
-    return Link(bytes(16), (Port("a", 1, 1, 8),), (Port("b", beats, width, bits),), 10**6, **choices)
+    return Link(bytes(16), (LinkPort("a", 1, 1, 8),), (LinkPort("b", beats, width, bits),), 10**6, **choices)
 
 
 def test_integers_take_the_fewest_bytes() -> None:
-    sizes = {(1, bits): Port("p", 1, 1, bits).beat_bytes for bits in (1, 2, 8, 9, 16, 17, 24, 25)}
+    sizes = {(1, bits): LinkPort("p", 1, 1, bits).beat_bytes for bits in (1, 2, 8, 9, 16, 17, 24, 25)}
     assert list(sizes.values()) == [1, 1, 1, 2, 2, 3, 3, 4]
-    assert [Port("p", 1, width, 1).beat_bytes for width in (7, 8, 9)] == [1, 1, 2]
+    assert [LinkPort("p", 1, width, 1).beat_bytes for width in (7, 8, 9)] == [1, 1, 2]
 
 
 @given(st.integers(1, 2000), st.integers(1, 3), st.sampled_from([1, 8, 12, 24]), st.sampled_from([128, 512, 2048]))
@@ -77,9 +77,9 @@ def test_what_cannot_be_is_refused() -> None:
         with pytest.raises(ValueError, match="must be a power of two"):
             link(1, 1, 8, **change)
     with pytest.raises(ValueError, match="16 bytes, not 3"):
-        Link(b"abc", (Port("a", 1, 1, 8),), (Port("b", 1, 1, 8),), 1)
+        Link(b"abc", (LinkPort("a", 1, 1, 8),), (LinkPort("b", 1, 1, 8),), 1)
     with pytest.raises(ValueError, match="turns must be those of"):
-        Link(bytes(16), (Port("a", 2, 1, 8),), (Port("b", 1, 1, 8),), 1, input_turns=((0, 1),))
+        Link(bytes(16), (LinkPort("a", 2, 1, 8),), (LinkPort("b", 1, 1, 8),), 1, input_turns=((0, 1),))
 
 
 def test_a_greeting_there_and_back() -> None:

@@ -17,7 +17,7 @@ import pytest
 from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw_link.chip import Chip
 from onnx_hw_link.errors import AnotherDesign, Garbled, LinkError, NoAnswer, PortFailed, Stalled
-from onnx_hw_link.link import FromChip, FromHost, Link, Port
+from onnx_hw_link.link import FromChip, FromHost, Link, LinkPort
 from onnx_hw_link.packets import to_wire
 from onnx_hw_link.session import hello, packets_of
 from onnx_hw_rtl.shells.shell import Shell
@@ -27,7 +27,7 @@ from onnx_hw_sim.serial_line import BREAK, SerialChip, WireFaults
 from support.c_driver import Io, SessionInC
 from support.link_bench import Sums, sums
 
-LINK = Link(bytes(range(16)), (Port("a", 16, 2, 8),), (Port("b", 5, 1, 12),), 10**6)
+LINK = Link(bytes(range(16)), (LinkPort("a", 16, 2, 8),), (LinkPort("b", 5, 1, 12),), 10**6)
 DIVISOR, BAUD = 4, 250_000
 FRAMES = [random.Random(k).randbytes(LINK.input_bytes) for k in range(40)]
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 import pytest
 from amaranth.sim import Simulator
 
-from onnx_hw_link.link import FromChip, Greeting, Link, Port
+from onnx_hw_link.link import FromChip, Greeting, Link, LinkPort
 from onnx_hw_link.session import FrameResult, Session, hello, packets_of
 from onnx_hw_rtl.link.spi import LEAST_CLOCK, SpiTarget
 from onnx_hw_rtl.shells.spi_shell import SpiShell
 from support.link_bench import Sums, sums
 
-SMALL = Link(bytes(range(16)), (Port("a", 16, 2, 8),), (Port("b", 5, 1, 12),), 10**6, 128, 128)
-LONG = Link(bytes(16), (Port("a", 512, 1, 8),), (Port("b", 1, 1, 8),), 10**6)
+SMALL = Link(bytes(range(16)), (LinkPort("a", 16, 2, 8),), (LinkPort("b", 5, 1, 12),), 10**6, 128, 128)
+LONG = Link(bytes(16), (LinkPort("a", 512, 1, 8),), (LinkPort("b", 1, 1, 8),), 10**6)
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 from amaranth.sim import Simulator
 
 from onnx_hw_link.link import TRAILER, Link
-from onnx_hw_rtl.shells.wishbone_shell import Control, Register, Status, WishboneShell
+from onnx_hw_rtl.shells.wishbone_shell import BusRegister, Control, Status, WishboneShell
 from support.shell_bench import drawn, small
 
 NETWORK = small()
@@ -41,10 +41,10 @@ class Bus:
         return int(read)
 
     async def status(self, bit: Status) -> bool:
-        return bool(await self(Register.STATUS) >> bit & 1)
+        return bool(await self(BusRegister.STATUS) >> bit & 1)
 
     async def control(self, bit: Control) -> None:
-        await self(Register.CONTROL, 1 << bit)
+        await self(BusRegister.CONTROL, 1 << bit)
 
     async def write(self, frame: bytes) -> None:
         """Words in any order, and the last one's bytes by themselves."""
@@ -93,8 +93,8 @@ def test_frames_are_goldens_in_order() -> None:
     results: list[bytes] = []
 
     async def bench(bus: Bus) -> None:
-        assert [await bus(Register.INPUT_BYTES), await bus(Register.OUTPUT_BYTES)] == [108, 72]
-        told = [await bus(Register.DIGEST + k) for k in range(4)]
+        assert [await bus(BusRegister.INPUT_BYTES), await bus(BusRegister.OUTPUT_BYTES)] == [108, 72]
+        told = [await bus(BusRegister.DIGEST + k) for k in range(4)]
         assert b"".join(word.to_bytes(4, "little") for word in told) == LINK.digest
         waiting = list(SENT)
         for _ in range(3000):
@@ -119,7 +119,7 @@ def test_frames_are_goldens_in_order() -> None:
 
 def test_what_lies_where_is_what_is_documented() -> None:
     """Whoever writes a driver has docs/cores.md, not these names."""
-    addresses = {name: 4 * word for name, word in Register.__members__.items()}
+    addresses = {name: 4 * word for name, word in BusRegister.__members__.items()}
     assert addresses == {"INPUT_BYTES": 0, "OUTPUT_BYTES": 4, "STATUS": 8, "CONTROL": 12, "DIGEST": 16}
     assert [Status.FREE, Status.READY, Status.REFUSED] == [0, 1, 2]
     assert [Control.SEND, Control.TAKE, Control.RESTART] == [0, 1, 2]

@@ -16,7 +16,7 @@ from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantization.scheme import Scheme
-from onnx_hw.runtime.options import Leaving
+from onnx_hw.runtime.options import OutputKind
 from support.fixture_paths import EXAMPLES
 from support.onnx_oracle import assert_circuit_agrees, random_frames, write
 from support.random_float_models import FloatDrawing
@@ -45,7 +45,7 @@ def noise(model: Model, network: Network, frames: dict[str, np.ndarray]) -> floa
 def test_sums_leave_unless_integers_are_asked_for(tmp_path: Path, seed: int) -> None:
     model = drawn(tmp_path, seed)
     frames = random_frames(model, 4)
-    sums, few = (flow.quantize(model, frames, scheme and Scheme(leaving=scheme)) for scheme in (None, Leaving.INT8))
+    sums, few = (flow.quantize(model, frames, scheme and Scheme(leaving=scheme)) for scheme in (None, OutputKind.INT8))
     requantized = [sum(isinstance(n.operator, Requantize) for n in of.nodes) for of in (sums, few)]
     assert requantized[0] < requantized[1]
     assert {few.tensors[boundary.tensor].dtype.bits for boundary in few.outputs} == {8}
@@ -58,7 +58,7 @@ def test_the_option(tmp_path: Path) -> None:
     """A model that brings its integers has no use for it."""
     calibration = str(DIGITS / "digits_calibration.npz")
     model, frames = flow.read(DIGITS / "digits_float.onnx"), {"image": np.load(calibration)["image"]}
-    for kind in Leaving:
+    for kind in OutputKind:
         out = tmp_path / f"{kind}.npz"
         arguments = ["run", str(DIGITS / "digits_float.onnx"), "--inputs", calibration, "--calibration", calibration]
         done = CliRunner().invoke(main, [*arguments, "--output", kind.value, "--out", str(out)])

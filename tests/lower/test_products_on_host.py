@@ -23,7 +23,7 @@ from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.load.read import read
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.quantization.post_training import quantize_without_data
-from onnx_hw.runtime.options import Reading
+from onnx_hw.runtime.options import ReadOptions
 from support.fixture_paths import EXAMPLES
 from support.random_mac_nodes import CHANNELS_LAST, MICROSOFT, NEWEST, PRODUCTS, Draw, Product
 
@@ -149,7 +149,7 @@ def test_an_operator_that_nobody_knows_is_refused(op_type, tmp_path):
     model = Sketched(Product("Relu", "", [np.ones((1, 2, 3), np.float32)]), constant=True).with_hardware_before()
     model.node.op_type, model.node.domain = op_type, MICROSOFT
     with pytest.raises(UserError) as caught:
-        flow.quantize(flow.read(model.write(tmp_path), Reading(newer=True)))
+        flow.quantize(flow.read(model.write(tmp_path), ReadOptions(newer=True)))
     assert [problem.code for problem in caught.value.problems] == ["operator-unsupported"]
 
 

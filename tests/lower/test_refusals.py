@@ -14,7 +14,7 @@ from onnx_hw import flow
 from onnx_hw.ir import golden
 from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import UserError
-from onnx_hw.runtime.options import BuildOptions, Reading
+from onnx_hw.runtime.options import BuildOptions, ReadOptions
 from support.qdq_models import Sketch
 
 WEIGHTS = np.ones((4, 4, 3, 3), dtype=np.int8)
@@ -153,5 +153,5 @@ def test_data_of_unknown_shape(tmp_path: Path) -> None:
     )
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
-    refusal = flow.check_hardware(BuildOptions(path, reading=Reading(lenient=True)))
+    refusal = flow.check_hardware(BuildOptions(path, reading=ReadOptions(lenient=True)))
     assert refusal is not None and "the shape of `second" in str(refusal)

@@ -20,7 +20,7 @@ from onnx_hw.lower.ops.concat import concat
 from onnx_hw.lower.ops.data_movement import pads_of_image, placed
 from onnx_hw.lower.ops.kernel import kernel_of
 from onnx_hw.lower.ops.lookup import finely_tabled
-from onnx_hw.lower.ops.matmul_operand import Columns
+from onnx_hw.lower.ops.matmul_operand import OperandColumns
 from onnx_hw.lower.ops.per_channel_steps import _on_grids, fill_of
 from onnx_hw.lower.ops.qdq import dequantized_constant
 from onnx_hw.lower.ops.reshape import _axis_after, reshape
@@ -154,7 +154,7 @@ def test_what_stands_for_a_pad_in_every_channel_or_in_none() -> None:
 
 def test_weights_that_scales_of_the_data_make_too_wide_are_refused() -> None:
     weights = QuantizedConstant(np.zeros((1, 2)), (Fraction(1),), 0)
-    columns = Columns((Fraction(1), Fraction(1, 1 << 20)), (Fraction(0),))
+    columns = OperandColumns((Fraction(1), Fraction(1, 1 << 20)), (Fraction(0),))
     with pytest.raises(Obstacle, match="must be quantized"):
         columns.product(node("MatMul"), weights, np.array([[3, 5]]), (Fraction(0),))
 

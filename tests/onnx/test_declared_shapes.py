@@ -9,7 +9,7 @@ from onnx.shape_inference import infer_shapes
 
 from onnx_hw import flow
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.runtime.options import Reading
+from onnx_hw.runtime.options import ReadOptions
 from support.onnx_files import checked, codes, make_node, model, value, warned, write
 
 
@@ -96,7 +96,7 @@ def test_a_name_within_the_graph_is_no_promise(tmp_path, name):
         report = checked(tmp_path, content)
         assert report.valid and warned(report) == ["dimension-contradicts", "dimension-contradicts"]
         assert not checked(tmp_path, content, strict=True).valid
-    read = flow.read(write(tmp_path, content), Reading(dimensions={"N": 2}))
+    read = flow.read(write(tmp_path, content), ReadOptions(dimensions={"N": 2}))
     (y,) = read.graph.outputs
     assert y.shape == ((8, 1) if name == "N" else (32, 1))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onnx_hw import flow
-from onnx_hw.messages.invariants import Broken
+from onnx_hw.messages.invariants import InvariantError
 from onnx_hw.onnx.canonicalize import canonicalize
 from onnx_hw.onnx.evaluate import fold_constants, infer_shapes
 from onnx_hw.onnx.graph.model import Graph, Node, Value
@@ -125,6 +125,6 @@ def test_the_pass_is_named(monkeypatch, module, name, made_by):
         return replace(made, graph=replace(made.graph, nodes=made.graph.nodes[::-1]))
 
     monkeypatch.setattr(module, name, wrong)
-    with pytest.raises(Broken, match=f"^{made_by} made a broken model: node ") as caught:
+    with pytest.raises(InvariantError, match=f"^{made_by} made a broken model: node ") as caught:
         flow.quantize(MODEL, synthetic_frames(MODEL))
     assert caught.value.fault.node == "probabilities/Softmax"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.pool import Pool
@@ -67,7 +67,7 @@ def test_a_line_buffer_operation_by_operation(sliding: Sliding, beats_per_pixel:
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40), st.lists(st.integers(0, 3), min_size=1, max_size=4))
 def test_rows_of_any_steps(steps: list[int], inner: list[int]) -> None:
     starts, pattern = np.cumsum(steps), np.cumsum(inner)
-    numbers = Numbers.rows(starts, pattern)
+    numbers = AffineSequence.rows(starts, pattern)
     assert np.asarray(numbers).tolist() == (starts[:, None] + pattern).reshape(-1).tolist()
     assert len(numbers) == len(starts) * len(pattern)
 

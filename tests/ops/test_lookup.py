@@ -79,11 +79,11 @@ def wrong_entry(self, m, name, x, chunk, channels):
     return LANE(self, m, name, x ^ 1, chunk, channels)
 
 
-LANE = rtl.Table.lane
+LANE = rtl.TableRequantizer.lane
 
 
 @pytest.mark.parametrize("fault", [wrong_channel, wrong_entry])
 def test_faults_are_seen(monkeypatch: pytest.MonkeyPatch, fault: object) -> None:
-    monkeypatch.setattr(rtl.Table, "lane", fault)
+    monkeypatch.setattr(rtl.TableRequantizer, "lane", fault)
     with pytest.raises(AssertionError):
         Case(lookup(Tensor((3, 2, 4), Int(4)), 4), ElementFolding(2)).check()

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
-from onnx_hw.messages.invariants import Broken
+from onnx_hw.messages.invariants import InvariantError
 from onnx_hw.ops.add import Add
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.schedule import Dependency, Engine
 from onnx_hw.ops.tensor import Tensor
@@ -200,21 +200,24 @@ def broken() -> Iterator[tuple[Engine, str]]:
     yield replace(good, once=-1), "0 or more of them once"
     yield other(delay=0), "a result must take 1 cycle or more, not 0"
     yield other(needs=own.waits), "an operation must need the result of an earlier one"
-    yield other(needs=Numbers.every(7)), "8 operations wait, so that many must be needed, not 7"
-    yield other(waits=Numbers.every(8, first=3)), "those that wait: operations must be numbers from 0 to 9 in order"
-    yield other(needs=Numbers.every(8, first=-1)), "those that are needed: operations must be numbers"
+    yield other(needs=AffineSequence.every(7)), "8 operations wait, so that many must be needed, not 7"
+    yield (
+        other(waits=AffineSequence.every(8, first=3)),
+        "those that wait: operations must be numbers from 0 to 9 in order",
+    )
+    yield other(needs=AffineSequence.every(8, first=-1)), "those that are needed: operations must be numbers"
 
 
 @pytest.mark.parametrize(("made", "told"), list(broken()))
 def test_broken_schedules_are_told(made: Engine, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engines(**{name: getattr(made, name) for name in ("once", "dependencies")})(monkeypatch)
-    with pytest.raises(Broken, match=told):
+    with pytest.raises(InvariantError, match=told):
         alone(Recurrence((1, 5, 2), 5, 3), (1, 1), 3).schedules()
 
 
 def test_several_dependencies_of_one_engine() -> None:
     """Operation 3 needs operation 1 after 7 cycles, operation 5 needs 3 after 4 and 0 after 9."""
-    numbers = {n: Numbers.every(1, first=n) for n in range(6)}
+    numbers = {n: AffineSequence.every(1, first=n) for n in range(6)}
     needs = ((3, 1, 7), (5, 3, 4), (5, 0, 9))
     own = tuple(Dependency(numbers[waits], numbers[needed], delay) for waits, needed, delay in needs)
     assert Engine("e", 6, 0, dependencies=own).cycles == 13, "0 1 2 8 9 12"

@@ -18,7 +18,7 @@ from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.requantize import Requantize, Staircase
@@ -56,7 +56,7 @@ OPERATORS: dict[str, Operator] = {
 }
 
 
-def drawn_orders(shape: tuple[int, int, int], random: np.random.Generator) -> list[Reordering]:
+def drawn_orders(shape: tuple[int, int, int], random: np.random.Generator) -> list[Permutation]:
     """Of everything, of axes, of pixels, of channels, of blocks of channels, another shape; what is there already."""
     height, width, channels = shape
     places = np.arange(height * width * channels).reshape(shape)
@@ -64,14 +64,14 @@ def drawn_orders(shape: tuple[int, int, int], random: np.random.Generator) -> li
     some, pixels = random.permutation(channels), random.permutation(height * width)
     half = np.roll(np.arange(channels).reshape(2, -1), 1, axis=0).reshape(-1) if channels % 2 == 0 else some
     return [
-        Reordering(shape, random.permutation(places.size)),
-        Reordering(tuple(int(n) for n in turned.shape), turned.reshape(-1)),  # type: ignore[arg-type]
-        Reordering(shape, places[:, :, some].reshape(-1)),
-        Reordering(shape, places[:, :, half].reshape(-1)),
-        Reordering((1, height * width, channels), places.reshape(-1, channels)[pixels].reshape(-1)),
-        Reordering((1, height * width, channels), places.reshape(-1, channels)[pixels][:, some].reshape(-1)),
-        Reordering((1, 1, places.size), places.reshape(-1)),
-        Reordering((width, height, channels), places.reshape(-1)),
+        Permutation(shape, random.permutation(places.size)),
+        Permutation(tuple(int(n) for n in turned.shape), turned.reshape(-1)),  # type: ignore[arg-type]
+        Permutation(shape, places[:, :, some].reshape(-1)),
+        Permutation(shape, places[:, :, half].reshape(-1)),
+        Permutation((1, height * width, channels), places.reshape(-1, channels)[pixels].reshape(-1)),
+        Permutation((1, height * width, channels), places.reshape(-1, channels)[pixels][:, some].reshape(-1)),
+        Permutation((1, 1, places.size), places.reshape(-1)),
+        Permutation((width, height, channels), places.reshape(-1)),
     ]
 
 

@@ -12,8 +12,8 @@ from amaranth.hdl import Const
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_hw.messages.invariants import Broken
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.messages.invariants import InvariantError
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer, faults_of_schedule
 from onnx_hw.prove.circuit.stalls import Stall
 from onnx_hw.timing import constraints
@@ -128,10 +128,19 @@ def broken() -> Iterator[tuple[Schedule, str]]:
 
     yield engines(a, b), "the port `o` must be pushed by one engine, not 0"
     yield engines(a, replace(b, pops={**b.pops, **a.pops}), reader), "`a` must be popped by one engine, not 2"
-    yield engines(a, b, replace(reader, pops={"c": Numbers.every(1)})), "there is no such port"
-    yield engines(a, replace(b, pops={"b": Numbers.every(3)}), reader), "4 tokens of `b` must be popped in a frame"
-    yield engines(a, replace(b, pops={"b": Numbers.every(4, first=1)}), reader), "`b`, `b`: operations must be numbers"
-    yield engines(a, replace(b, pops={"b": Numbers.every(4, step=0)}), reader), "`b`, `b`: operations must be numbers"
+    yield engines(a, b, replace(reader, pops={"c": AffineSequence.every(1)})), "there is no such port"
+    yield (
+        engines(a, replace(b, pops={"b": AffineSequence.every(3)}), reader),
+        "4 tokens of `b` must be popped in a frame",
+    )
+    yield (
+        engines(a, replace(b, pops={"b": AffineSequence.every(4, first=1)}), reader),
+        "`b`, `b`: operations must be numbers",
+    )
+    yield (
+        engines(a, replace(b, pops={"b": AffineSequence.every(4, step=0)}), reader),
+        "`b`, `b`: operations must be numbers",
+    )
     yield engines(a, b, replace(reader, latency=-1)), "`reader` must have"
     yield engines(a, b, replace(reader, operations=0)), "`reader` must have"
     yield engines(a, replace(b, name="a"), reader), "engines must have names of their own"
@@ -139,12 +148,21 @@ def broken() -> Iterator[tuple[Schedule, str]]:
     yield buffers(replace(columns, writer="c")), "the columns: it must lie between two engines, not c and reader"
     yield buffers(replace(columns, writer="reader")), "it must lie between two engines"
     yield buffers(replace(columns, capacity=0)), "it must hold 1 beat or more, not 0"
-    yield buffers(replace(columns, waits=Numbers.every(5))), "5 operations wait, so that many beats must be needed"
-    yield buffers(replace(columns, needs=Numbers.every(4, first=2))), "the beats that are needed: operations must be"
-    yield buffers(replace(columns, needs=Numbers.rows([2, 1, 3, 0], [0]))), "in order"
-    yield buffers(replace(columns, waits=Numbers.every(4, first=9))), "those that wait: operations must be"
-    yield buffers(replace(columns, releases=Numbers.every(3))), "all 4 beats of a frame must be given back, not 3"
-    yield buffers(replace(columns, releases=Numbers.rows([4, 5, 3, 6], [0]))), "those that give back"
+    yield (
+        buffers(replace(columns, waits=AffineSequence.every(5))),
+        "5 operations wait, so that many beats must be needed",
+    )
+    yield (
+        buffers(replace(columns, needs=AffineSequence.every(4, first=2))),
+        "the beats that are needed: operations must be",
+    )
+    yield buffers(replace(columns, needs=AffineSequence.rows([2, 1, 3, 0], [0]))), "in order"
+    yield buffers(replace(columns, waits=AffineSequence.every(4, first=9))), "those that wait: operations must be"
+    yield (
+        buffers(replace(columns, releases=AffineSequence.every(3))),
+        "all 4 beats of a frame must be given back, not 3",
+    )
+    yield buffers(replace(columns, releases=AffineSequence.rows([4, 5, 3, 6], [0]))), "those that give back"
 
 
 @pytest.mark.parametrize(("schedule", "told"), list(broken()))
@@ -153,11 +171,11 @@ def test_broken_schedules_are_told(schedule: Schedule, told: str, monkeypatch: p
     faults = list(faults_of_schedule(schedule, TOKENS, {"o": 12}))
     assert any(told in fault for fault in faults), faults
     monkeypatch.setattr(OuterSum, "schedule", lambda self, folding: schedule)
-    with pytest.raises(Broken, match="OuterSum made a broken schedule: node `node`: "):
+    with pytest.raises(InvariantError, match="OuterSum made a broken schedule: node `node`: "):
         alone(OuterSum(3, 4, (2, 5)), (1, 1), 3).schedules()
 
 
 def test_a_buffer_may_give_back_several_beats_at_once() -> None:
-    assert Numbers.repeated(np.array([3, 9]), np.array([2, 5])).rises(0)
-    assert not Numbers.repeated(np.array([3, 9]), np.array([2, 5])).rises(1)
-    assert Numbers.rows([0, 10, 20, 35], [1, 2]).ends == (1, 37)
+    assert AffineSequence.repeated(np.array([3, 9]), np.array([2, 5])).rises(0)
+    assert not AffineSequence.repeated(np.array([3, 9]), np.array([2, 5])).rises(1)
+    assert AffineSequence.rows([0, 10, 20, 35], [1, 2]).ends == (1, 37)

@@ -12,7 +12,7 @@ from onnx_hw.ops.folding import Folding, SlidingFolding
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
-from onnx_hw_rtl.cores.window_geometry import Geometry
+from onnx_hw_rtl.cores.window_geometry import WindowGeometry
 from support.design_bench import assert_proven, prove
 from support.hand_built_designs import alone
 from support.operator_facts import assert_facts, assert_foldings_keep_up
@@ -45,7 +45,7 @@ def test_pads_and_strides(pads: tuple[int, int, int, int], strides: tuple[int, i
 
 def test_a_kernel_that_is_told_nothing_else_slides_by_one_inside_the_image() -> None:
     """Of the compiler, and of the circuit, which can be had without it."""
-    for sliding in (Sliding((5, 4, 3), (3, 2)), Geometry((5, 4, 3), (3, 2))):
+    for sliding in (Sliding((5, 4, 3), (3, 2)), WindowGeometry((5, 4, 3), (3, 2))):
         assert (sliding.output, sliding.extent) == ((3, 3), (3, 2))
 
 

@@ -17,7 +17,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.matmul import MatMul
-from onnx_hw.prove.model.compare import Compared, compare
+from onnx_hw.prove.model.compare import TensorComparison, compare
 from onnx_hw.quantization.quantize import Quantized, to_integers
 from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, calibrate, seen_in
 from onnx_hw.quantization.scheme import Precision, Scheme
@@ -92,7 +92,7 @@ def digits() -> tuple[Model, Mapping[str, np.ndarray]]:
         return flow.read(EXAMPLES / "digits" / "digits_float.onnx"), {"image": stored["image"][:6]}
 
 
-def quantized(scheme: Scheme | None) -> tuple[Quantized, Compared]:
+def quantized(scheme: Scheme | None) -> tuple[Quantized, TensorComparison]:
     """Golden of the digits is what the rewritten ONNX model says, tensor by tensor."""
     model, frames = digits()
     method = (scheme or Scheme()).ranges
@@ -102,7 +102,7 @@ def quantized(scheme: Scheme | None) -> tuple[Quantized, Compared]:
     return made, compared
 
 
-def quality(compared: Compared) -> float:
+def quality(compared: TensorComparison) -> float:
     """The worst tensor's signal to noise, dB."""
     assert compared.fidelity is not None
     return min(likeness.sqnr_db or 200.0 for likeness in compared.fidelity.tensors.values())

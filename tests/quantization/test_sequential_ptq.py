@@ -19,7 +19,7 @@ from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.quantization.biases import with_terms
 from onnx_hw.quantization.cross_layer_equalization import with_equal_channels
-from onnx_hw.quantization.gptq_rounding import Columns, rounded, scales_for, towards_floats
+from onnx_hw.quantization.gptq_rounding import ColumnStatistics, rounded, scales_for, towards_floats
 from onnx_hw.quantization.post_training import with_factors_in_weights
 from onnx_hw.quantization.ranges.batched_run import samples_of
 from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod
@@ -96,7 +96,7 @@ def test_weights_are_rounded_by_their_effect(seed: int) -> None:
     mixing = random.normal(0, 1, (groups, count, count)) * random.lognormal(0, 1, (1, count, 1))
     rows = np.maximum(random.normal(0, 1, (groups, 400, count)) @ mixing, 0)
     weights, most = random.normal(0, 1, (groups, outputs, count)), (1 << bits - 1) - 1
-    known = Columns.of(rows[:, :200])
+    known = ColumnStatistics.of(rows[:, :200])
     scale = scales_for(weights, known, most)
     nearest = np.clip(np.rint(weights / scale[:, :, None]), -most, most)
     found = rounded(weights, known, scale, np.zeros_like(scale), -most, most)
@@ -110,7 +110,7 @@ def test_few_integers_are_such_that_none_is_better_changed_alone() -> None:
     """Nor does another scale beside the one that is found lose less."""
     random = np.random.default_rng(0)
     weights, most = random.normal(0, 1, (2, 3, 9)), 7
-    known = Columns.of(np.maximum(random.normal(0, 1, (2, 90, 9)) @ random.normal(0, 1, (2, 9, 9)), 0))
+    known = ColumnStatistics.of(np.maximum(random.normal(0, 1, (2, 90, 9)) @ random.normal(0, 1, (2, 9, 9)), 0))
 
     def lost(scale: np.ndarray, change: np.ndarray) -> np.ndarray:
         found = np.clip(rounded(weights, known, scale, np.zeros((2, 3)), -most, most) + change, -most, most)
@@ -126,7 +126,7 @@ def test_few_integers_are_such_that_none_is_better_changed_alone() -> None:
 
 def test_columns_that_know_of_nothing_round_to_nearest() -> None:
     weights = np.random.default_rng(0).normal(0, 1, (2, 3, 4))
-    known = Columns.of(np.zeros((2, 5, 4)))
+    known = ColumnStatistics.of(np.zeros((2, 5, 4)))
     scale = np.full((2, 3), 0.1)
     assert np.array_equal(rounded(weights, known, scale, np.zeros((2, 3)), -99, 99), np.rint(weights / 0.1))
 

@@ -10,10 +10,10 @@ from rich.console import Console
 
 from onnx_hw.cli.show.explore_table import shown
 from onnx_hw.commands.explore.grid import Choice
-from onnx_hw.commands.explore.row import Row, State
+from onnx_hw.commands.explore.row import ExploreRow, State
 from onnx_hw_boards.cells import Cells
 
-MADE = Row(
+MADE = ExploreRow(
     1, Choice("icebreaker", 16), "onnx-hw build", State.PACKED, interval=9_216, used=Cells(12_797, 3_000, 16, 14),
     fmax_mhz=101.54, frames_per_second=11_018.0, best=True, knee=True,
 )  # fmt: skip
@@ -29,11 +29,11 @@ ROWS = (
         best=False,
         knee=False,
     ),
-    *(Row(3 + k, Choice("icebreaker", k), "", State.REFUSED, "too few lanes") for k in range(1, 8)),
+    *(ExploreRow(3 + k, Choice("icebreaker", k), "", State.REFUSED, "too few lanes") for k in range(1, 8)),
 )
 
 
-def on_terminal(rows: tuple[Row, ...], width: int, most: int | None = None) -> list[str]:
+def on_terminal(rows: tuple[ExploreRow, ...], width: int, most: int | None = None) -> list[str]:
     console = Console(width=width, record=True, file=io.StringIO(), color_system=None)
     console.print(shown(rows, most))
     return [line.rstrip() for line in console.export_text().splitlines()]

@@ -89,11 +89,11 @@ def test_the_verdict():
     missed = replace(FULL, synthesis=slow)
     assert "the slowest path leads from conv1: total to conv2: sum" in words(checked(missed))
     assert (verdict(missed).kind, verdict(missed).sentence) == ("bad", "The circuit reaches 71.2 MHz, not 80 MHz")
-    proven = replace(FULL.links, circuit_netlist=proof_chain.Link("proven", "all of it", 2, 3, 10, 10))
+    proven = replace(FULL.links, circuit_netlist=proof_chain.ChainLink("proven", "all of it", 2, 3, 10, 10))
     assert verdict(replace(FULL, links=proven)).word == "proven"
     assert verdict(FULL).word == "proven in part"
     differing = replace(
-        FULL.links, golden_circuit=proof_chain.Link("failed", "all", difference="y[0]: golden 1, circuit 2")
+        FULL.links, golden_circuit=proof_chain.ChainLink("failed", "all", difference="y[0]: golden 1, circuit 2")
     )
     failed = replace(FULL, links=differing)
     assert verdict(failed).sentence == "Link 3 of the chain is broken"

@@ -12,7 +12,7 @@ from onnx_hw.cli.show.infer_summary import shown
 from onnx_hw.cli.show.tried_on_board_form import FORM, block
 from onnx_hw.commands.infer import Inferred, Tried
 from onnx_hw.samples.outputs import Outputs
-from onnx_hw.timing.link_times import Seen
+from onnx_hw.timing.link_times import LinkTimesCheck
 from onnx_hw_link.session import Faults
 from support.fixture_paths import CHECKOUT
 
@@ -41,7 +41,7 @@ def test_what_may_be_pasted() -> None:
 
 @pytest.mark.parametrize("intervals", [(9_216, 9_300, 9_216), ()])
 def test_cycles_are_told_where_they_were_compared(intervals: tuple[int, ...]) -> None:
-    seen = Seen(frames=3, exact=2, wrong=(), latency=10_000)
+    seen = LinkTimesCheck(frames=3, exact=2, wrong=(), latency=10_000)
     told = block(replace(MADE, timing=seen, intervals=intervals))
     pace = "9,216 from frame to frame" if intervals else "one frame alone"
     assert f"cycles: 2 of 3 as predicted, {pace}\n" in told

@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 from amaranth.sim import Simulator
 
-from onnx_hw_rtl.link.timestamps import FrameTimes
+from onnx_hw_rtl.link.timestamps import FrameTimestamps
 
 BYTES = 9
 
@@ -16,7 +16,7 @@ BYTES = 9
 @pytest.mark.parametrize("seed", range(3))
 def test_times_are_those_of_the_frames(seed: int) -> None:
     """Frames overlap; a frame's bytes are asked for one cycle after the other, as soon as they may be, or later."""
-    circuit, source = FrameTimes(), random.Random(seed)
+    circuit, source = FrameTimestamps(), random.Random(seed)
     inside: deque[int] = deque()  # the cycles in which frames began
     told: list[tuple[int, int, list[int]]] = []  # (began, ended, bytes)
 

@@ -18,7 +18,7 @@ from onnx_hw.onnx.graph.model import Value
 from onnx_hw.report.build_request import sha256
 from onnx_hw.samples.png import read_png
 from onnx_hw.samples.read_samples import read_samples
-from onnx_hw.samples.spooled_array import LargeArray
+from onnx_hw.samples.spooled_array import SpooledArray
 from support.cli_runner import call
 from support.fixture_paths import EXAMPLES
 
@@ -177,9 +177,9 @@ def test_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UserError, match=r"`a\.png`, not"):
         read_samples(tmp_path, [Value("image", "uint8", (None, None, 3, 1))])
 
-    def full(_array: LargeArray, _piece: bytes) -> None:
+    def full(_array: SpooledArray, _piece: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(LargeArray, "add", full)
+    monkeypatch.setattr(SpooledArray, "add", full)
     with pytest.raises(UserError, match="no room: No space"):
         read_samples(tmp_path, [IMAGE])

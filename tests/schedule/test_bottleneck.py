@@ -13,7 +13,7 @@ from onnx_hw.commands.build import build
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Silent
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.schedule.bottleneck import Bound, what_bounds
+from onnx_hw.schedule.bottleneck import Bottleneck, what_bounds
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.schedule_network import schedule_network
 from schedule.test_search_folding import convolutions
@@ -22,7 +22,7 @@ from support.fixture_paths import EXAMPLES
 NETWORK = convolutions(8, (3, 8, 8, 4))
 
 
-def bound_of(budget: Budget) -> tuple[int, int, Bound]:
+def bound_of(budget: Budget) -> tuple[int, int, Bottleneck]:
     """Lanes, interval, and what is said of it."""
     design, _ = schedule_network(NETWORK, budget, clock_mhz=100)
     return design.resources().mac_lanes, design.interval, what_bounds(NETWORK, design, budget)
@@ -59,7 +59,7 @@ def test_nothing_is_said_where_no_number_was_asked_for() -> None:
 
 def test_more_lanes_than_a_model_can_use() -> None:
     used, interval, bound = bound_of(Budget(mac_lanes=1_000_000))
-    assert used < 1_000_000 and bound == Bound(interval, "no core can be faster")
+    assert used < 1_000_000 and bound == Bottleneck(interval, "no core can be faster")
 
 
 def test_the_report_says_it(tmp_path: Path) -> None:
@@ -84,4 +84,4 @@ def test_the_terminal_says_how_far_it_is_from_the_bound(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("interval", "told"), [(1000, ""), (1001, ", 0.1% above the bound"), (2001, "")])
 def test_what_says_nothing_is_not_said(interval: int, told: str) -> None:
-    assert Bound(1000).above(interval) == told
+    assert Bottleneck(1000).above(interval) == told

@@ -21,7 +21,7 @@ from onnx_hw.ops.window import Window
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.schedule import schedule_network as module
 from onnx_hw.schedule.budget import Budget, weight
-from onnx_hw.schedule.explain_no_fit import Place, spelled
+from onnx_hw.schedule.explain_no_fit import OtherTarget, spelled
 from onnx_hw.schedule.folding_for_interval import fold_for, resources_of
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.schedule_network import interval_of, schedule_network
@@ -153,7 +153,7 @@ def test_where_only_both_help_both_are_told() -> None:
 
 def test_other_boards_are_tried() -> None:
     small = Budget(dsp=1, lut=100)
-    boards = {"small": Place(small, 80.0), "large": Place(AMPLE, 80.0), "slow": Place(AMPLE, 0.1)}
+    boards = {"small": OtherTarget(small, 80.0), "large": OtherTarget(AMPLE, 80.0), "slow": OtherTarget(AMPLE, 0.1)}
     told = refused(small, elsewhere=boards)
     assert "`--board large` fits" in told and "`--board slow` fits" in told and "small" not in told
     told = refused(small, elsewhere=boards, fps=20_000)

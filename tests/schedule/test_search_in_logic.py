@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
-from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import Multiplier
@@ -43,7 +43,7 @@ def network(channels: tuple[int, ...], seed: int = 0) -> Network:
     return sketch.design().network
 
 
-def soft(design: Design) -> list[Node]:
+def soft(design: Design) -> list[NetworkNode]:
     return [node for node in design.network.nodes if design.folding(node).in_logic]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.depthwise import Depthwise
@@ -102,7 +102,7 @@ def all_tried(network: Network, budget: Budget, interval: int) -> bool:
     def fits(k: int, so_far: np.ndarray, sent: dict[str, Order]) -> bool:
         if k == len(choices):
             return True
-        node: Node = network.nodes[k]
+        node: NetworkNode = network.nodes[k]
         for folding, used in choices[k]:
             total = so_far + used
             for tensor, wanted in zip(node.inputs, node.operator.takes(folding), strict=True):

@@ -10,7 +10,7 @@ import pytest
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
-from onnx_hw.ir.network import Boundary, Network, Node
+from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
@@ -34,7 +34,7 @@ def in_a_line(x: Tensor, *makers) -> Network:  # type: ignore[no-untyped-def]
     for make in makers:
         operators.append(make(operators[-1].results()[0] if operators else x))
     tensors = {"t0": x} | {f"t{k + 1}": operator.results()[0] for k, operator in enumerate(operators)}
-    nodes = (Node(f"core{k}", operator, (f"t{k}",), (f"t{k + 1}",)) for k, operator in enumerate(operators))
+    nodes = (NetworkNode(f"core{k}", operator, (f"t{k}",), (f"t{k + 1}",)) for k, operator in enumerate(operators))
     ends = (Boundary(t, t, (1, *tensors[t].shape), np.dtype(np.int64), np.arange(tensors[t].size))
             for t in ("t0", f"t{len(operators)}"))  # fmt: skip
     first, last = ends

@@ -21,7 +21,7 @@ from onnx_hw.ops.window import Window
 from onnx_hw.prove.circuit.check_run import simulate_and_compare, stimulus_of
 from onnx_hw.prove.circuit.engines import simulator_of
 from onnx_hw.prove.circuit.stalls import Stall, full_rate, random_stall
-from onnx_hw.runtime.options import Engine
+from onnx_hw.runtime.options import SimulationEngine
 from onnx_hw_sim.circuit import Recording
 from support.design_bench import every_tensor, random_frames
 from support.hand_built_designs import Sketch, unequal_branches
@@ -57,7 +57,7 @@ def stalls(design: Design) -> list[tuple[Stall, int]]:
     return [(full_rate(design, FRAMES), 7), (random_stall(design, FRAMES, "random"), 0)]
 
 
-def recordings(design: Design, engine: Engine, folder: Path) -> list[Recording]:
+def recordings(design: Design, engine: SimulationEngine, folder: Path) -> list[Recording]:
     """Of every stall, compared with golden and with the predicted cycles."""
     simulator, names = simulator_of(design, find_board("ecp5"), folder, engine)
     assert simulator.name == engine.value
@@ -71,19 +71,19 @@ def recordings(design: Design, engine: Engine, folder: Path) -> list[Recording]:
     return seen
 
 
-ICARUS = [Engine.ICARUS] * (shutil.which("iverilog") is not None)
+ICARUS = [SimulationEngine.ICARUS] * (shutil.which("iverilog") is not None)
 
 
 def test_engines_agree(tmp_path: Path) -> None:
     """All but Verilator's own process, which takes as long to build as all others together."""
-    agree(product(), [Engine.COMPILED, Engine.GATES, *ICARUS], tmp_path)
+    agree(product(), [SimulationEngine.COMPILED, SimulationEngine.GATES, *ICARUS], tmp_path)
 
 
-def agree(design: Design, engines: list[Engine], folder: Path) -> None:
+def agree(design: Design, engines: list[SimulationEngine], folder: Path) -> None:
     """With each other, golden and the predicted cycles; of the netlist, what leaves it."""
-    wanted = recordings(design, Engine.INTERPRETED, folder)
+    wanted = recordings(design, SimulationEngine.INTERPRETED, folder)
     for engine in engines:
-        assert_same(wanted, recordings(design, engine, folder), inside=engine is not Engine.GATES)
+        assert_same(wanted, recordings(design, engine, folder), inside=engine is not SimulationEngine.GATES)
 
 
 def assert_same(one: list[Recording], other: list[Recording], *, inside: bool) -> None:

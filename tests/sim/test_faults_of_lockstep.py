@@ -13,7 +13,7 @@ import pytest
 
 from onnx_hw_sim.circuit import Recording
 from onnx_hw_sim.lockstep import arithmetic, library, program, steps
-from onnx_hw_sim.lockstep.levelize import Order, order
+from onnx_hw_sim.lockstep.levelize import Levelization, order
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 from tests.sim.drawn_circuits import Drawn, Exchanges, Expressions
 from tests.sim.test_lockstep import words
@@ -63,7 +63,7 @@ def test_a_fault_in_what_is_compiled_is_seen(name: str, sound, tmp_path: Path, m
     assert_differ(usual, run(drawn, seed, tmp_path))
 
 
-def none_late(given: list[steps.Step]) -> Order:
+def none_late(given: list[steps.Step]) -> Levelization:
     return replace(order(given), late=frozenset())
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from onnx_hw_sim.circuit import Stream
 from onnx_hw_sim.gates.cell_models import FlipFlop, Model, Parts
-from onnx_hw_sim.gates.netlist import ONE, Cell, flatten, read_netlist
-from onnx_hw_sim.gates.simulator import RUNS, GateSimulator, Pattern, Plan, Start
+from onnx_hw_sim.gates.netlist import ONE, ChipCell, flatten, read_netlist
+from onnx_hw_sim.gates.simulator import RUNS, GateSimulator, Pattern, Start, StreamPlan
 from onnx_hw_tools import tools
 
 CYCLES, WARM = 700, 500
@@ -36,15 +36,15 @@ GATES = {
 }
 
 
-def gate(cell: Cell, parts: Parts) -> None:
+def gate(cell: ChipCell, parts: Parts) -> None:
     parts.table(tuple(cell.pin(name) for name in "AB" if name in cell.pins), GATES[cell.kind], cell.pin("Y"))
 
 
-def mux(cell: Cell, parts: Parts) -> None:
+def mux(cell: ChipCell, parts: Parts) -> None:
     parts.table((cell.pin("A"), cell.pin("B"), cell.pin("S")), 0b11001010, cell.pin("Y"))
 
 
-def dff(cell: Cell, parts: Parts) -> None:
+def dff(cell: ChipCell, parts: Parts) -> None:
     parts.flip_flops.append(FlipFlop(cell.pin("Q"), cell.pin("D"), cell.tied("E", ONE)))
 
 
@@ -161,7 +161,7 @@ def run(netlist: Path, models: dict[str, Model], width: int) -> np.ndarray:
     """(runs, cycles, bits) that come out, from the time at which all registers and memories have been written."""
     x, y = Stream("x", INPUTS, 1, signed=False), Stream("y", width, 1, signed=False)
     simulator = GateSimulator(flatten(read_netlist(netlist)), models, [x], [y], 1)
-    plan = Plan(
+    plan = StreamPlan(
         {"x": np.random.default_rng(3).integers(0, 2, (RUNS, CYCLES, INPUTS))},
         [Pattern({"x": np.zeros(CYCLES, dtype=np.int64)}, {"y": np.ones(0, dtype=bool)})],
         [Start(None, 0, k) for k in range(RUNS)],

@@ -27,7 +27,7 @@ from onnx_hw_rtl.target import Target
 from onnx_hw_sim.circuit import Stream
 from onnx_hw_sim.gates.netlist import flatten, read_netlist
 from onnx_hw_sim.gates.read_only import ReadOnly
-from onnx_hw_sim.gates.simulator import RUNS, GateSimulator, Pattern, Plan, Start
+from onnx_hw_sim.gates.simulator import RUNS, GateSimulator, Pattern, Start, StreamPlan
 from onnx_hw_tools import tools
 
 CYCLES = 400
@@ -113,7 +113,7 @@ def test_cells_do_what_their_twins_do(board: str, tmp_path: Path) -> None:
     x, y = (Stream(name, len(port), 1, signed=False) for name, port in (("x", bench.x_payload), ("y", bench.y_payload)))
     values = drawn(bench, np.random.default_rng(5))
     simulator = GateSimulator(flat, module.MODELS, [x], [y], 1)
-    plan = Plan(
+    plan = StreamPlan(
         {"x": np.concatenate([in_bits(v, len(p)) for v, p in zip(values, flat_inputs(bench), strict=True)], axis=2)},
         [Pattern({"x": np.zeros(CYCLES, dtype=np.int64)}, {"y": np.ones(0, dtype=bool)})],
         [Start(None, 0, run) for run in range(RUNS)],

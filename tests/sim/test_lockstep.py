@@ -15,7 +15,7 @@ from onnx_hw_sim.interpreted import InterpretedSimulator
 from onnx_hw_sim.lockstep import library
 from onnx_hw_sim.lockstep.levelize import order
 from onnx_hw_sim.lockstep.library import RUNS, vectors_of
-from onnx_hw_sim.lockstep.netlist import NotModelled
+from onnx_hw_sim.lockstep.netlist import UnsupportedCircuit
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 from onnx_hw_sim.lockstep.steps import Step
 from onnx_hw_tools.tools import ToolFailed
@@ -84,7 +84,7 @@ def test_more_runs_than_there_is_room_for_are_refused(compiled_in: Path) -> None
 
 
 def test_what_waits_for_itself_is_not_modelled(tmp_path: Path) -> None:
-    with pytest.raises(NotModelled, match="wait for each other"):
+    with pytest.raises(UnsupportedCircuit, match="wait for each other"):
         LockstepSimulator.build(RING, tmp_path)
 
 
@@ -93,7 +93,7 @@ def test_a_cell_that_nobody_knows_is_not_modelled(tmp_path: Path) -> None:
         r"\not_valid" + "\n    connect \\Y", r"\b__c_ready" + "\n    connect \\Y"
     )
     assert "$div" in divided
-    with pytest.raises(NotModelled, match=r"a cell \$div"):
+    with pytest.raises(UnsupportedCircuit, match=r"a cell \$div"):
         LockstepSimulator.build(replace(RING, rtlil=divided), tmp_path)
 
 
@@ -105,7 +105,7 @@ def test_registers_that_exchange_are_set_last() -> None:
     assert list(order(chain).steps) == [2, 1, 0] and not order(chain).late
     ring = [step({2}, 1), step({1}, 2)]
     assert len(order(ring).late) == 1
-    with pytest.raises(NotModelled):
+    with pytest.raises(UnsupportedCircuit):
         order([step({2}, 1, keeps=False), step({1}, 2, keeps=False)])
 
 

@@ -12,7 +12,7 @@ import pytest
 from onnx_hw_sim import stalls
 from onnx_hw_sim.circuit import Stimulus
 from onnx_hw_sim.compiled import CompiledSimulator
-from onnx_hw_sim.decoded_waves import Scope, decode
+from onnx_hw_sim.decoded_waves import WaveScope, decode
 from onnx_hw_sim.waves import CYCLE_NS, write_vcd
 from tests.sim.circuits import Adder
 
@@ -64,7 +64,7 @@ def test_what_was_decoded_is_what_was_recorded(compiled_in: Path, tmp_path: Path
     circuit, file = Adder(lanes=1, bits=8, is_signed=True, depth=2).circuit(), tmp_path / "waves.vcd"
     stimulus = replace(STIMULUS, tokens={"a": np.arange(-30, 30)[:, None], "b": np.full((60, 1), -7)})
     seen = write_vcd(circuit, stimulus, file, compiled_in, first=0, last=59)
-    scopes = [Scope("an adder.1", [("add", "add")], [("o", "sum")])]
+    scopes = [WaveScope("an adder.1", [("add", "add")], [("o", "sum")])]
     sums = seen.tokens["sum"]
     decode(file, seen, scopes, {"sum": sums[:-1] + 1}, cycle_ns=CYCLE_NS, first=10, last=59)
     vcd = file.read_text()

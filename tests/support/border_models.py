@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.lookup import Lookup
 from onnx_hw.ops.multiply import Multiply
@@ -14,7 +14,7 @@ from onnx_hw.ops.requantize import Monotone
 ELEMENT_BY_ELEMENT = (Add, Lookup, Monotone, Multiply, Rearrange)
 
 
-def rearranged_at_the_border(network: Network, *, mirrors: bool = False) -> list[Node]:
+def rearranged_at_the_border(network: Network, *, mirrors: bool = False) -> list[NetworkNode]:
     """Rearrangements next to an input or output that read their operand in another order than the one it comes in.
 
     Between them and the host stands nothing, or what treats every element alike.
@@ -32,7 +32,7 @@ def rearranged_at_the_border(network: Network, *, mirrors: bool = False) -> list
     ]
 
 
-def _behind_inputs(network: Network) -> list[Node]:
+def _behind_inputs(network: Network) -> list[NetworkNode]:
     reached, found = {boundary.tensor for boundary in network.inputs}, []
     for node in network.nodes:
         if isinstance(node.operator, ELEMENT_BY_ELEMENT) and reached.issuperset(node.inputs):
@@ -41,7 +41,7 @@ def _behind_inputs(network: Network) -> list[Node]:
     return found
 
 
-def _before_outputs(network: Network) -> list[Node]:
+def _before_outputs(network: Network) -> list[NetworkNode]:
     reached, found = {boundary.tensor for boundary in network.outputs}, []
     for node in reversed(network.nodes):
         if isinstance(node.operator, ELEMENT_BY_ELEMENT) and reached.issuperset(node.outputs):

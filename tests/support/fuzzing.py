@@ -14,11 +14,11 @@ from onnx_hw.lower.layout.stream_layout import elements_of
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.load.check_file import check
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
-from onnx_hw.runtime.options import BuildOptions, Evaluator, Reading, RunOptions
+from onnx_hw.runtime.options import BuildOptions, Evaluator, ReadOptions, RunOptions
 from onnx_hw.samples.read_samples import write_samples
 from support.cpu_time_limit import own_seconds
 
-LENIENT = Reading(lenient=True)
+LENIENT = ReadOptions(lenient=True)
 """As most mutants have no shapes of their outputs."""
 
 LARGEST = 1 << 16

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design, FifoSize
-from onnx_hw.ir.network import Boundary, Network, Node
+from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.fork import Fork
@@ -23,7 +23,7 @@ class Sketch:
 
     inputs: list[str] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[NetworkNode] = field(default_factory=list)
     foldings: dict[str, Folding] = field(default_factory=dict)
     depths: dict[str, int] = field(default_factory=dict)
 
@@ -37,7 +37,7 @@ class Sketch:
     ) -> list[str]:
         """``folding`` may be the lanes in and out, and what else there is in the operator's own."""
         outputs = [f"{name}.{port}" for port in operator.outputs]
-        self.nodes.append(Node(name, operator, tuple(inputs), tuple(outputs)))
+        self.nodes.append(NetworkNode(name, operator, tuple(inputs), tuple(outputs)))
         self.foldings[name] = folded(operator, folding)
         self.tensors |= dict(zip(outputs, operator.results(), strict=True))
         self.depths |= dict(zip(outputs, depths, strict=True))

@@ -9,7 +9,7 @@ from amaranth.hdl import Module, ResetInserter, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.sim import Simulator
 
-from onnx_hw_link.link import FromChip, Greeting, Link, Port
+from onnx_hw_link.link import FromChip, Greeting, Link, LinkPort
 from onnx_hw_link.session import FrameResult, Session, hello, packets_of
 from onnx_hw_rtl.link.endpoint import LinkEnd
 
@@ -52,7 +52,7 @@ class Sums(Component):
         return m
 
 
-def integers(port: Port, frame: bytes) -> list[int]:
+def integers(port: LinkPort, frame: bytes) -> list[int]:
     """Of the beats of a frame, place by place."""
     size = port.place_bits // 8
     return [int.from_bytes(frame[at : at + size], "little", signed=True) for at in range(0, len(frame), size)]

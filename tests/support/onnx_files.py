@@ -7,7 +7,7 @@ from pathlib import Path
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor, make_tensor_value_info
 
 from onnx import ModelProto, TensorProto, helper
-from onnx_hw.onnx.load.check_file import Report, check
+from onnx_hw.onnx.load.check_file import CheckReport, check
 
 FLOAT = TensorProto.FLOAT
 
@@ -47,17 +47,17 @@ def write(folder: Path, content: ModelProto | bytes, name: str = "model.onnx") -
     return path
 
 
-def checked(folder: Path, content: ModelProto | bytes, **options) -> Report:
+def checked(folder: Path, content: ModelProto | bytes, **options) -> CheckReport:
     """The report on a model that is written to a file first."""
     return check(write(folder, content), **options)
 
 
-def codes(report: Report) -> list[str]:
+def codes(report: CheckReport) -> list[str]:
     """Every problem as ``stage:code``."""
     return [f"{problem.stage}:{problem.code}" for problem in report.problems]
 
 
-def warned(report: Report) -> list[str]:
+def warned(report: CheckReport) -> list[str]:
     return [problem.code for problem in report.warnings]
 
 

@@ -15,12 +15,12 @@ from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import memory
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.schedule import Engine, Schedule, SharedBuffer
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_boards.demand import Demand, Function
+from onnx_hw_boards.demand import Demand, LogicFunction
 from onnx_hw_rtl.streams import engine, shared_buffer
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Turn, delayed
@@ -61,26 +61,32 @@ class OuterSum(Operator[EvenFolding]):
 
     def schedule(self, folding: EvenFolding) -> Schedule:
         rows, columns = self.rows, self.columns
-        results = Numbers.every(rows * columns)
-        last_row = Numbers.every(columns, first=(rows - 1) * columns)
+        results = AffineSequence.every(rows * columns)
+        last_row = AffineSequence.every(columns, first=(rows - 1) * columns)
         of_rows = SharedBuffer(
-            "a", "reader", self.capacities[0], Numbers.every(rows, columns), Numbers.every(rows),
-            Numbers.every(rows, columns, columns - 1), "the rows",
+            "a", "reader", self.capacities[0], AffineSequence.every(rows, columns), AffineSequence.every(rows),
+            AffineSequence.every(rows, columns, columns - 1), "the rows",
         )  # fmt: skip
         of_columns = SharedBuffer(
-            "b", "reader", self.capacities[1], Numbers.every(columns), Numbers.every(columns), last_row, "the columns"
+            "b",
+            "reader",
+            self.capacities[1],
+            AffineSequence.every(columns),
+            AffineSequence.every(columns),
+            last_row,
+            "the columns",
         )
         return Schedule(
             (
-                Engine("a", rows, 0, {"a": Numbers.every(rows)}),
-                Engine("b", columns, 0, {"b": Numbers.every(columns)}),
+                Engine("a", rows, 0, {"a": AffineSequence.every(rows)}),
+                Engine("b", columns, 0, {"b": AffineSequence.every(columns)}),
                 Engine("reader", len(results), LATENCY, pushes={"o": results}),
             ),
             (of_rows, of_columns),
         )
 
     def demand(self, folding: EvenFolding) -> Demand:
-        return Demand.of(Function(1))
+        return Demand.of(LogicFunction(1))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Circuit:
         return Circuit(self.rows, self.columns, self.capacities, depths["o"])

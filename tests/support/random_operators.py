@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import Table, Thresholds, table, thresholds
+from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer, table, thresholds
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
@@ -241,7 +241,7 @@ class ByTable(Requantize):
     """As a look-up, even where arithmetic is cheaper."""
 
     @cached_property
-    def circuit(self) -> Table:
+    def circuit(self) -> TableRequantizer:
         return table(self.exact)
 
 
@@ -249,7 +249,7 @@ class ByThresholds(Requantize):
     """As a search, even where arithmetic is cheaper."""
 
     @cached_property
-    def circuit(self) -> Thresholds:
+    def circuit(self) -> ThresholdRequantizer:
         return thresholds(self.exact)
 
 

@@ -11,12 +11,12 @@ from amaranth.hdl import Array, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.affine_ranges import Numbers
+from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.folding import EvenFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.schedule import Dependency, Engine, Schedule
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_boards.demand import Demand, Function
+from onnx_hw_boards.demand import Demand, LogicFunction
 from onnx_hw_rtl.streams import engine, feedback
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Turn, delayed
@@ -64,15 +64,17 @@ class Recurrence(Operator[EvenFolding]):
 
     def schedule(self, folding: EvenFolding) -> Schedule:
         tensor = self.operands()[0]
-        every = Numbers.every(tensor.size)
+        every = AffineSequence.every(tensor.size)
         repeated = tensor.size - tensor.channels
-        own = Dependency(Numbers.every(repeated, first=tensor.channels), Numbers.every(repeated), self.delay)
+        own = Dependency(
+            AffineSequence.every(repeated, first=tensor.channels), AffineSequence.every(repeated), self.delay
+        )
         return Schedule(
             (Engine("step", tensor.size, self.delay, {"i": every}, {"o": every}, self.once, (own,) * (repeated > 0)),)
         )
 
     def demand(self, folding: EvenFolding) -> Demand:
-        return Demand.of(Function(1))
+        return Demand.of(LogicFunction(1))
 
     def core(self, folding: EvenFolding, depths: Mapping[str, int]) -> Circuit:
         return Circuit(self.shape, self.delay, self.once, depths["o"])

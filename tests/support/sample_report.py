@@ -23,16 +23,16 @@ from onnx_hw.report.model import (
     Synthesis,
     TensorLikeness,
 )
-from onnx_hw.report.proof_chain import Link, Links
+from onnx_hw.report.proof_chain import ChainLink, ChainLinks
 from onnx_hw.report.timeline import CoreActivity, Timeline, Waiting
-from onnx_hw.report.value_statistics import Seen
+from onnx_hw.report.value_statistics import ValueStatistics
 
 FULL = Report(
     model=ModelSection("digits", macs=23_680, parameters=1_898, notes=("the batch axis is bound to 1",)),
     board=BoardSection("ecp5", "LFE5U-85F-6 CABGA381", lut4=83_640, ff=83_640, dsp=156, bram=208),
-    links=Links(
-        reference_golden=Link("proven", "9 tensors that both know; 2 values rounded the other way", 4, 1, 8_000),
-        golden_circuit=Link("proven", "every value and every firing", 4, 3, 40_000, 12_000),
+    links=ChainLinks(
+        reference_golden=ChainLink("proven", "9 tensors that both know; 2 values rounded the other way", 4, 1, 8_000),
+        golden_circuit=ChainLink("proven", "every value and every firing", 4, 3, 40_000, 12_000),
     ),
     io=(
         PortSection(
@@ -56,7 +56,13 @@ FULL = Report(
     quantization=Quantization(
         (
             QuantizedTensor(
-                "image_int8", 8, True, (0.0039,), (-128,), Seen(4, -128, 120, 0.25, 0.0, "9100000000000012"), 41.3
+                "image_int8",
+                8,
+                True,
+                (0.0039,),
+                (-128,),
+                ValueStatistics(4, -128, 120, 0.25, 0.0, "9100000000000012"),
+                41.3,
             ),
         )
     ),

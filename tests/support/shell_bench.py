@@ -15,7 +15,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_link.frames import frame_of, integers_of
-from onnx_hw_link.link import Port
+from onnx_hw_link.link import LinkPort
 from onnx_hw_rtl.streams.assembly import Assembly
 from support.hand_built_designs import Sketch
 
@@ -27,8 +27,8 @@ class Small:
     """``a + b`` of 30 elements, 12 bits; places of beats are left over on every stream."""
 
     design: Design
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[LinkPort, ...]
+    outputs: tuple[LinkPort, ...]
 
     def assembly(self) -> Assembly:
         return assemble(self.design)[0]
@@ -75,7 +75,7 @@ def small() -> Small:
     design = sketch.design()
     names = edge_names(design)
     ports = {
-        e.tensor: Port(names[e.tensor], e.beats, e.width, e.type.dtype.bits, e.type.dtype.signed)
+        e.tensor: LinkPort(names[e.tensor], e.beats, e.width, e.type.dtype.bits, e.type.dtype.signed)
         for e in design.edges()
     }
     return Small(design, (ports["a"], ports["b"]), (ports["sum.o"],))

@@ -17,7 +17,7 @@ from onnx_hw.ops.gearbox import Gearbox
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.timing import native_solver
 from onnx_hw.timing.prediction import Events, predict
-from onnx_hw.timing.solver import Bound, Times, Track
+from onnx_hw.timing.solver import Precedence, Times, Track
 from onnx_hw.timing.steady_state import period, sustains
 from support.hand_built_designs import Sketch, alone
 from support.random_designs import chains, residuals
@@ -93,8 +93,8 @@ FRAME = np.arange(30).reshape(10, 3)
 def engine_and_sink(lag: int) -> tuple[Track, Track]:
     """Three tokens a frame, and places for ``lag`` of them."""
     track, sink = Track(("node", "engine"), 3), Track(("sink", "o"), 3)
-    sink.bounds.append(Bound(np.arange(3), track, np.arange(3), "a token", delay=2))
-    track.bounds.append(Bound(np.arange(3), sink, np.arange(3), "room", delay=1, lag=lag))
+    sink.bounds.append(Precedence(np.arange(3), track, np.arange(3), "a token", delay=2))
+    track.bounds.append(Precedence(np.arange(3), sink, np.arange(3), "room", delay=1, lag=lag))
     return track, sink
 
 

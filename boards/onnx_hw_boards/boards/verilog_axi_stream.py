@@ -1,5 +1,5 @@
 """Verilog of a network between AXI4-Streams, no bitstream."""
 
-from onnx_hw_boards.verilog_board import Shell, verilog
+from onnx_hw_boards.verilog_board import ShellKind, verilog
 
-BOARD = verilog("verilog_axi_stream", Shell.AXI_STREAM, "Verilog of a network between AXI4-Streams; no bitstream")
+BOARD = verilog("verilog_axi_stream", ShellKind.AXI_STREAM, "Verilog of a network between AXI4-Streams; no bitstream")

@@ -1,5 +1,5 @@
 """Verilog of a network behind SPI, no bitstream."""
 
-from onnx_hw_boards.verilog_board import Shell, verilog
+from onnx_hw_boards.verilog_board import ShellKind, verilog
 
-BOARD = verilog("verilog_spi", Shell.SPI, "Verilog of a network behind SPI; no bitstream")
+BOARD = verilog("verilog_spi", ShellKind.SPI, "Verilog of a network behind SPI; no bitstream")

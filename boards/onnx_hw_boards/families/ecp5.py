@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnx_hw_boards.cells import Cells
-from onnx_hw_boards.device import Device
+from onnx_hw_boards.device import ChipType
 from onnx_hw_boards.families.ecp5_cost import cost
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 from onnx_hw_boards.families.shell_mapping import with_few_tables_around
@@ -68,11 +68,11 @@ ECP5 = Family(
 )
 
 # Lattice FPGA-DS-02012, table 1.1. In open tools a 12F has all of a 25F, whose die it is; only this much is promised.
-LFE5U_12F = Device("LFE5U-12F", ECP5, "--12k", Cells(lut=12_144, ff=12_144, dsp=28, bram=32))
-LFE5U_25F = Device("LFE5U-25F", ECP5, "--25k", Cells(lut=24_288, ff=24_288, dsp=28, bram=56))
-LFE5U_45F = Device("LFE5U-45F", ECP5, "--45k", Cells(lut=43_848, ff=43_848, dsp=72, bram=108))
-LFE5U_85F = Device("LFE5U-85F", ECP5, "--85k", Cells(lut=83_640, ff=83_640, dsp=156, bram=208))
-LFE5UM5G_45F = Device("LFE5UM5G-45F", ECP5, "--um5g-45k", LFE5U_45F.cells)
-LFE5UM5G_85F = Device("LFE5UM5G-85F", ECP5, "--um5g-85k", LFE5U_85F.cells)
+LFE5U_12F = ChipType("LFE5U-12F", ECP5, "--12k", Cells(lut=12_144, ff=12_144, dsp=28, bram=32))
+LFE5U_25F = ChipType("LFE5U-25F", ECP5, "--25k", Cells(lut=24_288, ff=24_288, dsp=28, bram=56))
+LFE5U_45F = ChipType("LFE5U-45F", ECP5, "--45k", Cells(lut=43_848, ff=43_848, dsp=72, bram=108))
+LFE5U_85F = ChipType("LFE5U-85F", ECP5, "--85k", Cells(lut=83_640, ff=83_640, dsp=156, bram=208))
+LFE5UM5G_45F = ChipType("LFE5UM5G-45F", ECP5, "--um5g-45k", LFE5U_45F.cells)
+LFE5UM5G_85F = ChipType("LFE5UM5G-85F", ECP5, "--um5g-85k", LFE5U_85F.cells)
 
 DEVICES = (LFE5U_12F, LFE5U_25F, LFE5U_45F, LFE5U_85F, LFE5UM5G_45F, LFE5UM5G_85F)

@@ -11,12 +11,12 @@ from functools import lru_cache
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import (
     Adder,
-    Comparison,
+    Comparator,
     Copies,
     Demand,
     Enable,
-    Function,
-    Loop,
+    LogicFunction,
+    LoopCounter,
     Memory,
     Multiplexer,
     Part,
@@ -72,16 +72,16 @@ def _cost(part: Part) -> Mapped:
             return 0, 0, 1, 0
         case Shared():  # inside of multipliers
             return 0, 0, 0, 0
-        case Adder(bits) | Comparison(bits):  # a carry cell has inputs left that gate the addends
+        case Adder(bits) | Comparator(bits):  # a carry cell has inputs left that gate the addends
             return (bits + bits % 2 if bits >= SHORTEST_CHAIN else max(bits, 0) * 1.5), 0, 0, 0
         case Multiplexer(ways, bits, tree, cleared):
             ways = beside_clearing(ways) if cleared else ways
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
-        case Function(inputs, bits):
+        case LogicFunction(inputs, bits):
             return bits * function(inputs), 0, 0, 0
         case Enable(inputs):  # a bit by itself is that of the flip-flops
             return enabling(inputs), 0, 0, 0
-        case Loop(count):
+        case LoopCounter(count):
             bits = (count - 1).bit_length()
             return (
                 (bits + bits % 2 + (bits / 3 if count & count - 1 else 0) if bits >= SHORTEST_CHAIN else bits),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_hw_boards.cells import Cells
-from onnx_hw_boards.device import Device
+from onnx_hw_boards.device import ChipType
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 from onnx_hw_boards.families.gowin_cost import cost
 from onnx_hw_boards.families.shell_mapping import with_few_tables_around
@@ -66,7 +66,7 @@ GOWIN = Family(
 )
 
 # Gowin DS100, table 1-1
-GW1N_9C = Device("GW1N-9C", GOWIN, "GW1N-9C", Cells(lut=8_640, ff=6_480, dsp=40, bram=26))
+GW1N_9C = ChipType("GW1N-9C", GOWIN, "GW1N-9C", Cells(lut=8_640, ff=6_480, dsp=40, bram=26))
 ARORA = replace(
     GOWIN,
     name="Gowin Arora",
@@ -77,7 +77,7 @@ ARORA = replace(
 )
 
 # Gowin DS102, table 1-1
-GW2A_18C = Device("GW2A-18C", ARORA, "GW2A-18C", Cells(lut=20_736, ff=15_552, dsp=96, bram=46))
+GW2A_18C = ChipType("GW2A-18C", ARORA, "GW2A-18C", Cells(lut=20_736, ff=15_552, dsp=96, bram=46))
 
 DEVICES = {"GW1N-9C": GW1N_9C, "GW1NR-9C": GW1N_9C, "GW2A-18C": GW2A_18C, "GW2AR-18C": GW2A_18C}
 """By Gowin's name of the family; those with an R have a memory beside the same die."""

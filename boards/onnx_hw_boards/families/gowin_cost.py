@@ -11,12 +11,12 @@ from functools import lru_cache
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import (
     Adder,
-    Comparison,
+    Comparator,
     Copies,
     Demand,
     Enable,
-    Function,
-    Loop,
+    LogicFunction,
+    LoopCounter,
     Memory,
     Multiplexer,
     Part,
@@ -63,16 +63,16 @@ def _cost(part: Part) -> Mapped:
             return 0, -bits, 0, 0
         case Adder(bits, gated):
             return (bits + (bits if gated else 0)) * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
-        case Comparison(bits):
+        case Comparator(bits):
             return bits * (1 if bits >= SHORTEST_CHAIN else 1.5), 0, 0, 0
         case Multiplexer(ways, bits, tree, cleared):
             ways = beside_clearing(ways) if cleared else ways
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
-        case Function(inputs, bits):
+        case LogicFunction(inputs, bits):
             return bits * function(inputs), 0, 0, 0
         case Enable(inputs):  # a bit by itself is that of the flip-flops
             return enabling(inputs), 0, 0, 0
-        case Loop(count):
+        case LoopCounter(count):
             bits = (count - 1).bit_length()
             return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0
         case UpDown(bits):

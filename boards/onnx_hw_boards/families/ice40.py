@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnx_hw_boards.cells import Cells
-from onnx_hw_boards.device import Device
+from onnx_hw_boards.device import ChipType
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 from onnx_hw_boards.families.ice40_cost import cost, cost_without_multipliers
 from onnx_hw_boards.families.ice40_packing import logic_cells
@@ -77,9 +77,9 @@ ICE40_HX = Family(
 )
 
 # Lattice FPGA-DS-02008 (UltraPlus) and FPGA-DS-02029 (LP/HX), table 1.1
-UP5K = Device("iCE40UP5K", ICE40_UP, "--up5k", Cells(lut=5_280, ff=5_280, dsp=8, bram=30, logic=5_280))
-HX8K = Device("iCE40HX8K", ICE40_HX, "--hx8k", Cells(lut=7_680, ff=7_680, dsp=0, bram=32, logic=7_680))
-HX4K = Device("iCE40HX4K", ICE40_HX, "--hx8k", Cells(lut=3_520, ff=3_520, dsp=0, bram=20, logic=3_520))
-LP8K = Device("iCE40LP8K", ICE40_HX, "--lp8k", HX8K.cells)
+UP5K = ChipType("iCE40UP5K", ICE40_UP, "--up5k", Cells(lut=5_280, ff=5_280, dsp=8, bram=30, logic=5_280))
+HX8K = ChipType("iCE40HX8K", ICE40_HX, "--hx8k", Cells(lut=7_680, ff=7_680, dsp=0, bram=32, logic=7_680))
+HX4K = ChipType("iCE40HX4K", ICE40_HX, "--hx8k", Cells(lut=3_520, ff=3_520, dsp=0, bram=20, logic=3_520))
+LP8K = ChipType("iCE40LP8K", ICE40_HX, "--lp8k", HX8K.cells)
 
 DEVICES = (UP5K, HX4K, HX8K, LP8K)

@@ -12,12 +12,12 @@ from functools import lru_cache
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import (
     Adder,
-    Comparison,
+    Comparator,
     Copies,
     Demand,
     Enable,
-    Function,
-    Loop,
+    LogicFunction,
+    LoopCounter,
     Memory,
     Multiplexer,
     Part,
@@ -90,16 +90,16 @@ def _cost(part: Part) -> Mapped:
             return 0, 0, 0, 0
         case Adder(bits, gated, carried, inverted):  # the inputs of a carry are those of its look-up table
             return max(bits - carried, 0) * (2 if gated else 1) + inverted, 0, 0, 0
-        case Comparison(bits, inverted):  # of carries alone, but for what inverts one of the numbers
+        case Comparator(bits, inverted):  # of carries alone, but for what inverts one of the numbers
             return max(1, bits if inverted is None else inverted), 0, 0, 0
         case Multiplexer(ways, bits, tree, cleared):
             ways = beside_clearing(ways) if cleared else ways
             return bits * (multiplexer(ways) if tree else cases(ways)), 0, 0, 0
-        case Function(inputs, bits):
+        case LogicFunction(inputs, bits):
             return bits * function(inputs), 0, 0, 0
         case Enable(inputs, resets):  # a flip-flop is reset only while it is enabled
             return enabling(inputs + resets), 0, 0, 0
-        case Loop(count):
+        case LoopCounter(count):
             bits = (count - 1).bit_length()
             return bits + (bits / 3 if count & count - 1 else 0), 0, 0, 0
         case UpDown(bits):

@@ -17,7 +17,7 @@ from onnx_hw_boards.linked_board import LinkedBoard
 from onnx_hw_boards.verilog_board import VerilogBoard
 
 if TYPE_CHECKING:
-    from onnx_hw.commands.fit_boards import Fit
+    from onnx_hw.commands.fit_boards import BoardFit
 
 
 def listed() -> Group:
@@ -29,7 +29,7 @@ def _example(board: str) -> Text:
     return Text(f"\ndigits gets {DIGITS_ON_BOARDS[board]}" if board in DIGITS_ON_BOARDS else "")
 
 
-def fitting(board: Board, found: Fit | UserError) -> Fact:
+def fitting(board: Board, found: BoardFit | UserError) -> Fact:
     """A model on a board."""
     said = f"does not fit: {found.problems[0].message}" if isinstance(found, UserError) else repr(found)
     return _fact(board.name, Text(said))

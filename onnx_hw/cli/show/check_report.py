@@ -9,7 +9,7 @@ from rich.text import Text
 
 from onnx_hw.messages.errors import Problem
 from onnx_hw.messages.text import abridged, to_json
-from onnx_hw.onnx.load.check_file import Report
+from onnx_hw.onnx.load.check_file import CheckReport
 from onnx_hw.report.fact import Fact
 
 LONGEST_ENTRY = 200  # characters of a value's name and type
@@ -24,7 +24,7 @@ class Checked:
         obstacles: why no circuit can be built of it; None when that was not asked, or the file is not accepted.
     """
 
-    report: Report
+    report: CheckReport
     obstacles: tuple[Problem, ...] | None = None
 
     @property
@@ -54,7 +54,7 @@ class Checked:
         return "valid ONNX" if self.obstacles is None else "can be built"
 
 
-def _summary(report: Report) -> dict[str, str]:
+def _summary(report: CheckReport) -> dict[str, str]:
     summary = report.summary
     count_of = summary["nodes"].items()
     nodes = ", ".join(_named(f"{count} {name}" if count > 1 else name) for name, count in count_of)

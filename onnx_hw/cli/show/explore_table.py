@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from onnx_hw.commands.explore.report import _routed, ordered, said
-from onnx_hw.commands.explore.row import ENDED, Row
+from onnx_hw.commands.explore.row import ENDED, ExploreRow
 
 if TYPE_CHECKING:
     from onnx_hw.commands.explore.result import Explored
@@ -25,7 +25,7 @@ LEFT_OUT = {"--seed": "1"}
 NAMED = 6  # choices of which the same is said, before the others are counted
 
 
-def shown(rows: Sequence[Row], most: int | None = None) -> Group:
+def shown(rows: Sequence[ExploreRow], most: int | None = None) -> Group:
     """The rows as a table, of each what distinguishes it; dim what is not in front, with a mark at the knee.
 
     Rows that have ended, or are not ready, are named below it, those together of which the same is to say.
@@ -58,24 +58,24 @@ def shown(rows: Sequence[Row], most: int | None = None) -> Group:
     return Group(*([table] if alive else []), *more, *below)
 
 
-def distinguishing(rows: Sequence[Row]) -> list[str]:
+def distinguishing(rows: Sequence[ExploreRow]) -> list[str]:
     """The options in which rows differ; the board where they do not, so that a row has a name."""
     choices = [_settings(row) for row in rows]
     names = dict.fromkeys(name for choice in choices for name in choice)
     return [name for name in names if len({choice.get(name) for choice in choices}) > 1] or [BOARD]
 
 
-def _settings(row: Row) -> dict[str, str]:
+def _settings(row: ExploreRow) -> dict[str, str]:
     words = row.choice.arguments()
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
-def _values(row: Row, options: Sequence[str]) -> list[str]:
+def _values(row: ExploreRow, options: Sequence[str]) -> list[str]:
     settings = _settings(row)
     return [settings.get(option, LEFT_OUT.get(option, "-")) for option in options]
 
 
-def _below(rows: Sequence[Row], options: Sequence[str]) -> list[Text]:
+def _below(rows: Sequence[ExploreRow], options: Sequence[str]) -> list[Text]:
     """``refused: too few lanes: hx8k 2; icebreaker 2``"""
     told: dict[str, list[str]] = {}
     for row in rows:
@@ -89,7 +89,7 @@ def _below(rows: Sequence[Row], options: Sequence[str]) -> list[Text]:
     return lines
 
 
-def commands(rows: Sequence[Row]) -> Text:
+def commands(rows: Sequence[ExploreRow]) -> Text:
     """The lines that build what is in front."""
     best = [row for row in ordered(rows) if row.best]
     lines = [f"{'◆' if row.knee else '•'} {row.command}" for row in best]

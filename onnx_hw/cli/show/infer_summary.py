@@ -13,7 +13,7 @@ from onnx_hw.cli.show.tried_on_board_form import FORM, block
 
 if TYPE_CHECKING:
     from onnx_hw.commands.infer import Inferred
-    from onnx_hw.timing.link_times import Seen
+    from onnx_hw.timing.link_times import LinkTimesCheck
 
 
 def shown(made: Inferred) -> Text:
@@ -37,7 +37,7 @@ def shown(made: Inferred) -> Text:
     return text.append("\n" if text.plain else "").append("\n".join(lines))
 
 
-def _timing(seen: Seen) -> str:
+def _timing(seen: LinkTimesCheck) -> str:
     if seen.wrong:
         frame, cycles = seen.wrong[0]
         how = f"{abs(cycles):,} cycles {'later' if cycles > 0 else 'sooner'}"

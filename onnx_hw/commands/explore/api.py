@@ -6,16 +6,16 @@ import os
 from concurrent.futures import Executor
 
 from onnx_hw.commands.explore.explore import Limits, explore
-from onnx_hw.commands.explore.grid import Grid
-from onnx_hw.commands.explore.row import Row
+from onnx_hw.commands.explore.grid import ChoiceGrid
+from onnx_hw.commands.explore.row import ExploreRow
 from onnx_hw.ir.network import Network
 from onnx_hw.runtime.artifact_store import Store, user_store
 from onnx_hw.runtime.workers.executors import Workers
 
 
 def explore_with_executor(
-    network: Network, grid: Grid, executor: Executor, *, store: Store | None = None, limits: Limits | None = None
-) -> tuple[Row, ...]:
+    network: Network, grid: ChoiceGrid, executor: Executor, *, store: Store | None = None, limits: Limits | None = None
+) -> tuple[ExploreRow, ...]:
     """What becomes of every choice of a grid: see ``onnx_hw.commands.explore.explore``.
 
     Args:

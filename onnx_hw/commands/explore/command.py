@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onnx_hw.commands.build_stages import Work
+from onnx_hw.commands.build_stages import BuildState
 from onnx_hw.commands.explore.explore import Limits, explore
-from onnx_hw.commands.explore.grid import Choice, Grid, command
+from onnx_hw.commands.explore.grid import Choice, ChoiceGrid, command
 from onnx_hw.commands.explore.result import Explored, Tally
-from onnx_hw.commands.explore.row import Row
+from onnx_hw.commands.explore.row import ExploreRow
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import file_name
@@ -20,7 +20,7 @@ from onnx_hw.runtime.build_folder import cannot_write, opened
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Progress, Silent
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.runtime.workers.open_executor import hired
+from onnx_hw.runtime.workers.open_executor import open_executor
 
 UNTIL = (Stage.SCHEDULE, Stage.SYNTHESIZE, Stage.ROUTE, Stage.PACK)
 
@@ -38,7 +38,7 @@ class ExploreOptions:
     """
 
     like: BuildOptions
-    grid: Grid = field(default_factory=Grid)
+    grid: ChoiceGrid = field(default_factory=ChoiceGrid)
     limits: Limits = field(default_factory=Limits)
     jobs: int | None = None
     scheduler: str | None = None
@@ -65,7 +65,7 @@ class ExploreOptions:
 def explore_model(
     options: ExploreOptions,
     progress: Progress | None = None,
-    changed: Callable[[tuple[Row, ...]], None] = lambda rows: None,
+    changed: Callable[[tuple[ExploreRow, ...]], None] = lambda rows: None,
 ) -> Explored:
     """Try every choice of the grid; ``explore.json`` and ``explore.html`` are written, also when it is interrupted.
 
@@ -86,20 +86,20 @@ def explore_model(
         network(choice)  # what is wrong with the model is said before anything begins
     choices = {choice: command(options.like.model, options.like, choice) for choice in options.grid.choices()}
     store, tally = user_store(options.like.store), Tally()
-    last: tuple[Row, ...] = ()
+    last: tuple[ExploreRow, ...] = ()
     try:
         options.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(options.folder, error) from error
 
-    def heard(rows: tuple[Row, ...]) -> None:
+    def heard(rows: tuple[ExploreRow, ...]) -> None:
         nonlocal last
         last = rows
         changed(rows)
 
     with opened(options.folder) as folder:
         try:
-            with hired(options.scheduler, options.jobs, store.path) as workers:
+            with open_executor(options.scheduler, options.jobs, store.path) as workers:
                 last = explore(network, choices, store, workers, options.limits, heard, tally)
         finally:
             made = Explored(options.folder, last, tally, time.monotonic() - started)
@@ -118,7 +118,7 @@ class Networks:
     def __call__(self, choice: Choice) -> Network:
         bits = choice.weights, choice.data
         if bits not in self._made:
-            work = Work(choice.options(self.like), self.progress)
+            work = BuildState(choice.options(self.like), self.progress)
             with tempfile.TemporaryDirectory() as place, opened(Path(place)) as work.folder:
                 for stage in (Stage.READ, Stage.QUANTIZE):
                     work.take(stage)

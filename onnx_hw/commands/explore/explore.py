@@ -15,10 +15,19 @@ from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.commands.explore.grid import Choice
 from onnx_hw.commands.explore.pareto import front
 from onnx_hw.commands.explore.result import Tally
-from onnx_hw.commands.explore.row import ENDED, Row, State, costs_of, with_front
+from onnx_hw.commands.explore.row import ENDED, ExploreRow, State, costs_of, with_front
 from onnx_hw.commands.explore.store_transfer import Parcel, pack, unpack
 from onnx_hw.commands.explore.task import RESULTS, SOURCES, Task, keep_circuit, versions
-from onnx_hw.commands.explore.worker import Circuit, Done, Failed, Missing, Planned, circuit, plan, work
+from onnx_hw.commands.explore.worker import (
+    Done,
+    Failed,
+    MissingArtifacts,
+    PlannedDesign,
+    StoredCircuit,
+    circuit,
+    plan,
+    work,
+)
 from onnx_hw.implement import route, synthesize
 from onnx_hw.implement.check_fit import check_fit
 from onnx_hw.ir.network import Network
@@ -26,7 +35,7 @@ from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.runtime.artifact_store import Store
 from onnx_hw.runtime.build_folder import Made
 from onnx_hw.runtime.stage import Stage
-from onnx_hw.runtime.workers.executors import Workers, worker_lost
+from onnx_hw.runtime.workers.executors import Workers, worker_died
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 
@@ -66,9 +75,9 @@ def explore(
     store: Store,
     workers: Workers,
     limits: Limits | None = None,
-    changed: Callable[[tuple[Row, ...]], None] = lambda rows: None,
+    changed: Callable[[tuple[ExploreRow, ...]], None] = lambda rows: None,
     tally: Tally | None = None,
-) -> tuple[Row, ...]:
+) -> tuple[ExploreRow, ...]:
     """What becomes of every choice.
 
     What the store has is not made again, so that an exploration that was interrupted goes on where it was.
@@ -97,21 +106,21 @@ class _Exploration:
         store: Store,
         workers: Workers,
         limits: Limits,
-        changed: Callable[[tuple[Row, ...]], None],
+        changed: Callable[[tuple[ExploreRow, ...]], None],
         tally: Tally,
     ) -> None:
         self.network, self.store, self.workers, self.limits = network, store, workers, limits
         self.changed, self.tally = changed, tally
-        self.rows = [Row(number, choice, command) for number, (choice, command) in enumerate(choices.items(), 1)]
+        self.rows = [ExploreRow(number, choice, command) for number, (choice, command) in enumerate(choices.items(), 1)]
         self.boards: dict[str, Board] = {choice.board: find_board(choice.board) for choice in choices}
-        self.plans: dict[Choice, Planned] = {}
+        self.plans: dict[Choice, PlannedDesign] = {}
         self.asked: dict[Task, list[tuple[tuple[int, ...], Callable[[Made], None]]]] = {}
         self.ready: list[tuple[tuple[float, ...], int, _Job]] = []
         self.running: dict[Future[Any], _Job] = {}
         self.numbers = itertools.count()
         self.end = None if limits.seconds is None else time.monotonic() + limits.seconds
 
-    def all(self) -> tuple[Row, ...]:
+    def all(self) -> tuple[ExploreRow, ...]:
         if self.limits.until is not Stage.SCHEDULE:
             for board in self.boards.values():
                 versions(Stage.SYNTHESIZE, board)  # a program that is missing is missed at once
@@ -169,7 +178,7 @@ class _Exploration:
                 try:
                     job.then(future.result())
                 except BrokenExecutor as error:
-                    raise worker_lost() from error
+                    raise worker_died() from error
             if self.end is not None and time.monotonic() >= self.end:
                 self._leave(range(len(self.rows)), "the time was over")
                 for future in self.running:
@@ -181,7 +190,7 @@ class _Exploration:
         waiting = [k for k in rows if self.rows[k].state not in ENDED | {last}]
         self._change(waiting, state=State.LEFT_OUT, why=why)
 
-    def _planned(self, design: Choice, rows: tuple[int, ...], found: Planned | Failed) -> None:
+    def _planned(self, design: Choice, rows: tuple[int, ...], found: PlannedDesign | Failed) -> None:
         if isinstance(found, Failed):
             self._change(rows, state=State.REFUSED, why=found.why)
             return
@@ -205,7 +214,7 @@ class _Exploration:
                     (design, rows)
                 )
         for alike in kinds.values():
-            first: dict[str, Row] = {}
+            first: dict[str, ExploreRow] = {}
             for design, rows in alike:
                 before = first.setdefault(repr(self.plans[design].design), self.rows[rows[0]])
                 if before.choice.design != design:
@@ -216,7 +225,7 @@ class _Exploration:
                 if not kept and not self.limits.everything:
                     self._change(rows, state=State.DOMINATED, why="another design is smaller and as fast, by estimate")
 
-    def _circuit(self, design: Choice, rows: tuple[int, ...], found: Circuit | Failed) -> None:
+    def _circuit(self, design: Choice, rows: tuple[int, ...], found: StoredCircuit | Failed) -> None:
         if isinstance(found, Failed):
             self._change(rows, state=State.REFUSED, why=found.why)
             return
@@ -237,8 +246,8 @@ class _Exploration:
         wanted = self._still(tuple(k for rows, _ in self.asked[task] for k in rows))
         self._add(promise, _Job(work, arguments, _then(self._answered, task), wanted))
 
-    def _answered(self, task: Task, answer: Done | Missing | Failed) -> None:
-        if isinstance(answer, Missing):
+    def _answered(self, task: Task, answer: Done | MissingArtifacts | Failed) -> None:
+        if isinstance(answer, MissingArtifacts):
             parcel = pack(self.store, SOURCES[task.stage], task.source)
             self.tally.sent += parcel.size
             self._send(task, (-math.inf,), parcel)
@@ -259,7 +268,7 @@ class _Exploration:
         for _, then in clients:
             then(Made(entry.folder, entry.digest, answer.cached, entry.files))
 
-    def _synthesized(self, design: Choice, rows: tuple[int, ...], made_of: Circuit, made: Made) -> None:
+    def _synthesized(self, design: Choice, rows: tuple[int, ...], made_of: StoredCircuit, made: Made) -> None:
         board = self.boards[design.board]
         used = synthesize.read_result(made, board.family).used
         self._change(rows, state=State.SYNTHESIZED, used=used)
@@ -305,7 +314,7 @@ def _then(method: Callable[..., None], *arguments: Any) -> Callable[[Any], None]
     return lambda result: method(*arguments, result)
 
 
-def _rate(planned: Planned, clock_mhz: float) -> float:
+def _rate(planned: PlannedDesign, clock_mhz: float) -> float:
     """Frames a second."""
     rate = clock_mhz * 1e6 / planned.interval
     return rate if planned.most_fps is None else min(rate, planned.most_fps)

@@ -72,7 +72,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Grid:
+class ChoiceGrid:
     """Values to combine, each field's with all of the others'.
 
     Raises:

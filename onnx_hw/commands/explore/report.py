@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from onnx_hw import __version__
-from onnx_hw.commands.explore.row import ENDED, Row, State
+from onnx_hw.commands.explore.row import ENDED, ExploreRow, State
 from onnx_hw.messages.html import render
 from onnx_hw.messages.text import to_json
 
@@ -41,17 +41,17 @@ def as_json(made: Explored, model: str) -> str:
     return to_json({**facts, "rows": rows})
 
 
-def ordered(rows: Sequence[Row]) -> list[Row]:
+def ordered(rows: Sequence[ExploreRow]) -> list[ExploreRow]:
     """The best first: those in front, what was routed, what is on its way, what has ended."""
 
-    def key(row: Row) -> tuple[Any, ...]:
+    def key(row: ExploreRow) -> tuple[Any, ...]:
         rate = row.frames_per_second or 0.0
         return not row.best, row.state in ENDED, row.fmax_mhz is None, -rate, row.number
 
     return sorted(rows, key=key)
 
 
-def said(row: Row) -> str:
+def said(row: ExploreRow) -> str:
     """How far a row has come, in few words."""
     if row.why:
         return f"{row.state}: {row.why}"
@@ -72,14 +72,14 @@ def page(made: Explored, model: str) -> str:
     return render("explore.html", model=model, made=made, rows=rows, pictures=pictures, routed=_routed(done))
 
 
-def _routed(rows: Sequence[Row]) -> bool:
+def _routed(rows: Sequence[ExploreRow]) -> bool:
     return any(row.fmax_mhz is not None for row in rows)
 
 
 WIDE, HIGH, EDGE = 320, 200, 12
 
 
-def _picture(rows: Sequence[Row], field: str, name: str) -> dict[str, Any]:
+def _picture(rows: Sequence[ExploreRow], field: str, name: str) -> dict[str, Any]:
     """Points of frames a second over cells of one kind, axes from nothing to a little more than the most."""
     across = [getattr(row.cells, field) for row in rows]
     up = [row.frames_per_second or 0.0 for row in rows]

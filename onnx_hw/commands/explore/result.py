@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onnx_hw.commands.explore.row import Row
+from onnx_hw.commands.explore.row import ExploreRow
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Explored:
     """
 
     folder: Path
-    rows: tuple[Row, ...]
+    rows: tuple[ExploreRow, ...]
     tally: Tally
     seconds: float
 

@@ -31,7 +31,7 @@ ENDED = frozenset({State.REFUSED, State.SAME, State.DOMINATED, State.TOO_BIG, St
 
 
 @dataclass(frozen=True)
-class Row:
+class ExploreRow:
     """A choice, and what is known of it.
 
     Attributes:
@@ -71,7 +71,7 @@ class Row:
         return self.used or self.estimate
 
 
-def with_front(rows: Iterable[Row]) -> tuple[Row, ...]:
+def with_front(rows: Iterable[ExploreRow]) -> tuple[ExploreRow, ...]:
     """The rows, those in front marked: of rows that were routed or, where none was, of those that were planned."""
     rows = tuple(rows)
     done = [row for row in rows if row.frames_per_second is not None and row.state not in ENDED and row.cells]

@@ -20,7 +20,7 @@ from onnx_hw.runtime.artifact_store import user_store
 from onnx_hw.schedule.folding_file import read_foldings
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
-from onnx_hw.schedule.schedule_for_board import schedule_on
+from onnx_hw.schedule.schedule_for_board import schedule_for_board
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 
@@ -34,7 +34,7 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedDesign:
     """A design, by arithmetic alone.
 
     Attributes:
@@ -51,7 +51,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Circuit:
+class StoredCircuit:
     """What synthesis and routing begin with.
 
     Attributes:
@@ -68,7 +68,7 @@ class Circuit:
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingArtifacts:
     """The worker's store lacks what the task reads."""
 
 
@@ -87,14 +87,14 @@ class Done:
     parcel: Parcel | None
 
 
-def plan(network: Network, choice: Choice) -> Planned | Failed:
+def plan(network: Network, choice: Choice) -> PlannedDesign | Failed:
     """The design of a choice."""
     try:
         board = find_board(choice.board)
         foldings, depths = None, None
         if choice.folding is not None:
             foldings, depths = read_foldings(choice.folding, insert_forks(network))
-        design, _ = schedule_on(
+        design, _ = schedule_for_board(
             board,
             verify_network(network),
             clock_mhz=choice.clock_mhz,
@@ -108,19 +108,19 @@ def plan(network: Network, choice: Choice) -> Planned | Failed:
     whole = design.with_fifos()
     cells = Cells(whole.lut, whole.ff, whole.dsp, whole.bram, whole.logic)
     most = most_frames_a_second(network, board.link) if isinstance(board, LinkedBoard) else None
-    return Planned(design, whole.mac_lanes, design.interval, cells, design.clock_mhz, most)
+    return PlannedDesign(design, whole.mac_lanes, design.interval, cells, design.clock_mhz, most)
 
 
-def circuit(design: Design, board: str) -> Circuit | Failed:
+def circuit(design: Design, board: str) -> StoredCircuit | Failed:
     """The circuit of a design."""
     try:
         netlist = netlist_of(design, find_board(board))
     except UserError as error:
         return _failed(error)
-    return Circuit(zlib.compress(netlist.rtlil.encode(), 6), netlist.constraints, netlist.clock_mhz)
+    return StoredCircuit(zlib.compress(netlist.rtlil.encode(), 6), netlist.constraints, netlist.clock_mhz)
 
 
-def work(task: Task, store: Path | None, owner: str, parcel: Parcel | None = None) -> Done | Missing | Failed:
+def work(task: Task, store: Path | None, owner: str, parcel: Parcel | None = None) -> Done | MissingArtifacts | Failed:
     """Run a task on this machine.
 
     Args:
@@ -135,7 +135,7 @@ def work(task: Task, store: Path | None, owner: str, parcel: Parcel | None = Non
         try:
             made = run(task, place)
         except KeyError:
-            return Missing()
+            return MissingArtifacts()
     except Exception as error:
         known = as_user_error(error)
         if known is None:

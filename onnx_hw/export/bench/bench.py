@@ -34,7 +34,7 @@ SLACK = 64  # cycles after the last beat that is due, in which none may follow
 
 
 @dataclass(frozen=True)
-class Stream:
+class BenchStream:
     """A stream at the top of the circuit; ``beats`` are those of a frame."""
 
     name: str
@@ -65,7 +65,7 @@ class Stream:
         return str(int(bits, 2) - (1 << self.bits if self.signed and bits[0] == "1" else 0))
 
 
-STREAMS = [Stream(**stream) for stream in FACTS["streams"]]
+STREAMS = [BenchStream(**stream) for stream in FACTS["streams"]]
 
 
 @cache
@@ -74,7 +74,7 @@ def vectors() -> dict[str, np.ndarray]:
         return {name: file[name] for name in file.files}
 
 
-def golden(stream: Stream) -> np.ndarray:
+def golden(stream: BenchStream) -> np.ndarray:
     """(beats, lanes) of all frames that are streamed."""
     return vectors()[stream.name][: FRAMES * stream.beats]
 
@@ -105,7 +105,7 @@ def frozen(first: int, cycles: int) -> Iterator[bool]:
 # The two ends of a stream.
 
 
-async def drive(dut: Any, stream: Stream, words: list[int], willing: Iterator[bool]) -> None:
+async def drive(dut: Any, stream: BenchStream, words: list[int], willing: Iterator[bool]) -> None:
     """Offer beat after beat, each until it is taken; in between, rubbish without ``valid``."""
     payload, valid, ready = signals(dut, stream)
     rubbish = int("01" * (stream.lanes * stream.bits), 2) % (1 << stream.lanes * stream.bits)
@@ -120,7 +120,7 @@ async def drive(dut: Any, stream: Stream, words: list[int], willing: Iterator[bo
     payload.value, valid.value = rubbish, 0
 
 
-async def accept(dut: Any, stream: Stream, willing: Iterator[bool]) -> None:
+async def accept(dut: Any, stream: BenchStream, willing: Iterator[bool]) -> None:
     """Be ready whenever willing; what is taken is the scoreboard's business."""
     _, _, ready = signals(dut, stream)
     while True:
@@ -128,7 +128,7 @@ async def accept(dut: Any, stream: Stream, willing: Iterator[bool]) -> None:
         await RisingEdge(dut.clk)
 
 
-def signals(dut: Any, stream: Stream) -> tuple[Any, Any, Any]:
+def signals(dut: Any, stream: BenchStream) -> tuple[Any, Any, Any]:
     """Payload, valid and ready."""
     payload, valid, ready = (getattr(dut, f"{stream.name}_{signal}") for signal in ("payload", "valid", "ready"))
     return payload, valid, ready
@@ -141,7 +141,7 @@ class Scoreboard:
         cycles: by name of a stream, the cycle of every beat; nothing for streams that may take their time.
     """
 
-    def __init__(self, dut: Any, streams: list[Stream], cycles: dict[str, np.ndarray]) -> None:
+    def __init__(self, dut: Any, streams: list[BenchStream], cycles: dict[str, np.ndarray]) -> None:
         self.dut, self.streams, self.due = dut, streams, cycles
         self.passed = dict.fromkeys((stream.name for stream in streams), 0)
         self.wrong: dict[str, str] = {}
@@ -169,7 +169,7 @@ class Scoreboard:
             assert done or self.quiet < patience, f"nothing moves since {patience} cycles: {self.waits()}{self.told()}"
         assert not self.wrong, self.told()
 
-    def take(self, stream: Stream, payload: Any) -> None:
+    def take(self, stream: BenchStream, payload: Any) -> None:
         """Compare one beat. What passes of a frame that never comes depends on padding alone: any frame begins so."""
         number = self.passed[stream.name]
         self.passed[stream.name] += 1

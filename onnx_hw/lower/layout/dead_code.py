@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.network import Network, NetworkNode
 
 
 def needed_part(network: Network) -> Network:
     """Without nodes, inputs and tensors that nothing reads."""
     wanted = {boundary.tensor for boundary in network.outputs}
-    nodes: list[Node] = []
+    nodes: list[NetworkNode] = []
     for node in reversed(network.nodes):
         if not wanted.isdisjoint(node.outputs):
             nodes.append(node)

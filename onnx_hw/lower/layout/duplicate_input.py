@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.ir.network import Boundary, Network, Node
+from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.lower.layout.dead_code import needed_part
 from onnx_hw.lower.layout.propagate_layout import in_order, ports
 from onnx_hw.lower.layout.rearrange_layouts import rearranging
-from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.rearrange import Rearrange
 from onnx_hw.ops.tensor import Tensor
 
 
-def sent_again(network: Network, node: Node, order: Reordering) -> Network | None:
+def sent_again(network: Network, node: NetworkNode, order: Permutation) -> Network | None:
     """With another way from inputs to the operand of a rearrangement, which then comes in this order.
 
     Other rearrangements of the same tensor take that way, too, where they store half as much behind it. None where
@@ -25,7 +25,7 @@ def sent_again(network: Network, node: Node, order: Reordering) -> Network | Non
     entry = way.to(tensor, order)
     if entry is None:
         return None
-    nodes: list[Node] = []
+    nodes: list[NetworkNode] = []
     for other in network.nodes:
         if other.inputs == (tensor,) and isinstance(other.operator, Rearrange):
             operator = rearranging(other.operator, order, None)
@@ -50,14 +50,14 @@ class _Way:
     """Collects copies of what leads to a tensor."""
 
     network: Network
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[NetworkNode] = field(default_factory=list)
     entries: dict[str, Tensor] = field(default_factory=dict)
     inputs: list[Boundary] = field(default_factory=list)
     held: list[Boundary] = field(default_factory=list)
     grids: dict[str, Grid] = field(default_factory=dict)
-    copies: dict[str, tuple[str, Reordering]] = field(default_factory=dict)
+    copies: dict[str, tuple[str, Permutation]] = field(default_factory=dict)
 
-    def to(self, tensor: str, order: Reordering) -> str | None:
+    def to(self, tensor: str, order: Permutation) -> str | None:
         """The name of a copy in an order; None if there can be none, or another one is there already."""
         if tensor in self.copies:
             copy, known = self.copies[tensor]
@@ -76,7 +76,7 @@ class _Way:
         self.copies[tensor] = copy, order
         return copy
 
-    def _copied(self, node: Node, port: str, copy: str, order: Reordering) -> bool:
+    def _copied(self, node: NetworkNode, port: str, copy: str, order: Permutation) -> bool:
         found = None if node.operator.macs or len(node.outputs) > 1 else node.operator.reordered(port, order)
         if found is None:
             return False

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from onnx_hw.ir.network import Network, Node
+from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.lower.layout.dead_code import needed_part
 from onnx_hw.lower.layout.duplicate_input import sent_again
@@ -38,11 +38,11 @@ def move_rearrangements_to_the_border(network: Network) -> Network:
     return verify_network(network, "move_rearrangements_to_the_border")
 
 
-def _rearrangements(network: Network) -> list[Node]:
+def _rearrangements(network: Network) -> list[NetworkNode]:
     return [node for node in network.nodes if isinstance(node.operator, Rearrange)]
 
 
-def _relieved(network: Network, node: Node, further: int) -> Network | None:
+def _relieved(network: Network, node: NetworkNode, further: int) -> Network | None:
     """The network in which all rearrangements together store least, and this one at most half; None if none is better.
 
     Args:
@@ -63,7 +63,7 @@ def _relieved(network: Network, node: Node, further: int) -> Network | None:
     return best
 
 
-def _changed(network: Network, node: Node) -> Iterator[Network]:
+def _changed(network: Network, node: NetworkNode) -> Iterator[Network]:
     """With other orders of what a rearrangement takes, or gives."""
     operator = node.operator
     assert isinstance(operator, Rearrange)
@@ -80,13 +80,13 @@ def _costs(network: Network) -> dict[str, int]:
     return {node.name: _cost(network, node) for node in _rearrangements(network)}
 
 
-def _cost(network: Network, node: Node) -> int:
+def _cost(network: Network, node: NetworkNode) -> int:
     """Elements that a rearrangement stores; 0 where it can be left out."""
     assert isinstance(node.operator, Rearrange)
     return 0 if _is_idle(network, node) else node.operator.held
 
 
-def _is_idle(network: Network, node: Node) -> bool:
+def _is_idle(network: Network, node: NetworkNode) -> bool:
     """Whether nothing changes without a node; what enters does not leave untouched."""
     if not isinstance(node.operator, Rearrange) or not node.operator.moves_nothing:
         return False

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from onnx_hw.ir.network import Boundary, Network, Node
+from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.lower.layout.rearrange_layouts import rearranging
 from onnx_hw.ops.operator import Operator
-from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.rearrange import Rearrange
 
 
@@ -22,11 +22,11 @@ class Spread:
         operators: of nodes, by name: rearrangements, which take and give any order, included.
     """
 
-    orders: Mapping[str, Reordering]
+    orders: Mapping[str, Permutation]
     operators: Mapping[str, Operator[Any]]
 
 
-def spread(network: Network, tensor: str, order: Reordering) -> Spread | None:
+def spread(network: Network, tensor: str, order: Permutation) -> Spread | None:
     """None where an operator has no other order, or would need two."""
     walk = _Walk(network)
     return walk.found() if walk.reorder(tensor, order) and walk.finish() else None
@@ -35,12 +35,12 @@ def spread(network: Network, tensor: str, order: Reordering) -> Spread | None:
 @dataclass
 class _Walk:
     network: Network
-    orders: dict[str, Reordering] = field(default_factory=dict)
+    orders: dict[str, Permutation] = field(default_factory=dict)
     operators: dict[str, Operator[Any]] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
     settled: set[tuple[str, str]] = field(default_factory=set)
 
-    def reorder(self, tensor: str, order: Reordering) -> bool:
+    def reorder(self, tensor: str, order: Permutation) -> bool:
         """Whether a tensor can have this order, as far as it has one by now."""
         if tensor in self.orders:
             return self.orders[tensor].alike(order)
@@ -62,7 +62,7 @@ class _Walk:
                 return False
         return True
 
-    def _through(self, node: Node, port: str, order: Reordering) -> bool:
+    def _through(self, node: NetworkNode, port: str, order: Permutation) -> bool:
         if isinstance(node.operator, Rearrange) or (node.name, port) in self.settled:
             return True
         found = self.operators.get(node.name, node.operator).reordered(port, order)
@@ -86,7 +86,7 @@ class _Walk:
         return Spread(self.orders, operators)
 
 
-def ports(node: Node) -> dict[str, str]:
+def ports(node: NetworkNode) -> dict[str, str]:
     """The tensor at each port."""
     operator = node.operator
     return dict(zip((*operator.inputs, *operator.outputs), (*node.inputs, *node.outputs), strict=True))
@@ -115,6 +115,6 @@ def with_spread(network: Network, change: Spread) -> Network:
     )
 
 
-def in_order(boundary: Boundary, order: Reordering) -> Boundary:
+def in_order(boundary: Boundary, order: Permutation) -> Boundary:
     """The same ONNX value on a tensor in another order."""
     return replace(boundary, order=boundary.order[order.source])

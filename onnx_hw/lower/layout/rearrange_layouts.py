@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_hw.ops.permutation import Reordering
+from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.rearrange import Rearrange
 
 
-def rearranging(operator: Rearrange, operand: Reordering | None, result: Reordering | None) -> Rearrange:
+def rearranging(operator: Rearrange, operand: Permutation | None, result: Permutation | None) -> Rearrange:
     """The same where operand and result have these orders; None for the one they have."""
     if operand is not None:
         source = np.where(operator.source < 0, -1, operand.places[operator.source])
@@ -32,11 +32,11 @@ def one_of_two(first: Rearrange, second: Rearrange) -> Rearrange | None:
     return Rearrange(first.operand, second.shape, source, *fills)
 
 
-def orders_of_operand(operator: Rearrange) -> Iterator[Reordering]:
+def orders_of_operand(operator: Rearrange) -> Iterator[Permutation]:
     """Orders of the operand in which it is read from front to back."""
     source, size, channels = operator.source, operator.operand.size, operator.shape[2]
     if _exchanges(operator):
-        yield Reordering(operator.shape, source)
+        yield Permutation(operator.shape, source)
         return
     (places,) = np.nonzero(source >= 0)
     used, first = np.unique(source[places], return_index=True)
@@ -44,18 +44,18 @@ def orders_of_operand(operator: Rearrange) -> Iterator[Reordering]:
     order = np.concatenate([used[np.argsort(first)], later])
     rows = np.unique(places[first] // (operator.shape[1] * channels)).size
     if size % (rows * channels) == 0:
-        yield Reordering((rows, size // rows // channels, channels), order)
+        yield Permutation((rows, size // rows // channels, channels), order)
     elif size % channels == 0:
-        yield Reordering((1, size // channels, channels), order)
+        yield Permutation((1, size // channels, channels), order)
     else:
-        yield Reordering((1, 1, size), order)
+        yield Permutation((1, 1, size), order)
 
 
-def orders_of_result(operator: Rearrange) -> Iterator[Reordering]:
+def orders_of_result(operator: Rearrange) -> Iterator[Permutation]:
     """Orders of the result in which the operand is read from front to back, with what else there is evenly between."""
     source, size, channels = operator.source, operator.source.size, operator.shape[2]
     if _exchanges(operator):
-        yield Reordering(operator.operand.shape, np.argsort(source))
+        yield Permutation(operator.operand.shape, np.argsort(source))
         return
     for unit in dict.fromkeys((channels, 1)):
         units = source.reshape(-1, unit)
@@ -65,7 +65,7 @@ def orders_of_result(operator: Rearrange) -> Iterator[Reordering]:
         when[read] = (np.argsort(np.argsort(first[read], kind="stable")) + 0.5) / max(1, read.sum())
         when[~read] = (np.arange((~read).sum()) + 0.5) / max(1, (~read).sum())
         order = np.argsort(when, kind="stable")[:, None] * unit + np.arange(unit)
-        yield Reordering((1, size // channels, channels), order.reshape(-1))
+        yield Permutation((1, size // channels, channels), order.reshape(-1))
 
 
 def _exchanges(operator: Rearrange) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from onnx_hw.exact.rationals import fractions
 from onnx_hw.lower.builder import Builder, Obstacle
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.values import Function
+from onnx_hw.lower.values import FunctionValue
 from onnx_hw.onnx.graph.model import Node
 
 
@@ -49,7 +49,7 @@ def _bound(builder: Builder, node: Node, low: Fraction | None, high: Fraction | 
     value = builder.values.get(data)
     if data in builder.pending:
         builder.pending[result] = builder.pending[data].clip(low, high)
-    elif isinstance(value, Function):
+    elif isinstance(value, FunctionValue):
         builder.values[result] = value.clip(low, high)
     else:
         builder.values[result] = builder.real(node, partial=True).clip(low, high)

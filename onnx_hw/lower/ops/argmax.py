@@ -7,7 +7,7 @@ import numpy as np
 from onnx_hw.lower.builder import Builder, Obstacle
 from onnx_hw.lower.layout.stream_layout import axes_on_stream, default_layout, layout_of_axes
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.values import Integers, Real
+from onnx_hw.lower.values import IntegerStream, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.argmax import ArgMax
 
@@ -36,4 +36,4 @@ def arg_max(builder: Builder, node: Node) -> None:
     stream = builder.add(node.label, operator, [value.tensor], node, output=node.outputs[0])
     kept = tuple(1 if a == axis else n for a, n in enumerate(value.shape))
     where = layout_of_axes(kept, (*others, axis)).where
-    builder.values[node.outputs[0]] = Integers(stream, builder.shape(node.outputs[0]), np.asarray(where))
+    builder.values[node.outputs[0]] = IntegerStream(stream, builder.shape(node.outputs[0]), np.asarray(where))

@@ -13,7 +13,7 @@ from onnx_hw.exact.wide_quantized_add import WIDEST, weighted
 from onnx_hw.lower.builder import Builder, Obstacle
 from onnx_hw.lower.layout.stream_layout import Layout
 from onnx_hw.lower.ops.requantize import unclipped
-from onnx_hw.lower.values import Integers, Product, Real, Sum
+from onnx_hw.lower.values import IntegerStream, PendingProduct, PendingSum, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.multiply import Multiply
@@ -23,7 +23,7 @@ WIDEST_FACTOR = 16
 """Bits of an operand of a product."""
 
 
-def sum_of(builder: Builder, node: Node) -> Sum:
+def sum_of(builder: Builder, node: Node) -> PendingSum:
     """The sum or difference of a node's inputs.
 
     Raises:
@@ -35,10 +35,10 @@ def sum_of(builder: Builder, node: Node) -> Sum:
         data = _is_data(builder, real.tensor)
         if last - first >= (WIDEST if data else LARGEST):
             raise _not_quantized(node, k, f"has the integers {first}..{last}", data)
-    return Sum(a, b, -1 if node.op_type == "Sub" else 1)
+    return PendingSum(a, b, -1 if node.op_type == "Sub" else 1)
 
 
-def quantize_sum(builder: Builder, node: Node, value: Sum, grid: Grid) -> Integers:
+def quantize_sum(builder: Builder, node: Node, value: PendingSum, grid: Grid) -> IntegerStream:
     """Integers of a sum: a weighted sum of the operands' integers, and its steps."""
     a, b = (builder.tensors[real.tensor] for real in (value.a, value.b))
     (p,), (q,) = value.a.slope, value.b.slope
@@ -58,10 +58,10 @@ def quantize_sum(builder: Builder, node: Node, value: Sum, grid: Grid) -> Intege
     total = builder.add(f"{node.label}/sum", Add(a, b, found.factors), operands, node)
     staircase = Staircase(builder.tensors[total], found.exact, grid.dtype)
     tensor = builder.add(node.label, staircase, [total], node, output=node.outputs[0])
-    return Integers(tensor, value.a.shape, builder.positions(value.a))
+    return IntegerStream(tensor, value.a.shape, builder.positions(value.a))
 
 
-def product_of(builder: Builder, node: Node) -> Product:
+def product_of(builder: Builder, node: Node) -> PendingProduct:
     """The product of a node's inputs.
 
     Raises:
@@ -71,18 +71,18 @@ def product_of(builder: Builder, node: Node) -> Product:
     for k, real in enumerate((a, b)):
         if real.zero_point is None or builder.tensors[real.tensor].dtype.bits > WIDEST_FACTOR:
             raise _not_quantized(node, k, f"is {builder.tensors[real.tensor].dtype!r} or has no zero point")
-    return Product(a, b)
+    return PendingProduct(a, b)
 
 
-def quantize_product(builder: Builder, node: Node, value: Product, grid: Grid) -> Integers:
+def quantize_product(builder: Builder, node: Node, value: PendingProduct, grid: Grid) -> IntegerStream:
     """Integers of a product: those of ``s_a s_b (a − z_a)(b − z_b)``."""
     total, scale = _multiplied(builder, node, value)
     requantize = Requantize(builder.tensors[total], (scale,), (Fraction(0),), grid)
     tensor = builder.add(node.label, requantize, [total], node, output=node.outputs[0])
-    return Integers(tensor, value.a.shape, builder.positions(value.a))
+    return IntegerStream(tensor, value.a.shape, builder.positions(value.a))
 
 
-def _multiplied(builder: Builder, node: Node, value: Product) -> tuple[str, Fraction]:
+def _multiplied(builder: Builder, node: Node, value: PendingProduct) -> tuple[str, Fraction]:
     """The tensor with (a − z_a)(b − z_b), and what its integers stand for."""
     a, b = (builder.tensors[real.tensor] for real in (value.a, value.b))
     offsets = [-real.zero_point for real in (value.a, value.b) if real.zero_point is not None]
@@ -95,10 +95,12 @@ MOST_FACTOR = 1 << 8
 """Of the integers of an operand, where a sum of two is a weighted sum of their integers."""
 
 
-def in_one_tensor(builder: Builder, node: Node, value: Sum | Product) -> Real | Sum | Product:
+def in_one_tensor(
+    builder: Builder, node: Node, value: PendingSum | PendingProduct
+) -> Real | PendingSum | PendingProduct:
     """A product, or a sum of operands whose steps have a simple ratio, as real numbers on a stream; else as it is."""
     a, b = (builder.tensors[real.tensor] for real in (value.a, value.b))
-    if isinstance(value, Product):
+    if isinstance(value, PendingProduct):
         total, slope = _multiplied(builder, node, value)
         real = Real(total, value.shape, builder.positions(value.a), (slope,))
     else:
@@ -113,7 +115,7 @@ def in_one_tensor(builder: Builder, node: Node, value: Sum | Product) -> Real | 
     return replace(real, low=value.low, high=value.high)
 
 
-def factors_of(value: Sum) -> tuple[int, int] | None:
+def factors_of(value: PendingSum) -> tuple[int, int] | None:
     """Of the operands' integers, where their steps have a simple ratio; both are positive."""
     (p,), (q,) = value.a.slope, value.b.slope
     factors = (p / q).as_integer_ratio()
@@ -129,7 +131,7 @@ def _operand(builder: Builder, node: Node, k: int) -> Real:
 
 def _is_data(builder: Builder, tensor: str) -> bool:
     """Whether a tensor has the integers that the model says, rather than sums."""
-    return any(isinstance(value, Integers) and value.tensor == tensor for value in builder.values.values())
+    return any(isinstance(value, IntegerStream) and value.tensor == tensor for value in builder.values.values())
 
 
 def _not_quantized(node: Node, k: int, what: str, quantized: bool = False) -> Obstacle:

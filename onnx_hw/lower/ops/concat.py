@@ -11,7 +11,7 @@ from onnx_hw.lower.builder import Builder, Hardware, Obstacle, T
 from onnx_hw.lower.layout.stream_layout import axes_on_stream, default_layout, layout_of_axes
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.ops.requantize import clipped, quantize_tensor, unclipped
-from onnx_hw.lower.values import Function, Integers, Joined, Real
+from onnx_hw.lower.values import FunctionValue, IntegerStream, Joined, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.concat import Concat
 
@@ -25,14 +25,16 @@ def concat(builder: Builder, node: Node) -> None:
     shape = builder.shape(node.outputs[0])
     if len(parts) == 1:
         builder.values[node.outputs[0]] = parts[0]
-    elif all(isinstance(part, Integers) for part in parts) or _alike(parts):
+    elif all(isinstance(part, IntegerStream) for part in parts) or _alike(parts):
         builder.values[node.outputs[0]] = _joined(builder, node, parts, axis, shape)
     else:
-        reals = [p if isinstance(p, Function) else builder.real(node, k) for k, p in zip(filled, parts, strict=True)]
+        reals = [
+            p if isinstance(p, FunctionValue) else builder.real(node, k) for k, p in zip(filled, parts, strict=True)
+        ]
         builder.pending[node.outputs[0]] = Joined(tuple(reals), axis, shape)
 
 
-def quantize_joined(builder: Builder, node: Node, value: Joined, grid: Grid) -> Integers:
+def quantize_joined(builder: Builder, node: Node, value: Joined, grid: Grid) -> IntegerStream:
     """Each part's integers on the grid of the whole, one behind the other."""
     parts = []
     for number, part in enumerate(value.parts):

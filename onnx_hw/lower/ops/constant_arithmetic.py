@@ -19,7 +19,7 @@ from onnx_hw.lower.ops.constants import aligned, is_constant, per_channel, scale
 from onnx_hw.lower.ops.lookup import function_of
 from onnx_hw.lower.ops.per_element import PER_PIXEL, per_element
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.values import Function, Real
+from onnx_hw.lower.values import FunctionValue, Real
 from onnx_hw.onnx.canonicalize.batch_normalization import factor_and_term, is_training
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.depthwise import Depthwise
@@ -80,7 +80,7 @@ def batch_normalization(builder: Builder, node: Node) -> None:
             "export the model for inference",
         )
     value = builder.values.get(node.inputs[0])
-    data = value if isinstance(value, Function) else builder.real(node, partial=True)
+    data = value if isinstance(value, FunctionValue) else builder.real(node, partial=True)
     known = [builder.exact_constant(name) for name in node.inputs[1:5]]
     if any(array is None for array in known):
         raise Obstacle("not-constant", "scale, bias, mean and variance of a BatchNormalization must be constant")
@@ -93,7 +93,7 @@ def batch_normalization(builder: Builder, node: Node) -> None:
         return
     columns = [np.array([[float(v)] for v in channels]) for channels in (factors, terms)]
     before = data.numbers
-    builder.values[node.outputs[0]] = Function(
+    builder.values[node.outputs[0]] = FunctionValue(
         data.tensor, data.shape, data.where, lambda x: columns[0] * before(x) + columns[1], data.partial
     )
 
@@ -102,7 +102,9 @@ def _is_function(builder: Builder, node: Node) -> bool:
     """Whether a node combines several functions of the same integers, or something that only a table can hold."""
     read = [builder.values[name] for name in node.inputs if name in builder.values]
     alone = len(read) == 1 and isinstance(read[0], Real)
-    if not alone and any(isinstance(value, Function) or (isinstance(value, Real) and value.clipped) for value in read):
+    if not alone and any(
+        isinstance(value, FunctionValue) or (isinstance(value, Real) and value.clipped) for value in read
+    ):
         return len({value.tensor for value in read}) == 1 and not any(n in builder.pending for n in node.inputs)
     return len(read) == 2 and read[0].tensor == read[1].tensor and np.array_equal(read[0].where, read[1].where)
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.lower.builder import Builder, Hardware, Obstacle
-from onnx_hw.lower.values import Integers, QuantizedConstant
+from onnx_hw.lower.values import IntegerStream, QuantizedConstant
 from onnx_hw.onnx.graph.model import Node
 
 
@@ -34,7 +34,7 @@ def per_channel(builder: Builder, data: Hardware, constant: np.ndarray) -> tuple
         return numbers
     tensor = builder.settled(data)
     channels = tensor.channels
-    if isinstance(data, Integers) or not data.partial:
+    if isinstance(data, IntegerStream) or not data.partial:
         channel = builder.positions(data) % channels
     else:
         channel = builder.positions(data.whole(tensor.size))[data.where] % channels

@@ -17,7 +17,7 @@ from onnx_hw.exact.rationals import fractions
 from onnx_hw.lower.builder import Builder, Obstacle, Padded, T
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.ops.resize_linear import interpolate
-from onnx_hw.lower.values import Function, Integers, Operand, Pending, QuantizedConstant, Real, Surrounded
+from onnx_hw.lower.values import FunctionValue, IntegerStream, Operand, Pending, QuantizedConstant, Real, Surrounded
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.evaluate import compute
@@ -73,8 +73,8 @@ def pad(builder: Builder, node: Node) -> None:
         return
     fill = _fill(builder, node)
     integer = _integer_for(builder, around, fill)
-    if integer is None or not isinstance(around, Integers | Real):
-        assert not isinstance(around, Integers), "every integer stands for itself"
+    if integer is None or not isinstance(around, IntegerStream | Real):
+        assert not isinstance(around, IntegerStream), "every integer stands for itself"
         builder.pending[result] = Surrounded(around, origin, fill)
         return
     made = builder.values[result] = placed(builder, node, around, origin, integer)
@@ -137,11 +137,11 @@ def _fill(builder: Builder, node: Node) -> Fraction | float:
     return float(number) if np.isinf(number) else fractions(np.array(number))[0]
 
 
-def _integer_for(builder: Builder, value: Integers | Operand, number: Fraction | float) -> int | None:
+def _integer_for(builder: Builder, value: IntegerStream | Operand, number: Fraction | float) -> int | None:
     """The integer on the stream of a value that stands for a number, if there is one."""
     if isinstance(number, float):
         return None
-    if isinstance(value, Integers):
+    if isinstance(value, IntegerStream):
         return int(number)
     if not isinstance(value, Real) or value.partial or value.clipped:
         return None
@@ -170,15 +170,15 @@ def placed(builder: Builder, node: Node, value: T, origin: np.ndarray, fill: int
     flat, shape = origin.reshape(-1).astype(np.int64), origin.shape
     if flat.size == value.where.size and (np.bincount(flat[flat >= 0], minlength=flat.size) == 1).all():
         return replace(value, shape=shape, where=value.where[flat])
-    if not isinstance(value, Integers) and (flat >= 0).all() and (value.partial or _differs(builder, value)):
+    if not isinstance(value, IntegerStream) and (flat >= 0).all() and (value.partial or _differs(builder, value)):
         return replace(value, shape=shape, where=value.where[flat], partial=True)
     return builder.moved(value, flat, shape, node, fill=fill)
 
 
-def _differs(builder: Builder, value: Real | Function) -> bool:
+def _differs(builder: Builder, value: Real | FunctionValue) -> bool:
     """Whether integers of several channels stand for different numbers: then only the quantized ones can move."""
     first, _ = builder.settled(value).range
-    if isinstance(value, Function):
+    if isinstance(value, FunctionValue):
         return len(value.numbers(np.array([[first]]))) > 1
     return len(set(value.slope)) > 1 or len(set(value.offset)) > 1
 

@@ -21,7 +21,7 @@ from onnx_hw.exact.step_function import Steps
 from onnx_hw.lower.builder import Builder, Obstacle
 from onnx_hw.lower.ops.constants import aligned, per_channel
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.values import Function, Integers, Pieces, Real
+from onnx_hw.lower.values import FunctionValue, IntegerStream, Pieces, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.facts import Effect
@@ -74,14 +74,14 @@ def function_with_constants(builder: Builder, node: Node) -> None:
     builder.values[node.outputs[0]] = function_of(builder, node)
 
 
-def function_of(builder: Builder, node: Node) -> Function:
+def function_of(builder: Builder, node: Node) -> FunctionValue:
     """What a node computes from one tensor and constants.
 
     Raises:
         Obstacle: it reads several tensors, or the elements of one in different orders.
     """
     read = [builder.values[name] for name in node.inputs if name in builder.values]
-    sources = [value for value in read if isinstance(value, Real | Function)]
+    sources = [value for value in read if isinstance(value, Real | FunctionValue)]
     if not sources or len(sources) < len(read):
         raise builder.unfit(node)
     first = sources[0]
@@ -96,18 +96,18 @@ def function_of(builder: Builder, node: Node) -> Function:
 
     rises = len(sources) == 1 and (isinstance(first, Real) or first.rises) and _rises(builder, node)
     pieces = _pieces(builder, node, first)
-    return Function(first.tensor, first.shape, first.where, numbers, first.partial, rises, pieces)
+    return FunctionValue(first.tensor, first.shape, first.where, numbers, first.partial, rises, pieces)
 
 
 def of_one_tensor(values: Sequence[object]) -> bool:
     """Whether all are numbers on the same integers, in one order: then what is made of them is a function of those."""
-    if not values or not all(isinstance(value, Real | Function) for value in values):
+    if not values or not all(isinstance(value, Real | FunctionValue) for value in values):
         return False
     meanings = {(value.tensor, value.shape, value.where.tobytes()) for value in values}  # type: ignore[attr-defined]
     return len(meanings) == 1
 
 
-def _pieces(builder: Builder, node: Node, data: Real | Function) -> Pieces:
+def _pieces(builder: Builder, node: Node, data: Real | FunctionValue) -> Pieces:
     """The lines of a leak, x and a share of x of at most all: the greater of both is what passes."""
     if not isinstance(data, Real) or data.clipped or data.partial:
         return ()
@@ -134,13 +134,13 @@ def _rises(builder: Builder, node: Node) -> bool:
 
 
 def _argument(
-    builder: Builder, node: Node, name: str, data: Real | Function
+    builder: Builder, node: Node, name: str, data: Real | FunctionValue
 ) -> Callable[[np.ndarray], np.ndarray] | None:
     """An input of a node as a function of the integers: (1 or channels, n), or (1 or channels, 1) for a constant."""
     if not name:
         return None
     value = builder.values.get(name)
-    if isinstance(value, Real | Function):
+    if isinstance(value, Real | FunctionValue):
         return value.numbers
     constant = builder.exact_constant(name)
     if constant is None:
@@ -152,12 +152,12 @@ def _argument(
 def quantize_function(
     builder: Builder,
     node: Node,
-    value: Function,
+    value: FunctionValue,
     grid: Grid,
     *,
     name: str,
     output: str,
-) -> Integers:
+) -> IntegerStream:
     """Integers of a function: steps where it rises, else a table."""
 
     def onto(values: np.ndarray) -> np.ndarray:
@@ -169,13 +169,13 @@ def quantize_function(
 def integers_of_function(
     builder: Builder,
     node: Node,
-    value: Function,
+    value: FunctionValue,
     onto: Callable[[np.ndarray], np.ndarray],
     dtype: Int,
     *,
     name: str,
     output: str,
-) -> Integers:
+) -> IntegerStream:
     """Integers that are a function of a function's numbers.
 
     Args:
@@ -188,7 +188,7 @@ def integers_of_function(
     some = value.numbers(np.array([[first, (first + last) // 2, last]]))
     if value.rises and count * len(some) > MANY:
         rising = _rising(operand, value.numbers, onto, dtype)
-        return Integers(
+        return IntegerStream(
             builder.add(name, rising, [value.tensor], node, output=output), value.shape, builder.positions(value)
         )
     channels = 1 if np.array_equal(some, np.broadcast_to(some[:1], some.shape), equal_nan=True) else len(some)
@@ -207,7 +207,7 @@ def integers_of_function(
     if operator is None:
         raise too_many(builder, node, value, integers.size)
     tensor = builder.add(name, operator, [value.tensor], node, output=output)
-    return Integers(tensor, value.shape, builder.positions(value))
+    return IntegerStream(tensor, value.shape, builder.positions(value))
 
 
 def _rising(
@@ -227,7 +227,7 @@ def _rising(
     return Staircase(operand, Steps(first, last, low, high, above), dtype)
 
 
-def finely_tabled(builder: Builder, node: Node, value: Real | Function) -> Real | None:
+def finely_tabled(builder: Builder, node: Node, value: Real | FunctionValue) -> Real | None:
     """Multiples of a power of two next to the numbers of a function that a node sums up; None if it has too many."""
     operand = builder.settled(value)
     first, last = operand.range
@@ -281,7 +281,7 @@ def _operator(operand: Any, integers: np.ndarray, dtype: Int) -> Operator | None
     return Lookup(operand, integers, dtype)
 
 
-def too_many(builder: Builder, node: Node, value: Function, count: int) -> Obstacle:
+def too_many(builder: Builder, node: Node, value: FunctionValue, count: int) -> Obstacle:
     """Why a function, read by a node, cannot become a table; its data would have to be quantized."""
     data = next(
         (n for n, v in builder.values.items() if isinstance(v, Real) and v.tensor == value.tensor),

@@ -12,7 +12,7 @@ from onnx_hw.lower.ops.concat import joined_in_one_tensor
 from onnx_hw.lower.ops.data_movement import moved_once_quantized
 from onnx_hw.lower.ops.registry import Lowering
 from onnx_hw.lower.ops.requantize import counted_from_zero
-from onnx_hw.lower.values import Joined, Product, Real, Sum, Surrounded
+from onnx_hw.lower.values import Joined, PendingProduct, PendingSum, Real, Surrounded
 from onnx_hw.onnx.graph.model import Node
 
 
@@ -39,7 +39,7 @@ def _gets_a_stream(builder: Builder, node: Node, name: str) -> bool:
     waiting = None if name in builder.values else builder.pending.get(name)
     made: object
     match waiting:
-        case Sum() | Product():
+        case PendingSum() | PendingProduct():
             made = in_one_tensor(builder, node, waiting)
         case Joined():
             made = joined_in_one_tensor(builder, node, waiting)

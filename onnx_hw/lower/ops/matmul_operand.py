@@ -86,7 +86,7 @@ def from_zero(builder: Builder, node: Node, real: Real, name: str, k: int) -> Re
 
 
 @dataclass(frozen=True)
-class Columns:
+class OperandColumns:
     """What each column of a matrix of weights is multiplied by.
 
     Attributes:
@@ -96,10 +96,10 @@ class Columns:
     slope: tuple[Fraction, ...]
     offset: tuple[Fraction, ...]
 
-    def repeated(self, times: int) -> Columns:
+    def repeated(self, times: int) -> OperandColumns:
         """All columns, so many times."""
         slope, offset = (numbers * (1 if len(numbers) == 1 else times) for numbers in (self.slope, self.offset))
-        return Columns(slope, offset)
+        return OperandColumns(slope, offset)
 
     def product(
         self, node: Node, weights: QuantizedConstant, matrix: np.ndarray, bias: tuple[Fraction, ...]
@@ -128,7 +128,7 @@ class Columns:
         return scaled, tuple(common * s for s in scales), offset
 
 
-def columns_of(real: Real, order: np.ndarray | None = None) -> Columns:
+def columns_of(real: Real, order: np.ndarray | None = None) -> OperandColumns:
     """Of data on a stream: for each of its channels, or for the elements in an order if there is one."""
 
     def each(numbers: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
@@ -136,4 +136,4 @@ def columns_of(real: Real, order: np.ndarray | None = None) -> Columns:
             return numbers
         return tuple(numbers[channel] for channel in (real.where[order] % len(numbers)).tolist())
 
-    return Columns(each(real.slope), each(real.offset))
+    return OperandColumns(each(real.slope), each(real.offset))

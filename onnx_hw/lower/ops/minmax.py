@@ -19,7 +19,7 @@ from onnx_hw.lower.ops.lookup import function_of, of_one_tensor
 from onnx_hw.lower.ops.pool import pool_of
 from onnx_hw.lower.ops.reduce import carry_scale
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.values import Extrema, Function, Integers, Joined, Real
+from onnx_hw.lower.values import Extrema, FunctionValue, IntegerStream, Joined, Real
 from onnx_hw.onnx.graph.model import Node
 
 
@@ -38,17 +38,17 @@ def extremum(builder: Builder, node: Node) -> None:
     builder.pending[node.outputs[0]] = _extrema_of(builder, node, node.op_type.lower(), parts, shape, node.label)
 
 
-def greatest_on(builder: Builder, node: Node, value: Function, grid: Grid) -> Integers:
+def greatest_on(builder: Builder, node: Node, value: FunctionValue, grid: Grid) -> IntegerStream:
     """Integers of a function that is the greatest of several lines."""
     parts = tuple(Real(value.tensor, value.shape, value.where, slope, offset) for slope, offset in value.pieces)
     waiting = _extrema_of(builder, node, "max", parts, value.shape, f"{node.label}/greatest")
     assert isinstance(waiting.value, Joined)
-    made: Integers = waiting.of_integers(builder, quantize_joined(builder, node, waiting.value, grid))
+    made: IntegerStream = waiting.of_integers(builder, quantize_joined(builder, node, waiting.value, grid))
     return made
 
 
 def _extrema_of(
-    builder: Builder, node: Node, kind: str, parts: tuple[Real | Function, ...], shape: tuple[int, ...], name: str
+    builder: Builder, node: Node, kind: str, parts: tuple[Real | FunctionValue, ...], shape: tuple[int, ...], name: str
 ) -> Extrema:
     """The greatest or the least of tensors of one shape, once they are quantized.
 
@@ -75,16 +75,16 @@ def _extrema_of(
     return Extrema(Joined(parts, axis, joined), shape, extrema)
 
 
-def _part(builder: Builder, node: Node, k: int, shape: tuple[int, ...]) -> Real | Function:
+def _part(builder: Builder, node: Node, k: int, shape: tuple[int, ...]) -> Real | FunctionValue:
     """An input in the shape of the result.
 
     Raises:
         Obstacle: it must be quantized.
     """
     value = builder.values.get(node.inputs[k])
-    if isinstance(value, Real | Function) and not value.partial and value.shape != shape:
+    if isinstance(value, Real | FunctionValue) and not value.partial and value.shape != shape:
         numbers = np.arange(value.where.size).reshape(value.shape)
         value = placed(builder, node, value, np.broadcast_to(numbers, shape), fill=0)
-    if not isinstance(value, Real | Function) or value.partial:
+    if not isinstance(value, Real | FunctionValue) or value.partial:
         raise builder.unfit(node, k)
     return value

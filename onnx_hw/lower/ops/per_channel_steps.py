@@ -13,8 +13,8 @@ from onnx_hw.exact.step_function import Steps, steps
 from onnx_hw.lower.builder import Builder
 from onnx_hw.lower.ops.constants import per_channel
 from onnx_hw.lower.ops.lookup import integers_of_function
-from onnx_hw.lower.quantizers import Counted, Rounded, Snapping, Truncated
-from onnx_hw.lower.values import Function, Integers, Real
+from onnx_hw.lower.quantizers import Counted, Quantizer, Rounded, Truncated
+from onnx_hw.lower.values import FunctionValue, IntegerStream, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize, Staircase
@@ -24,13 +24,13 @@ Edge = tuple[Fraction, bool]
 """A number, and whether it belongs to what is beyond it."""
 
 
-def of_tensor(builder: Builder, node: Node, value: Real | Function, snapping: Snapping) -> Integers:
+def of_tensor(builder: Builder, node: Node, value: Real | FunctionValue, snapping: Quantizer) -> IntegerStream:
     """The integers that stand for real numbers."""
     rows = snapping if isinstance(snapping, Rounded) else _edges(builder, value, snapping)
     grid = _grid(builder, value, rows) if isinstance(rows, Rounded) else None
     whole = value.whole(builder.tensors[value.tensor].size) if value.partial else value
     assert snapping.low is not None  # known since the data is
-    if isinstance(whole, Function):
+    if isinstance(whole, FunctionValue):
         low = snapping.low
 
         def onto(numbers: np.ndarray) -> np.ndarray:
@@ -51,11 +51,11 @@ def of_tensor(builder: Builder, node: Node, value: Real | Function, snapping: Sn
             assert not isinstance(rows, Rounded)
             operator = _staircase(operand, whole, rows, snapping.low, snapping)
         tensor = builder.add(node.label, operator, [whole.tensor], node, output=node.outputs[0])
-        integers = Integers(tensor, whole.shape, builder.positions(whole))
+        integers = IntegerStream(tensor, whole.shape, builder.positions(whole))
     return builder.moved(integers, value.where, value.shape, node) if value.partial else integers
 
 
-def fill_of(snapping: Snapping, number: Fraction | float) -> int | None:
+def fill_of(snapping: Quantizer, number: Fraction | float) -> int | None:
     """What stands for a number, which may be infinite; None where that depends on the channel."""
     assert snapping.low is not None and snapping.high is not None
     if isinstance(number, float):
@@ -78,7 +78,7 @@ def _of_one(snapping: Rounded, *line: Fraction) -> Grid:
     return Grid((step,), (zero,), snapping.low, snapping.high, snapping.dtype, snapping.rounding)
 
 
-def _grid(builder: Builder, value: Real | Function, snapping: Rounded) -> Grid:
+def _grid(builder: Builder, value: Real | FunctionValue, snapping: Rounded) -> Grid:
     """With a step and a zero point per channel of the stream."""
     step, zero = (per_channel(builder, value, array) for array in (snapping.step, snapping.zero_point))
     assert snapping.low is not None and snapping.high is not None
@@ -99,7 +99,7 @@ def _on_grids(operand: Tensor, real: Real, grid: Grid) -> Operator:
     return Staircase(operand, Steps(exact.first, exact.last, grid.low, grid.high, thresholds), grid.dtype)
 
 
-def _edges(builder: Builder, value: Real | Function, snapping: Snapping) -> Sequence[Sequence[Edge]]:
+def _edges(builder: Builder, value: Real | FunctionValue, snapping: Quantizer) -> Sequence[Sequence[Edge]]:
     """From which numbers on each level above the least is reached: one row, or one per channel of the stream."""
     assert snapping.low is not None and snapping.high is not None
     if isinstance(snapping, Truncated):
@@ -111,7 +111,7 @@ def _edges(builder: Builder, value: Real | Function, snapping: Snapping) -> Sequ
     return [[(Fraction(number), snapping.taken) for number in snapping.thresholds[int(row)]] for row in rows]
 
 
-def _staircase(operand: Tensor, real: Real, rows: Sequence[Sequence[Edge]], low: int, snapping: Snapping) -> Staircase:
+def _staircase(operand: Tensor, real: Real, rows: Sequence[Sequence[Edge]], low: int, snapping: Quantizer) -> Staircase:
     """The steps at the integers from which on edges are reached."""
     first, last = operand.range
     lines = real.lines()

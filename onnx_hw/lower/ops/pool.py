@@ -19,7 +19,7 @@ from onnx_hw.lower.ops.per_element import times_per_element
 from onnx_hw.lower.ops.reduce import carry_scale, postpone_extrema
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.ops.requantize import summed
-from onnx_hw.lower.values import Integers, Operand, Real, Surrounded
+from onnx_hw.lower.values import IntegerStream, Operand, Real, Surrounded
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.windows import slide
 from onnx_hw.ops.operator import Operator
@@ -51,7 +51,9 @@ def maxpool_of(builder: Builder, node: Node) -> None:
     postpone_extrema(builder, node, value, maxima)
 
 
-def _without_pads(builder: Builder, value: Integers | Operand, kernel: Kernel) -> tuple[Integers | Operand, Kernel]:
+def _without_pads(
+    builder: Builder, value: IntegerStream | Operand, kernel: Kernel
+) -> tuple[IntegerStream | Operand, Kernel]:
     """What stands inside a Pad with a constant that no maximum notices, such as -inf, and the kernel that pads it."""
     if isinstance(value, Surrounded) and value.fill <= builder.least(value.value):
         pads = pads_of_image(value.origin, value.value.shape)

@@ -22,14 +22,14 @@ from onnx_hw.lower.ops.requantize import clipped, quantize_tensor
 from onnx_hw.lower.values import (
     Clipped,
     Extrema,
-    Function,
-    Integers,
+    FunctionValue,
+    IntegerStream,
     Joined,
     Operand,
-    Product,
+    PendingProduct,
+    PendingSum,
     QuantizedConstant,
     Real,
-    Sum,
     Surrounded,
 )
 from onnx_hw.onnx.graph.model import Node
@@ -52,7 +52,7 @@ def dequantize(builder: Builder, node: Node) -> None:
         builder.constants[node.outputs[0]] = dequantized_constant(stored, scale, zero, node)
         return
     value = builder.values.get(node.inputs[0])
-    if not isinstance(value, Integers):
+    if not isinstance(value, IntegerStream):
         raise Obstacle("not-integers", f"`{node.inputs[0]}` must be integers")
     if scale.size != 1:
         raise Obstacle("per-channel-data", "data must have one scale, not one per channel")
@@ -72,7 +72,7 @@ def cast(builder: Builder, node: Node) -> None:
     if element_type not in ("float", "float16", "double", "bfloat16"):
         raise Obstacle("cast", f"a Cast in hardware must be to floats, not to {element_type}")
     value = builder.data(node)
-    if isinstance(value, Integers):
+    if isinstance(value, IntegerStream):
         value = Real(value.tensor, value.shape, value.where)
     builder.values[node.outputs[0]] = value
 
@@ -103,7 +103,7 @@ def quantize(builder: Builder, node: Node) -> None:
     """one scale; 2 to 16 bits"""
     made = builder.values.get(node.inputs[0])
     value = builder.pending.get(node.inputs[0]) or (
-        made if isinstance(made, Function) else builder.real(node, partial=True)
+        made if isinstance(made, FunctionValue) else builder.real(node, partial=True)
     )
     scale = builder.constant(node.inputs[1])
     if scale is None or scale.size != 1:
@@ -137,18 +137,18 @@ def made_on_host(builder: Builder, node: Node, before: Node | None) -> Int:
     return dtype
 
 
-def integers_on(builder: Builder, node: Node, value: Operand, grid: Grid) -> Integers:
+def integers_on(builder: Builder, node: Node, value: Operand, grid: Grid) -> IntegerStream:
     """What stands for a value on a grid."""
     if isinstance(value, Clipped):
         grid = _narrowed(builder, node, clipped(value, grid))
     match value:
-        case Function(pieces=[_, *_], partial=False) if grid.dtype.bits > MOST_STEPS:
+        case FunctionValue(pieces=[_, *_], partial=False) if grid.dtype.bits > MOST_STEPS:
             return greatest_on(builder, node, value, grid)
-        case Real() | Function():
+        case Real() | FunctionValue():
             return quantize_tensor(builder, node, value, grid, name=node.label, output=node.outputs[0])
-        case Sum():
+        case PendingSum():
             return quantize_sum(builder, node, value, grid)
-        case Product():
+        case PendingProduct():
             return quantize_product(builder, node, value, grid)
         case Joined():
             return quantize_joined(builder, node, value, grid)

@@ -18,8 +18,18 @@ from onnx_hw.lower.ops.lookup import integers_of_function
 from onnx_hw.lower.ops.per_channel_steps import fill_of, of_tensor
 from onnx_hw.lower.ops.qdq import integers_on
 from onnx_hw.lower.ops.registry import lowers
-from onnx_hw.lower.quantizers import WIDEST, Counted, Rounded, Snapping, Truncated, snapping_of
-from onnx_hw.lower.values import Extrema, Function, Integers, Operand, Product, QuantizedConstant, Real, Sum, Surrounded
+from onnx_hw.lower.quantizers import WIDEST, Counted, Quantizer, Rounded, Truncated, snapping_of
+from onnx_hw.lower.values import (
+    Extrema,
+    FunctionValue,
+    IntegerStream,
+    Operand,
+    PendingProduct,
+    PendingSum,
+    QuantizedConstant,
+    Real,
+    Surrounded,
+)
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.qonnx import DOMAINS
@@ -30,10 +40,10 @@ def _lower(builder: Builder, node: Node) -> None:
         builder.constants[node.outputs[0]] = snapped_constant(builder, node)
         return
     value = builder.operand(node)
-    if isinstance(value, Integers):
+    if isinstance(value, IntegerStream):
         raise builder.unfit(node)
     snapping = snapping_of(node, len(value.shape), builder.exact_constant)
-    if isinstance(value, Sum | Product) and not _has_one_grid(snapping):
+    if isinstance(value, PendingSum | PendingProduct) and not _has_one_grid(snapping):
         value = in_one_tensor(builder, node, value)
     snapping = bounded(snapping, builder, value)
     if snapping.dtype.bits > WIDEST:
@@ -67,7 +77,7 @@ def multi_threshold(builder: Builder, node: Node) -> None:
     _lower(builder, node)
 
 
-def snapped_on_host(builder: Builder, node: Node) -> Snapping:
+def snapped_on_host(builder: Builder, node: Node) -> Quantizer:
     """What a node makes that the host computes before the hardware.
 
     Raises:
@@ -91,7 +101,7 @@ def enter_snapped(builder: Builder, node: Node, entry: str) -> None:
     builder.snapped.add(name)
 
 
-def standing_for(builder: Builder, integers: Integers, snapping: Snapping) -> Real:
+def standing_for(builder: Builder, integers: IntegerStream, snapping: Quantizer) -> Real:
     """The real numbers behind integers."""
     slope, offset = (per_channel(builder, integers, array) for array in (snapping.step, snapping.offset))
     if len(slope) == len(offset) == 1:
@@ -136,7 +146,7 @@ def _floats(builder: Builder, name: str) -> np.ndarray:
     return exact.astype(np.float32)
 
 
-def bounded(snapping: Snapping, builder: Builder, value: Operand) -> Snapping:
+def bounded(snapping: Quantizer, builder: Builder, value: Operand) -> Quantizer:
     """With the integers that occur, where only the data says which those are."""
     if snapping.low is not None and snapping.high is not None:
         return snapping
@@ -153,16 +163,16 @@ def _clipped(value: Real, number: Fraction) -> Fraction:
     return number if value.high is None else min(number, value.high)
 
 
-def _has_one_grid(snapping: Snapping) -> TypeGuard[Rounded]:
+def _has_one_grid(snapping: Quantizer) -> TypeGuard[Rounded]:
     return isinstance(snapping, Rounded) and snapping.step.size == snapping.zero_point.size == 1
 
 
-def _too_wide(node: Node, snapping: Snapping) -> Obstacle:
+def _too_wide(node: Node, snapping: Quantizer) -> Obstacle:
     message = f"data must be quantized to {WIDEST} bits at most, not to the {snapping.dtype.bits} of {node.op_type}"
     return Obstacle("bit-width", message)
 
 
-def _as_it_is(builder: Builder, node: Node, value: Operand, snapping: Snapping) -> Real:
+def _as_it_is(builder: Builder, node: Node, value: Operand, snapping: Quantizer) -> Real:
     """Numbers that are on a grid of many integers already."""
     if isinstance(value, Real) and isinstance(snapping, Rounded) and not value.partial and not value.clipped:
         steps, zeros = (per_channel(builder, value, array) for array in (snapping.step, snapping.zero_point))
@@ -180,7 +190,7 @@ def _as_it_is(builder: Builder, node: Node, value: Operand, snapping: Snapping) 
     raise _too_wide(node, snapping)
 
 
-def _integers(builder: Builder, node: Node, value: Operand, snapping: Snapping) -> Integers:
+def _integers(builder: Builder, node: Node, value: Operand, snapping: Quantizer) -> IntegerStream:
     """What stands for a value on a grid."""
     if isinstance(snapping, Counted) and snapping.falls and not isinstance(value, Surrounded):
         return _falling(builder, node, value, snapping)
@@ -192,7 +202,7 @@ def _integers(builder: Builder, node: Node, value: Operand, snapping: Snapping) 
     match value:
         case Real() if value.error:  # its numbers are those of a table, and may be next to an edge
             raise builder.unfit(node)
-        case Real() | Function():
+        case Real() | FunctionValue():
             return of_tensor(builder, node, value, snapping)
         case Extrema():
             return value.of_integers(builder, _integers(builder, node, value.value, snapping))
@@ -204,13 +214,13 @@ def _integers(builder: Builder, node: Node, value: Operand, snapping: Snapping) 
     raise builder.unfit(node)
 
 
-def _falling(builder: Builder, node: Node, value: Operand, snapping: Counted) -> Integers:
+def _falling(builder: Builder, node: Node, value: Operand, snapping: Counted) -> IntegerStream:
     """Of thresholds whose steps lead down: of sums with the other sign, or by a table behind steps that lead up."""
     sums = isinstance(value, Real) and not value.error
     turned = scaled(builder, node, value, (Fraction(-1),), (Fraction(0),)) if sums and isinstance(value, Real) else None
     if turned is not None:
         return of_tensor(builder, node, turned, snapping.turned())
     counts = _integers(builder, node, value, replace(snapping, falls=False))
-    down = Function(counts.tensor, counts.shape, counts.where, lambda x: len(snapping.thresholds[0]) - x)
+    down = FunctionValue(counts.tensor, counts.shape, counts.where, lambda x: len(snapping.thresholds[0]) - x)
     names = {"name": f"{node.label}/falling", "output": f"{node.outputs[0]}/falling"}
     return integers_of_function(builder, node, down, lambda x: x.astype(np.int64), snapping.dtype, **names)

@@ -14,7 +14,7 @@ from onnx_hw.lower.layout.stream_layout import Layout
 from onnx_hw.lower.ops.binary import factors_of
 from onnx_hw.lower.ops.registry import lowers
 from onnx_hw.lower.ops.requantize import summed
-from onnx_hw.lower.values import Extrema, Integers, Operand, Real, Sum
+from onnx_hw.lower.values import Extrema, IntegerStream, Operand, PendingSum, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.tensor import Tensor
@@ -58,7 +58,7 @@ def _mean_or_sum(builder: Builder, node: Node, axes: tuple[int, ...], *, mean: b
     tensors that waits for a quantizer becomes one of their means."""
     name, result = node.inputs[0], node.outputs[0]
     waiting = None if name in builder.values else builder.pending.get(name)
-    if isinstance(waiting, Sum) and not waiting.clipped and factors_of(waiting) is None:
+    if isinstance(waiting, PendingSum) and not waiting.clipped and factors_of(waiting) is None:
         builder.pending[result] = _sum_of_two(builder, node, waiting, axes, mean=mean)
         return
     real, tensor = _pixels(builder, node, summed(builder, node), axes)
@@ -66,7 +66,7 @@ def _mean_or_sum(builder: Builder, node: Node, axes: tuple[int, ...], *, mean: b
     builder.values[result] = _of_sums(builder, node, real, tensor, stream, mean=mean)
 
 
-def _sum_of_two(builder: Builder, node: Node, waiting: Sum, axes: tuple[int, ...], *, mean: bool) -> Sum:
+def _sum_of_two(builder: Builder, node: Node, waiting: PendingSum, axes: tuple[int, ...], *, mean: bool) -> PendingSum:
     """The operands' steps have no simple ratio, so each has sums of its own."""
     reals = []
     for real, which in ((waiting.a, "first"), (waiting.b, "second")):
@@ -101,7 +101,7 @@ def _extremum(builder: Builder, node: Node, axes: tuple[int, ...], kind: str) ->
 
 
 def postpone_extrema(
-    builder: Builder, node: Node, value: Integers | Operand, extrema: Callable[[Builder, Hardware], Hardware]
+    builder: Builder, node: Node, value: IntegerStream | Operand, extrema: Callable[[Builder, Hardware], Hardware]
 ) -> None:
     """Take maxima or minima of the integers on a stream now, or once they are quantized where their order is another,
     or each channel's scale is."""
@@ -113,7 +113,7 @@ def postpone_extrema(
         except Obstacle as obstacle:
             if obstacle.code != SCALES_MOVE:
                 raise
-    assert not isinstance(value, Integers)
+    assert not isinstance(value, IntegerStream)
     builder.pending[result] = Extrema(value, builder.shape(result), extrema)
 
 

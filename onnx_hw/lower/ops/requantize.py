@@ -10,7 +10,7 @@ from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.lower.builder import Builder, Obstacle
 from onnx_hw.lower.ops.lookup import finely_tabled, quantize_function, too_many
-from onnx_hw.lower.values import Clipped, Function, Integers, Real
+from onnx_hw.lower.values import Clipped, FunctionValue, IntegerStream, Real
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.ops.requantize import Requantize
 
@@ -23,12 +23,12 @@ def clipped(value: Clipped, grid: Grid) -> Grid:
 def quantize_tensor(
     builder: Builder,
     node: Node,
-    value: Real | Function,
+    value: Real | FunctionValue,
     grid: Grid,
     *,
     name: str,
     output: str = "",
-) -> Integers:
+) -> IntegerStream:
     """Integers of a tensor: those it has, if they stand for the same numbers, or others.
 
     Args:
@@ -40,13 +40,13 @@ def quantize_tensor(
         whole = value.whole(builder.tensors[value.tensor].size)
         integers = quantize_tensor(builder, node, whole, grid, name=name, output=output)
         return builder.moved(integers, value.where, value.shape, node)
-    if isinstance(value, Function):
+    if isinstance(value, FunctionValue):
         return quantize_function(builder, node, value, grid, name=name, output=output)
     dtype = grid.dtype
     if set(value.lines()) == set(grid.lines()) and builder.integer_type(value) == dtype:
         low, high = builder.settled(value).range if value.clipped else (dtype.min, dtype.max)
         if grid.low <= low and high <= grid.high:
-            return Integers(value.tensor, value.shape, value.where)
+            return IntegerStream(value.tensor, value.shape, value.where)
     if value.error > NEAR_A_TIE * grid.step[0]:
         raise Obstacle(
             COARSE_TABLE,
@@ -56,7 +56,7 @@ def quantize_tensor(
         )
     operator = Requantize(builder.settled(value), value.slope, value.offset, grid)
     tensor = builder.add(name, operator, [value.tensor], node, output=output)
-    return Integers(tensor, value.shape, builder.positions(value))
+    return IntegerStream(tensor, value.shape, builder.positions(value))
 
 
 NEAR_A_TIE = Fraction(1, 1000)
@@ -131,7 +131,7 @@ def summed(builder: Builder, node: Node, *, zeros: bool = False) -> Real:
         Obstacle: it must be quantized.
     """
     value = builder.values.get(node.inputs[0]) or builder.operand(node)
-    if isinstance(value, Real | Function) and not value.partial:
+    if isinstance(value, Real | FunctionValue) and not value.partial:
         if isinstance(value, Real):
             value = unclipped(builder, node, value)
             if not value.clipped and not (zeros and value.zero_point is None):
@@ -139,7 +139,7 @@ def summed(builder: Builder, node: Node, *, zeros: bool = False) -> Real:
         fine = finely_tabled(builder, node, value)
         if fine is not None:
             return fine
-        if isinstance(value, Function):
+        if isinstance(value, FunctionValue):
             first, last = builder.settled(value).range
             raise too_many(builder, node, value, last - first + 1)
     raise builder.unfit(node)

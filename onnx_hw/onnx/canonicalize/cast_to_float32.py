@@ -15,7 +15,7 @@ import numpy as np
 from onnx_hw.onnx.evaluate.unroll_control_flow import renamed
 from onnx_hw.onnx.graph.element_types import BY_CODE, BY_NAME
 from onnx_hw.onnx.graph.fresh_name import unused_name
-from onnx_hw.onnx.graph.model import Graph, Model, Node, Tensor, Value
+from onnx_hw.onnx.graph.model import Graph, Model, Node, OnnxTensor, Value
 
 OTHERS = frozenset(("float16", "bfloat16", "double"))
 """Types of real numbers besides float32."""
@@ -66,8 +66,8 @@ def _attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
 def _attribute(name: str, value: Any) -> Any:
     if isinstance(value, Graph):
         return _converted(value)
-    if isinstance(value, Tensor):
-        return Tensor("float", _float32(value.array)) if value.element_type in OTHERS else value
+    if isinstance(value, OnnxTensor):
+        return OnnxTensor("float", _float32(value.array)) if value.element_type in OTHERS else value
     if isinstance(value, np.ndarray):
         return _float32(value) if value.dtype in (np.float16, np.float64) else value
     if name in TYPE_ATTRIBUTES and isinstance(value, int) and value in BY_CODE and BY_CODE[value].name in OTHERS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_hw.messages.text import quote
-from onnx_hw.onnx.graph.model import Tensor
+from onnx_hw.onnx.graph.model import OnnxTensor
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.source_model import SourceGraph, SourceModel, SourceValue, Type
 
@@ -53,7 +53,7 @@ def _check_defaults(graph: SourceGraph, findings: Findings) -> None:
             )
 
 
-def _fits(tensor: Tensor, kind: Type) -> bool:
+def _fits(tensor: OnnxTensor, kind: Type) -> bool:
     if kind.kind != "tensor" or kind.element != tensor.element_type:
         return False
     if kind.shape is None:

@@ -17,7 +17,7 @@ _SUGGEST_AMONG = 2000
 
 
 @dataclass
-class Scope:
+class NameScope:
     """The names one graph or function body defines.
 
     Attributes:
@@ -27,23 +27,23 @@ class Scope:
         late: whether a name was read before its definition.
     """
 
-    parent: Scope | None
+    parent: NameScope | None
     defined: dict[str, str] = field(default_factory=dict)
     producers: dict[str, int] = field(default_factory=dict)
     late: list[tuple[str, str]] = field(default_factory=list)
 
     def visible(self, name: str) -> str | None:
         """Where a name that can be read here is defined; None when it cannot."""
-        scope: Scope | None = self
+        scope: NameScope | None = self
         while scope is not None:
             if name in scope.defined:
                 return scope.defined[name]
             scope = scope.parent
         return None
 
-    def promised_in(self, name: str) -> Scope | None:
+    def promised_in(self, name: str) -> NameScope | None:
         """The innermost scope that will define a name later on."""
-        scope: Scope | None = self
+        scope: NameScope | None = self
         while scope is not None:
             if name in scope.producers:
                 return scope
@@ -65,8 +65,8 @@ class _Checker:
         self.findings = findings
         self._inner_names: set[str] | None = None
 
-    def graph(self, graph: SourceGraph, parent: Scope | None) -> None:
-        scope = Scope(parent)
+    def graph(self, graph: SourceGraph, parent: NameScope | None) -> None:
+        scope = NameScope(parent)
         if not graph.name:
             self.findings.habit("graph-name", "a graph must have a name", graph.where, "--lenient accepts it")
         self._check_inputs(graph, scope)
@@ -76,7 +76,7 @@ class _Checker:
         self._check_value_info(graph.values, scope)
 
     def function(self, function: SourceFunction) -> None:
-        scope = Scope(None)
+        scope = NameScope(None)
         for name in function.inputs:
             if not name:
                 self.findings.must("value-name", "a function's input must have a name", function.where)
@@ -95,7 +95,7 @@ class _Checker:
             self.findings.must("defined-twice", f"function output {quote(name)} must be listed once", function.where)
         self._check_value_info(function.values, scope)
 
-    def _check_inputs(self, graph: SourceGraph, scope: Scope) -> None:
+    def _check_inputs(self, graph: SourceGraph, scope: NameScope) -> None:
         for value in graph.inputs:
             if not value.name:
                 self.findings.must("value-name", "a graph's input must have a name", value.where)
@@ -108,7 +108,7 @@ class _Checker:
                 )
             scope.defined[value.name] = value.where
 
-    def _check_constants(self, graph: SourceGraph, scope: Scope) -> None:
+    def _check_constants(self, graph: SourceGraph, scope: NameScope) -> None:
         listed = {value.name: index for index, value in enumerate(graph.inputs)}
         seen: set[str] = set()
         old = self.model.ir_version <= 3
@@ -155,7 +155,7 @@ class _Checker:
                     value.where,
                 )
 
-    def _check_nodes(self, nodes: Sequence[SourceNode], scope: Scope, where: str) -> None:
+    def _check_nodes(self, nodes: Sequence[SourceNode], scope: NameScope, where: str) -> None:
         self._check_results(nodes, scope)
         for node in nodes:
             for name in node.inputs:
@@ -176,7 +176,7 @@ class _Checker:
                 where,
             )
 
-    def _check_results(self, nodes: Sequence[SourceNode], scope: Scope) -> None:
+    def _check_results(self, nodes: Sequence[SourceNode], scope: NameScope) -> None:
         """No node writes a name that something else defines."""
         for index, node in enumerate(nodes):
             for name in node.outputs:
@@ -202,7 +202,7 @@ class _Checker:
                     node.place,
                 )
 
-    def _report_unreadable(self, name: str, node: SourceNode, scope: Scope) -> None:
+    def _report_unreadable(self, name: str, node: SourceNode, scope: NameScope) -> None:
         later = scope.promised_in(name)
         if later is not None:
             later.late.append((name, node.place))
@@ -225,9 +225,9 @@ class _Checker:
         return self._inner_names
 
     @staticmethod
-    def _similar(name: str, scope: Scope) -> str:
+    def _similar(name: str, scope: NameScope) -> str:
         known: list[str] = []
-        inner: Scope | None = scope
+        inner: NameScope | None = scope
         while inner is not None:
             known.extend(inner.defined)
             inner = inner.parent
@@ -236,7 +236,7 @@ class _Checker:
         close = get_close_matches(name, known, 1)
         return f"did you mean {quote(close[0])}?" if close else ""
 
-    def _report_order(self, nodes: Sequence[SourceNode], scope: Scope, where: str) -> None:
+    def _report_order(self, nodes: Sequence[SourceNode], scope: NameScope, where: str) -> None:
         """Values read before they are defined: circles, or only a wrong order."""
         circles = cycles(nodes)
         for circle in circles:
@@ -254,7 +254,7 @@ class _Checker:
             "sorting the nodes would mend it; --lenient does so",
         )
 
-    def _check_outputs(self, graph: SourceGraph, scope: Scope) -> None:
+    def _check_outputs(self, graph: SourceGraph, scope: NameScope) -> None:
         for value in graph.outputs:
             if not value.name:
                 self.findings.must("value-name", "a graph's output must have a name", value.where)
@@ -279,7 +279,7 @@ class _Checker:
         if not graph.outputs and scope.parent is None:
             self.findings.must("no-outputs", "a graph must have an output, or it computes nothing", graph.where)
 
-    def _check_value_info(self, values: Iterable[SourceValue], scope: Scope) -> None:
+    def _check_value_info(self, values: Iterable[SourceValue], scope: NameScope) -> None:
         seen: dict[str, SourceValue] = {}
         for value in values:
             if not value.name:

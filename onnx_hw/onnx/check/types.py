@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.graph.element_types import BY_CODE, of_dtype
-from onnx_hw.onnx.graph.model import Graph, Model, Node, Tensor, Value
+from onnx_hw.onnx.graph.model import Graph, Model, Node, OnnxTensor, Value
 from onnx_hw.onnx.graph.signatures import Parameter, Signature, signature_of
 from onnx_hw.onnx.parse.diagnostics import Findings
 
@@ -162,7 +162,7 @@ def _result(parameter: Parameter, node: Node, bound: Mapping[str, str], types: M
         return _named(node.attributes.get(attribute)) or default or types.get(node.inputs[0], "")
     if node.op_type == "ConstantOfShape":
         value: Any = node.attributes.get("value", np.zeros(1, np.float32))
-        return value.element_type if isinstance(value, Tensor) else of_dtype(value.dtype).name
+        return value.element_type if isinstance(value, OnnxTensor) else of_dtype(value.dtype).name
     return ""
 
 

@@ -34,7 +34,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class OnnxTensor:
     """An array with its ONNX element type, which the dtype alone does not tell for types numpy lacks.
 
     Attributes:
@@ -61,7 +61,7 @@ class Node:
         op_type, domain: ``domain`` is "" for the default domain, however it was spelled.
         version: the opset version imported for the domain.
         inputs, outputs: value names; "" marks an omitted optional one.
-        attributes: int, float, str (bytes when it is not UTF-8), numpy array (``Tensor`` for an element type that numpy
+        attributes: int, float, str (bytes when it is not UTF-8), numpy array (``OnnxTensor`` for a type that numpy
             lacks), ``Graph``, ``Value`` without a name for a type, or tuples of them.
         where: place in the file, such as ``graph.node[12]``.
     """

@@ -13,7 +13,7 @@ from onnx_hw.messages.text import quote
 from onnx_hw.onnx.check.signatures import check_node
 from onnx_hw.onnx.evaluate.dimensions import substituted
 from onnx_hw.onnx.graph.element_types import BY_NAME
-from onnx_hw.onnx.graph.model import Graph, Model, Node, Tensor, Value
+from onnx_hw.onnx.graph.model import Graph, Model, Node, OnnxTensor, Value
 from onnx_hw.onnx.graph.signatures import standard_domains
 from onnx_hw.onnx.load.inline_functions import Body, Inliner
 from onnx_hw.onnx.parse.diagnostics import Findings
@@ -82,7 +82,7 @@ class GraphBuilder:
             self.findings.note(f"inputs with a default value are frozen to it: {len(names)} ({shown})")
 
     def _add_constant(
-        self, name: str, tensor: Tensor, where: str, constants: dict[str, np.ndarray], values: dict[str, Value]
+        self, name: str, tensor: OnnxTensor, where: str, constants: dict[str, np.ndarray], values: dict[str, Value]
     ) -> None:
         """Its type is that of its data; a declaration may only agree."""
         known = Value(name, tensor.element_type, tensor.array.shape)
@@ -114,7 +114,7 @@ class GraphBuilder:
             return tuple(self._attribute(item, body) for item in value)
         if isinstance(value, SourceGraph):
             return self.build(*self.inliner.graph(value, body))
-        if isinstance(value, Tensor) and BY_NAME[value.element_type].native:
+        if isinstance(value, OnnxTensor) and BY_NAME[value.element_type].native:
             return value.array
         if isinstance(value, Type):
             return _typed("", value)
@@ -159,18 +159,18 @@ def _typed(name: str, kind: Type) -> Value:
     return Value(name, str(kind), None)
 
 
-def constant_result(node: SourceNode) -> Tensor | None:
+def constant_result(node: SourceNode) -> OnnxTensor | None:
     """What a Constant node gives; None for any other node."""
     if node.op_type != "Constant" or node.domain or len(node.attributes) != 1:
         return None
     kind, value = node.attributes[0].kind, node.attributes[0].value
     if kind in ("tensor", "sparse_tensor"):
-        assert isinstance(value, Tensor)
+        assert isinstance(value, OnnxTensor)
         return value
     if kind in ("float", "floats"):
-        return Tensor("float", np.array(value, np.float32))
+        return OnnxTensor("float", np.array(value, np.float32))
     if kind in ("int", "ints"):
-        return Tensor("int64", np.array(value, np.int64))
+        return OnnxTensor("int64", np.array(value, np.int64))
     array = np.empty(() if kind == "string" else len(value), object)
     array[...] = value
-    return Tensor("string", array)
+    return OnnxTensor("string", array)

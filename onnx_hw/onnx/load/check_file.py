@@ -20,7 +20,7 @@ MATTERS_OF_FORM = frozenset(("model-domain", "name-not-identifier", "dimension-n
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """What a check found.
 
     Attributes:
@@ -66,7 +66,7 @@ def check(
     lenient: bool = False,
     newer: bool = False,
     dimensions: Mapping[str, int] | None = None,
-) -> Report:
+) -> CheckReport:
     """Check a file. The arguments are those of ``read``.
 
     Raises:
@@ -84,7 +84,7 @@ def check(
         check_capability(model, findings)
     problems = tuple(sorted(findings.problems, key=lambda problem: STAGES.index(problem.stage)))
     valid = all(problem.stage == "capability" for problem in problems)
-    return Report(
+    return CheckReport(
         path=str(path),
         valid=valid,
         stage=problems[0].stage if problems else "",

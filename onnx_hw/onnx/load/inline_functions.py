@@ -8,8 +8,8 @@ from itertools import count
 
 from onnx_hw.onnx.check.functions import all_nodes, called, functions_by_key
 from onnx_hw.onnx.parse.source_model import (
-    Attribute,
     FunctionKey,
+    SourceAttribute,
     SourceFunction,
     SourceGraph,
     SourceModel,
@@ -35,7 +35,7 @@ class Body:
     opsets: Mapping[str, int]
     names: dict[str, str] | None = None
     prefix: str = ""
-    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    attributes: Mapping[str, SourceAttribute] = field(default_factory=dict)
 
 
 @dataclass
@@ -145,7 +145,7 @@ def _known(body: Body, name: str) -> str:
     return name if body.names is None else body.names.get(name, name)
 
 
-def _resolved(attributes: Iterable[Attribute], given: Mapping[str, Attribute]) -> Iterator[Attribute]:
+def _resolved(attributes: Iterable[SourceAttribute], given: Mapping[str, SourceAttribute]) -> Iterator[SourceAttribute]:
     """Attributes with references replaced by the call's value; without one the attribute is left out."""
     for attribute in attributes:
         if not attribute.reference:

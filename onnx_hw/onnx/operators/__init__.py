@@ -39,11 +39,11 @@ from onnx_hw.onnx.operators import (
     transposed_convolution,  # ConvTranspose, Col2Im, MaxUnpool
     unary,  # Abs, Exp, Sqrt, Sin, Erf ...
 )
-from onnx_hw.onnx.operators.registry import Call, Operator, facts_of, lookup, operator_of, operators
+from onnx_hw.onnx.operators.registry import Call, OnnxOperator, facts_of, lookup, operator_of, operators
 
 __all__ = [
     "Call",
-    "Operator",
+    "OnnxOperator",
     "activation",
     "arithmetic",
     "attention",

@@ -12,7 +12,7 @@ from onnx_hw.onnx.operators.facts import Effect, Facts, Weights
 from onnx_hw.onnx.operators.macs import window_macs
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, same_dtype
-from onnx_hw.onnx.operators.windows import Window, slide
+from onnx_hw.onnx.operators.windows import SpatialWindow, slide
 
 _BLOCK = 1 << 18  # elements of one block of columns: stays in the cache, and bounds the memory
 
@@ -69,7 +69,7 @@ def conv_window(
     kernel_shape: Ints | None,
     pads: Ints | None,
     strides: Ints | None,
-) -> Window:
+) -> SpatialWindow:
     """The window of a convolution of shapes ``x`` and ``w``.
 
     Raises:
@@ -84,7 +84,7 @@ def conv_window(
     return slide(x[2:], w[2:], auto_pad=auto_pad, pads=pads, strides=strides, dilations=dilations)
 
 
-def convolve(x: Array, w: Array, window: Window, group: int = 1) -> Array:
+def convolve(x: Array, w: Array, window: SpatialWindow, group: int = 1) -> Array:
     """The sums of a convolution without bias, zero padded, in the dtype of ``x`` (float32 or float64)."""
     batch, channels = x.shape[:2]
     outputs, inner = w.shape[:2]
@@ -124,7 +124,7 @@ def convolve(x: Array, w: Array, window: Window, group: int = 1) -> Array:
     return y
 
 
-def _depthwise(x: Array, w: Array, window: Window, y: Array) -> Array:
+def _depthwise(x: Array, w: Array, window: SpatialWindow, y: Array) -> Array:
     """Each channel by itself: the taps are added up one after the other, without a matrix."""
     batch, channels = x.shape[:2]
     ones = (1,) * len(window.kernel)

@@ -12,7 +12,7 @@ from onnx_hw.onnx.graph.dependencies import needed_nodes, reads
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators.allowance import CALL, Allowance, TooMuch, bytes_of, hold, limited
 from onnx_hw.onnx.operators.dtypes import Array, tagged
-from onnx_hw.onnx.operators.registry import Call, Operator, operator_of, place
+from onnx_hw.onnx.operators.registry import Call, OnnxOperator, operator_of, place
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
 TOO_MUCH = "too-much-to-compute"
@@ -144,7 +144,7 @@ def compute(
     return [np.asarray(value) if isinstance(value, np.generic) else value for value in outputs[: len(node.outputs)]]
 
 
-def _check_cost(operator: Operator, inputs: Sequence[Any], arguments: dict[str, Any], allowance: Allowance) -> None:
+def _check_cost(operator: OnnxOperator, inputs: Sequence[Any], arguments: dict[str, Any], allowance: Allowance) -> None:
     """That the results, whose types are known beforehand, are not too large; the elements are paid for.
 
     Raises:

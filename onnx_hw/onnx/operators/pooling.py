@@ -14,7 +14,7 @@ from onnx_hw.onnx.operators.dtypes import Array, integer_range, is_integer, wide
 from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import Call, Ints, earlier, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType
-from onnx_hw.onnx.operators.windows import Window, slide
+from onnx_hw.onnx.operators.windows import SpatialWindow, slide
 
 
 def pool_type(
@@ -46,7 +46,7 @@ def pool_window(
     dilations: Ints | None,
     pads: Ints | None,
     strides: Ints | None,
-) -> Window:
+) -> SpatialWindow:
     """The window of a pooling over a tensor of that shape.
 
     Raises:
@@ -178,7 +178,7 @@ def GlobalLpPool_1(x: Array, *, p: float = 2.0) -> Array:
     return (powers.sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p)).astype(x.dtype)
 
 
-def along_axes(combine: np.ufunc, padded: Array, window: Window) -> Array:
+def along_axes(combine: np.ufunc, padded: Array, window: SpatialWindow) -> Array:
     """``combine`` over each window of the padded tensor, one spatial axis after the other."""
     y = padded
     for axis, kernel in enumerate(window.kernel, start=2):
@@ -199,7 +199,7 @@ def lowest(dtype: np.dtype[Any]) -> Any:
     return integer_range(dtype)[0] if is_integer(dtype) else -np.inf
 
 
-def _indices_of_maxima(x: Array, window: Window, storage_order: int) -> Array:
+def _indices_of_maxima(x: Array, window: SpatialWindow, storage_order: int) -> Array:
     rank = len(window.kernel)
     wide = x.astype(np.float64) if is_integer(x.dtype) else x  # so that padding is below every integer
     views = window.views(window.padded(wide, -np.inf))

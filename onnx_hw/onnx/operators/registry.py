@@ -33,7 +33,7 @@ import numpy as np
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import did_you_mean
-from onnx_hw.onnx.graph.model import Graph, Node, Tensor, Value
+from onnx_hw.onnx.graph.model import Graph, Node, OnnxTensor, Value
 from onnx_hw.onnx.operators.dtypes import tagged
 from onnx_hw.onnx.operators.facts import Facts
 
@@ -63,7 +63,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Attribute:
+class AttributeSpec:
     """An attribute; ``kind`` is int, float, str, Ints, Floats, Strings, np.ndarray, Graph or Value (a type)."""
 
     name: str
@@ -73,7 +73,7 @@ class Attribute:
 
 
 @dataclass(frozen=True)
-class Operator:
+class OnnxOperator:
     """One operator from one opset version on, until the next one of the same name.
 
     Attributes:
@@ -94,7 +94,7 @@ class Operator:
     shape_inputs: tuple[int, ...]
     dynamic: bool
     stateless: bool
-    attributes: Mapping[str, Attribute] = field(repr=False)
+    attributes: Mapping[str, AttributeSpec] = field(repr=False)
     min_inputs: int = 0
     max_inputs: int | None = None  # None: any number
     takes_call: bool = False
@@ -121,7 +121,7 @@ class Operator:
                 hint = did_you_mean(name, sorted(self.attributes))
                 problems.append(_problem(node, "attribute-unknown", f"{self!r} has no attribute `{name}`", hint))
                 continue
-            if isinstance(value, Tensor):
+            if isinstance(value, OnnxTensor):
                 value = tagged(value.array, value.element_type)
             if not _is_kind(value, attribute.kind):
                 message = f"attribute `{name}` of {self!r} must be {_KIND_NAMES[attribute.kind]}, not {value!r}"
@@ -146,7 +146,7 @@ class Operator:
         return f"{domain}{self.op_type} (opset {self.since})"
 
 
-_OPERATORS: dict[tuple[str, str], list[Operator]] = {}
+_OPERATORS: dict[tuple[str, str], list[OnnxOperator]] = {}
 _FACTS: dict[tuple[str, str], Facts] = {}
 
 
@@ -161,7 +161,7 @@ def operator(
     hints: tuple[str, ...] = (),
     facts: Facts | None = None,
 ) -> Callable[[F], F]:
-    """Register the decorated function; the other arguments are those of ``Operator``.
+    """Register the decorated function; the other arguments are those of ``OnnxOperator``.
 
     ``facts`` hold for all versions of the operator, and are stated at one of them, the newest.
 
@@ -173,7 +173,7 @@ def operator(
     def register(function: F) -> F:
         op_type = function.__name__.split("_")[0]
         signature = inspect.signature(function, eval_str=True)
-        attributes: dict[str, Attribute] = {name: Attribute(name, Ints, False, None) for name in hints}
+        attributes: dict[str, AttributeSpec] = {name: AttributeSpec(name, Ints, False, None) for name in hints}
         least, most, takes_call = 0, 0, False
         for parameter in signature.parameters.values():
             if parameter.kind is parameter.KEYWORD_ONLY:
@@ -186,7 +186,7 @@ def operator(
             else:
                 most += 1
                 least += parameter.default is parameter.empty
-        entry = Operator(
+        entry = OnnxOperator(
             domain=domain,
             op_type=op_type,
             versions=versions,
@@ -238,7 +238,7 @@ def earlier(
     )
 
 
-def _enter(entry: Operator) -> None:
+def _enter(entry: OnnxOperator) -> None:
     rows = _OPERATORS.setdefault((entry.domain, entry.op_type), [])
     if any(set(row.versions) & set(entry.versions) for row in rows):
         raise ValueError(f"{entry!r} is registered twice")
@@ -246,13 +246,13 @@ def _enter(entry: Operator) -> None:
     rows.sort(key=lambda row: row.since)
 
 
-def lookup(domain: str, op_type: str, version: int) -> Operator | None:
+def lookup(domain: str, op_type: str, version: int) -> OnnxOperator | None:
     """The operator of that name which holds in that opset version, or None when there is none."""
     held = [row for row in _OPERATORS.get((domain, op_type), ()) if row.since <= version]
     return held[-1] if held else None
 
 
-def operator_of(node: Node) -> Operator:
+def operator_of(node: Node) -> OnnxOperator:
     """The operator that a node means.
 
     Raises:
@@ -281,7 +281,7 @@ def facts_of_operator(domain: str, op_type: str) -> Facts:
     return _FACTS.get((domain, op_type), NOTHING)
 
 
-def operators() -> tuple[Operator, ...]:
+def operators() -> tuple[OnnxOperator, ...]:
     """Every registered operator, by domain, name and version."""
     return tuple(row for key in sorted(_OPERATORS) for row in _OPERATORS[key])
 
@@ -306,7 +306,7 @@ _KIND_NAMES = {
 }
 
 
-def _attribute(parameter: inspect.Parameter) -> Attribute:
+def _attribute(parameter: inspect.Parameter) -> AttributeSpec:
     kind = parameter.annotation
     optional = parameter.default is None
     if optional and type(None) in getattr(kind, "__args__", ()):
@@ -316,7 +316,7 @@ def _attribute(parameter: inspect.Parameter) -> Attribute:
     if kind not in _KIND_NAMES:
         raise TypeError(f"attribute `{parameter.name}` must be annotated with an attribute kind, not {kind!r}")
     required = parameter.default is parameter.empty
-    return Attribute(parameter.name, kind, required, None if required else parameter.default)
+    return AttributeSpec(parameter.name, kind, required, None if required else parameter.default)
 
 
 def _is_kind(value: Any, kind: Any) -> bool:

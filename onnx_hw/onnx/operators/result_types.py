@@ -11,7 +11,7 @@ from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators.dtypes import Array
 from onnx_hw.onnx.operators.evaluate import compute, is_too_much
-from onnx_hw.onnx.operators.registry import Operator, operator_of, place
+from onnx_hw.onnx.operators.registry import OnnxOperator, operator_of, place
 from onnx_hw.onnx.operators.tensor_type import GraphTypes, TensorType, TypeCall, Types
 
 #: Values of at most so many elements are computed while types are inferred: shapes, axes, scales, not weights.
@@ -61,7 +61,7 @@ def result_types(node: Node, inputs: Types, graph_types: GraphTypes) -> list[Ten
 
 
 def _by_rule(
-    operator: Operator, node: Node, inputs: Types, arguments: dict[str, Any], graph_types: GraphTypes
+    operator: OnnxOperator, node: Node, inputs: Types, arguments: dict[str, Any], graph_types: GraphTypes
 ) -> list[TensorType | None]:
     assert operator.types is not None
     if operator.rule_takes_call:

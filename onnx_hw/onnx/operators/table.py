@@ -10,7 +10,7 @@ from onnx_hw.onnx.operators import operators
 
 
 @dataclass(frozen=True)
-class Row:
+class OperatorRow:
     """One operator.
 
     Attributes:
@@ -31,7 +31,7 @@ class Row:
         return bool(self.meanings)
 
 
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[OperatorRow, ...]:
     """Every operator that the default domain ever had, and those of other domains that we compute; by name."""
     ours: dict[tuple[str, str], list[tuple[int, ...]]] = {}
     for operator in operators():
@@ -41,11 +41,11 @@ def rows() -> tuple[Row, ...]:
     for domain, name in sorted(names):
         of = ours.get((domain, name), [])
         versions = versions_of(domain, name) or tuple(sorted({version for group in of for version in group}))
-        result.append(Row(domain, name, versions, tuple(group[0] for group in of)))
+        result.append(OperatorRow(domain, name, versions, tuple(group[0] for group in of)))
     return tuple(result)
 
 
-def markdown(of: Iterable[Row], hardware: Mapping[tuple[str, str], str]) -> str:
+def markdown(of: Iterable[OperatorRow], hardware: Mapping[tuple[str, str], str]) -> str:
     """The rows as a table; ``hardware`` says for each (domain, operator) what becomes of it there."""
     lines = ["| operator | opset versions | reference | hardware |", "|---|---|---|---|"]
     for row in of:

@@ -15,7 +15,7 @@ from onnx_hw.onnx.operators.facts import Effect, Facts, Weights
 from onnx_hw.onnx.operators.macs import scattered_macs
 from onnx_hw.onnx.operators.registry import Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, must_have_axes, same_dtype
-from onnx_hw.onnx.operators.windows import Window
+from onnx_hw.onnx.operators.windows import SpatialWindow
 
 
 def conv_transpose_type(
@@ -83,7 +83,7 @@ def transposed_window(
     output_shape: Ints | None = None,
     pads: Ints | None = None,
     strides: Ints | None = None,
-) -> Window:
+) -> SpatialWindow:
     """The window of the convolution whose adjoint is meant: it reads the result and yields ``x``.
 
     ``begin`` and ``end`` may be negative where ``output_shape`` asks for more than the windows write. Formulas: ONNX
@@ -110,11 +110,11 @@ def transposed_window(
         wanted = tuple(n * s for n, s in zip(x[2:], stride, strict=True))
     else:
         both = _each(pads if auto_pad in ("NOTSET", "") else None, 2 * rank, 0)
-        return Window(w[2:], stride, dilation, both[:rank], _ends(spans, both, extra), x[2:])
+        return SpatialWindow(w[2:], stride, dilation, both[:rank], _ends(spans, both, extra), x[2:])
     total = [span - length for span, length in zip(spans, wanted, strict=True)]
     half = [pad // 2 if auto_pad == "SAME_UPPER" else pad - pad // 2 for pad in total]
     rest = [pad - h - more for pad, h, more in zip(total, half, extra, strict=True)]
-    return Window(w[2:], stride, dilation, tuple(half), tuple(rest), x[2:])
+    return SpatialWindow(w[2:], stride, dilation, tuple(half), tuple(rest), x[2:])
 
 
 def _ends(spans: Sequence[int], pads: Sequence[int], extra: Sequence[int]) -> tuple[int, ...]:
@@ -125,7 +125,7 @@ def _ends(spans: Sequence[int], pads: Sequence[int], extra: Sequence[int]) -> tu
     return ends
 
 
-def _image(window: Window) -> tuple[int, ...]:
+def _image(window: SpatialWindow) -> tuple[int, ...]:
     """The spatial shape that the windows read: what they span, less the padding."""
     return tuple(
         (out - 1) * stride + (kernel - 1) * dilation + 1 - begin - end
@@ -135,7 +135,7 @@ def _image(window: Window) -> tuple[int, ...]:
     )
 
 
-def fold(columns: Array, window: Window, image: Sequence[int]) -> Array:
+def fold(columns: Array, window: SpatialWindow, image: Sequence[int]) -> Array:
     """Each window's elements ``(batch, channels, *kernel, *output)`` added up where they lie in an image."""
     batch, channels = columns.shape[:2]
     reach = [
@@ -188,7 +188,7 @@ def Col2Im(
         (n + before + after - (k - 1) * d - 1) // s + 1
         for n, before, after, k, d, s in zip(image, both[:rank], both[rank:], kernel, dilation, stride, strict=True)
     )
-    window = Window(kernel, stride, dilation, both[:rank], both[rank:], output)
+    window = SpatialWindow(kernel, stride, dilation, both[:rank], both[rank:], output)
     return fold(x.reshape(x.shape[0], x.shape[1] // prod(kernel), *kernel, *output), window, image)
 
 

@@ -17,7 +17,7 @@ from onnx_hw.onnx.operators.dtypes import Array
 
 
 @dataclass(frozen=True)
-class Window:
+class SpatialWindow:
     """A window that slides over the spatial axes.
 
     Attributes:
@@ -93,7 +93,7 @@ def slide(
     strides: Sequence[int] | None = None,
     dilations: Sequence[int] | None = None,
     ceil_mode: int = 0,
-) -> Window:
+) -> SpatialWindow:
     """The window of an operator with these attributes over axes of the lengths ``spatial``.
 
     Formulas: ONNX operator specification of Conv and MaxPool. With ``ceil_mode`` a window that would begin in the
@@ -113,7 +113,7 @@ def slide(
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         output = tuple(-(-length // stride) for length, stride in zip(spatial, strides, strict=True))
         begin, end = same_padding(spatial, output, span, strides, upper=auto_pad == "SAME_UPPER")
-        return Window(tuple(kernel), strides, dilations, begin, end, output)
+        return SpatialWindow(tuple(kernel), strides, dilations, begin, end, output)
     if auto_pad == "VALID":
         pads = None
     elif auto_pad not in ("NOTSET", ""):
@@ -129,7 +129,7 @@ def slide(
         if count < 1:
             raise ValueError(f"a window of {far} must fit into {length} + {first} + {last} elements with padding")
         positions.append(count)
-    return Window(tuple(kernel), strides, dilations, begin, end, tuple(positions), left_out)
+    return SpatialWindow(tuple(kernel), strides, dilations, begin, end, tuple(positions), left_out)
 
 
 def same_padding(

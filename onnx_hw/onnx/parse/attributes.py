@@ -7,7 +7,7 @@ from typing import Any
 
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.parse.diagnostics import Findings
-from onnx_hw.onnx.parse.source_model import Attribute
+from onnx_hw.onnx.parse.source_model import SourceAttribute
 from onnx_hw.onnx.parse.strings import text
 
 #: Attribute type number -> (kind, field of AttributeProto).
@@ -40,7 +40,7 @@ class AttributeReader:
     findings: Findings
     values: Any
 
-    def read(self, message: Any, owner: str, index: int) -> Attribute:
+    def read(self, message: Any, owner: str, index: int) -> SourceAttribute:
         """One ``AttributeProto`` of the node or function at ``owner``. Whatever is wrong with it is reported."""
         findings = self.findings
         name = text(message.name, f"{owner}.attribute[{index}]", findings)
@@ -66,8 +66,8 @@ class AttributeReader:
         elif not filled and not reference and kind in _MESSAGES:
             findings.must("attribute-no-value", f"the attribute must have a value of type {kind}", where)
         elif kind and not reference:
-            return Attribute(name, kind, self._value(message, kind, field, bool(filled), where), "", where)
-        return Attribute(name, kind, None, reference, where)
+            return SourceAttribute(name, kind, self._value(message, kind, field, bool(filled), where), "", where)
+        return SourceAttribute(name, kind, None, reference, where)
 
     def _kind(self, message: Any, filled: list[str], where: str) -> tuple[str, str]:
         """The type said, or before IR version 2 the type of the field that is set."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnx_hw.messages.text import quote
-from onnx_hw.onnx.graph.model import Tensor
+from onnx_hw.onnx.graph.model import OnnxTensor
 
 #: A dimension: a number, a variable's name, or None when nothing is said.
 Dimension = int | str | None
@@ -63,19 +63,19 @@ class SourceConstant:
     """A dense or sparse initializer; ``tensor`` is None when its data was refused."""
 
     name: str
-    tensor: Tensor | None
+    tensor: OnnxTensor | None
     where: str
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class SourceAttribute:
     """One attribute of a node.
 
     Attributes:
         kind: ``int``, ``float``, ``string``, ``tensor``, ``graph``, ``sparse_tensor``, ``type_proto``, or one of these
             with ``s`` for a list.
-        value: int, float, str (bytes if not UTF-8), ``Tensor`` (sparse ones expanded), ``SourceGraph``, ``Type``, or a
-            tuple of them; None for a reference, or when the value was refused.
+        value: int, float, str (bytes if not UTF-8), ``OnnxTensor`` (sparse ones expanded), ``SourceGraph``, ``Type``
+            or a tuple of them; None for a reference, or when the value was refused.
         reference: name of the function's attribute this one takes its value from, or "".
     """
 
@@ -96,10 +96,10 @@ class SourceNode:
     overload: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[SourceAttribute, ...]
     where: str
 
-    def attribute(self, name: str) -> Attribute | None:
+    def attribute(self, name: str) -> SourceAttribute | None:
         return next((attribute for attribute in self.attributes if attribute.name == name), None)
 
     @property
@@ -157,7 +157,7 @@ class SourceFunction:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: tuple[str, ...]
-    defaults: tuple[Attribute, ...]
+    defaults: tuple[SourceAttribute, ...]
     nodes: tuple[SourceNode, ...]
     values: tuple[SourceValue, ...]
     opsets: dict[str, int]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.graph.element_types import BY_NAME
-from onnx_hw.onnx.graph.model import Tensor
+from onnx_hw.onnx.graph.model import OnnxTensor
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.external_data import SideFiles
 from onnx_hw.onnx.parse.tensors import element_count, read_tensor
@@ -16,7 +16,7 @@ from onnx_hw.onnx.parse.tensors import element_count, read_tensor
 MAX_DENSE_BYTES = 256 << 20
 
 
-def read_sparse_tensor(message: Any, where: str, findings: Findings, files: SideFiles) -> Tensor | None:
+def read_sparse_tensor(message: Any, where: str, findings: Findings, files: SideFiles) -> OnnxTensor | None:
     """The dense form of a ``SparseTensorProto``; None after reporting what is wrong with it."""
     if not message.HasField("values"):
         findings.must("sparse-values", "a sparse tensor must have values", where)
@@ -50,11 +50,11 @@ def read_sparse_tensor(message: Any, where: str, findings: Findings, files: Side
         return None
     dense = np.full(count, "" if element.name == "string" else 0, element.dtype)
     dense[places] = values.array
-    return Tensor(element.name, dense.reshape(tuple(message.dims)))
+    return OnnxTensor(element.name, dense.reshape(tuple(message.dims)))
 
 
 def _places(
-    indices: Tensor | None, entries: int, dims: tuple[int, ...], count: int, where: str, findings: Findings
+    indices: OnnxTensor | None, entries: int, dims: tuple[int, ...], count: int, where: str, findings: Findings
 ) -> np.ndarray | None:
     """Flat positions of the entries, (entries,) int64; None after reporting what is wrong with them."""
     if indices is None:

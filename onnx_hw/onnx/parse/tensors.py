@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.onnx.graph.element_types import BY_CODE, ElementType
-from onnx_hw.onnx.graph.model import Tensor
+from onnx_hw.onnx.graph.model import OnnxTensor
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.external_data import SideFiles
 from onnx_hw.onnx.parse.strings import text
@@ -17,7 +17,7 @@ _DATA_FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double
 _EXTERNAL = 1
 
 
-def read_tensor(message: Any, where: str, findings: Findings, files: SideFiles) -> Tensor | None:
+def read_tensor(message: Any, where: str, findings: Findings, files: SideFiles) -> OnnxTensor | None:
     """Decode a ``TensorProto``; None after reporting what is wrong with it.
 
     The array is read-only where it views the file's own bytes, row-major, of ``ElementType.dtype``.
@@ -43,7 +43,7 @@ def read_tensor(message: Any, where: str, findings: Findings, files: SideFiles) 
     if array is None or findings.refusals > before:
         return None
     try:
-        return Tensor(element.name, array.reshape(tuple(message.dims)))
+        return OnnxTensor(element.name, array.reshape(tuple(message.dims)))
     except ValueError:  # zero elements, but a product of the other dimensions that numpy cannot index
         findings.must("tensor-dims", f"the dimensions {list(message.dims)} are too large", where, stage="capability")
         return None

@@ -8,7 +8,18 @@ from functools import lru_cache
 
 import numpy as np
 
-from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Loop, Memory, Multiplexer, Part, Register, Unseen
+from onnx_hw_boards.demand import (
+    Adder,
+    Comparator,
+    Demand,
+    LogicFunction,
+    LoopCounter,
+    Memory,
+    Multiplexer,
+    Part,
+    Register,
+    Unseen,
+)
 
 BITS_PER_ADDRESS_COPY = 6 * 36
 """Bits of weights that one copy of the address reaches."""
@@ -115,15 +126,15 @@ def engine(
     counters = Demand()
     for count in loops:
         if count > 1:
-            counters += Demand.of(Loop(count), Register(counted(count)))
+            counters += Demand.of(LoopCounter(count), Register(counted(count)))
     index = sum(counted(count) for count in loops)
     if not conditions and (exclusive or inputs == 1):
-        firing = Demand.of(Register(inputs + bool(some_pop)), Function(4, 2 * inputs + bool(some_pop)))
+        firing = Demand.of(Register(inputs + bool(some_pop)), LogicFunction(4, 2 * inputs + bool(some_pop)))
     else:
-        firing = Demand.of(Register(1), Function(4, 2 + inputs + conditions))
+        firing = Demand.of(Register(1), LogicFunction(4, 2 + inputs + conditions))
     flags = some_pop + some_push
-    decoded = Demand.of(Register(flags), Function(max(2, index), flags), Function(4, 2 * flags))
-    return counters + firing + decoded + Demand.of(Function(4, outputs))
+    decoded = Demand.of(Register(flags), LogicFunction(max(2, index), flags), LogicFunction(4, 2 * flags))
+    return counters + firing + decoded + Demand.of(LogicFunction(4, outputs))
 
 
 def decoded(values: Iterable[int], index: int) -> Demand:
@@ -137,19 +148,19 @@ def select(values: Iterable[int], index: int) -> Demand:
     odd = times.total() - max(times.values())
     if not odd:
         return Demand()
-    return Demand.of(Function(index, min(odd, 3)), Function(min(index, 2 + odd), changing(times)))
+    return Demand.of(LogicFunction(index, min(odd, 3)), LogicFunction(min(index, 2 + odd), changing(times)))
 
 
 def shared_buffer(span: int, *steps: Iterable[int]) -> Demand:
     """Two counters that differ from 0 by up to ``span``; ``steps``: by what the reader moves each of them."""
     bits = span.bit_length() + 1
     gates = sum(changing([0, *step]) for step in steps)
-    return 2 * (added(bits) + Demand.of(Function(4, 1))) + Demand.of(Function(2, gates))
+    return 2 * (added(bits) + Demand.of(LogicFunction(4, 1))) + Demand.of(LogicFunction(2, gates))
 
 
 def position(count: int) -> Demand:
     """A counter that is no loop of the engine."""
-    return Demand.of(Loop(count), Register(counted(count)), Function(4, 1)) if count > 1 else Demand()
+    return Demand.of(LoopCounter(count), Register(counted(count)), LogicFunction(4, 1)) if count > 1 else Demand()
 
 
 def unlike(width: int, words: int) -> int:
@@ -181,7 +192,7 @@ def weights(weight_bits: int, lanes: int, words: int, *, waits: int) -> Demand:
 
 def accumulator(bits: int) -> Demand:
     """A running sum that begins anew with its first addend."""
-    return added(bits) + Demand.of(Function(2, bits))
+    return added(bits) + Demand.of(LogicFunction(2, bits))
 
 
 def maximum(bits: int, *, chosen: bool = False) -> Demand:
@@ -190,4 +201,4 @@ def maximum(bits: int, *, chosen: bool = False) -> Demand:
     Args:
         chosen: one of them comes out of a multiplexer, which can as well give what inverts it.
     """
-    return Demand.of(Comparison(bits, 0 if chosen else None), Multiplexer(2, bits), Register(bits))
+    return Demand.of(Comparator(bits, 0 if chosen else None), Multiplexer(2, bits), Register(bits))

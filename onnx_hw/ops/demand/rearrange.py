@@ -7,14 +7,14 @@ from collections import Counter
 import numpy as np
 
 from onnx_hw.ops.demand.blocks import changing, counted, decoded, delayed, engine, position, rom, shared_buffer
-from onnx_hw.ops.rearrange_plan import DEEPEST_IN_LOGIC, FILL, UNUSED, Plan, separate
-from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register
+from onnx_hw.ops.rearrange_plan import DEEPEST_IN_LOGIC, FILL, UNUSED, RearrangePlan, separate
+from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Memory, Multiplexer, Register
 
 MANY = 8
 """Exceptions that are cheaper as a table than one by one."""
 
 
-def rearrange_demand(plan: Plan, capacity: int, in_width: int, latency: int) -> Demand:
+def rearrange_demand(plan: RearrangePlan, capacity: int, in_width: int, latency: int) -> Demand:
     """With a ring of ``capacity`` beats of so many elements."""
     walk, loops, bits = plan.walk, plan.loops, plan.walk.bits
     ring = max(2, 1 << (capacity - 1).bit_length())
@@ -25,7 +25,7 @@ def rearrange_demand(plan: Plan, capacity: int, in_width: int, latency: int) -> 
     found = engine((1,), conditions=1) + engine(loops, inputs=0, conditions=1)
     found += shared_buffer(3 * walk.stored + capacity, grows, gives)
     found += _by_turn(grows, outer) + _by_turn(gives, outer)
-    found += Demand.of(Function(sum(map(counted, loops)), 3), Register(1))
+    found += Demand.of(LogicFunction(sum(map(counted, loops)), 3), Register(1))
     found += position(ring) + delayed(1 + address + in_width * bits, 4) + delayed(1, latency)
     found += _tables(plan, address)
     for port in walk.ports:
@@ -42,10 +42,10 @@ def _by_turn(values: list[int], index: int) -> Demand:
     regular = max(Counter(values).values())
     if len(values) - regular <= MANY:
         return decoded([0, *values], index)
-    return Demand.of(Function(index, changing(values)), Register(changing([0, *values])))
+    return Demand.of(LogicFunction(index, changing(values)), Register(changing([0, *values])))
 
 
-def _tables(plan: Plan, address: int) -> Demand:
+def _tables(plan: RearrangePlan, address: int) -> Demand:
     """What tells where data lie, loop by loop; sums of the loops' parts; what chooses elements."""
     walk, loops, found = plan.walk, plan.loops, Demand()
     parts = [split for port in walk.ports if (split := separate(port, loops)) is not None]
@@ -64,7 +64,7 @@ def _tables(plan: Plan, address: int) -> Demand:
     return found + delayed(walk.choices, 4)
 
 
-def _addresses(plan: Plan, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], address: int) -> Demand:
+def _addresses(plan: RearrangePlan, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], address: int) -> Demand:
     """The address of each port: where the frame begins, and a number of each loop; what is the same is added once."""
 
     def low(numbers: np.ndarray) -> int:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import Table, Thresholds
+from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.exact.requantization import BITS_IN_LOGIC, Requantizer
 from onnx_hw.ops.demand.blocks import counted, decoded, delayed, engine, position, rom, unlike
 from onnx_hw.ops.stream_order import Order, channel_words, channels_of
-from onnx_hw_boards.demand import Adder, Comparison, Demand, Function, Memory, Register, Unseen
+from onnx_hw_boards.demand import Adder, Comparator, Demand, LogicFunction, Memory, Register, Unseen
 
 
 def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: int, latency: int) -> Demand:
@@ -39,14 +39,16 @@ def requantize_demand(circuit: Requantizer, operand: Int, order: Order, steps: i
         found += position(rows * steps)
     copied += counted(rows * steps)
     found += delayed(copied, 1).copied(order.width)
-    if isinstance(circuit, Thresholds):
+    if isinstance(circuit, ThresholdRequantizer):
         return found + _searches(circuit, operand.bits, order)
     lane, channel, alike = _lane(circuit, operand, rows, steps)
     channels = order.lanes * channel.copied(order.pixels)
     return found + order.width * (delayed(operand.bits, 1) + lane) + channels + alike.copied(order.width)
 
 
-def _lane(circuit: MultiplyAddShift | Table, operand: Int, rows: int, steps: int) -> tuple[Demand, Demand, Demand]:
+def _lane(
+    circuit: MultiplyAddShift | TableRequantizer, operand: Int, rows: int, steps: int
+) -> tuple[Demand, Demand, Demand]:
     """What each lane has of its own; what is alike in the lanes of a channel, pixel by pixel; and in all of them."""
     saturated = _saturate(operand.bits, circuit.clamp.bits)
     match circuit:
@@ -56,7 +58,7 @@ def _lane(circuit: MultiplyAddShift | Table, operand: Int, rows: int, steps: int
                 return saturated + own, Demand(), turn + constants
             merged = all(memory.in_logic for memory, _ in constants.all(Memory))  # block RAMs are as many as there are
             return (saturated + own, constants, turn) if merged else (saturated + own + constants, Demand(), turn)
-        case Table():
+        case TableRequantizer():
             width, words = Int.holding(circuit.low, circuit.high).bits, rows << circuit.clamp.bits
             return saturated + _rom(width, words) + delayed(width, 1), Demand(), delayed(counted(rows), 1)
 
@@ -69,7 +71,7 @@ def _saturate(bits: int, clamp: int) -> Demand:
     """Into a register."""
     if clamp >= bits:
         return Demand.of(Register(bits))
-    return Demand.of(Function(bits - clamp + 1), Function(3, clamp), Register(clamp))
+    return Demand.of(LogicFunction(bits - clamp + 1), LogicFunction(3, clamp), Register(clamp))
 
 
 def _clamp(bits: int, low: int, high: int) -> Demand:
@@ -78,8 +80,8 @@ def _clamp(bits: int, low: int, high: int) -> Demand:
     if made >= bits:
         return Demand.of(Register(made))
     whole = (low == -(1 << made - 1) and high == ~low) or (low == 0 and high == (1 << made) - 1)
-    beyond = Function(bits - made + 1, 2) if whole else Comparison(bits)
-    return Demand.of(beyond, *(() if whole else (beyond,)), Function(3, made), Register(made))
+    beyond = LogicFunction(bits - made + 1, 2) if whole else Comparator(bits)
+    return Demand.of(beyond, *(() if whole else (beyond,)), LogicFunction(3, made), Register(made))
 
 
 def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[Demand, Demand, Demand]:
@@ -98,7 +100,7 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[D
         constants += delayed(part, levels + 1)
     for codes in set(kinds) - {()}:
         alone = constant and codes != (3,)  # x and 2x are the same registers
-        found += Demand.of(Function(4, x + 1 if len(set(codes) - {0}) > 1 else 0))
+        found += Demand.of(LogicFunction(4, x + 1 if len(set(codes) - {0}) > 1 else 0))
         found += Demand.of(Register(0 if alone else x + 1)) + (Demand.of(Register(1)) if 3 in codes else Demand())
     found += _tree(kinds, x, lacks=not constant)
     dropped = 0
@@ -107,14 +109,16 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> tuple[D
         shifted = 2 * digits * (steps - 1)
         dropped = min(zeros, circuit.shift if circuit.tie_bit is None else circuit.tie_bit, shifted)
         turn += delayed(2, 3 + levels)
-        found += Demand.of(Adder(x + 2 * digits + 1), Function(2, x), Register(x + 2 * digits))
+        found += Demand.of(Adder(x + 2 * digits + 1), LogicFunction(2, x), Register(x + 2 * digits))
         found += delayed(shifted - dropped, 1)
         constants += delayed(part * steps, 1)
     first = (circuit.shift if circuit.tie_bit is None else circuit.tie_bit) - dropped  # bit of the sum that is read
     found += Demand.of(Adder(widest - dropped, carried=first), Register(widest - dropped - first))
     if circuit.tie_bit is not None:
         ties = circuit.shift - circuit.tie_bit
-        found += Demand.of(Adder(widest - circuit.tie_bit, carried=ties), Register(widest - circuit.shift), Function(1))
+        found += Demand.of(
+            Adder(widest - circuit.tie_bit, carried=ties), Register(widest - circuit.shift), LogicFunction(1)
+        )
     return found + _clamp(widest - circuit.shift, circuit.low, circuit.high), constants, turn
 
 
@@ -158,14 +162,14 @@ def _digits(circuit: MultiplyAddShift, digits: int, steps: int) -> list[tuple[in
     return [codes if any(codes := tuple(found[j::digits])) else () for j in range(digits)]
 
 
-def _searches(circuit: Thresholds, bits: int, order: Order) -> Demand:
+def _searches(circuit: ThresholdRequantizer, bits: int, order: Order) -> Demand:
     """All lanes, arguments of so many bits included."""
     channels, alike = channels_of(channel_words(order.tensor, order.lanes)), order.pixels
     if circuit.channels == 1:
         channels, alike = np.zeros((1, 1), dtype=np.int64), order.width
     made = Int.holding(circuit.low, circuit.high).bits
     beside = delayed(bits, 1) + _saturate(bits, circuit.clamp.bits)
-    beside += Demand.of(Function(circuit.depth, made), Register(made))
+    beside += Demand.of(LogicFunction(circuit.depth, made), Register(made))
     turn = counted(len(channels)) * (1 + 3 * (circuit.depth - 1))
     found, seen = delayed(turn, 1).copied(order.width), set[bytes]()
     for lane in channels.T:
@@ -176,7 +180,7 @@ def _searches(circuit: Thresholds, bits: int, order: Order) -> Demand:
     return found
 
 
-def _search(circuit: Thresholds, thresholds: np.ndarray, seen: set[bytes]) -> tuple[Demand, Demand]:
+def _search(circuit: ThresholdRequantizer, thresholds: np.ndarray, seen: set[bytes]) -> tuple[Demand, Demand]:
     """A comparison for each bit of the result, each with a memory twice as deep as the one before.
 
     Args:
@@ -198,7 +202,7 @@ def _search(circuit: Thresholds, thresholds: np.ndarray, seen: set[bytes]) -> tu
             first, inverted = _first_memory(len(different), len(fresh), len(words), alone=not seen), len(fresh)
             seen |= fresh
         waits = (3 if step else 2) * bits  # the last one passes nothing on
-        found += delayed(waits + 3 * passed, 1) + Demand.of(Comparison(bits, inverted), Register(1))
+        found += delayed(waits + 3 * passed, 1) + Demand.of(Comparator(bits, inverted), Register(1))
     return found, first
 
 

@@ -25,7 +25,7 @@ from onnx_hw.ops.demand.blocks import (
 from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.stream_order import Order
-from onnx_hw_boards.demand import Adder, Demand, Function, Memory, Multiplexer, Register, Unseen
+from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Memory, Multiplexer, Register, Unseen
 
 MERGED = 64
 """Words of a table that is made of gates, some of which other tables have, too."""
@@ -109,7 +109,7 @@ def _write_copies(fetch: Fetch) -> int:
 
 
 @dataclass(frozen=True)
-class Table:
+class GroupTable:
     """What the table of a group holds, by beat of a window; 0 where the group has no element.
 
     Attributes:
@@ -126,7 +126,7 @@ class Table:
     slices: np.ndarray
 
 
-def _groups(fetch: Fetch, tables: list[Table], padded: int) -> Demand:
+def _groups(fetch: Fetch, tables: list[GroupTable], padded: int) -> Demand:
     """Table, address, ring and slice of each group; registers that hold the same are made once.
 
     Args:
@@ -153,7 +153,7 @@ def _groups(fetch: Fetch, tables: list[Table], padded: int) -> Demand:
         if parts > 1:
             found += delayed(address, parts)
         if padded and new("inside", table.row.tobytes() + table.column.tobytes()):
-            found += Demand.of(Register(2), Function(4, 2 * padded))
+            found += Demand.of(Register(2), LogicFunction(4, 2 * padded))
         columns = [table.slices >> k & 1 for k in range(most.bit_length())]
         chosen = sum(bool(column.any() and not column.all()) and new("slices", column.tobytes()) for column in columns)
         left = reached(columns, most)
@@ -247,7 +247,7 @@ def _masks(fetch: Fetch, axis: int) -> list[int]:
     return masks
 
 
-def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[Table]:
+def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[GroupTable]:
     one, group, channels = fetch.sliding, fetch.group, fetch.sliding.shape[2]
     (down, _), kernel = wide.dilations, one.kernel
     turns = np.stack(np.meshgrid(*map(np.arange, fetch.inner), indexing="ij"), -1).reshape(-1, len(fetch.inner))
@@ -278,5 +278,5 @@ def _tables(fetch: Fetch, wide: Sliding, per_pixel: int) -> list[Table]:
         fields = place << 24 | slices << 12 | (row << 6 | column if any(one.pads) else 0)
         words, filled = np.zeros(numbers[-1] + 1, dtype=np.int64), np.zeros(numbers[-1] + 1, dtype=bool)
         words[numbers], filled[numbers] = fields, used
-        found.append(Table(words, filled, place, row, column, slices))
+        found.append(GroupTable(words, filled, place, row, column, slices))
     return found

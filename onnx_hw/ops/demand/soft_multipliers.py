@@ -7,7 +7,7 @@ import numpy as np
 from onnx_hw.exact.canonical_signed_digit import signed_digits
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Multiplier
-from onnx_hw_boards.demand import Adder, Demand, Function, Product, Register
+from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Product, Register
 
 TABLE_BITS = 4
 """Of both operands together, where each bit of a product is one look-up table."""
@@ -31,7 +31,7 @@ def product_demand(a: Int, b: Int, *, in_logic: bool) -> Demand:
         return Demand.of(Product(a.bits, b.bits, (a.signed, b.signed), delayed=True))
     wide, narrow = max(a.bits, b.bits), min(a.bits, b.bits)
     if wide + narrow <= TABLE_BITS:
-        return Demand.of(Function(wide + narrow, wide + narrow), Register(wide + narrow))
+        return Demand.of(LogicFunction(wide + narrow, wide + narrow), Register(wide + narrow))
     parts = [min(2, narrow - low) for low in range(0, narrow, 2)]
     chains = [wide + bits for place, bits in enumerate(parts) if bits == 2 or not place]
     found = Demand.of(*(Adder(bits, gated=True) for bits in chains), Register(sum(wide + bits for bits in parts)))

@@ -13,7 +13,7 @@ from onnx_hw.prove.circuit.stalls import Stall
 from onnx_hw.timing.prediction import Prediction, predict
 
 if TYPE_CHECKING:
-    from onnx_hw.assemble.elaborate import Names
+    from onnx_hw.assemble.elaborate import CircuitNames
     from onnx_hw_sim.circuit import Recording, Simulator, Stimulus
 
 
@@ -92,7 +92,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRun:
     """One run: what is streamed, how the outside stalls it, and what must come of it.
 
     Attributes:
@@ -109,7 +109,7 @@ class Planned:
     def frames(self) -> int:
         return len(next(iter(self.golden.values())))
 
-    def stimulus(self, design: Design, names: Names, slack: int) -> Stimulus:
+    def stimulus(self, design: Design, names: CircuitNames, slack: int) -> Stimulus:
         """So many cycles longer than anything is predicted, in which nothing may happen."""
         prediction = self.expected.prediction
         events = [*prediction.fires.values(), *prediction.sinks.values()]
@@ -124,7 +124,7 @@ SLACK = 64
 def simulate_and_compare(
     design: Design,
     simulator: Simulator,
-    names: Names,
+    names: CircuitNames,
     golden: Mapping[str, np.ndarray],
     stall: Stall,
     *,
@@ -143,12 +143,14 @@ def simulate_and_compare(
         false_start: cycles before a reset in mid-frame, which must leave no trace.
         first_frame: its number, where a difference is said.
     """
-    plan = Planned(golden, stall, expect(design, golden, stall), first_frame)
+    plan = PlannedRun(golden, stall, expect(design, golden, stall), first_frame)
     stimulus = replace(plan.stimulus(design, names, slack), patience=patience, false_start=false_start)
     return compared(design, names, plan, simulator.run(stimulus))
 
 
-def simulate_together(design: Design, simulator: Simulator, names: Names, plans: Sequence[Planned]) -> list[Run]:
+def simulate_together(
+    design: Design, simulator: Simulator, names: CircuitNames, plans: Sequence[PlannedRun]
+) -> list[Run]:
     """Several runs, at once where the simulator can do that."""
     from onnx_hw_sim.circuit import run_together
 
@@ -156,7 +158,7 @@ def simulate_together(design: Design, simulator: Simulator, names: Names, plans:
     return [compared(design, names, plan, recording) for plan, recording in zip(plans, recordings, strict=True)]
 
 
-def compared(design: Design, names: Names, plan: Planned, recording: Recording) -> Run:
+def compared(design: Design, names: CircuitNames, plan: PlannedRun, recording: Recording) -> Run:
     """What was seen beside what must be."""
     frames, prediction, beats = plan.frames, plan.expected.prediction, plan.expected.beats
     edges = design.edges()
@@ -191,7 +193,9 @@ def compared(design: Design, names: Names, plan: Planned, recording: Recording) 
     )
 
 
-def stimulus_of(design: Design, names: Names, golden: Mapping[str, np.ndarray], stall: Stall, cycles: int) -> Stimulus:
+def stimulus_of(
+    design: Design, names: CircuitNames, golden: Mapping[str, np.ndarray], stall: Stall, cycles: int
+) -> Stimulus:
     """What the outside does to the circuit, for so many cycles; arguments as in ``simulate_and_compare``."""
     from onnx_hw_sim.circuit import Stimulus
 
@@ -220,7 +224,7 @@ def _with_rubbish(beats: np.ndarray, edge: Edge) -> np.ndarray:
 
 def _compare_values(
     edges: Sequence[Edge],
-    names: Names,
+    names: CircuitNames,
     recording: Recording,
     beats: Mapping[str, np.ndarray],
     first_frame: int,
@@ -257,7 +261,7 @@ def _place(edge: Edge, token: int, lane: int) -> str:
 
 
 def _compare_firings(
-    names: Names, recording: Recording, prediction: Prediction, differences: list[Difference]
+    names: CircuitNames, recording: Recording, prediction: Prediction, differences: list[Difference]
 ) -> tuple[int, int]:
     """(firings compared, mismatches) of all engines and all sinks."""
     events = [
@@ -284,7 +288,7 @@ def _compare_firings(
     return compared, wrong
 
 
-def _max_fill(design: Design, edge: Edge, names: Names, recording: Recording) -> int:
+def _max_fill(design: Design, edge: Edge, names: CircuitNames, recording: Recording) -> int:
     """The most tokens that were fired and not yet popped."""
     assert edge.producer is not None
     node, port = edge.producer
@@ -304,7 +308,7 @@ def _collected(edge: Edge, tokens: np.ndarray) -> np.ndarray:
     return edge.order.from_beats(tokens[: len(tokens) // edge.beats * edge.beats])
 
 
-def diagnose(design: Design, names: Names, recording: Recording, prediction: Prediction) -> tuple[str, ...]:
+def diagnose(design: Design, names: CircuitNames, recording: Recording, prediction: Prediction) -> tuple[str, ...]:
     """Who waits for whom at the end of a run that did not finish."""
     if prediction.circle():
         return tuple(str(wait) for wait in prediction.circle())

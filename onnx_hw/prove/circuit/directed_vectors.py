@@ -19,20 +19,20 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw.ir.design import Design
-from onnx_hw.ir.network import Boundary, Network, Node
+from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.test_vectors import Telling
+from onnx_hw.ops.test_vectors import TestVectors
 from onnx_hw.prove.circuit.check_run import Run, simulate_and_compare
 from onnx_hw.prove.circuit.prove import compile_simulator
 from onnx_hw.prove.circuit.stalls import full_rate
-from onnx_hw.runtime.listener import NOBODY, Listener
-from onnx_hw.runtime.options import Engine
+from onnx_hw.runtime.listener import NULL_LISTENER, Listener
+from onnx_hw.runtime.options import SimulationEngine
 
 LANES_AT_MOST, PRODUCTS_AT_MOST = 64, 16
 """Of all functions together, of all sums: what they take to compile is small beside the rest."""
 
-CYCLES_AT_MOST = {Engine.COMPILED: 400_000, Engine.INTERPRETED: 4_000}
+CYCLES_AT_MOST = {SimulationEngine.COMPILED: 400_000, SimulationEngine.INTERPRETED: 4_000}
 """Of a core."""
 
 
@@ -71,7 +71,9 @@ class Reach:
         return f"{', '.join(parts)}, {self.ends:,} of {self.of_ends:,} ends of their ranges"
 
 
-def reach(design: Design, folder: Path, engine: str = Engine.COMPILED, listener: Listener = NOBODY) -> Reach:
+def reach(
+    design: Design, folder: Path, engine: str = SimulationEngine.COMPILED, listener: Listener = NULL_LISTENER
+) -> Reach:
     """Show the sums and the functions of one integer of a design what frames may not show them.
 
     Args:
@@ -81,7 +83,7 @@ def reach(design: Design, folder: Path, engine: str = Engine.COMPILED, listener:
     Raises:
         ToolMissing, ToolFailed: a program is not there, or failed.
     """
-    simulated_by = Engine.INTERPRETED if engine == Engine.INTERPRETED else Engine.COMPILED
+    simulated_by = SimulationEngine.INTERPRETED if engine == SimulationEngine.INTERPRETED else SimulationEngine.COMPILED
     found = {node: telling for node in design.network.nodes if (telling := node.operator.telling(design.folding(node)))}
     taken = _taken(design, found, CYCLES_AT_MOST[simulated_by])
     run = None
@@ -103,7 +105,7 @@ def reach(design: Design, folder: Path, engine: str = Engine.COMPILED, listener:
     )
 
 
-def _taken(design: Design, found: Mapping[Node, Telling], cycles: int) -> dict[Node, Telling]:
+def _taken(design: Design, found: Mapping[NetworkNode, TestVectors], cycles: int) -> dict[NetworkNode, TestVectors]:
     """Those for which there is time, widest arguments first."""
     taken, lanes, products = {}, 0, 0
     for node in sorted(found, key=lambda node: -node.operator.operands()[0].dtype.bits):
@@ -116,9 +118,9 @@ def _taken(design: Design, found: Mapping[Node, Telling], cycles: int) -> dict[N
     return {node: taken[node] for node in found if node in taken}
 
 
-def _alone(design: Design, taken: Mapping[Node, Telling]) -> tuple[Design, dict[str, np.ndarray]]:
+def _alone(design: Design, taken: Mapping[NetworkNode, TestVectors]) -> tuple[Design, dict[str, np.ndarray]]:
     """The nodes side by side, each between a source and a sink, and all values of their frames."""
-    nodes, entries, values = list[Node](), dict[str, Tensor](), dict[str, np.ndarray]()
+    nodes, entries, values = list[NetworkNode](), dict[str, Tensor](), dict[str, np.ndarray]()
     for node, telling in taken.items():
         enters = zip(node.operator.inputs, node.inputs, strict=True)
         enter = tuple(f"{tensor} into {node.name}.{port}" for port, tensor in enters)

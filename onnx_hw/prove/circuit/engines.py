@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.assemble.elaborate import NamedCircuit, Names, bench_circuit, edge_names
+from onnx_hw.assemble.elaborate import CircuitNames, NamedCircuit, bench_circuit, edge_names
 from onnx_hw.assemble.netlist import netlist_of
 from onnx_hw.implement.synthesize import synthesize
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import user_error
-from onnx_hw.prove.circuit.check_run import Planned
+from onnx_hw.prove.circuit.check_run import PlannedRun
 from onnx_hw.prove.circuit.gate_level import load
 from onnx_hw.prove.circuit.prove import compile_simulator, plan_runs
 from onnx_hw.prove.circuit.stalls import SEED
 from onnx_hw.runtime.background import beside
 from onnx_hw.runtime.build_folder import BuildFolder
-from onnx_hw.runtime.listener import NOBODY, Listener
-from onnx_hw.runtime.options import DEFAULT_BOARD, Engine
+from onnx_hw.runtime.listener import NULL_LISTENER, Listener
+from onnx_hw.runtime.options import DEFAULT_BOARD, SimulationEngine
 from onnx_hw_boards.board import Board
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ def simulator_of(
     design: Design,
     board: Board,
     folder: Path,
-    engine: Engine | None = None,
-    listener: Listener = NOBODY,
+    engine: SimulationEngine | None = None,
+    listener: Listener = NULL_LISTENER,
     made: NamedCircuit | None = None,
-) -> tuple[Simulator, Names]:
+) -> tuple[Simulator, CircuitNames]:
     """A simulator, the fastest there is tools for unless one is asked for, and the names of the circuit's parts.
 
     Args:
@@ -51,9 +51,9 @@ def simulator_of(
         UserError: the netlist cannot be simulated.
     """
     place = folder / "simulation"
-    if engine is Engine.GATES:
+    if engine is SimulationEngine.GATES:
         return _gates(design, board, folder, listener)
-    if engine in (Engine.ICARUS, Engine.VERILATOR):
+    if engine in (SimulationEngine.ICARUS, SimulationEngine.VERILATOR):
         from onnx_hw_sim.cocotb_engine import CocotbSimulator
 
         circuit, names = made or bench_circuit(design)
@@ -68,10 +68,10 @@ def bench_of(
     integers: Mapping[str, np.ndarray],
     board: Board,
     folder: Path,
-    engine: Engine | None,
+    engine: SimulationEngine | None,
     listener: Listener,
     made: NamedCircuit | None = None,
-) -> tuple[Simulator, Names, tuple[Planned, ...]]:
+) -> tuple[Simulator, CircuitNames, tuple[PlannedRun, ...]]:
     """What a proof takes: a simulator, and beside it, while other programs compile it, what its runs must show.
 
     Args:
@@ -80,7 +80,7 @@ def bench_of(
     Raises:
         As ``simulator_of``.
     """
-    likely = engine or Engine.COMPILED
+    likely = engine or SimulationEngine.COMPILED
     with beside(plan_runs, design, integers, likely) as planned:
         simulator, names = simulator_of(design, board, folder, engine, listener, made)
         if simulator.name != likely:
@@ -88,8 +88,8 @@ def bench_of(
         return simulator, names, planned.result()
 
 
-def _gates(design: Design, board: Board, folder: Path, listener: Listener) -> tuple[Simulator, Names]:
-    from onnx_hw_sim.gates.cell_models import NotModelled
+def _gates(design: Design, board: Board, folder: Path, listener: Listener) -> tuple[Simulator, CircuitNames]:
+    from onnx_hw_sim.gates.cell_models import UnmodelledCell
 
     chip = netlist_of(design, board)
     if chip.reset_delay is None:
@@ -98,17 +98,17 @@ def _gates(design: Design, board: Board, folder: Path, listener: Listener) -> tu
     made = synthesize(BuildFolder(folder), chip.rtlil, chip.family, on_first_run=listener.first_run)
     try:
         simulator, roms, _ = load(design, chip, made.netlist)
-    except NotModelled as why:
+    except UnmodelledCell as why:
         raise user_error("engine", f"every cell must have a model here: {why}", where="--engine gates") from None
     if roms.wrong:
         raise user_error("circuit-differs", roms.difference, hint="this is a bug of onnx-hw, or of a tool")
-    return GateEngine(simulator), Names(edge_names(design), {})
+    return GateEngine(simulator), CircuitNames(edge_names(design), {})
 
 
 class GateEngine:
     """A netlist as a ``Simulator``. What it records are the sinks; 64 runs at once differ in what memories hold."""
 
-    name = Engine.GATES.value
+    name = SimulationEngine.GATES.value
     verilog = ""
 
     def __init__(self, simulator: GateSimulator) -> None:
@@ -117,11 +117,11 @@ class GateEngine:
     def run(self, stimulus: Stimulus) -> Recording:
         """From power-up, or with a false start from a reset; of the runs, the first that differs from the others."""
         from onnx_hw_sim.circuit import Recording
-        from onnx_hw_sim.gates.simulator import RUNS, Pattern, Plan, Start
+        from onnx_hw_sim.gates.simulator import RUNS, Pattern, Start, StreamPlan
 
         tokens = {name: array[None] for name, array in stimulus.tokens.items()}
         start = Start(stimulus.false_start or None, 0, 0)
-        plan = Plan(tokens, [Pattern(stimulus.offers, stimulus.ready)], [start] * RUNS, stimulus.cycles)
+        plan = StreamPlan(tokens, [Pattern(stimulus.offers, stimulus.ready)], [start] * RUNS, stimulus.cycles)
         runs = self.simulator.run(plan, seed=SEED)
 
         def same(one: int, name: str) -> bool:

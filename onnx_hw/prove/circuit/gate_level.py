@@ -22,7 +22,7 @@ from onnx_hw.assemble.netlist import Netlist
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import ExitCode, UserError, user_error
-from onnx_hw.prove.circuit.gate_level_bench import Bench, streams_of
+from onnx_hw.prove.circuit.gate_level_bench import GateLevelBench, streams_of
 from onnx_hw.prove.circuit.rom_contents import NAMES, RomContents, decode
 from onnx_hw.prove.circuit.stalls import SEED
 from onnx_hw.runtime.build_folder import BuildFolder
@@ -141,15 +141,15 @@ def simulate(
     Raises:
         NotSimulated: a cell is used in a way that has no model here, or there is no C++ compiler.
     """
-    from onnx_hw_sim.gates.cell_models import NotModelled
+    from onnx_hw_sim.gates.cell_models import UnmodelledCell
     from onnx_hw_tools.tools import ToolMissing
 
     try:
         simulator, roms, cells = load(design, chip, netlist)
-        bench = Bench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds))
+        bench = GateLevelBench(design, integers, frames_of_a_run(design, simulator.program.nanoseconds))
         progress(f"{cells:,} cells, {bench.frames} frames in {len(bench.starts)} runs")
         found = bench.compare(simulator.run(bench.plan(), seed=SEED))
-    except (NotModelled, ToolMissing) as why:
+    except (UnmodelledCell, ToolMissing) as why:
         raise NotSimulated(str(why)) from None
     differences = [told for told in (roms.difference, str(found.difference or "")) if told]
     return GateLevel(
@@ -173,12 +173,12 @@ def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, R
     Raises:
         NotModelled: a cell has no model.
     """
-    from onnx_hw_sim.gates.cell_models import NotModelled
+    from onnx_hw_sim.gates.cell_models import UnmodelledCell
     from onnx_hw_sim.gates.netlist import flatten, read_netlist
     from onnx_hw_sim.gates.simulator import GateSimulator
 
     if chip.reset_delay is None:
-        raise NotModelled("its streams are not on pins")
+        raise UnmodelledCell("its streams are not on pins")
     family = import_module(f"onnx_hw_sim.gates.{chip.family.primitives}")
     flat = flatten(read_netlist(netlist), wires=family.WIRES, names=NAMES)
     sources, sinks = streams_of(design)

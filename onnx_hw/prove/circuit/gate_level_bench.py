@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.assemble.elaborate import Names, edge_names
+from onnx_hw.assemble.elaborate import CircuitNames, edge_names
 from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design, Edge
 from onnx_hw.prove.circuit.check_run import stimulus_of
@@ -17,7 +17,7 @@ from onnx_hw.timing.prediction import Prediction, predict
 
 if TYPE_CHECKING:
     from onnx_hw_sim.circuit import Stream
-    from onnx_hw_sim.gates.simulator import Plan, Start, Tokens
+    from onnx_hw_sim.gates.simulator import Start, StreamPlan, Tokens
 
 SLACK = 64
 """Cycles beyond the predicted end, in which nothing may happen that is not predicted."""
@@ -42,7 +42,7 @@ class NetlistDifference:
 
 
 @dataclass(frozen=True)
-class Compared:
+class GateLevelComparison:
     """What left the chip in all runs, beside what should have: values and tokens compared, and how many are wrong."""
 
     values: int
@@ -64,7 +64,7 @@ def streams_of(design: Design) -> tuple[list[Stream], list[Stream]]:
     return [stream(e) for e in edges if e.producer is None], [stream(e) for e in edges if e.consumer is None]
 
 
-class Bench:
+class GateLevelBench:
     """What the runs stream, and what must come out.
 
     Args:
@@ -76,7 +76,7 @@ class Bench:
         from onnx_hw_sim.gates.simulator import RUNS, Start
 
         self.design, self.per_run = design, per_run
-        self.names = Names(edge_names(design), {})
+        self.names = CircuitNames(edge_names(design), {})
         self.edges = design.edges()
         self.outputs = [edge for edge in self.edges if edge.consumer is None]
         there = len(next(iter(integers.values())))
@@ -103,19 +103,19 @@ class Bench:
     def frames(self) -> int:
         return self.per_run * len(self.starts)
 
-    def plan(self) -> Plan:
-        from onnx_hw_sim.gates.simulator import Pattern, Plan
+    def plan(self) -> StreamPlan:
+        from onnx_hw_sim.gates.simulator import Pattern, StreamPlan
 
         each = [stimulus_of(self.design, self.names, values, self.stalls[0], self.cycles) for values in self.values]
         patterns = [stimulus_of(self.design, self.names, self.values[0], stall, self.cycles) for stall in self.stalls]
-        return Plan(
+        return StreamPlan(
             {name: np.stack([stimulus.tokens[name] for stimulus in each]) for name in each[0].tokens},
             [Pattern(stimulus.offers, stimulus.ready) for stimulus in patterns],
             self.starts,
             self.cycles,
         )
 
-    def compare(self, seen: Sequence[Mapping[str, Tokens]]) -> Compared:
+    def compare(self, seen: Sequence[Mapping[str, Tokens]]) -> GateLevelComparison:
         """All that left, run by run."""
         values = tokens = wrong = 0
         first: NetlistDifference | None = None
@@ -125,7 +125,7 @@ class Bench:
                 values, tokens, wrong = values + compared[0], tokens + compared[1], wrong + compared[2]
                 if found is not None and (first is None or found.cycle < first.cycle):
                     first = found
-        return Compared(values, tokens, wrong, first)
+        return GateLevelComparison(values, tokens, wrong, first)
 
     def _compare(self, edge: Edge, start: Start, seen: Tokens) -> tuple[NetlistDifference | None, tuple[int, int, int]]:
         """The first difference, and (values, tokens) compared and how many of both are wrong."""

@@ -18,13 +18,13 @@ from onnx_hw.ir.golden import trace
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
 from onnx_hw.messages.html import render_value
 from onnx_hw.prove.circuit import waves
-from onnx_hw.prove.circuit.check_run import Planned, Run, expect, simulate_together
+from onnx_hw.prove.circuit.check_run import PlannedRun, Run, expect, simulate_together
 from onnx_hw.prove.circuit.stalls import FULL_RATE, Stall, full_rate, random_stall
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
-from onnx_hw.runtime.options import Engine
+from onnx_hw.runtime.options import SimulationEngine
 
 if TYPE_CHECKING:
-    from onnx_hw.assemble.elaborate import Names
+    from onnx_hw.assemble.elaborate import CircuitNames
     from onnx_hw_sim.circuit import Circuit, Simulator
     from onnx_hw_tools.tools import Tool
 
@@ -39,7 +39,7 @@ PIECES = 6
 REPLACEABLE = {"c++": "no C++ compiler", "verilator": "no Verilator"}
 """Tools without which Amaranth's own simulator takes over."""
 
-SLOW = tuple(engine for engine in Engine if engine is not Engine.COMPILED)
+SLOW = tuple(engine for engine in SimulationEngine if engine is not SimulationEngine.COMPILED)
 SLOW_FRAMES = 2
 """Amaranth's own simulator does a few thousand cycles a second, and the others not many more."""
 
@@ -124,9 +124,9 @@ def compile_simulator(
     *,
     warn: Callable[[str, str], None] = lambda message, hint: None,
     on_first_run: Callable[[Tool], None] | None = None,
-    engine: Engine | None = None,
+    engine: SimulationEngine | None = None,
     made: NamedCircuit | None = None,
-) -> tuple[Simulator, Names]:
+) -> tuple[Simulator, CircuitNames]:
     """A simulator, the fastest there is tools for unless one is asked for, and the names of the circuit's parts.
 
     Args:
@@ -139,7 +139,7 @@ def compile_simulator(
     from onnx_hw_sim.interpreted import InterpretedSimulator
     from onnx_hw_tools.tools import ToolMissing
 
-    if engine is Engine.INTERPRETED:
+    if engine is SimulationEngine.INTERPRETED:
         circuit, names, assembly = to_circuit(design, netlist=False)
         return InterpretedSimulator(circuit, assembly), names
     circuit, names = made or bench_circuit(design)
@@ -156,17 +156,17 @@ def compile_simulator(
 def _compiled(circuit: Circuit, folder: Path, on_first_run: Callable[[Tool], None] | None) -> Simulator:
     """Several runs in lockstep; one by one, by Verilator, if the circuit has what is not modelled there."""
     from onnx_hw_sim.compiled import CompiledSimulator
-    from onnx_hw_sim.lockstep.netlist import NotModelled
+    from onnx_hw_sim.lockstep.netlist import UnsupportedCircuit
     from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 
     try:
         with garbage_collection_paused():  # a netlist is millions of small values
             return LockstepSimulator.build(circuit, folder, on_first_run=on_first_run)
-    except NotModelled:
+    except UnsupportedCircuit:
         return CompiledSimulator.build(circuit, folder, on_first_run=on_first_run)
 
 
-def plan_runs(design: Design, integers: Mapping[str, np.ndarray], engine: str) -> tuple[Planned, ...]:
+def plan_runs(design: Design, integers: Mapping[str, np.ndarray], engine: str) -> tuple[PlannedRun, ...]:
     """The runs of a proof: frames at full rate, then some of them with random stalls at both ends.
 
     Args:
@@ -175,19 +175,19 @@ def plan_runs(design: Design, integers: Mapping[str, np.ndarray], engine: str) -
     """
     frames = frames_to_simulate(design, len(next(iter(integers.values()))), engine)
     values = trace(design.network, _first(integers, frames))
-    plan: list[Planned] = []
+    plan: list[PlannedRun] = []
     for first, part, stall in _plan(design, values, engine):
         count = _frames(part)
         same = next((p.expected.prediction for p in plan if (p.stall.name, p.frames) == (stall.name, count)), None)
-        plan.append(Planned(part, stall, expect(design, part, stall, same), first))
+        plan.append(PlannedRun(part, stall, expect(design, part, stall, same), first))
     return tuple(plan)
 
 
 def prove(
     design: Design,
     simulator: Simulator,
-    names: Names,
-    plan: Sequence[Planned],
+    names: CircuitNames,
+    plan: Sequence[PlannedRun],
     *,
     progress: Callable[[str], None] = lambda fact: None,
 ) -> Proof:
@@ -198,11 +198,11 @@ def prove(
     frames = plan[pieces - 1].first_frame + plan[pieces - 1].frames
     progress(f"{frames} frames, stalls: {', '.join(dict.fromkeys(run.stall.name for run in plan))}")
 
-    def run(group: Sequence[Planned]) -> list[Run]:
+    def run(group: Sequence[PlannedRun]) -> list[Run]:
         return simulate_together(design, simulator, names, group)
 
     at_once = runs_at_once(simulator)
-    threads = min(os.cpu_count() or 1, len(plan)) if simulator.name == Engine.COMPILED else 1
+    threads = min(os.cpu_count() or 1, len(plan)) if simulator.name == SimulationEngine.COMPILED else 1
     groups = max(threads, -(-len(plan) // at_once))
     pool = ThreadPoolExecutor(threads)
     try:

@@ -20,7 +20,7 @@ from onnx_hw.ops.rom_contents import RomImage
 
 if TYPE_CHECKING:
     from onnx_hw_sim.gates.cell_models import Parts, Stored
-    from onnx_hw_sim.gates.netlist import Cell, FlatNetlist
+    from onnx_hw_sim.gates.netlist import ChipCell, FlatNetlist
     from onnx_hw_sim.gates.read_only import ReadOnly
 
 _PLACED = re.compile(r"design\.(?P<core>[^.]+)\.core\.(?P<rom>.+)\.block(?P<bank>\d+)_(?P<column>\d+)")
@@ -139,11 +139,11 @@ def _number(bits: np.ndarray, width: int) -> np.ndarray:
 
 # ---- placed by a primitive ------------------------------------------------------------------------------------------
 
-_Placed = dict[str, dict[tuple[int, int], "Cell"]]
+_Placed = dict[str, dict[tuple[int, int], "ChipCell"]]
 """By memory, its blocks by bank and column."""
 
 
-def _placed(cells: Sequence[Cell], stored: Mapping[str, Stored]) -> dict[str, _Placed]:
+def _placed(cells: Sequence[ChipCell], stored: Mapping[str, Stored]) -> dict[str, _Placed]:
     found: dict[str, _Placed] = defaultdict(lambda: defaultdict(dict))
     for cell in cells:
         place = _PLACED.fullmatch(cell.name) if cell.kind in stored else None

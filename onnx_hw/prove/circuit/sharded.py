@@ -21,16 +21,16 @@ from onnx_hw.ir import golden
 from onnx_hw.ir.design import Design
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.translate_error import as_user_error
-from onnx_hw.prove.circuit.check_run import Planned, Run, expect, simulate_together
+from onnx_hw.prove.circuit.check_run import PlannedRun, Run, expect, simulate_together
 from onnx_hw.prove.circuit.engines import simulator_of
 from onnx_hw.prove.circuit.stalls import SEED, Stall, frozen, full_rate, random_stall, starved
-from onnx_hw.runtime.options import Engine, Stalls
-from onnx_hw.runtime.workers.executors import Workers, worker_lost
+from onnx_hw.runtime.options import SimulationEngine, Stalls
+from onnx_hw.runtime.workers.executors import Workers, worker_died
 from onnx_hw.samples.outputs import share_right
 from onnx_hw_tools.user_cache import user_cache
 
 if TYPE_CHECKING:
-    from onnx_hw.assemble.elaborate import Names
+    from onnx_hw.assemble.elaborate import CircuitNames
     from onnx_hw_sim.circuit import Simulator
 
 BEFORE = 2
@@ -43,7 +43,7 @@ RANDOM_SEED = 21
 
 
 @dataclass(frozen=True)
-class Bench:
+class ShardBench:
     """What every shard needs.
 
     Attributes:
@@ -60,9 +60,9 @@ class Bench:
     design: Design
     board: str
     stalls: Stalls
-    engine: Engine | None = None
+    engine: SimulationEngine | None = None
     folder: Path | None = None
-    simulator: tuple[Simulator, Names] | None = None
+    simulator: tuple[Simulator, CircuitNames] | None = None
     together: int = 1
     version: str = __version__
 
@@ -138,7 +138,7 @@ def stall_of(design: Design, frames: int, stalls: Stalls, number: int) -> Stall:
     return random_stall(design, frames, kind.value, SEED + 1000 * number)
 
 
-def prove_shards(bench: Bench, shards: Iterator[Shard], workers: Workers) -> Iterator[Proven]:
+def prove_shards(bench: ShardBench, shards: Iterator[Shard], workers: Workers) -> Iterator[Proven]:
     """Every shard, in the order in which they are done; of wrong ones, the first in order is the last that comes.
 
     Raises:
@@ -161,7 +161,7 @@ def prove_shards(bench: Bench, shards: Iterator[Shard], workers: Workers) -> Ite
             try:
                 found = future.result()
             except BrokenExecutor as error:
-                raise worker_lost() from error
+                raise worker_died() from error
             if isinstance(found, Unknown):
                 running[workers.submit(prove, bench.digest, several, here)] = several
             elif isinstance(found, UserError):
@@ -177,11 +177,11 @@ def begin_to_load() -> None:
     """Nothing; but whoever is asked to do it has started, and loaded what a proof needs."""
 
 
-_BENCHES: dict[str, tuple[Bench, Simulator, Names]] = {}
+_BENCHES: dict[str, tuple[ShardBench, Simulator, CircuitNames]] = {}
 _MOST = 4  # of them in a worker's memory
 
 
-def prove(digest: str, shards: Sequence[Shard], bench: Bench | None = None) -> list[Proven] | Unknown | UserError:
+def prove(digest: str, shards: Sequence[Shard], bench: ShardBench | None = None) -> list[Proven] | Unknown | UserError:
     """What a worker does: it keeps the benches it was given last."""
     known = _BENCHES.get(digest)
     if known is None:
@@ -200,28 +200,28 @@ def prove(digest: str, shards: Sequence[Shard], bench: Bench | None = None) -> l
     return _proven(*known, shards)
 
 
-def _make(bench: Bench) -> tuple[Simulator, Names]:
+def _make(bench: ShardBench) -> tuple[Simulator, CircuitNames]:
     if bench.version != __version__:
         message = f"all machines must have the same onnx-hw: {bench.version} was asked for, here it is {__version__}"
         raise user_error("other-version", message, hint="install the same version everywhere", stage="tools")
     return simulator_of(bench.design, find_board(bench.board), bench.folder or user_cache(), bench.engine)
 
 
-def _proven(bench: Bench, simulator: Simulator, names: Names, shards: Sequence[Shard]) -> list[Proven]:
+def _proven(bench: ShardBench, simulator: Simulator, names: CircuitNames, shards: Sequence[Shard]) -> list[Proven]:
     plans = [_planned(bench, shard) for shard in shards]
     runs = simulate_together(bench.design, simulator, names, plans)
     return [_counted(bench.design, simulator.name, *each) for each in zip(shards, plans, runs, strict=True)]
 
 
-def _planned(bench: Bench, shard: Shard) -> Planned:
+def _planned(bench: ShardBench, shard: Shard) -> PlannedRun:
     design, samples = bench.design, shard.samples
     integers = _random(design, shard) if samples is None else golden.integers_of(design.network, samples)
     values = golden.trace(design.network, integers)
     stall = stall_of(design, len(next(iter(values.values()))), bench.stalls, shard.number)
-    return Planned(values, stall, expect(design, values, stall), shard.frames.start - shard.before)
+    return PlannedRun(values, stall, expect(design, values, stall), shard.frames.start - shard.before)
 
 
-def _counted(design: Design, engine: str, shard: Shard, plan: Planned, run: Run) -> Proven:
+def _counted(design: Design, engine: str, shard: Shard, plan: PlannedRun, run: Run) -> Proven:
     """With the right answers to samples that have labels."""
     done, samples = Proven(shard, engine, replace(run, outputs={})), shard.samples
     if samples is None or shard.labels is None:

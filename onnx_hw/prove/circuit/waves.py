@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnx_hw.assemble.elaborate import Names, to_circuit
+from onnx_hw.assemble.elaborate import CircuitNames, to_circuit
 from onnx_hw.ir.design import Design
 from onnx_hw.prove.circuit.check_run import Run, stimulus_of
 from onnx_hw.prove.circuit.stalls import Stall
 
 if TYPE_CHECKING:
-    from onnx_hw_sim.decoded_waves import Scope
+    from onnx_hw_sim.decoded_waves import WaveScope
 
 CYCLES_SHOWN_BEFORE, CYCLES_SHOWN_AFTER = 400, 100
 """Of a difference."""
@@ -62,14 +62,14 @@ def write_waves(
     return file, f"gtkwave {file} {save}"
 
 
-def _scopes(design: Design, names: Names) -> list[Scope]:
+def _scopes(design: Design, names: CircuitNames) -> list[WaveScope]:
     """The model's inputs, then every node with what its engines do and what leaves it."""
-    from onnx_hw_sim.decoded_waves import Scope
+    from onnx_hw_sim.decoded_waves import WaveScope
 
     inputs = [(edge.tensor, names.edges[edge.tensor]) for edge in design.edges() if edge.producer is None]
-    scopes = [Scope("inputs", streams=inputs)]
+    scopes = [WaveScope("inputs", streams=inputs)]
     for node in design.network.nodes:
         engines = [(engine, name) for (owner, engine), name in names.engines.items() if owner == node.name]
         outputs = zip(node.operator.outputs, node.outputs, strict=True)
-        scopes.append(Scope(node.name, engines, [(port, names.edges[tensor]) for port, tensor in outputs]))
+        scopes.append(WaveScope(node.name, engines, [(port, names.edges[tensor]) for port, tensor in outputs]))
     return scopes

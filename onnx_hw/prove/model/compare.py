@@ -11,12 +11,12 @@ from onnx_hw.ir.network import Network
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.prove.model.float_fidelity import Fidelity, check_preparation
 from onnx_hw.prove.model.frames import frames_to_compare
-from onnx_hw.prove.model.golden_vs_reference import Agreement, Comparison
+from onnx_hw.prove.model.golden_vs_reference import Agreement, FrameComparison
 from onnx_hw.prove.model.known_values import known_values
 
 
 @dataclass(frozen=True)
-class Compared:
+class TensorComparison:
     """What was found.
 
     Attributes:
@@ -36,7 +36,7 @@ def compare(
     network: Network,
     given: Mapping[str, np.ndarray] | None,
     floats: tuple[Model, Model] | None = None,
-) -> Compared:
+) -> TensorComparison:
     """Golden against the model on four frames; on none where none are given and none can be drawn.
 
     Args:
@@ -47,7 +47,7 @@ def compare(
     Raises:
         UserError: with exit code 4: they differ, and rounding does not explain it.
     """
-    comparison = Comparison(quantized, network)
+    comparison = FrameComparison(quantized, network)
     fidelity = None if floats is None else Fidelity(*floats, quantized)
     frames, from_user = frames_to_compare(quantized, network, given)
     if floats is not None and frames:
@@ -57,4 +57,4 @@ def compare(
         comparison.add(frame, known)
         if fidelity is not None and number < from_user:  # what is drawn may lie outside of the ranges
             fidelity.add(frame, known)
-    return Compared(comparison.agreement, fidelity)
+    return TensorComparison(comparison.agreement, fidelity)

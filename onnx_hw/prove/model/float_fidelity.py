@@ -18,7 +18,7 @@ from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.prove.model.known_values import Known
+from onnx_hw.prove.model.known_values import KnownFrame
 from onnx_hw.prove.model.segments import run_in_double
 from onnx_hw.samples.sqnr import Likeness
 
@@ -50,7 +50,7 @@ class Fidelity:
     outputs: dict[str, Likeness] = field(default_factory=dict)
     tensors: dict[str, Likeness] = field(default_factory=dict)
 
-    def add(self, frame: Mapping[str, np.ndarray], known: Known) -> None:
+    def add(self, frame: Mapping[str, np.ndarray], known: KnownFrame) -> None:
         """Compare what is known of a frame."""
         constants, wanted = self.quantized.graph.constants, {}
         for node in self.quantized.graph.nodes:

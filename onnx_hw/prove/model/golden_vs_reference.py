@@ -19,7 +19,7 @@ from onnx_hw.onnx.graph.element_types import BY_NAME
 from onnx_hw.onnx.graph.model import Model, Node
 from onnx_hw.onnx.operators.facts import Effect
 from onnx_hw.onnx.operators.registry import facts_of, place
-from onnx_hw.prove.model.known_values import Known, misplaced
+from onnx_hw.prove.model.known_values import KnownFrame, misplaced
 from onnx_hw.prove.model.rounding_differences import unexplained
 from onnx_hw.prove.model.segments import in_pieces
 from onnx_hw.samples.sqnr import Likeness
@@ -54,7 +54,7 @@ class Agreement:
         return f"{said} ({apart:,} of {self.values_compared:,} values rounded the other way)" if apart else said
 
 
-class Comparison:
+class FrameComparison:
     """Compares one frame after the other.
 
     Attributes:
@@ -72,7 +72,7 @@ class Comparison:
         if name := misplaced(network):
             raise self._error(name, f"the elements of {self._spelled(name)} must each have one place on its stream")
 
-    def add(self, frame: Mapping[str, np.ndarray], known: Known) -> None:
+    def add(self, frame: Mapping[str, np.ndarray], known: KnownFrame) -> None:
         """Compare what is known of a frame.
 
         Raises:
@@ -112,7 +112,7 @@ class Comparison:
         slope, offset = self.lines[name]
         return np.asarray(np.rint((values - offset) / slope).astype(np.int64))
 
-    def _comparable(self, known: Known) -> dict[str, np.ndarray]:
+    def _comparable(self, known: KnownFrame) -> dict[str, np.ndarray]:
         """By name, what golden knows of values that the model has, too: integers of the hardware as int64,
         numbers of a grid as float64 or as the model holds them.
         """
@@ -125,7 +125,7 @@ class Comparison:
             and (name in self.made or (name in self.inputs and name in known.held))
         }
 
-    def _check_outputs(self, known: Known, outputs: Mapping[str, Any]) -> None:
+    def _check_outputs(self, known: KnownFrame, outputs: Mapping[str, Any]) -> None:
         """That the host gives the user what golden and the tail computed."""
         for name, given in known.outputs.items():
             wanted = outputs[name]

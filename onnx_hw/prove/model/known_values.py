@@ -22,7 +22,7 @@ from onnx_hw.onnx.graph.model import Model
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFrame:
     """One frame.
 
     Attributes:
@@ -39,7 +39,7 @@ class Known:
     torn: tuple[str, ...] = ()
 
 
-def known_values(network: Network, frame: Mapping[str, np.ndarray]) -> Known:
+def known_values(network: Network, frame: Mapping[str, np.ndarray]) -> KnownFrame:
     """Head, golden and tail for one frame.
 
     Args:
@@ -61,7 +61,7 @@ def known_values(network: Network, frame: Mapping[str, np.ndarray]) -> Known:
         outputs = {name: array[0] for name, array in golden.outputs_of(network, out, stacked).items()}
     except UserError:  # sequences: they have no place in a file, but a circuit can be built
         outputs = {}
-    return Known(held, host, outputs, torn)
+    return KnownFrame(held, host, outputs, torn)
 
 
 def misplaced(network: Network) -> str:

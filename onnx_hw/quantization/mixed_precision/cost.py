@@ -20,7 +20,7 @@ from onnx_hw.onnx.graph.dependencies import readers_of
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.onnx.operators.facts import Effect
-from onnx_hw.quantization.mixed_precision.sensitivity import Place, products_of
+from onnx_hw.quantization.mixed_precision.sensitivity import WidthChoice, products_of
 
 BLOCK_RAM, TABLE = 18 * 1024, 16
 """Bits of a block RAM, and of a look-up table."""
@@ -39,7 +39,7 @@ def memory_luts(bits: float) -> float:
     return min(bits / TABLE, bits * share + begun)
 
 
-def costs_of(graph: Graph, points: Collection[str], widths: Collection[int]) -> dict[Place, dict[int, float]]:
+def costs_of(graph: Graph, points: Collection[str], widths: Collection[int]) -> dict[WidthChoice, dict[int, float]]:
     """Of every point and all weights, by bits.
 
     Args:
@@ -53,13 +53,13 @@ def costs_of(graph: Graph, points: Collection[str], widths: Collection[int]) -> 
     found = {}
     for node, name in products:
         size, beside = graph.constants[name].size, lanes[node.label]
-        found[Place("weights", node.label)] = {bits: memory_luts(size * bits) + beside * bits for bits in widths}
+        found[WidthChoice("weights", node.label)] = {bits: memory_luts(size * bits) + beside * bits for bits in widths}
     behind = _readers_of_points(graph, points)
     for name in points:
         beside = sum(lanes.get(node.label, 1.0) for node in behind[name])
         kept = max((_waiting(graph, node, name) for node in behind[name]), default=1)
         tables = sum(facts_of(node).effect is Effect.BENDS for node in behind[name])
-        found[Place("data", name)] = {
+        found[WidthChoice("data", name)] = {
             bits: memory_luts(kept * bits) + beside * bits + tables * memory_luts(TABLED << bits) for bits in widths
         }
     return found

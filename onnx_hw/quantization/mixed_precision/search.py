@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnx_hw.messages.errors import user_error
-from onnx_hw.quantization.decisions import Integers
+from onnx_hw.quantization.decisions import IntegerDecisions
 from onnx_hw.quantization.goal import Goal
-from onnx_hw.quantization.mixed_precision.sensitivity import Noises, Place
+from onnx_hw.quantization.mixed_precision.sensitivity import Noises, WidthChoice
 from onnx_hw.quantization.ranges.batched_run import Frame
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.samples.sqnr import LEAST
@@ -45,7 +45,7 @@ SEARCHED_DB = 4.0, 60.0
 HELD = 0.3
 """How much is held to both kinds of noise being misjudged alike."""
 
-Costs = Mapping[Place, Mapping[int, float]]
+Costs = Mapping[WidthChoice, Mapping[int, float]]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Widths:
         return found if self.accuracy_loss is None else f"{found} and lose {self.accuracy_loss:.2f} points of accuracy"
 
 
-Quantize = Callable[[Scheme, Sequence[Frame], Sequence[Frame]], Integers]
+Quantize = Callable[[Scheme, Sequence[Frame], Sequence[Frame]], IntegerDecisions]
 """Chooses integers: of a scheme, learned from samples, judged by others."""
 
 
@@ -151,8 +151,8 @@ class _Search:
             judges = numbers
         self.learned, self.judges = [frames[k] for k in learned], [frames[k] for k in judges]
         self.labels = None if labels is None else labels[judges]
-        fixed = {Place("data", name): p.bits for name, p in scheme.data_overrides.items()}
-        fixed |= {Place("weights", name): p.bits for name, p in scheme.weight_overrides.items()}
+        fixed = {WidthChoice("data", name): p.bits for name, p in scheme.data_overrides.items()}
+        fixed |= {WidthChoice("weights", name): p.bits for name, p in scheme.weight_overrides.items()}
         self.offered = {place: (fixed[place],) if place in fixed else WIDTHS for place in noises}
         self.tried: list[Widths] = []
         self.known: list[tuple[float, float, float]] = []  # noise: foreseen of data and of weights, and measured
@@ -193,7 +193,7 @@ class _Search:
             good = [one for one in self.tried if one.accuracy_loss is not None and one.accuracy_loss <= most]
         return min(good, key=lambda one: one.costs, default=None)
 
-    def _try(self, widths: Mapping[Place, int]) -> Widths:
+    def _try(self, widths: Mapping[WidthChoice, int]) -> Widths:
         """Choose integers of these widths."""
         single = {
             kind: {p.name: replace(usual, bits=bits) for p, bits in widths.items() if p.kind == kind}
@@ -234,10 +234,10 @@ class _Search:
         found *= noise[-1] / (found[0] * data[-1] + found[1] * weights[-1])
         return {"data": float(found[0]), "weights": float(found[1])}
 
-    def _widest(self) -> dict[Place, int]:
+    def _widest(self) -> dict[WidthChoice, int]:
         return {place: max(offered) for place, offered in self.offered.items()}
 
-    def _cheapest(self, allowed: float) -> dict[Place, int]:
+    def _cheapest(self, allowed: float) -> dict[WidthChoice, int]:
         """The widths that cost least with so much noise, or the widest where that is too little."""
         factors = self._factors()
         tables = {
@@ -245,7 +245,7 @@ class _Search:
             for place, offered in self.offered.items()
         }
 
-        def at(price: float) -> dict[Place, tuple[int, float, float]]:
+        def at(price: float) -> dict[WidthChoice, tuple[int, float, float]]:
             return {place: min(table, key=lambda one: one[1] + price * one[2]) for place, table in tables.items()}
 
         low, high = -20.0, 40.0  # of the price's logarithm to base 2, of all of the noise that is allowed

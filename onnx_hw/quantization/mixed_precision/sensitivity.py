@@ -39,7 +39,7 @@ FRAMES = 8
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class WidthChoice:
     """What has a width of its own.
 
     Attributes:
@@ -51,7 +51,7 @@ class Place:
     name: str
 
 
-Noises = Mapping[Place, Mapping[int, float]]
+Noises = Mapping[WidthChoice, Mapping[int, float]]
 """By place and bits: noise over signal at the end where it is largest."""
 
 
@@ -88,12 +88,14 @@ def noises_of(
     tries = macs * (len(points) + len(products)) // 2
     count = int(np.clip(MACS // max(1, tries), 2, FRAMES))
     probe = _Probe(graph, frames[:: -(-len(frames) // count)])
-    found: dict[Place, Mapping[int, float]] = {}
+    found: dict[WidthChoice, Mapping[int, float]] = {}
     tensors = len(points) + len(products)
     for name in points:
-        found[Place("data", name)] = _of_data(probe, name, spans[name], scheme.of_value(name), widths, tensors)
+        found[WidthChoice("data", name)] = _of_data(probe, name, spans[name], scheme.of_value(name), widths, tensors)
     for node, weights in products:
-        found[Place("weights", node.label)] = _of_weights(probe, node, weights, scheme.of_node(node.label), widths)
+        found[WidthChoice("weights", node.label)] = _of_weights(
+            probe, node, weights, scheme.of_node(node.label), widths
+        )
     return found
 
 

@@ -18,10 +18,10 @@ from onnx_hw.onnx.graph.dependencies import reads
 from onnx_hw.onnx.graph.model import Graph, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.quantization.biases import Term
-from onnx_hw.quantization.decisions import Integers, StoredTerm
+from onnx_hw.quantization.decisions import IntegerDecisions, StoredTerm
 from onnx_hw.quantization.dequantize import dequantized, reach_of, rounded_to
 from onnx_hw.quantization.mixed_precision.logits import ends_of
-from onnx_hw.quantization.mixed_precision.sensitivity import Place
+from onnx_hw.quantization.mixed_precision.sensitivity import WidthChoice
 from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
 from onnx_hw.quantization.scheme import WIDEST
 from onnx_hw.samples.sqnr import LEAST, Likeness
@@ -53,7 +53,7 @@ class Lost:
         gain_db: by which ``MORE`` bits would raise the signal to noise there; 0 where there are none.
     """
 
-    place: Place
+    place: WidthChoice
     bits: int
     noise: float
     share: float
@@ -80,7 +80,7 @@ def lost_by_tensor(
     graph: Graph,
     frames: Sequence[Frame],
     terms: Mapping[str, Term],
-    integers: Integers,
+    integers: IntegerDecisions,
     names: Mapping[str, str],
 ) -> tuple[Lost, ...]:
     """What each tensor loses, the one that loses most first; none where that takes too long.
@@ -106,7 +106,7 @@ def lost_by_tensor(
     for (place, bits, saturated), noise in zip(walk.tensors, added.tolist(), strict=True):
         share = max(noise, 0.0) / total if total else 0.0
         gain = -10 * np.log10(1 - share * (1 - 4.0**-MORE)) if bits + MORE <= WIDEST else 0.0
-        named = Place(place.kind, names.get(place.name, place.name))
+        named = WidthChoice(place.kind, names.get(place.name, place.name))
         found.append(Lost(named, bits, noise, share, saturated, float(gain)))
     return tuple(sorted(found, key=lambda lost: -lost.noise))
 
@@ -123,7 +123,7 @@ class _Walk:
         graph: Graph,
         frames: Sequence[Frame],
         terms: Mapping[str, Term],
-        integers: Integers,
+        integers: IntegerDecisions,
         ends: Sequence[str],
     ) -> None:
         self.graph, self.terms, self.integers, self.ends = graph, terms, integers, ends
@@ -133,7 +133,7 @@ class _Walk:
         self.given = SideBySide(graph, ())
         self.given.values = [{**values} for values in self.exact.values]
         self.changed = set[str]()
-        self.tensors: list[tuple[Place, int, float]] = []
+        self.tensors: list[tuple[WidthChoice, int, float]] = []
 
     def noises(self) -> list[list[float]]:
         """Noise over signal at each end, after each of the tensors."""
@@ -160,7 +160,7 @@ class _Walk:
             outside = (before < low) | (before > high)
             every, beyond = every.with_values(after, before), beyond.with_values(after[outside], before[outside])
         self.changed.add(name)
-        self.tensors.append((Place("data", name), grid.bits, beyond.noise / every.noise if every.noise else 0.0))
+        self.tensors.append((WidthChoice("data", name), grid.bits, beyond.noise / every.noise if every.noise else 0.0))
         return True
 
     def _weighed(self, node: Node) -> Mapping[str, np.ndarray]:
@@ -169,7 +169,7 @@ class _Walk:
         if place is None or stored is None:
             return {}
         axis = place.axis_of_outputs(node, stored.integers.ndim)
-        self.tensors.append((Place("weights", node.label), stored.grid.bits, 0.0))
+        self.tensors.append((WidthChoice("weights", node.label), stored.grid.bits, 0.0))
         term = self.terms.get(node.outputs[0])
         if term is not None and term.name in self.integers.terms:
             made = self.integers.terms[term.name]

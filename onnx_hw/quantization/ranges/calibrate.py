@@ -104,7 +104,7 @@ Ranges = Callable[[Model, Collection[str]], Mapping[str, Range]]
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class SampleRanges:
     """The ranges in samples.
 
     Attributes:
@@ -122,17 +122,19 @@ class Seen:
 
 
 @overload
-def seen_in(frames: Mapping[str, np.ndarray], method: RangeMethod = ..., labels: np.ndarray | None = ...) -> Seen: ...
+def seen_in(
+    frames: Mapping[str, np.ndarray], method: RangeMethod = ..., labels: np.ndarray | None = ...
+) -> SampleRanges: ...
 @overload
 def seen_in(frames: None, method: RangeMethod = ..., labels: np.ndarray | None = ...) -> None: ...
 @overload
 def seen_in(
     frames: Mapping[str, np.ndarray] | None, method: RangeMethod = ..., labels: np.ndarray | None = ...
-) -> Seen | None: ...
+) -> SampleRanges | None: ...
 def seen_in(
     frames: Mapping[str, np.ndarray] | None,
     method: RangeMethod = RangeMethod.LEAST_LOSS,
     labels: np.ndarray | None = None,
-) -> Seen | None:
+) -> SampleRanges | None:
     """The ranges in samples, by graph input, (frames, *shape); None where there are none."""
-    return None if frames is None else Seen(frames, method, labels)
+    return None if frames is None else SampleRanges(frames, method, labels)

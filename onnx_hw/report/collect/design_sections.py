@@ -11,7 +11,7 @@ import numpy as np
 from onnx_hw.assemble.elaborate import edge_names, module_names
 from onnx_hw.ir.design import Design, Edge, FifoSize
 from onnx_hw.ir.mac_counts import macs_in_hardware
-from onnx_hw.ir.network import Boundary, Network, Node
+from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.folding import Multiplier
 from onnx_hw.ops.operator import Resources
@@ -137,7 +137,7 @@ def layout(boundary: Boundary) -> str:
     return "permuted"
 
 
-def _core(design: Design, node: Node, module: str) -> CoreSection:
+def _core(design: Design, node: NetworkNode, module: str) -> CoreSection:
     folding, operator = design.folding(node), node.operator
     costs = design.resources_of(node)
     return CoreSection(

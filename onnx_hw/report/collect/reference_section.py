@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onnx_hw.prove.model.compare import Compared
+from onnx_hw.prove.model.compare import TensorComparison
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost
 from onnx_hw.report.losses import Loss
 from onnx_hw.report.model import FloatModel, OutputLikeness, Reference, TensorLikeness
@@ -13,7 +13,7 @@ from onnx_hw.samples.sqnr import Likeness
 WORST_TENSORS = 10
 
 
-def describe_reference(compared: Compared, lost: Sequence[Lost] = ()) -> Reference:
+def describe_reference(compared: TensorComparison, lost: Sequence[Lost] = ()) -> Reference:
     """Args:
     lost: by tensors, the one that loses most first.
     """

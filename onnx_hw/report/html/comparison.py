@@ -34,7 +34,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Compared:
+class BuildComparison:
     """Two builds.
 
     Attributes:
@@ -65,9 +65,9 @@ class Compared:
         return Group(tables[0], Text(""), tables[1]) if self.cores else Group(tables[0])
 
 
-def compare(one: Report, other: Report, names: tuple[str, str]) -> Compared:
+def compare(one: Report, other: Report, names: tuple[str, str]) -> BuildComparison:
     """Everything that either says, in the order of the first."""
-    return Compared(
+    return BuildComparison(
         names, _lines(dict(figures(one)), dict(figures(other))), _lines(dict(_cores(one)), dict(_cores(other)))
     )
 

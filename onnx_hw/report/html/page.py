@@ -11,7 +11,7 @@ from onnx_hw.messages.html import render
 from onnx_hw.ops.folding import spelled
 from onnx_hw.report.html.dataflow_graph import Station, draw
 from onnx_hw.report.model import CoreSection, DesignSection, Report, Synthesis, SynthesizedCore
-from onnx_hw.report.proof_chain import FAILED, PROVEN, Fault, Link
+from onnx_hw.report.proof_chain import FAILED, PROVEN, ChainFault, ChainLink
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.report.utilization import usage
 
@@ -39,11 +39,11 @@ class Verdict:
     kind: str
     word: str
     sentence: str
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[ChainFault, ...] = ()
 
 
 @dataclass(frozen=True)
-class Row:
+class CoreRow:
     """Of the table of cores.
 
     Attributes:
@@ -110,15 +110,15 @@ def verdict(report: Report) -> Verdict:
     return Verdict("open", "proven in part", said)
 
 
-def _slowest_path(made: Synthesis) -> tuple[Fault, ...]:
+def _slowest_path(made: Synthesis) -> tuple[ChainFault, ...]:
     """Why a clock is missed."""
     ends = made.critical_path[:1] + made.critical_path[-1:]
-    return (Fault("timing", f"the slowest path leads from {' to '.join(ends)}", "", ""),) if ends else ()
+    return (ChainFault("timing", f"the slowest path leads from {' to '.join(ends)}", "", ""),) if ends else ()
 
 
 def _chain(report: Report) -> list[dict[str, Any]]:
     links = report.links
-    first = Link("tested", TESTED)
+    first = ChainLink("tested", TESTED)
     each = (first, links.reference_golden, links.golden_circuit, links.circuit_netlist)
     return [
         {"number": number, "title": title, "counts": _counts(link), **asdict(link)}
@@ -126,7 +126,7 @@ def _chain(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def _counts(link: Link) -> str:
+def _counts(link: ChainLink) -> str:
     counts = ((link.frames, "frame"), (link.runs, "run"), (link.values, "value"), (link.cycles, "cycle"))
     return ", ".join(f"{count:,} {name}{'s' if count != 1 else ''}" for count, name in counts if count)
 
@@ -182,7 +182,7 @@ def _cores(report: Report, design: DesignSection) -> dict[str, Any]:
         behind = [fifos[tensor] for tensor in core.outputs if tensor in fifos]
         estimates = (core.dsp, core.lut + sum(fifo.lut for fifo in behind), core.bram + sum(f.bram for f in behind))
         rows.append(
-            Row(
+            CoreRow(
                 core, core.cycles / design.interval_cycles, core is design.bottleneck, estimates, counted.get(core.name)
             )
         )

@@ -33,7 +33,7 @@ class Workers:
         return self.executor.submit(called_for, self.owner, call, *arguments)
 
 
-class Here(Executor):
+class InlineExecutor(Executor):
     """This thread: what is submitted is done at once."""
 
     def submit(self, fn: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
@@ -42,7 +42,7 @@ class Here(Executor):
         return done
 
 
-def worker_lost() -> UserError:
+def worker_died() -> UserError:
     """What to say when nobody is left to do the work."""
     message = "every worker must live until its work is done; one was killed, perhaps for want of memory"
     hint = "use fewer at once: --jobs N; what is done is not done again"

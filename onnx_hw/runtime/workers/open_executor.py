@@ -8,7 +8,7 @@ from pathlib import Path
 from onnx_hw.runtime.workers.executors import Workers
 
 
-def hired(scheduler: str | None, jobs: int | None, store: Path) -> AbstractContextManager[Workers]:
+def open_executor(scheduler: str | None, jobs: int | None, store: Path) -> AbstractContextManager[Workers]:
     """Processes of this machine, or the workers of a dask scheduler.
 
     Args:

@@ -35,7 +35,7 @@ def digits_of(number: int) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class Part:
+class ShiftedMultiple:
     """A multiple of x that counts as ``sign · value · 2^shift``; value = factor · x, so many adders behind x."""
 
     value: Value
@@ -84,11 +84,11 @@ class ConstantMultiplier(Component):
         ends = [factor * end for end in ((-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1))]
         return Shape.cast(range(min(ends), max(ends) + 1))
 
-    def _sum(self, m: Module, digits: list[tuple[int, int]]) -> Part:
+    def _sum(self, m: Module, digits: list[tuple[int, int]]) -> ShiftedMultiple:
         """Counts as positive if a digit is."""
         if len(digits) == 1:
             ((sign, shift),) = digits
-            return Part(self.x, 1, sign, shift, 0)
+            return ShiftedMultiple(self.x, 1, sign, shift, 0)
         half = 1 << (len(digits) - 1).bit_length() - 1
         low, high = self._sum(m, digits[:half]), self._sum(m, digits[half:])
         high = self._later(m, high, low.level)  # the lower half is a full tree, hence the deeper one
@@ -101,18 +101,18 @@ class ConstantMultiplier(Component):
         total = Cat(wide[:apart], rest + high.value if signs > 0 else rest - high.value)
         return self._part(m, total, low.factor + signs * (high.factor << apart), low.sign, low)
 
-    def _part(self, m: Module, total: Value, factor: int, sign: int, low: Part) -> Part:
+    def _part(self, m: Module, total: Value, factor: int, sign: int, low: ShiftedMultiple) -> ShiftedMultiple:
         """A level above ``low``, in the bits that the multiple needs."""
         shape = self._shape(factor)
         value = total[: shape.width]
-        unregistered = Part(value.as_signed() if shape.signed else value, factor, sign, low.shift, low.level)
+        unregistered = ShiftedMultiple(value.as_signed() if shape.signed else value, factor, sign, low.shift, low.level)
         return self._later(m, unregistered, low.level + 1)
 
-    def _later(self, m: Module, part: Part, level: int) -> Part:
+    def _later(self, m: Module, part: ShiftedMultiple, level: int) -> ShiftedMultiple:
         """With the registers up to a level."""
         stages = level * self.stages // self.levels - part.level * self.stages // self.levels
         value = delayed(m, part.value, stages, f"level{level}")
-        return Part(value, part.factor, part.sign, part.shift, level)
+        return ShiftedMultiple(value, part.factor, part.sign, part.shift, level)
 
 
 def _at_least(value: Value, bits: int) -> Value:

@@ -36,7 +36,7 @@ def _number(code: int, operand: Value) -> int:
 
 
 @dataclass(frozen=True)
-class Part:
+class PartialProduct:
     """The product of x and some bits of y.
 
     Attributes:
@@ -111,20 +111,20 @@ class SoftMultiplier(Component):
                     m.d.sync += made.eq(a * b)
         return made
 
-    def _row(self, m: Module, x: Value, y: Value, low: int) -> Part:
+    def _row(self, m: Module, x: Value, y: Value, low: int) -> PartialProduct:
         """x times one or two bits of y; a single bit waits for the chain that adds it, if there is another."""
         negative = low + 2 >= len(y) and y.shape().signed
         if low + 1 < len(y):
             twice = Cat(Const(0, 1), x)
             twice = twice.as_signed() if x.shape().signed else twice
             total = self._sum(m, f"row{low}", (x, y[low]), (twice, y[low + 1]), len(x) + 2, negative)
-            return Part(self._with_sign(total, x, negative), low, 2)
+            return PartialProduct(self._with_sign(total, x, negative), low, 2)
         if low:
-            return Part(x, low, 1, y[low], negative)
+            return PartialProduct(x, low, 1, y[low], negative)
         total = self._sum(m, "row", (Const(0, 1), Const(0, 1)), (x, y[0]), len(x) + 1, negative)
-        return Part(self._with_sign(total, x, negative), 0, 1)
+        return PartialProduct(self._with_sign(total, x, negative), 0, 1)
 
-    def _joined(self, m: Module, low: Part, high: Part) -> Part:
+    def _joined(self, m: Module, low: PartialProduct, high: PartialProduct) -> PartialProduct:
         """The sum of neighbours."""
         shift, one = high.low - low.low, Const(1, 1)
         upper: Value = low.value[shift:]
@@ -137,7 +137,7 @@ class SoftMultiplier(Component):
             total = self._sum(m, f"sum{high.low}", (upper, one), (high.value, high.gate), bits, high.negative)
             negative = high.negative
         total = Cat(low.value[:shift], total)
-        return Part(self._with_sign(total, low.value, negative), low.low, low.bits + high.bits)
+        return PartialProduct(self._with_sign(total, low.value, negative), low.low, low.bits + high.bits)
 
     def _sum(self, m: Module, name: str, kept: Gated, added: Gated, bits: int, negative: bool) -> Value:
         """``k·g + a·h``, or ``k·g − a·h``."""
@@ -149,8 +149,8 @@ class SoftMultiplier(Component):
     def _with_sign(self, total: Value, x: Value, negative: bool) -> Value:
         return total.as_signed() if x.shape().signed or negative else total
 
-    def _kept(self, m: Module, part: Part, level: int) -> Part:
+    def _kept(self, m: Module, part: PartialProduct, level: int) -> PartialProduct:
         """A cycle later."""
         value = delayed(m, part.value, 1, f"level{level}_{part.low}")
         gate = None if part.gate is None else delayed(m, part.gate, 1, f"level{level}_gate")
-        return Part(value, part.low, part.bits, gate, part.negative)
+        return PartialProduct(value, part.low, part.bits, gate, part.negative)

@@ -26,7 +26,7 @@ from onnx_hw_rtl.arithmetic.product import product
 from onnx_hw_rtl.cores.sliding import SlidingBuffer
 from onnx_hw_rtl.cores.weights import LATENCY as WEIGHTS_LATENCY
 from onnx_hw_rtl.cores.weights import read_weights
-from onnx_hw_rtl.cores.window_geometry import Geometry, PixelGroups, Place, side_by_side
+from onnx_hw_rtl.cores.window_geometry import PixelGroups, Place, WindowGeometry, side_by_side
 from onnx_hw_rtl.parts.fanout import copies
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, delayed
@@ -58,7 +58,7 @@ class Depthwise(Core):
 
     def __init__(
         self,
-        geometry: Geometry,
+        geometry: WindowGeometry,
         words: np.ndarray,
         *,
         multiplier: int,

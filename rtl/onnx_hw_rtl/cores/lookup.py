@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from amaranth.hdl import Shape
 
-from onnx_hw_rtl.cores.requantize import Requantize, Table
+from onnx_hw_rtl.cores.requantize import Requantize, TableRequantizer
 
 __all__ = ["Lookup"]
 
@@ -25,4 +25,4 @@ class Lookup(Requantize):
     """
 
     def __init__(self, index: Shape, entries: np.ndarray, **others: Any) -> None:
-        super().__init__(Table(index, entries), **others)
+        super().__init__(TableRequantizer(index, entries), **others)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from onnx_hw_rtl.cores.sliding import SlidingBuffer
-from onnx_hw_rtl.cores.window_geometry import Geometry, PixelGroups, Place, side_by_side
+from onnx_hw_rtl.cores.window_geometry import PixelGroups, Place, WindowGeometry, side_by_side
 from onnx_hw_rtl.parts.fanout import copies
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import delayed
@@ -44,7 +44,7 @@ class Pool(Core):
     def __init__(
         self,
         kind: str,
-        geometry: Geometry,
+        geometry: WindowGeometry,
         *,
         i: StreamShape,
         o: StreamShape,

@@ -37,7 +37,7 @@ MANY = 8  # exceptions that are cheaper as a table than one by one
 
 
 @dataclass
-class Port:
+class RingReader:
     """Lanes of the result that read one copy of the ring.
 
     Attributes:
@@ -111,8 +111,8 @@ class Rearrange(Core):
         self.wants[at] = np.where(source < 0, FILL, pixel * stored_per_pixel + channel // self.in_lanes)
         self.takes[at] = np.where(source < 0, FILL, channel % self.in_lanes)
 
-    def _share_ports(self) -> list[Port]:
-        found: list[Port] = []
+    def _share_ports(self) -> list[RingReader]:
+        found: list[RingReader] = []
         for lane in range(self.out_lanes):
             wants = self.wants[:, lane]
             real = wants >= 0
@@ -124,13 +124,13 @@ class Rearrange(Core):
                     port.lanes.append(lane)
                     break
             else:
-                found.append(Port(np.maximum(wants, FILL), [lane]))
+                found.append(RingReader(np.maximum(wants, FILL), [lane]))
         for port in found:
             taken = self.takes[:, port.lanes]
             port.stored = sorted(set(taken[taken >= 0].tolist()))
         return found
 
-    def _separate(self, port: Port) -> list[list[int]]:
+    def _separate(self, port: RingReader) -> list[list[int]]:
         """Per loop, the part of the stored beat's number that each of its turns adds."""
         counts = tuple(self.loops.values())
         wants = port.wants.reshape(counts)
@@ -218,7 +218,7 @@ class Rearrange(Core):
                 lanes[lane] = self._lane(m, lane, port, word, selects[lane])
         return lanes
 
-    def _lane(self, m: Module, lane: int, port: Port, word: Value, select: tuple[Value, Sequence[int]]) -> Value:
+    def _lane(self, m: Module, lane: int, port: RingReader, word: Value, select: tuple[Value, Sequence[int]]) -> Value:
         """Stage 7: the element that the pattern names. ``select``: a number, and what each number stands for."""
         number, stands_for = select
         at = {taken: place * self.bits for place, taken in enumerate(port.stored)}

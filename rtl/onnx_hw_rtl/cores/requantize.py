@@ -4,8 +4,8 @@ Three forms of arithmetic, all with constants per channel:
 
 * ``MultiplyAddShift``: clamp((saturate(x)·m + c) >> shift, low, high), with a correction for exact ties; a beat may
   take several cycles;
-* ``Table``: a look-up;
-* ``Thresholds``: a binary search, one comparison per bit of the result.
+* ``TableRequantizer``: a look-up;
+* ``ThresholdRequantizer``: a binary search, one comparison per bit of the result.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, delayed
 from onnx_hw_rtl.streams.stream import beat
 
-__all__ = ["Arithmetic", "MultiplyAddShift", "Requantize", "Table", "Thresholds"]
+__all__ = ["Arithmetic", "MultiplyAddShift", "Requantize", "TableRequantizer", "ThresholdRequantizer"]
 
 
 @dataclass(frozen=True)
-class Table:
+class TableRequantizer:
     """A look-up.
 
     Attributes:
@@ -63,7 +63,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class ThresholdRequantizer:
     """A binary search.
 
     Attributes:
@@ -118,7 +118,7 @@ class Thresholds:
         return clamp(m, name, passed + Const(self.low), self.low, self.high)
 
 
-Arithmetic = MultiplyAddShift | Table | Thresholds
+Arithmetic = MultiplyAddShift | TableRequantizer | ThresholdRequantizer
 
 
 class Requantize(Core):

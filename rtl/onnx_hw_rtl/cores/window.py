@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from amaranth.hdl import Cat, Module
 
 from onnx_hw_rtl.cores.sliding import SlidingBuffer
-from onnx_hw_rtl.cores.window_geometry import Geometry, PixelGroups, Place, side_by_side
+from onnx_hw_rtl.cores.window_geometry import PixelGroups, Place, WindowGeometry, side_by_side
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.stream import StreamShape, bits_of, groups_of
 
@@ -34,7 +34,7 @@ class Window(Core):
 
     def __init__(
         self,
-        geometry: Geometry,
+        geometry: WindowGeometry,
         *,
         i: StreamShape,
         o: StreamShape,

@@ -13,7 +13,7 @@ must lie inside the image; where pixels come one by one, this is the column of t
 
 
 @dataclass(frozen=True)
-class Geometry:
+class WindowGeometry:
     """Where a kernel slides.
 
     Attributes:
@@ -62,7 +62,7 @@ class PixelGroups:
         in_pixels, out_pixels: pixels per beat of the image, windows per beat of the result.
     """
 
-    geometry: Geometry
+    geometry: WindowGeometry
     in_lanes: int
     in_pixels: int
     out_pixels: int
@@ -74,7 +74,7 @@ class PixelGroups:
         return [column - self.geometry.pads[1] for column in at]
 
     @property
-    def wide(self) -> Geometry:
+    def wide(self) -> WindowGeometry:
         """The same geometry where all numbers are 1."""
         one = self.geometry
         if self.in_pixels == self.out_pixels == 1:
@@ -84,7 +84,7 @@ class PixelGroups:
         step = max(1, self.out_pixels * one.strides[1] // self.in_pixels)
         width, turns = groups_of(one.shape[1], self.in_pixels), groups_of(one.output[1], self.out_pixels)
         channels = groups_of(one.shape[2], self.in_lanes) * self.in_lanes * self.in_pixels
-        return Geometry(
+        return WindowGeometry(
             (one.shape[0], width, channels),
             (one.kernel[0], columns),
             (one.strides[0], step),
@@ -104,7 +104,7 @@ class PixelGroups:
         return row, group - first // self.in_pixels, wide_channel, at - first
 
     @property
-    def reach(self) -> Geometry:
+    def reach(self) -> WindowGeometry:
         """Where the columns lie that a wide window reaches, ``dilations`` apart, pixel by pixel."""
         one = self.geometry
         if self.in_pixels == self.out_pixels == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw_link.link import Port
+from onnx_hw_link.link import LinkPort
 from onnx_hw_rtl.streams.beats import beat_of_bytes, bytes_of_beat
 
 __all__ = ["FramesIn", "FramesOut"]
@@ -27,7 +27,7 @@ class FramesIn(Component):
         wrong: a frame was too short or too long, for one cycle.
     """
 
-    def __init__(self, port: Port, *, marked: bool = True) -> None:
+    def __init__(self, port: LinkPort, *, marked: bool = True) -> None:
         self.port, self.marked = port, marked
         super().__init__(
             {
@@ -74,7 +74,7 @@ class FramesOut(Component):
         tdata, tvalid, tready, tlast: the transfers, as those of ``FramesIn``.
     """
 
-    def __init__(self, port: Port) -> None:
+    def __init__(self, port: LinkPort) -> None:
         self.port = port
         super().__init__(
             {

@@ -10,7 +10,7 @@ from onnx_hw_link.link import Link
 from onnx_hw_rtl.link.cobs import CobsDecoder, CobsEncoder
 from onnx_hw_rtl.link.receiver import LinkReceiver
 from onnx_hw_rtl.link.sender import LinkSender
-from onnx_hw_rtl.link.timestamps import FrameTimes
+from onnx_hw_rtl.link.timestamps import FrameTimestamps
 from onnx_hw_rtl.streams.beats import BeatsFromBytes, BytesFromBeats
 
 __all__ = ["LinkEnd"]
@@ -47,7 +47,7 @@ class LinkEnd(Component):
             BeatsFromBytes(link.inputs, link.input_turns),
             BytesFromBeats(link.outputs, link.output_turns),
         )
-        times = FrameTimes()
+        times = FrameTimestamps()
         anew = ResetInserter(self.restart)
         m.submodules.beats, m.submodules.taken_apart, m.submodules.times = anew(beats), anew(taken_apart), anew(times)
         restarts = Signal(RESTART_CYCLES, init=(1 << RESTART_CYCLES) - 1)

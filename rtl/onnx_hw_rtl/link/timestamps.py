@@ -7,13 +7,13 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_rtl.parts import lfsr_counter
 
-__all__ = ["FrameTimes"]
+__all__ = ["FrameTimestamps"]
 
 _BYTES = 4  # of a time
 _NUMBER_BITS = 8
 
 
-class FrameTimes(Component):
+class FrameTimestamps(Component):
     """The cycles in which a frame's first beat entered and its last beat left.
 
     Frames overlap, and one at a time is followed from its beginning: of the others, only the end is known, and of one

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw_link.link import Port
+from onnx_hw_link.link import LinkPort
 from onnx_hw_rtl.link.axi_stream import FramesIn, FramesOut
 from onnx_hw_rtl.shells.wrap_network import put_inside
 
@@ -33,7 +33,7 @@ class AxiStreamShell(Component):
     """
 
     def __init__(
-        self, network: Component, inputs: Sequence[Port], outputs: Sequence[Port], *, marked: bool = True
+        self, network: Component, inputs: Sequence[LinkPort], outputs: Sequence[LinkPort], *, marked: bool = True
     ) -> None:
         self.network, self.inputs, self.outputs, self.marked = network, tuple(inputs), tuple(outputs), marked
         ports: dict[str, object] = {"wrong": Out(len(self.inputs))}
@@ -78,5 +78,5 @@ class AxiStreamShell(Component):
             ]
         return m
 
-    def _pins(self, prefix: str, port: Port) -> tuple[Signal, ...]:
+    def _pins(self, prefix: str, port: LinkPort) -> tuple[Signal, ...]:
         return tuple(getattr(self, f"{prefix}_{port.name}_t{part}") for part in ("data", "valid", "ready", "last"))

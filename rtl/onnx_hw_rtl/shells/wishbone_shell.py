@@ -9,11 +9,11 @@ from amaranth.lib.wiring import Component, In, Out, connect
 
 from onnx_hw_link.link import TRAILER, Link
 from onnx_hw_rtl.link.bus_windows import InputWindow, OutputWindow
-from onnx_hw_rtl.link.timestamps import FrameTimes
+from onnx_hw_rtl.link.timestamps import FrameTimestamps
 from onnx_hw_rtl.shells.wrap_network import join, put_inside
 from onnx_hw_rtl.streams.beats import BeatsFromBytes, BytesFromBeats
 
-__all__ = ["Control", "Register", "Status", "WishboneShell"]
+__all__ = ["BusRegister", "Control", "Status", "WishboneShell"]
 
 RESTART_CYCLES = 4
 """How long the network is reset."""
@@ -21,7 +21,7 @@ RESTART_CYCLES = 4
 _WORD = 4  # bytes
 
 
-class Register(IntEnum):
+class BusRegister(IntEnum):
     """Words from address 0 on."""
 
     INPUT_BYTES = 0
@@ -67,7 +67,7 @@ class WishboneShell(Component):
 
     def __init__(self, network: Component, link: Link) -> None:
         self.network, self.link = network, link
-        most = max(link.input_bytes, link.output_bytes + TRAILER, _WORD * (Register.DIGEST + 4))
+        most = max(link.input_bytes, link.output_bytes + TRAILER, _WORD * (BusRegister.DIGEST + 4))
         self.window = 1 << (most - 1).bit_length()
         super().__init__(
             {
@@ -92,7 +92,7 @@ class WishboneShell(Component):
             BeatsFromBytes(link.inputs, link.input_turns),
             BytesFromBeats(link.outputs, link.output_turns),
         )
-        times = FrameTimes()
+        times = FrameTimestamps()
         anew = ResetInserter(restart)
         m.submodules.into, m.submodules.out, m.submodules.times = anew(into), anew(out), anew(times)
         m.submodules.beats, m.submodules.taken_apart = anew(beats), anew(taken_apart)
@@ -121,7 +121,7 @@ class WishboneShell(Component):
         ]
         with m.If(writes & (part == 1)):
             m.d.comb += into.lanes.eq(self.wb_sel_i)
-        with m.If(writes & (self.wb_adr_i == Register.CONTROL) & self.wb_sel_i[0]):
+        with m.If(writes & (self.wb_adr_i == BusRegister.CONTROL) & self.wb_sel_i[0]):
             m.d.comb += asked.eq(self.wb_dat_i)
         m.d.comb += [into.send.eq(asked[Control.SEND]), out.take.eq(asked[Control.TAKE])]
         m.d.sync += restarts.eq(restarts << 1 | asked[Control.RESTART])

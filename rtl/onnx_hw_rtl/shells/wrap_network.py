@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Value
 from amaranth.lib.wiring import Component, Out
 
-from onnx_hw_link.link import Port
+from onnx_hw_link.link import LinkPort
 
 __all__ = ["join", "put_inside"]
 
@@ -19,7 +19,7 @@ def put_inside(m: Module, network: Component, restart: Value) -> None:
     m.d.comb += [domain.clk.eq(ClockSignal()), domain.rst.eq(ResetSignal() | restart)]
 
 
-def join(m: Module, ports: Sequence[Port], here: Component, there: Component) -> None:
+def join(m: Module, ports: Sequence[LinkPort], here: Component, there: Component) -> None:
     """``{name}_payload``, ``{name}_valid`` and ``{name}_ready`` of two components, from whose output each is to the
     other's input."""
     for port in ports:

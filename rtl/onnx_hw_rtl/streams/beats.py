@@ -1,4 +1,4 @@
-"""Bytes of a host into the beats of a network's streams, and beats into bytes: see ``onnx_hw_link.link.Port``."""
+"""Bytes of a host into the beats of a network's streams, and beats into bytes: see ``onnx_hw_link.link.LinkPort``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw_link.link import Port
+from onnx_hw_link.link import LinkPort
 from onnx_hw_rtl.parts.lfsr_counter import following, states, width_for
 
-__all__ = ["BeatsFromBytes", "BytesFromBeats", "Turns", "beat_of_bytes", "bytes_of_beat"]
+__all__ = ["BeatArbiter", "BeatsFromBytes", "BytesFromBeats", "beat_of_bytes", "bytes_of_beat"]
 
 
-class Turns(Component):
+class BeatArbiter(Component):
     """Whose beat is next.
 
     What repeats itself is kept once; many turns are in a memory, which needs the two cycles that beats are apart.
@@ -90,7 +90,7 @@ class BeatsFromBytes(Component):
 
     Args:
         ports: the streams.
-        turns: see ``Turns``.
+        turns: see ``BeatArbiter``.
 
     Ports:
         i: the bytes.
@@ -99,7 +99,7 @@ class BeatsFromBytes(Component):
         begins: the network takes the first beat of a frame.
     """
 
-    def __init__(self, ports: Sequence[Port], turns: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, ports: Sequence[LinkPort], turns: Sequence[tuple[int, int]]) -> None:
         self.ports, self.turns = tuple(ports), tuple(turns)
         super().__init__(
             {
@@ -114,7 +114,7 @@ class BeatsFromBytes(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.turns = turns = Turns(self.turns)
+        m.submodules.turns = turns = BeatArbiter(self.turns)
         count = Signal(range(max(port.beat_bytes for port in self.ports)))  # bytes of the beat so far
         full = Array(Signal(name=f"full_{port.name}") for port in self.ports)
         last_byte = Array(count == port.beat_bytes - 1 for port in self.ports)
@@ -151,7 +151,7 @@ class BytesFromBeats(Component):
 
     Args:
         ports: the streams.
-        turns: see ``Turns``.
+        turns: see ``BeatArbiter``.
 
     Ports:
         {name}_payload, {name}_valid, {name}_ready: each stream.
@@ -161,7 +161,7 @@ class BytesFromBeats(Component):
         passes: that byte is taken.
     """
 
-    def __init__(self, ports: Sequence[Port], turns: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, ports: Sequence[LinkPort], turns: Sequence[tuple[int, int]]) -> None:
         self.ports, self.turns = tuple(ports), tuple(turns)
         super().__init__(
             {
@@ -179,7 +179,7 @@ class BytesFromBeats(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.turns = turns = Turns(self.turns)
+        m.submodules.turns = turns = BeatArbiter(self.turns)
         most = max(port.beat_bytes for port in self.ports)
         word = Signal(8 * most, reset_less=True)
         left = Signal(range(most + 1))  # bytes of the beat
@@ -213,12 +213,12 @@ class BytesFromBeats(Component):
         return m
 
 
-def beat_of_bytes(port: Port, word: Value) -> Value:
+def beat_of_bytes(port: LinkPort, word: Value) -> Value:
     """The payload, of a beat as it travels."""
     return Cat(*(word[k * port.place_bits :][: port.bits] for k in range(port.width)))
 
 
-def bytes_of_beat(port: Port, payload: Value) -> Value:
+def bytes_of_beat(port: LinkPort, payload: Value) -> Value:
     """A beat as it travels."""
     places = [payload[k * port.bits :][: port.bits] for k in range(port.width)]
     above = port.place_bits - port.bits

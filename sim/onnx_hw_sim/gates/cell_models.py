@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, Cell
+from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell
 
 __all__ = [
     "Block",
+    "BlockPort",
     "FlipFlop",
+    "LutCell",
     "Model",
-    "NotModelled",
+    "MultiplierCell",
     "Parts",
-    "Port",
-    "Product",
     "SmallMemory",
     "Stored",
-    "Table",
+    "UnmodelledCell",
     "clocked",
     "not_modelled",
     "require",
@@ -30,16 +30,16 @@ NEVER, OLD_WORD, UNLESS_IT_WRITES, NEW_WORD = range(4)
 """What a port of a block gives: nothing; while it writes the word there was, nothing new, or what it writes."""
 
 
-class NotModelled(Exception):
+class UnmodelledCell(Exception):
     """Parts of a netlist are used in a way that no model here knows; says which."""
 
 
-def not_modelled(cell: Cell, why: str) -> NotModelled:
-    return NotModelled(f"{cell.kind} `{cell.name}`: {why}")
+def not_modelled(cell: ChipCell, why: str) -> UnmodelledCell:
+    return UnmodelledCell(f"{cell.kind} `{cell.name}`: {why}")
 
 
 @dataclass(frozen=True)
-class Table:
+class LutCell:
     """``out`` is bit ``Σ in[k] · 2^k`` of ``function``; up to four inputs."""
 
     out: int
@@ -67,7 +67,7 @@ class FlipFlop:
 
 
 @dataclass(frozen=True)
-class Product:
+class MultiplierCell:
     """``out`` = a · b, 18 × 18 bits; a missing output is None."""
 
     a: tuple[int, ...]
@@ -89,7 +89,7 @@ class SmallMemory:
 
 
 @dataclass(frozen=True)
-class Port:
+class BlockPort:
     """A port of a block. Bit j of part k of a word is its bit ``begins[k] + j · bit_step``.
 
     Attributes:
@@ -127,7 +127,7 @@ class Block:
 
     name: str
     words: Sequence[int]
-    ports: tuple[Port, ...]
+    ports: tuple[BlockPort, ...]
     rubbish: bool
 
     @property
@@ -148,9 +148,9 @@ class Parts:
 
     nets: int
     clock: int
-    tables: list[Table] = field(default_factory=list)
+    tables: list[LutCell] = field(default_factory=list)
     flip_flops: list[FlipFlop] = field(default_factory=list)
-    products: list[Product] = field(default_factory=list)
+    products: list[MultiplierCell] = field(default_factory=list)
     small: list[SmallMemory] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
 
@@ -160,7 +160,7 @@ class Parts:
 
     def table(self, ins: tuple[int, ...], function: int, out: int | None = None) -> int:
         out = self.fresh() if out is None else out
-        self.tables.append(Table(out, ins, function))
+        self.tables.append(LutCell(out, ins, function))
         return out
 
     def inverted(self, net: int) -> int:
@@ -189,21 +189,21 @@ class Parts:
         return out
 
 
-Stored = Callable[[Cell], tuple[list[int], int]]
+Stored = Callable[[ChipCell], tuple[list[int], int]]
 """(words, their bits) of a block of memory that is only read, decoded from its parameters and pins."""
 
-Model = Callable[[Cell, Parts], None]
+Model = Callable[[ChipCell, Parts], None]
 """What a cell adds to the parts; raises NotModelled."""
 
 
-def require(cell: Cell, **pins: int) -> None:
+def require(cell: ChipCell, **pins: int) -> None:
     """Raises NotModelled unless these pins are on these nets, or left open."""
     for name, net in pins.items():
         if cell.pin(name) not in (net, RUBBISH):
             raise not_modelled(cell, f"its pin {name} is not constant")
 
 
-def clocked(cell: Cell, parts: Parts, pin: str) -> None:
+def clocked(cell: ChipCell, parts: Parts, pin: str) -> None:
     """Raises NotModelled unless the pin is on the one clock."""
     if cell.pin(pin) != parts.clock:
         raise not_modelled(cell, f"its pin {pin} is on another net than the clock")

@@ -7,37 +7,37 @@ from onnx_hw_sim.gates.cell_models import (
     OLD_WORD,
     UNLESS_IT_WRITES,
     Block,
+    BlockPort,
     FlipFlop,
     Model,
+    MultiplierCell,
     Parts,
-    Port,
-    Product,
     SmallMemory,
     Stored,
     clocked,
     not_modelled,
     require,
 )
-from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, Cell, Wires
+from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell, Wires
 
 __all__ = ["MODELS", "STORED", "WIRES"]
 
 WIRES: Wires = {}
 
 
-def _lut4(cell: Cell, parts: Parts) -> None:
+def _lut4(cell: ChipCell, parts: Parts) -> None:
     parts.table(tuple(cell.pin(name) for name in "ABCD"), cell.number("INIT"), cell.pin("Z"))
 
 
-def _pfumx(cell: Cell, parts: Parts) -> None:
+def _pfumx(cell: ChipCell, parts: Parts) -> None:
     parts.table((cell.pin("BLUT"), cell.pin("ALUT"), cell.pin("C0")), 0b11001010, cell.pin("Z"))
 
 
-def _l6mux21(cell: Cell, parts: Parts) -> None:
+def _l6mux21(cell: ChipCell, parts: Parts) -> None:
     parts.table((cell.pin("D0"), cell.pin("D1"), cell.pin("SD")), 0b11001010, cell.pin("Z"))
 
 
-def _ccu2c(cell: Cell, parts: Parts) -> None:
+def _ccu2c(cell: ChipCell, parts: Parts) -> None:
     """Two bits of a chain: the table says whether the carry passes; if not, its lower entries are the carry."""
     carry = cell.pin("CIN")
     for half in "01":
@@ -53,7 +53,7 @@ def _ccu2c(cell: Cell, parts: Parts) -> None:
             carry = parts.table((made, carry, passes), 0b11001010, None if last is None else last[0])
 
 
-def _flip_flop(cell: Cell, parts: Parts) -> None:
+def _flip_flop(cell: ChipCell, parts: Parts) -> None:
     clocked(cell, parts, "CLK")
     if cell.text("CLKMUX", "CLK") != "CLK" or cell.text("LSRMODE", "LSR") != "LSR":
         raise not_modelled(cell, "it has another clock edge, or is loaded by its reset")
@@ -70,7 +70,7 @@ def _flip_flop(cell: Cell, parts: Parts) -> None:
     parts.flip_flops.append(FlipFlop(cell.pin("Q"), cell.pin("DI"), enable, reset, value, begins=value))
 
 
-def _dpr16x4(cell: Cell, parts: Parts) -> None:
+def _dpr16x4(cell: ChipCell, parts: Parts) -> None:
     clocked(cell, parts, "WCK")
     if cell.text("WCKMUX", "WCK") != "WCK" or cell.text("WREMUX", "WRE") != "WRE":
         raise not_modelled(cell, "its clock or its strobe is inverted")
@@ -78,7 +78,7 @@ def _dpr16x4(cell: Cell, parts: Parts) -> None:
     parts.small.append(SmallMemory(cell.bits("RAD", 4), out, cell.bits("WAD", 4), cell.bits("DI", 4), cell.pin("WRE")))
 
 
-def _mult18x18d(cell: Cell, parts: Parts) -> None:
+def _mult18x18d(cell: ChipCell, parts: Parts) -> None:
     """The pins SIGNED pass the register of their operand with it."""
     require(cell, SOURCEA=ZERO, SOURCEB=ZERO)
 
@@ -105,7 +105,7 @@ def _mult18x18d(cell: Cell, parts: Parts) -> None:
     nets: list[int | None] = [None] * 36
     for k in used:
         nets[k] = parts.fresh()
-    parts.products.append(Product(tuple(a), tuple(b), a_signed, b_signed, tuple(nets)))
+    parts.products.append(MultiplierCell(tuple(a), tuple(b), a_signed, b_signed, tuple(nets)))
     made = stage("PIPELINE", tuple(net for net in nets if net is not None))
     outs = tuple(net for net in driven if net is not None)
     for net, out in zip(stage("OUTPUT", made, outs), outs, strict=True):
@@ -126,13 +126,13 @@ _BEGINS = {
 _WRITE_MODES = {"NORMAL": UNLESS_IT_WRITES, "READBEFOREWRITE": OLD_WORD, "WRITETHROUGH": NEW_WORD}
 
 
-def rows_of(cell: Cell) -> list[int]:
+def rows_of(cell: ChipCell) -> list[int]:
     """512 rows of 36 bits: a parameter is 16 words of 18, each in 20."""
     words = [cell.number(f"INITVAL_{k:02X}") >> 20 * place & (1 << 18) - 1 for k in range(64) for place in range(16)]
     return [low | high << 18 for low, high in zip(words[::2], words[1::2], strict=True)]
 
 
-def stored(cell: Cell) -> tuple[list[int], int]:
+def stored(cell: ChipCell) -> tuple[list[int], int]:
     """(words, their bits) of a block that is only read: through port A, or its lower half through A and the rest
     through B, side by side.
     """
@@ -151,7 +151,7 @@ STORED: dict[str, Stored] = {"DP16KD": stored}
 """Of ROMs that are placed by hand."""
 
 
-def _dp16kd(cell: Cell, parts: Parts) -> None:
+def _dp16kd(cell: ChipCell, parts: Parts) -> None:
     """Two ports; at 36 bits A only writes and B only reads, each with the data pins of both."""
     widths = [cell.number(f"DATA_WIDTH_{port}", 18) for port in "AB"]
     if (widths[0] != 36 and widths[1] == 36) or any(width not in _BEGINS for width in widths):
@@ -162,7 +162,7 @@ def _dp16kd(cell: Cell, parts: Parts) -> None:
     parts.blocks.append(Block(cell.name, rows, tuple(ports), rubbish=written and not any(rows)))
 
 
-def _port(cell: Cell, parts: Parts, name: str, width: int) -> Port:
+def _port(cell: ChipCell, parts: Parts, name: str, width: int) -> BlockPort:
     if cell.text(f"CSDECODE_{name}", "0b000") != "0b000":
         raise not_modelled(cell, f"port {name} has another select code than 0")
     require(cell, **{f"CS{name}{k}": ZERO for k in range(3)}, **{f"RST{name}": ZERO})
@@ -186,7 +186,7 @@ def _port(cell: Cell, parts: Parts, name: str, width: int) -> Port:
         out = latched
     begins = _BEGINS[width]
     lowest = 5 - (len(begins) - 1).bit_length()
-    return Port(
+    return BlockPort(
         address=address,
         word=(5, 511),
         part=(lowest, len(begins) - 1),

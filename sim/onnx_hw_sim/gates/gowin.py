@@ -12,17 +12,17 @@ from onnx_hw_sim.gates.cell_models import (
     OLD_WORD,
     UNLESS_IT_WRITES,
     Block,
+    BlockPort,
     FlipFlop,
     Model,
+    MultiplierCell,
     Parts,
-    Port,
-    Product,
     SmallMemory,
     Stored,
     clocked,
     not_modelled,
 )
-from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, Cell, Wires
+from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell, Wires
 
 __all__ = ["MODELS", "STORED", "WIRES"]
 
@@ -37,12 +37,12 @@ WIRES: Wires = {
 STORED: dict[str, Stored] = {}
 
 
-def _lut(cell: Cell, parts: Parts) -> None:
+def _lut(cell: ChipCell, parts: Parts) -> None:
     ins = tuple(cell.pin(f"I{k}") for k in range(int(cell.kind[-1])))
     parts.table(ins, cell.number("INIT"), cell.pin("F"))
 
 
-def _mux(cell: Cell, parts: Parts) -> None:
+def _mux(cell: ChipCell, parts: Parts) -> None:
     parts.table((cell.pin("I0"), cell.pin("I1"), cell.pin("S0")), 0b11001010, cell.pin("O"))
 
 
@@ -63,7 +63,7 @@ _ALU: dict[int, tuple[Bit, Bit]] = {
 """By mode, of I0, I1 and I3: whether the carry passes, which is the sum without it; and the carry if it does not."""
 
 
-def _alu(cell: Cell, parts: Parts) -> None:
+def _alu(cell: ChipCell, parts: Parts) -> None:
     mode = cell.number("ALU_MODE")
     if mode not in _ALU:
         raise not_modelled(cell, f"its mode is {mode}")
@@ -79,7 +79,7 @@ def _alu(cell: Cell, parts: Parts) -> None:
 _FLIP_FLOP = re.compile(r"DFF(?P<falls>N?)(?P<resets>[SRPC]?)(?P<enabled>E?)")
 
 
-def _flip_flop(cell: Cell, parts: Parts) -> None:
+def _flip_flop(cell: ChipCell, parts: Parts) -> None:
     """A reset does not wait for the enable."""
     clocked(cell, parts, "CLK")
     kind = _FLIP_FLOP.fullmatch(cell.kind)
@@ -94,13 +94,13 @@ def _flip_flop(cell: Cell, parts: Parts) -> None:
     parts.flip_flops.append(FlipFlop(cell.pin("Q"), cell.pin("D"), enable, reset, value, begins=begins))
 
 
-def _ram16(cell: Cell, parts: Parts) -> None:
+def _ram16(cell: ChipCell, parts: Parts) -> None:
     clocked(cell, parts, "CLK")
     out = (*cell.pins.get("DO", ()), None, None, None, None)[:4]
     parts.small.append(SmallMemory(cell.bits("RAD", 4), out, cell.bits("WAD", 4), cell.bits("DI", 4), cell.pin("WRE")))
 
 
-def _multiplier(cell: Cell, parts: Parts) -> None:
+def _multiplier(cell: ChipCell, parts: Parts) -> None:
     """As synthesis uses it, without any register."""
     registers = ("AREG", "BREG", "OUT_REG", "PIPE_REG", "ASIGN_REG", "BSIGN_REG")
     if any(cell.number(name) for name in registers):
@@ -115,7 +115,7 @@ def _multiplier(cell: Cell, parts: Parts) -> None:
         above = parts.both(sign, nets[-1])
         operands.append((*nets, *[above] * (18 - width)))
     out = (*cell.pins["DOUT"], *[None] * 36)[:36]
-    parts.products.append(Product(operands[0], operands[1], signs[0], signs[1], out))
+    parts.products.append(MultiplierCell(operands[0], operands[1], signs[0], signs[1], out))
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ _SIDES |= {"SPX9": (_ONE,), "pROMX9": (_ROM,), "DPX9B": _BOTH, "SDPX9B": _HALVES
 _WRITE_MODES = (UNLESS_IT_WRITES, NEW_WORD, OLD_WORD)
 
 
-def _block(cell: Cell, parts: Parts) -> None:
+def _block(cell: ChipCell, parts: Parts) -> None:
     """512 rows of 32 bits, or of 36 where a byte has nine; a parameter holds eight of them."""
     row = 36 if "X9" in cell.kind else 32
     rows = [cell.number(f"INIT_RAM_{k:02X}") >> row * place & (1 << row) - 1 for k in range(64) for place in range(8)]
@@ -155,7 +155,7 @@ def _block(cell: Cell, parts: Parts) -> None:
     parts.blocks.append(Block(cell.name, rows, ports, rubbish=written and not any(rows)))
 
 
-def _port(cell: Cell, parts: Parts, side: _Side, row: int) -> Port:
+def _port(cell: ChipCell, parts: Parts, side: _Side, row: int) -> BlockPort:
     for k, net in enumerate(cell.bits(f"BLKSEL{side.suffix}", 3)):
         if net not in (ZERO, RUBBISH) or cell.number(f"BLK_SEL{side.width[9:]}"):
             raise not_modelled(cell, f"its block select {k} is used")
@@ -177,7 +177,7 @@ def _port(cell: Cell, parts: Parts, side: _Side, row: int) -> Port:
                 parts.register(read, q, enable=cell.pin(side.oce))
         out = latched
     begins = tuple(range(0, row, width))
-    return Port(
+    return BlockPort(
         address=address,
         word=(5, 511),
         part=(5 - (len(begins) - 1).bit_length(), len(begins) - 1),

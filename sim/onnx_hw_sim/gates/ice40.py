@@ -11,16 +11,16 @@ from onnx_hw_sim.gates.cell_models import (
     NEVER,
     OLD_WORD,
     Block,
+    BlockPort,
     FlipFlop,
     Model,
+    MultiplierCell,
     Parts,
-    Port,
-    Product,
     Stored,
     clocked,
     not_modelled,
 )
-from onnx_hw_sim.gates.netlist import ONE, ZERO, Cell, Wires
+from onnx_hw_sim.gates.netlist import ONE, ZERO, ChipCell, Wires
 
 __all__ = ["MODELS", "STORED", "WIRES"]
 
@@ -28,18 +28,18 @@ WIRES: Wires = {}
 STORED: dict[str, Stored] = {}
 
 
-def _lut4(cell: Cell, parts: Parts) -> None:
+def _lut4(cell: ChipCell, parts: Parts) -> None:
     parts.table(tuple(cell.tied(f"I{k}") for k in range(4)), cell.number("LUT_INIT"), cell.pin("O"))
 
 
-def _carry(cell: Cell, parts: Parts) -> None:
+def _carry(cell: ChipCell, parts: Parts) -> None:
     parts.table((cell.tied("I0"), cell.tied("I1"), cell.tied("CI")), 0b11101000, cell.pin("CO"))
 
 
 _FLIP_FLOP = re.compile(r"SB_DFF(?P<falls>N?)(?P<enabled>E?)(?P<resets>SR|R|SS|S|)")
 
 
-def _flip_flop(cell: Cell, parts: Parts) -> None:
+def _flip_flop(cell: ChipCell, parts: Parts) -> None:
     """Begins with 0. A synchronous reset waits for the enable."""
     clocked(cell, parts, "C")
     kind = _FLIP_FLOP.fullmatch(cell.kind)
@@ -56,7 +56,7 @@ _MODES = ((16, 1, 0), (8, 2, 0), (4, 4, 1), (2, 8, 3))
 """By mode: bits of a word; how far they are apart in a row of 16, and among the pins, of which this is the first."""
 
 
-def _ram40(cell: Cell, parts: Parts) -> None:
+def _ram40(cell: ChipCell, parts: Parts) -> None:
     """256 rows of 16 bits; a narrow port has bits of a row that are apart."""
     rows = [cell.number(f"INIT_{k:X}") >> 16 * place & 0xFFFF for k in range(16) for place in range(16)]
     strobe = parts.both(cell.tied("WE"), cell.tied("WCLKE", ONE))
@@ -67,10 +67,10 @@ def _ram40(cell: Cell, parts: Parts) -> None:
     data, mask = cell.bits("WDATA", 16), cell.pins.get("MASK", (ZERO,) * 16)
     out = (*cell.pins.get("RDATA", ()), *[None] * 16)[:16]
 
-    def port(mode: int, address: str, *, reads: int, enable: int, write: int) -> Port:
+    def port(mode: int, address: str, *, reads: int, enable: int, write: int) -> BlockPort:
         width, step, first = _MODES[mode]
         pins = range(first, 16, step)
-        return Port(
+        return BlockPort(
             address=cell.bits(address, 11),
             word=(0, 255),
             part=(8, step - 1),
@@ -92,7 +92,7 @@ def _ram40(cell: Cell, parts: Parts) -> None:
     parts.blocks.append(Block(cell.name, rows, ports, rubbish=strobe != ZERO and not any(rows)))
 
 
-def _mac16(cell: Cell, parts: Parts) -> None:
+def _mac16(cell: ChipCell, parts: Parts) -> None:
     """Four products of 8 × 8 bits, their sum, and an adder or accumulator of 16 bits for each half of the result."""
     for pin in ("IRSTTOP", "IRSTBOT", "ORSTTOP", "ORSTBOT"):
         if cell.tied(pin) != ZERO:
@@ -117,7 +117,7 @@ def _mac16(cell: Cell, parts: Parts) -> None:
         wide = [(*half, *[half[-1] if signed else ZERO] * 10) for half, signed in ((x, x_signed), (y, y_signed))]
         nets = tuple(parts.fresh() for _ in range(16))
         signs = [ONE if signed else ZERO for signed in (x_signed, y_signed)]
-        parts.products.append(Product(wide[0], wide[1], signs[0], signs[1], (*nets, *[None] * 20)))
+        parts.products.append(MultiplierCell(wide[0], wide[1], signs[0], signs[1], (*nets, *[None] * 20)))
         return list(nets)
 
     a, b, c, d = (operand(name) for name in "ABCD")

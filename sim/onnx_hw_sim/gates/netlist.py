@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ONE", "RUBBISH", "ZERO", "Cell", "FlatNetlist", "Wires", "flatten", "read_netlist"]
+__all__ = ["ONE", "RUBBISH", "ZERO", "ChipCell", "FlatNetlist", "Wires", "flatten", "read_netlist"]
 
 ZERO, ONE, RUBBISH = 0, 1, 2
 """Nets that are there in every netlist: 0, 1, and what may be either."""
@@ -18,7 +18,7 @@ _CONSTANTS = {"0": ZERO, "1": ONE, "x": RUBBISH, "z": RUBBISH}
 
 
 @dataclass(frozen=True)
-class Cell:
+class ChipCell:
     """One cell.
 
     Attributes:
@@ -77,7 +77,7 @@ class FlatNetlist:
     """
 
     nets: int
-    cells: tuple[Cell, ...]
+    cells: tuple[ChipCell, ...]
     ports: Mapping[str, tuple[int, ...]]
     inputs: frozenset[str]
     named: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class _Flattener:
 
     def cells_of(
         self, module: Mapping[str, Any], prefix: str, outside: Mapping[str, tuple[int, ...]]
-    ) -> Iterator[Cell]:
+    ) -> Iterator[ChipCell]:
         here: dict[Any, int] = dict(_CONSTANTS)
         for name, port in module["ports"].items():
             for bit, net in zip(port["bits"], outside.get(name, ()), strict=False):
@@ -141,7 +141,7 @@ class _Flattener:
             elif inner is not None and not _is_library(inner):
                 yield from self.cells_of(inner, f"{prefix}{name}.", pins)
             else:
-                yield Cell(f"{prefix}{name}", cell["type"], cell["parameters"], pins)
+                yield ChipCell(f"{prefix}{name}", cell["type"], cell["parameters"], pins)
         for name, net in module["netnames"].items():
             if self.names is not None and self.names.search(name):
                 self.named[f"{prefix}{name}"] = tuple(here.get(bit, RUBBISH) for bit in net["bits"])
@@ -166,7 +166,7 @@ def flatten(
     def renamed(pins: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         return {port: tuple(one_of[net] for net in nets) for port, nets in pins.items()}
 
-    cells = tuple(Cell(c.name, c.kind, c.parameters, renamed(c.pins)) for c in found)
+    cells = tuple(ChipCell(c.name, c.kind, c.parameters, renamed(c.pins)) for c in found)
     inputs = frozenset(name for name, port in modules[top]["ports"].items() if port["direction"] == "input")
     return FlatNetlist(len(number), cells, renamed(outer), inputs, renamed(flattener.named))
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_hw_sim.gates.cell_models import NotModelled, Parts, Port, Product, SmallMemory, Table
+from onnx_hw_sim.gates.cell_models import BlockPort, LutCell, MultiplierCell, Parts, SmallMemory, UnmodelledCell
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO
 
-__all__ = ["Program", "program"]
+__all__ = ["GateProgram", "program"]
 
 PRODUCTS, READS = 5, 6
 """Kinds of segments; 1 to 4 are tables of so many inputs."""
@@ -24,7 +24,7 @@ WIDEST, ADDRESS, PARTS = 36, 14, 32
 
 
 @dataclass(frozen=True)
-class Program:
+class GateProgram:
     """Rows of int32 by kind, in the order of ``machine.h``.
 
     Attributes:
@@ -62,7 +62,7 @@ class _Levels:
         return 1 + max((self.level[net] for net in nets), default=0)
 
 
-def program(parts: Parts, inputs: Sequence[int]) -> Program:
+def program(parts: Parts, inputs: Sequence[int]) -> GateProgram:
     """The parts, ready to run.
 
     Args:
@@ -71,7 +71,7 @@ def program(parts: Parts, inputs: Sequence[int]) -> Program:
     Raises:
         NotModelled: some parts wait for each other within a cycle, or drive one net.
     """
-    combinational: list[Table | Product | SmallMemory] = [*parts.tables, *parts.products, *parts.small]
+    combinational: list[LutCell | MultiplierCell | SmallMemory] = [*parts.tables, *parts.products, *parts.small]
     waits = [_inputs_of(part) for part in combinational]
     maker = _makers(parts, combinational, inputs)
     levels = _Levels(parts.nets)
@@ -83,7 +83,7 @@ def program(parts: Parts, inputs: Sequence[int]) -> Program:
     for number in _in_order(combinational, waits, maker):
         part = combinational[number]
         ins = levels.of(waits[number])
-        if isinstance(part, Table):
+        if isinstance(part, LutCell):
             ins, function = _smaller(ins, part.function)
             if len(ins) == 0 or (len(ins) == 1 and function == 0b10):
                 levels.place[part.out] = ins[0] if ins else (ZERO, ONE)[function & 1]
@@ -92,7 +92,7 @@ def program(parts: Parts, inputs: Sequence[int]) -> Program:
             row = [part.out, *ins, *[ZERO] * (4 - len(ins)), functions.setdefault(function, len(functions))]
             outs: Sequence[int | None] = (part.out,)
         else:
-            level, kind, outs = levels.after(ins), PRODUCTS if isinstance(part, Product) else READS, part.out
+            level, kind, outs = levels.after(ins), PRODUCTS if isinstance(part, MultiplierCell) else READS, part.out
             row = [*ins, *[-1 if net is None else net for net in outs]]
             if kind == READS:
                 row.insert(0, number - len(parts.tables) - len(parts.products))
@@ -103,16 +103,16 @@ def program(parts: Parts, inputs: Sequence[int]) -> Program:
     return _rows(parts, levels, ordered, functions)
 
 
-def _inputs_of(part: Table | Product | SmallMemory) -> tuple[int, ...]:
-    if isinstance(part, Table):
+def _inputs_of(part: LutCell | MultiplierCell | SmallMemory) -> tuple[int, ...]:
+    if isinstance(part, LutCell):
         return part.ins
-    if isinstance(part, Product):
+    if isinstance(part, MultiplierCell):
         return (*part.a, *part.b, part.a_signed, part.b_signed)
     return part.address
 
 
 def _makers(
-    parts: Parts, combinational: Sequence[Table | Product | SmallMemory], inputs: Sequence[int]
+    parts: Parts, combinational: Sequence[LutCell | MultiplierCell | SmallMemory], inputs: Sequence[int]
 ) -> dict[int, int]:
     """Per driven net, the number of the part that drives it within a cycle; -1 where a register or the outside does."""
     maker: dict[int, int] = {}
@@ -121,7 +121,7 @@ def _makers(
         if net is None:
             return
         if net in maker or net in (ZERO, ONE):
-            raise NotModelled(f"net {net} is driven twice")
+            raise UnmodelledCell(f"net {net} is driven twice")
         maker[net] = number
 
     for net in inputs:
@@ -133,14 +133,16 @@ def _makers(
             for out in port.out:
                 drives(out, -1)
     for number, part in enumerate(combinational):
-        outs: Sequence[int | None] = (part.out,) if isinstance(part, Table) else part.out
+        outs: Sequence[int | None] = (part.out,) if isinstance(part, LutCell) else part.out
         for out in outs:
             drives(out, number)
     return maker
 
 
 def _in_order(
-    combinational: Sequence[Table | Product | SmallMemory], waits: Sequence[tuple[int, ...]], maker: dict[int, int]
+    combinational: Sequence[LutCell | MultiplierCell | SmallMemory],
+    waits: Sequence[tuple[int, ...]],
+    maker: dict[int, int],
 ) -> list[int]:
     """Every part after those that it waits for."""
     followers: dict[int, list[int]] = defaultdict(list)
@@ -157,7 +159,7 @@ def _in_order(
             if missing[follower] == 0:
                 ready.append(follower)
     if len(ready) < len(combinational):
-        raise NotModelled(f"{len(combinational) - len(ready)} cells wait for each other within a cycle")
+        raise UnmodelledCell(f"{len(combinational) - len(ready)} cells wait for each other within a cycle")
     return ready
 
 
@@ -187,7 +189,7 @@ def _rows(
     levels: _Levels,
     ordered: dict[tuple[int, int], list[tuple[int, list[int]]]],
     functions: dict[int, int],
-) -> Program:
+) -> GateProgram:
     segments: list[list[int]] = []
     by_kind: dict[int, list[list[int]]] = {1: [], PRODUCTS: [], READS: []}
     for (_, kind), found in sorted(ordered.items()):
@@ -212,7 +214,7 @@ def _rows(
         (ports, 1 + ADDRESS + 4 + PARTS + 2 + 3 + 3 * WIDEST),
         (blocks, 3),
     )
-    return Program(
+    return GateProgram(
         nets=parts.nets,
         rows=tuple(np.array(part, dtype=np.int32).reshape(-1, width) for part, width in rows),
         functions=np.array(list(functions), dtype=np.uint16),
@@ -221,7 +223,7 @@ def _rows(
     )
 
 
-def _port_row(block: int, port: Port, at: Sequence[int]) -> list[int]:
+def _port_row(block: int, port: BlockPort, at: Sequence[int]) -> list[int]:
     def padded(nets: Sequence[int | None], length: int, missing: int) -> list[int]:
         return [missing if net is None else net for net in nets] + [missing] * (length - len(nets))
 

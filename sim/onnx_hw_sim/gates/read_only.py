@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from onnx_hw_sim.gates.cell_models import Block, FlipFlop, Parts, Port, Table
+from onnx_hw_sim.gates.cell_models import Block, BlockPort, FlipFlop, LutCell, Parts
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO
 
 __all__ = ["NotOfTheAddress", "ReadOnly"]
@@ -29,7 +29,7 @@ class _Read:
     """A bit that a port of a block gives."""
 
     block: Block
-    port: Port
+    port: BlockPort
     bit: int
 
 
@@ -40,9 +40,9 @@ class ReadOnly:
         self._parts = parts
 
     @cached_property
-    def _made_by(self) -> dict[int, Table | FlipFlop | _Read]:
+    def _made_by(self) -> dict[int, LutCell | FlipFlop | _Read]:
         """By net."""
-        found: dict[int, Table | FlipFlop | _Read] = {}
+        found: dict[int, LutCell | FlipFlop | _Read] = {}
         found |= {table.out: table for table in self._parts.tables}
         found |= {flip_flop.out: flip_flop for flip_flop in self._parts.flip_flops}
         for block in self.blocks.values():
@@ -88,7 +88,7 @@ class ReadOnly:
         match part:
             case FlipFlop():
                 found = self._bit(part.d, known, touched, left - 1)
-            case Table():
+            case LutCell():
                 index = self._number(part.ins, known, touched, left - 1)
                 found = np.array([part.function >> k & 1 for k in range(1 << len(part.ins))], bool)[index]
             case _Read():

@@ -16,12 +16,12 @@ import numpy as np
 from onnx_hw_sim.circuit import RESET_CYCLES, Stream
 from onnx_hw_sim.gates.cell_models import Model, Parts, not_modelled
 from onnx_hw_sim.gates.netlist import FlatNetlist
-from onnx_hw_sim.gates.program import Program, program
+from onnx_hw_sim.gates.program import GateProgram, program
 from onnx_hw_sim.payload import idle, pack, unpack
 from onnx_hw_tools import tools
 from onnx_hw_tools.user_cache import exclusively, user_cache
 
-__all__ = ["RUNS", "GateSimulator", "Pattern", "Plan", "Start", "Tokens", "fingerprint"]
+__all__ = ["RUNS", "GateSimulator", "Pattern", "Start", "StreamPlan", "Tokens", "fingerprint"]
 
 RUNS = 64
 HERE = Path(__file__).parent
@@ -54,7 +54,7 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StreamPlan:
     """What 64 runs stream.
 
     Attributes:
@@ -101,7 +101,7 @@ class GateSimulator:
         self.program = program(self.parts, [net for name in netlist.inputs for net in netlist.ports[name]])
 
     def run(
-        self, plan: Plan, *, seed: int = 0, progress: Callable[[int, int], None] | None = None
+        self, plan: StreamPlan, *, seed: int = 0, progress: Callable[[int, int], None] | None = None
     ) -> list[dict[str, Tokens]]:
         """Per run, what left by every sink.
 
@@ -132,7 +132,7 @@ class GateSimulator:
         finally:
             c.gates_close(handle)
 
-    def _load(self, c: ctypes.CDLL, handle: int, built: Program) -> list[np.ndarray]:
+    def _load(self, c: ctypes.CDLL, handle: int, built: GateProgram) -> list[np.ndarray]:
         keep = []
         for kind, rows in enumerate(built.rows):
             row = np.ascontiguousarray(rows)
@@ -154,7 +154,7 @@ class GateSimulator:
         c.gates_run(handle, self.reset_cycles, first, first + RESET_CYCLES, zero, start.pattern)
         return zero
 
-    def _connect(self, c: ctypes.CDLL, handle: int, plan: Plan) -> list[np.ndarray]:
+    def _connect(self, c: ctypes.CDLL, handle: int, plan: StreamPlan) -> list[np.ndarray]:
         """Hand the plan over. The arrays returned must live as long as the run."""
         keep: list[np.ndarray] = []
         choices = np.array([start.frames for start in plan.starts], dtype=np.int32)

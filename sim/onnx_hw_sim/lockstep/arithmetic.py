@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnx_hw_sim.lockstep.netlist import Bit, Cell, NotModelled
+from onnx_hw_sim.lockstep.netlist import Bit, UnsupportedCircuit, WordCell
 from onnx_hw_sim.lockstep.words import WORD, Words, mask, words
 
 __all__ = ["results"]
 
 
 @dataclass(frozen=True)
-class Reading:
+class CellOperands:
     """One cell, and how its operands are written."""
 
-    cell: Cell
+    cell: WordCell
     of: Words
 
     @property
@@ -58,7 +58,7 @@ class Reading:
         return _wide(self.of.all_of(self.extended(name, words(width) * WORD)))
 
 
-def results(cell: Cell, of: Words) -> list[str]:
+def results(cell: WordCell, of: Words) -> list[str]:
     """The words of what a cell drives.
 
     Raises:
@@ -66,49 +66,49 @@ def results(cell: Cell, of: Words) -> list[str]:
     """
     compute = _KINDS.get(cell.kind)
     if compute is None:
-        raise NotModelled(f"a cell {cell.kind}")
-    return compute(Reading(cell, of))
+        raise UnsupportedCircuit(f"a cell {cell.kind}")
+    return compute(CellOperands(cell, of))
 
 
-def _bitwise(pattern: str) -> Callable[[Reading], list[str]]:
-    def compute(cell: Reading) -> list[str]:
+def _bitwise(pattern: str) -> Callable[[CellOperands], list[str]]:
+    def compute(cell: CellOperands) -> list[str]:
         operands = [cell.each(name) for name in ("A", "B") if name in cell.cell.pins]
         return _cut([pattern.format(*row) for row in zip(*operands, strict=True)], cell.width)
 
     return compute
 
 
-def _reduced(pattern: str) -> Callable[[Reading], list[str]]:
+def _reduced(pattern: str) -> Callable[[CellOperands], list[str]]:
     """Of all bits of ``A`` together."""
 
-    def compute(cell: Reading) -> list[str]:
+    def compute(cell: CellOperands) -> list[str]:
         return _one(pattern.format(f"({' | '.join(cell.of.all_of(cell.pin('A')))})"), cell.width)
 
     return compute
 
 
-def _reduce_and(cell: Reading) -> list[str]:
+def _reduce_and(cell: CellOperands) -> list[str]:
     bits = cell.pin("A")
     parts = [f"({word} == {mask(min(WORD, len(bits) - k * WORD)):#x}u)" for k, word in enumerate(cell.of.all_of(bits))]
     return _one(f"bit({' & '.join(parts)})", cell.width)
 
 
-def _reduce_xor(pattern: str) -> Callable[[Reading], list[str]]:
-    def compute(cell: Reading) -> list[str]:
+def _reduce_xor(pattern: str) -> Callable[[CellOperands], list[str]]:
+    def compute(cell: CellOperands) -> list[str]:
         return _one(pattern.format(f"parity({' ^ '.join(cell.of.all_of(cell.pin('A')))})"), cell.width)
 
     return compute
 
 
-def _logic(pattern: str) -> Callable[[Reading], list[str]]:
-    def compute(cell: Reading) -> list[str]:
+def _logic(pattern: str) -> Callable[[CellOperands], list[str]]:
+    def compute(cell: CellOperands) -> list[str]:
         return _one(pattern.format(*[cell.truth(name) for name in ("A", "B") if name in cell.cell.pins]), cell.width)
 
     return compute
 
 
-def _equal(pattern: str) -> Callable[[Reading], list[str]]:
-    def compute(cell: Reading) -> list[str]:
+def _equal(pattern: str) -> Callable[[CellOperands], list[str]]:
+    def compute(cell: CellOperands) -> list[str]:
         width = max(len(cell.pin("A")), len(cell.pin("B")))
         pairs = zip(*(cell.of.all_of(cell.extended(name, width)) for name in "AB"), strict=True)
         differing = [f"({a} ^ {b})" for a, b in pairs]
@@ -120,10 +120,10 @@ def _equal(pattern: str) -> Callable[[Reading], list[str]]:
     return compute
 
 
-def _ordered(left: str, right: str, pattern: str) -> Callable[[Reading], list[str]]:
+def _ordered(left: str, right: str, pattern: str) -> Callable[[CellOperands], list[str]]:
     """``left < right``, or with ``pattern`` its opposite."""
 
-    def compute(cell: Reading) -> list[str]:
+    def compute(cell: CellOperands) -> list[str]:
         width = max(len(cell.pin("A")), len(cell.pin("B")))
         if width > 2 * WORD:
             a, b = (_ordered_as_unsigned(cell, name, width) for name in (left, right))
@@ -138,34 +138,34 @@ def _ordered(left: str, right: str, pattern: str) -> Callable[[Reading], list[st
     return compute
 
 
-def _ordered_as_unsigned(cell: Reading, name: str, width: int) -> str:
+def _ordered_as_unsigned(cell: CellOperands, name: str, width: int) -> str:
     parts = cell.of.all_of(cell.extended(name, words(width) * WORD))
     if cell.cell.signed:
         parts[-1] = f"({parts[-1]} ^ 0x80000000u)"
     return _wide(parts)
 
 
-def _arithmetic(operator: str) -> Callable[[Reading], list[str]]:
-    def compute(cell: Reading) -> list[str]:
+def _arithmetic(operator: str) -> Callable[[CellOperands], list[str]]:
+    def compute(cell: CellOperands) -> list[str]:
         a, b = (cell.number(name, cell.width) for name in "AB")
         return _whole(f"({a} {operator} {b})", cell.width)
 
     return compute
 
 
-def _negated(cell: Reading) -> list[str]:
+def _negated(cell: CellOperands) -> list[str]:
     if cell.width > 2 * WORD:
         return _whole(f"(W<{words(cell.width)}>{{}} - {cell.wide('A', cell.width)})", cell.width)
     return _whole(f"(0u - {cell.number('A', cell.width)})", cell.width)
 
 
-def _mux(cell: Reading) -> list[str]:
+def _mux(cell: CellOperands) -> list[str]:
     a, b = (cell.of.all_of(cell.pin(name)) for name in "AB")
     select = cell.of.word(cell.pin("S"))
     return [f"choose({select}, {yes}, {no})" for no, yes in zip(a, b, strict=True)]
 
 
-def _pmux(cell: Reading) -> list[str]:
+def _pmux(cell: CellOperands) -> list[str]:
     width, found = cell.width, cell.of.all_of(cell.pin("A"))
     for k, select in enumerate(cell.pin("S")):
         bit = cell.of.word([select])
@@ -174,7 +174,7 @@ def _pmux(cell: Reading) -> list[str]:
     return found
 
 
-def _bmux(cell: Reading) -> list[str]:
+def _bmux(cell: CellOperands) -> list[str]:
     width, values = cell.width, cell.pin("A")
     entries = [cell.of.all_of(values[k : k + width]) for k in range(0, len(values), width)]
     for select in cell.pin("S"):
@@ -186,11 +186,11 @@ def _bmux(cell: Reading) -> list[str]:
     return entries[0]
 
 
-def _shift_left(cell: Reading) -> list[str]:
+def _shift_left(cell: CellOperands) -> list[str]:
     return _whole(f"shift_left({_shifted(cell, cell.width)}, {_amount(cell, cell.pin('B'))})", cell.width)
 
 
-def _shift_right(cell: Reading) -> list[str]:
+def _shift_right(cell: CellOperands) -> list[str]:
     """Zeros come from above, or copies of the sign in an arithmetic shift of a signed number."""
     width = max(cell.width, len(cell.pin("A")))
     arithmetic = cell.cell.kind == "$sshr" and cell.cell.number("A_SIGNED")
@@ -205,14 +205,14 @@ def _shift_right(cell: Reading) -> list[str]:
     return _from_bit(cell, width, amount, cell.of.word([cell.pin("A")[-1]]) if arithmetic else "V{}")
 
 
-def _shift(cell: Reading) -> list[str]:
+def _shift(cell: CellOperands) -> list[str]:
     """To the right, or to the left where ``B`` is negative."""
     if cell.cell.number("B_SIGNED"):
-        raise NotModelled("a shift that goes either way")
+        raise UnsupportedCircuit("a shift that goes either way")
     return _shift_right(cell)
 
 
-def _shifted(cell: Reading, width: int) -> str:
+def _shifted(cell: CellOperands, width: int) -> str:
     """The operand ``A`` of a shift: extended by its own sign, whatever ``B`` is."""
     room = width if width <= WORD else words(width) * WORD
     bits = list(cell.pin("A")[:width])
@@ -223,7 +223,7 @@ def _shifted(cell: Reading, width: int) -> str:
     return f"join({', '.join(whole)})" if width <= 2 * WORD else _wide(whole)
 
 
-def _from_bit(cell: Reading, width: int, amount: str, sign: str) -> list[str]:
+def _from_bit(cell: CellOperands, width: int, amount: str, sign: str) -> list[str]:
     number = _shifted(cell, width)
     if sign != "V{}":  # above the number, too
         whole = [*cell.pin("A"), *[cell.pin("A")[-1]] * (words(width) * WORD - len(cell.pin("A")))]
@@ -231,11 +231,11 @@ def _from_bit(cell: Reading, width: int, amount: str, sign: str) -> list[str]:
     return _cut([f"bits_from({number}, {amount} + {k * WORD}u, {sign})" for k in range(words(cell.width))], cell.width)
 
 
-def _amount(cell: Reading, bits: Sequence[Bit]) -> str:
+def _amount(cell: CellOperands, bits: Sequence[Bit]) -> str:
     """By how much: an unsigned number; of more than 31 bits only whether it is large matters."""
     if len(bits) < WORD:
         return cell.of.word(bits)
-    raise NotModelled(f"a shift by a number of {len(bits)} bits")
+    raise UnsupportedCircuit(f"a shift by a number of {len(bits)} bits")
 
 
 def _wide(parts: Sequence[str]) -> str:
@@ -269,7 +269,7 @@ def _cut(parts: list[str], width: int) -> list[str]:
     return parts if last == WORD else [*parts[:-1], f"({parts[-1]} & {mask(last):#x}u)"]
 
 
-_KINDS: Mapping[str, Callable[[Reading], list[str]]] = {
+_KINDS: Mapping[str, Callable[[CellOperands], list[str]]] = {
     "$pos": _bitwise("{}"),
     "$not": _bitwise("~{}"),
     "$and": _bitwise("({} & {})"),

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnx_hw_sim.lockstep.netlist import NotModelled
+from onnx_hw_sim.lockstep.netlist import UnsupportedCircuit
 from onnx_hw_sim.lockstep.steps import Step
 
-__all__ = ["Order", "order"]
+__all__ = ["Levelization", "order"]
 
 
 @dataclass(frozen=True)
-class Order:
+class Levelization:
     """Steps by number.
 
     Attributes:
@@ -25,7 +25,7 @@ class Order:
     late: frozenset[int]
 
 
-def order(steps: Sequence[Step]) -> Order:
+def order(steps: Sequence[Step]) -> Levelization:
     """A cell settles after those it reads; a register is set, and a memory written, after all others have read it.
 
     What a register needs is done right before it, so that what settles is used while it is at hand.
@@ -68,10 +68,10 @@ def order(steps: Sequence[Step]) -> Order:
                     break
                 if state[other] == 1:
                     if steps[k].out is not None and not steps[k].keeps:
-                        raise NotModelled("cells wait for each other within a cycle")
+                        raise UnsupportedCircuit("cells wait for each other within a cycle")
                     late.add(k)  # the other one reads it later
             else:
                 state[k] = 2
                 done.append(k)
                 path.pop()
-    return Order(done, frozenset(late))
+    return Levelization(done, frozenset(late))

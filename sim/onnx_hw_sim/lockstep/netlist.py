@@ -16,12 +16,12 @@ OUTPUTS = ("Y", "Q", "RD_DATA")
 """Pins that drive something; no cell has two of them."""
 
 
-class NotModelled(Exception):
+class UnsupportedCircuit(Exception):
     """A circuit that this simulator cannot run: a cell it does not know, or cells that wait for each other."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class WordCell:
     """One cell.
 
     Attributes:
@@ -49,7 +49,7 @@ def number_of(bits: str) -> int:
 
 
 @dataclass(frozen=True)
-class Netlist:
+class WordNetlist:
     """Cells on numbered bits.
 
     Attributes:
@@ -58,7 +58,7 @@ class Netlist:
         begins: bit -> its value after power-up, of those that have one.
     """
 
-    cells: Sequence[Cell]
+    cells: Sequence[WordCell]
     inputs: Mapping[str, Sequence[Bit]]
     outputs: Mapping[str, Sequence[Bit]]
     begins: Mapping[int, int]
@@ -68,7 +68,7 @@ class Netlist:
         return self.inputs["clk"]
 
 
-def read_netlist(path: Path) -> Netlist:
+def read_netlist(path: Path) -> WordNetlist:
     """The module ``top`` of a file written by ``write_json``, with no other modules inside."""
     top = json.loads(path.read_text(encoding="utf-8"))["modules"]["top"]
     begins: dict[int, int] = {}
@@ -77,9 +77,9 @@ def read_netlist(path: Path) -> Netlist:
         if value is not None:
             begins |= {bit: int(v == "1") for bit, v in zip(name["bits"], reversed(value), strict=False) if v in "01"}
     ports = top["ports"]
-    return Netlist(
+    return WordNetlist(
         [
-            Cell(cell["type"], cell["parameters"], cell["connections"])
+            WordCell(cell["type"], cell["parameters"], cell["connections"])
             for cell in top["cells"].values()
             if cell["type"] != "$scopeinfo"
         ],

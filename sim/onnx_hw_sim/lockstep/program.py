@@ -11,8 +11,8 @@ import numpy as np
 from onnx_hw_sim.circuit import Circuit as Bench
 from onnx_hw_sim.circuit import Stream
 from onnx_hw_sim.lockstep.levelize import order
-from onnx_hw_sim.lockstep.netlist import Netlist
-from onnx_hw_sim.lockstep.steps import Cycle, Memory, Step, steps_of
+from onnx_hw_sim.lockstep.netlist import WordNetlist
+from onnx_hw_sim.lockstep.steps import Cycle, MemoryStep, Step, steps_of
 from onnx_hw_sim.lockstep.words import words
 
 STEPS_A_FUNCTION = 250
@@ -22,7 +22,7 @@ HEADER, TABLES = "circuit.h", "tables.bin"
 
 
 @dataclass(frozen=True)
-class Program:
+class LockstepSources:
     """Files to compile.
 
     Attributes:
@@ -38,7 +38,7 @@ class Program:
     tables: np.ndarray
 
 
-class Names:
+class WordPlacement:
     """Where every word lives: in a port, in a variable of one function, or in the state.
 
     Attributes:
@@ -70,7 +70,7 @@ class Names:
         return f"s.v[{self.kept.setdefault((what, number, k), len(self.kept))}]"
 
 
-def program(netlist: Netlist, bench: Bench) -> Program:
+def program(netlist: WordNetlist, bench: Bench) -> LockstepSources:
     """What simulates a cycle.
 
     Raises:
@@ -79,7 +79,7 @@ def program(netlist: Netlist, bench: Bench) -> Program:
     cycle = steps_of(netlist)
     ordered = order(cycle.steps)
     parts = [ordered.steps[k : k + STEPS_A_FUNCTION] for k in range(0, len(ordered.steps), STEPS_A_FUNCTION)]
-    names = Names(cycle, parts)
+    names = WordPlacement(cycle, parts)
     cycle.of.spell = names.spell
     functions, last = list[str](), list[str]()
     for number, part in enumerate(parts):
@@ -97,10 +97,10 @@ def program(netlist: Netlist, bench: Bench) -> Program:
         if word
     ]
     rest = _rest(cycle, bench, len(parts), begins, last, places)
-    return Program(_struct(cycle, len(names.kept), places), functions, rest, tables)
+    return LockstepSources(_struct(cycle, len(names.kept), places), functions, rest, tables)
 
 
-def _statements(step: Step, number: int, names: Names, *, late: bool) -> tuple[list[str], list[str]]:
+def _statements(step: Step, number: int, names: WordPlacement, *, late: bool) -> tuple[list[str], list[str]]:
     """What is done in its turn, and what when everything else is done."""
     words_of = range(step.words)
     if late:
@@ -123,7 +123,7 @@ def _function(name: str, lines: Sequence[str]) -> str:
     return "\n".join([f"void {name}(State& s) {{", *(f"    {line}" for line in lines), "}", ""])
 
 
-def _tables(memories: Sequence[Memory]) -> tuple[np.ndarray, list[int]]:
+def _tables(memories: Sequence[MemoryStep]) -> tuple[np.ndarray, list[int]]:
     """The contents of all memories one after the other, and where each begins; zeros of kept ones are left out."""
     found, places, at = [np.zeros(1, np.uint32)], [], 1
     for memory in memories:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from onnx_hw_sim.lockstep.arithmetic import results
-from onnx_hw_sim.lockstep.netlist import OUTPUTS, Bit, Cell, Netlist, NotModelled
+from onnx_hw_sim.lockstep.netlist import OUTPUTS, Bit, UnsupportedCircuit, WordCell, WordNetlist
 from onnx_hw_sim.lockstep.words import WORD, Words, mask, values_at_power_up, words
 
 ROOM = 1 << 24
@@ -40,7 +40,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryStep:
     """A memory.
 
     Attributes:
@@ -72,13 +72,13 @@ class Cycle:
 
     of: Words = field(default_factory=Words)
     steps: list[Step] = field(default_factory=list)
-    memories: list[Memory] = field(default_factory=list)
+    memories: list[MemoryStep] = field(default_factory=list)
     begins: dict[int, list[int]] = field(default_factory=dict)
     inputs: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, Sequence[Bit]] = field(default_factory=dict)
 
 
-def steps_of(netlist: Netlist) -> Cycle:
+def steps_of(netlist: WordNetlist) -> Cycle:
     """All steps of a circuit; it has one clock, ``clk``.
 
     Raises:
@@ -104,23 +104,23 @@ def steps_of(netlist: Netlist) -> Cycle:
     return cycle
 
 
-def _drives(of: Words, cell: Cell) -> list[int]:
+def _drives(of: Words, cell: WordCell) -> list[int]:
     """The drivers of a cell: one, or one per read port of a memory."""
     if cell.kind == "$mem_v2":
         data, width = cell.pins["RD_DATA"], cell.number("WIDTH")
         return [of.drive(data[k : k + width]) for k in range(0, len(data), width)]
     pins = [cell.pins[name] for name in OUTPUTS if name in cell.pins]
     if len(pins) != 1:
-        raise NotModelled(f"a cell {cell.kind}")
+        raise UnsupportedCircuit(f"a cell {cell.kind}")
     return [of.drive(pins[0])]
 
 
-def _reads(of: Words, cell: Cell) -> frozenset[int]:
+def _reads(of: Words, cell: WordCell) -> frozenset[int]:
     bits = (bit for name, pin in cell.pins.items() if name not in OUTPUTS and name != "CLK" for bit in pin)
     return frozenset(of.drivers_of(list(bits)))
 
 
-def _settles(of: Words, cell: Cell) -> Callable[[Sequence[str]], list[str]]:
+def _settles(of: Words, cell: WordCell) -> Callable[[Sequence[str]], list[str]]:
     def write(names: Sequence[str]) -> list[str]:
         return [f"{name} = {value};" for name, value in zip(names, results(cell, of), strict=True)]
 
@@ -139,11 +139,11 @@ def _shows(of: Words, port: str, bits: Sequence[Bit]) -> Callable[[Sequence[str]
 _REGISTERS = {"$dff", "$dffe", "$sdff", "$sdffe", "$sdffce"}
 
 
-def _register(of: Words, netlist: Netlist, cell: Cell, out: int) -> Step:
+def _register(of: Words, netlist: WordNetlist, cell: WordCell, out: int) -> Step:
     if cell.kind not in _REGISTERS:
-        raise NotModelled(f"a cell {cell.kind}")
+        raise UnsupportedCircuit(f"a cell {cell.kind}")
     if list(cell.pins["CLK"]) != list(netlist.clock) or not cell.number("CLK_POLARITY"):
-        raise NotModelled("a second clock")
+        raise UnsupportedCircuit("a second clock")
 
     def write(names: Sequence[str]) -> list[str]:
         values = of.all_of(cell.pins["D"])
@@ -162,7 +162,7 @@ def _register(of: Words, netlist: Netlist, cell: Cell, out: int) -> Step:
     return Step(reads, write, out, keeps=True, words=words(of.widths[out]))
 
 
-def _control(of: Words, cell: Cell, pin: str) -> str | None:
+def _control(of: Words, cell: WordCell, pin: str) -> str | None:
     """A pin of one bit, as a bit that is 1 where it acts."""
     if pin not in cell.pins:
         return None
@@ -170,7 +170,7 @@ def _control(of: Words, cell: Cell, pin: str) -> str | None:
     return bit if cell.number(f"{pin}_POLARITY") else f"({bit} ^ 1u)"
 
 
-def _number_words(cell: Cell, name: str, count: int) -> list[int]:
+def _number_words(cell: WordCell, name: str, count: int) -> list[int]:
     return _split(cell.number(name), count)
 
 
@@ -181,17 +181,17 @@ def _split(number: int, count: int) -> list[int]:
 # ---- memories -------------------------------------------------------------------------------------------------------
 
 
-def _memory(cycle: Cycle, netlist: Netlist, cell: Cell, outs: Sequence[int]) -> None:
+def _memory(cycle: Cycle, netlist: WordNetlist, cell: WordCell, outs: Sequence[int]) -> None:
     """A step for every port."""
     number, width, address = len(cycle.memories), cell.number("WIDTH"), cell.number("ABITS")
     reading, writing = cell.number("RD_PORTS"), cell.number("WR_PORTS")
     depth = 1 << address
     if depth * words(width) > ROOM:
-        raise NotModelled(f"a memory of {address} address bits")
+        raise UnsupportedCircuit(f"a memory of {address} address bits")
     if cell.number("OFFSET") or cell.number("RD_WIDE_CONTINUATION") or cell.number("WR_WIDE_CONTINUATION"):
-        raise NotModelled("a memory with ports of several widths")
+        raise UnsupportedCircuit("a memory with ports of several widths")
     contents = _contents(cell.parameters["INIT"], width, cell.number("SIZE"), depth)
-    memory = Memory(width, depth, contents, kept=writing > 0)
+    memory = MemoryStep(width, depth, contents, kept=writing > 0)
     cycle.memories.append(memory)
     for port, out in enumerate(outs[:reading]):
         cycle.steps.append(_read_port(cycle, netlist, cell, number, port, out))
@@ -215,21 +215,21 @@ def _contents(text: str, width: int, size: int, depth: int) -> Sequence[int]:
     return found + [0] * ((depth - size) * words(width))
 
 
-def _flag(cell: Cell, name: str, port: int) -> bool:
+def _flag(cell: WordCell, name: str, port: int) -> bool:
     return bool(cell.number(name) >> port & 1)
 
 
-def _of_port(cell: Cell, pin: str, port: int, width: int) -> Sequence[Bit]:
+def _of_port(cell: WordCell, pin: str, port: int, width: int) -> Sequence[Bit]:
     return cell.pins[pin][port * width : (port + 1) * width]
 
 
-def _clocked(netlist: Netlist, cell: Cell, side: str, port: int) -> None:
+def _clocked(netlist: WordNetlist, cell: WordCell, side: str, port: int) -> None:
     clock = _of_port(cell, f"{side}_CLK", port, 1)
     if list(clock) != list(netlist.clock) or not _flag(cell, f"{side}_CLK_POLARITY", port):
-        raise NotModelled("a memory with a second clock")
+        raise UnsupportedCircuit("a memory with a second clock")
 
 
-def _read_port(cycle: Cycle, netlist: Netlist, cell: Cell, number: int, port: int, out: int) -> Step:
+def _read_port(cycle: Cycle, netlist: WordNetlist, cell: WordCell, number: int, port: int, out: int) -> Step:
     of, memory = cycle.of, cycle.memories[number]
     address = _of_port(cell, "RD_ADDR", port, cell.number("ABITS"))
     enable = _of_port(cell, "RD_EN", port, 1)
@@ -240,7 +240,7 @@ def _read_port(cycle: Cycle, netlist: Netlist, cell: Cell, number: int, port: in
         writers = cell.number("WR_PORTS")
         seen_at_once = cell.number("RD_TRANSPARENCY_MASK") >> port * writers & mask(writers)
         if any(reset not in ("0", "x") for reset in resets) or seen_at_once:
-            raise NotModelled("a memory with a reset, or one that shows what is written at once")
+            raise UnsupportedCircuit("a memory with a reset, or one that shows what is written at once")
 
     def write(names: Sequence[str]) -> list[str]:
         where = _place(of, memory, address)
@@ -255,7 +255,7 @@ def _read_port(cycle: Cycle, netlist: Netlist, cell: Cell, number: int, port: in
     return Step(frozenset(reads - {out}), write, out, keeps, number, words=memory.parts)
 
 
-def _place(of: Words, memory: Memory, address: Sequence[Bit]) -> str:
+def _place(of: Words, memory: MemoryStep, address: Sequence[Bit]) -> str:
     where = of.word(address)
     return where if memory.parts == 1 else f"({where} * {memory.parts}u)"
 
@@ -264,7 +264,7 @@ def _part(where: str, k: int) -> str:
     return f"{where} + {k}u" if k else where
 
 
-def _write_port(cycle: Cycle, netlist: Netlist, cell: Cell, number: int, port: int) -> Step:
+def _write_port(cycle: Cycle, netlist: WordNetlist, cell: WordCell, number: int, port: int) -> Step:
     of, memory = cycle.of, cycle.memories[number]
     _clocked(netlist, cell, "WR", port)
     address = _of_port(cell, "WR_ADDR", port, cell.number("ABITS"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from onnx_hw_sim.lockstep.netlist import Bit, Netlist
+from onnx_hw_sim.lockstep.netlist import Bit, WordNetlist
 
 WORD = 32
 
@@ -110,7 +110,7 @@ def _moved(text: str, at: int, kept: int | None = None) -> str:
     return f"({text} << {at})" if at else text
 
 
-def values_at_power_up(netlist: Netlist, bits: Sequence[Bit]) -> list[int]:
+def values_at_power_up(netlist: WordNetlist, bits: Sequence[Bit]) -> list[int]:
     """Words of what bits are before anything has happened."""
     value = sum(netlist.begins.get(bit, 0) << k for k, bit in enumerate(bits) if isinstance(bit, int))
     return [value >> k & mask(WORD) for k in range(0, len(bits), WORD)]

@@ -17,7 +17,7 @@ import pytest
 
 from onnx_hw.commands.build import build
 from onnx_hw.commands.verify import verify
-from onnx_hw.runtime.options import Engine, Stalls, VerifyOptions
+from onnx_hw.runtime.options import SimulationEngine, Stalls, VerifyOptions
 from onnx_hw.runtime.stage import Stage
 from support import fake_tools
 from support.small_model import small_model
@@ -140,7 +140,7 @@ def test_the_proof_of_a_build_elsewhere(tmp_path: Path, monkeypatch: pytest.Monk
     small_model(tmp_path / "small.onnx")
     build(tmp_path / "small.onnx", out=tmp_path / "out", stop_after=Stage.ASSEMBLE, multipliers=2)
     with cluster(tmp_path, 0.0, ("1.0",)) as (address, _):
-        options = VerifyOptions(tmp_path / "out", None, 18, Engine.INTERPRETED, Stalls.ALL)
+        options = VerifyOptions(tmp_path / "out", None, 18, SimulationEngine.INTERPRETED, Stalls.ALL)
         there = verify(replace(options, scheduler=address))
     here = verify(replace(options, jobs=1))
     assert replace(there, seconds=0.0) == replace(here, seconds=0.0) and there.runs > 2

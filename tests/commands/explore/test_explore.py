@@ -21,9 +21,9 @@ from onnx_hw import flow
 from onnx_hw.commands.explore import worker as workers_side
 from onnx_hw.commands.explore.api import explore_with_executor
 from onnx_hw.commands.explore.explore import Limits, explore
-from onnx_hw.commands.explore.grid import Choice, Grid
+from onnx_hw.commands.explore.grid import Choice, ChoiceGrid
 from onnx_hw.commands.explore.result import Tally
-from onnx_hw.commands.explore.row import Row, State
+from onnx_hw.commands.explore.row import ExploreRow, State
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.artifact_store import Store
@@ -33,7 +33,7 @@ from support import fake_tools
 from support.cli_runner import call
 from support.small_model import small_model
 
-GRID = Grid(multipliers=(2, 12), seeds=(1, 2))
+GRID = ChoiceGrid(multipliers=(2, 12), seeds=(1, 2))
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +62,12 @@ def threads(store: Path | None, width: int = 2) -> Iterator[Workers]:
 
 def explored(
     network: Network,
-    grid: Grid,
+    grid: ChoiceGrid,
     store: Store,
     limits: Limits | None = None,
     elsewhere: Path | None = None,
     width: int = 2,
-) -> tuple[tuple[Row, ...], Tally]:
+) -> tuple[tuple[ExploreRow, ...], Tally]:
     tally = Tally()
     with threads(elsewhere or store.path, width) as workers:
         choices = {choice: str(choice) for choice in grid.choices()}
@@ -94,7 +94,7 @@ def test_a_design_is_synthesized_once_for_all_its_seeds(small: Network, log: Pat
 
 
 def test_clocks_share_a_synthesis_and_equal_designs_are_one(small: Network, log: Path, tmp_path: Path) -> None:
-    grid = Grid(multipliers=(2, 3), clocks_mhz=(80.0, 100.0))
+    grid = ChoiceGrid(multipliers=(2, 3), clocks_mhz=(80.0, 100.0))
     rows, _ = explored(small, grid, Store(tmp_path / "store"))
     same = [row for row in rows if row.state is State.SAME]
     assert all(row.why.startswith("the design of --board ecp5 --multipliers") for row in same)
@@ -135,7 +135,7 @@ def test_another_version_is_refused_by_name(
         return real(task, store)  # type: ignore[arg-type]
 
     monkeypatch.setattr(workers_side, "run", elsewhere)
-    rows, _ = explored(small, Grid(multipliers=(2,)), Store(tmp_path / "store"))
+    rows, _ = explored(small, ChoiceGrid(multipliers=(2,)), Store(tmp_path / "store"))
     assert rows[0].state is State.FAILED and "yosys" in rows[0].why
     assert "pretended 1.0" in rows[0].why and "pretended 2.0" in rows[0].why
 
@@ -154,7 +154,7 @@ def test_no_more_than_is_asked_for(small: Network, log: Path, tmp_path: Path) ->
 
 
 def test_what_does_not_fit_is_a_row_that_says_so(small: Network, log: Path, tmp_path: Path) -> None:
-    grid = Grid(boards=("up5k", "ecp5"), multipliers=(1, 8))
+    grid = ChoiceGrid(boards=("up5k", "ecp5"), multipliers=(1, 8))
     rows, _ = explored(small, grid, Store(tmp_path / "store"), Limits(Stage.SCHEDULE))
     refused = [row for row in rows if row.state is State.REFUSED]
     assert refused and all(row.why for row in refused)
@@ -188,10 +188,10 @@ def test_without_dask(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Pa
 def test_the_same_from_python(small: Network, log: Path, tmp_path: Path) -> None:
     with threads(tmp_path / "store") as workers:
         executor: Executor = workers.executor
-        rows = explore_with_executor(small, Grid(multipliers=(2,)), executor, store=Store(tmp_path / "store"))
+        rows = explore_with_executor(small, ChoiceGrid(multipliers=(2,)), executor, store=Store(tmp_path / "store"))
     assert [row.state for row in rows] == [State.PACKED]
     with pytest.raises(UserError, match="seeds"):
-        Grid(seeds=(0,))
+        ChoiceGrid(seeds=(0,))
     assert Choice(seed=3).design == Choice()
 
 

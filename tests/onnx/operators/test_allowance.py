@@ -17,13 +17,13 @@ from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.evaluate.fold_constants import MADE_LIMIT, fold
 from onnx_hw.onnx.operators.allowance import HELD_BYTES, STEPS, VALUE_BYTES, Allowance
 from onnx_hw.onnx.operators.evaluate import evaluate
-from onnx_hw.runtime.options import BuildOptions, Reading
+from onnx_hw.runtime.options import BuildOptions, ReadOptions
 from support.cpu_time_limit import own_seconds
 from support.onnx_files import branch, make_graph, make_node, model, tensor, value, write
 
 HUGE = 1 << 40
 LONGEST = 4.0  # seconds
-LENIENT = Reading(lenient=True)
+LENIENT = ReadOptions(lenient=True)
 """Outputs need not say their shapes."""
 
 

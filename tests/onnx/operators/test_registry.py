@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnx_hw.messages.errors import UserError
-from onnx_hw.onnx.graph.model import Node, Tensor
+from onnx_hw.onnx.graph.model import Node, OnnxTensor
 from onnx_hw.onnx.operators import lookup, operator_of
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.pooling import AveragePool
@@ -68,7 +68,7 @@ def test_more_outputs_than_the_operator_has():
 
 
 def test_tensor_attributes_of_types_that_numpy_lacks():
-    value = Tensor("bfloat16", np.array([1.5], np.float32))
+    value = OnnxTensor("bfloat16", np.array([1.5], np.float32))
     (y,) = compute(node("Constant", inputs=(), version=13, value=value), [], None)
     assert str(y.dtype) == "bfloat16"
 

@@ -14,7 +14,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Node
 from onnx_hw.onnx.operators import operators
 from onnx_hw.onnx.operators.evaluate import compute
-from onnx_hw.onnx.operators.registry import Operator
+from onnx_hw.onnx.operators.registry import OnnxOperator
 from onnx_hw.onnx.operators.result_types import result_types
 from onnx_hw.onnx.operators.tensor_type import TensorType
 from support.single_node_models import ours
@@ -26,7 +26,7 @@ QUANTIZED = (TRIPLE + PAIR, TRIPLE + TRIPLE + PAIR, PAIR + TRIPLE + TRIPLE)
 """(integers, scale, zero point) of operands, (scale, zero point) of the result."""
 
 
-def arguments(operator: Operator) -> Iterator[Numbers]:
+def arguments(operator: OnnxOperator) -> Iterator[Numbers]:
     """Numbers of all element types that the operator may take, as far as onnx knows it."""
     most = 3 if operator.max_inputs is None else operator.max_inputs
     candidates = [n for count in range(operator.min_inputs, min(most, 3) + 1) for n in product(NUMBERS, repeat=count)]
@@ -48,7 +48,7 @@ def arguments(operator: Operator) -> Iterator[Numbers]:
             yield numbers
 
 
-def promised(operator: Operator, node: Node, numbers: Numbers) -> TensorType | None:
+def promised(operator: OnnxOperator, node: Node, numbers: Numbers) -> TensorType | None:
     arrays = [np.full((), number) for number in numbers]
     types = [TensorType(a.dtype, (), a if k in operator.shape_inputs else None) for k, a in enumerate(arrays)]
     return result_types(node, types, None)[0]

@@ -18,7 +18,7 @@ from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_boards.demand import Adder, Function, Register
+from onnx_hw_boards.demand import Adder, LogicFunction, Register
 from onnx_hw_rtl.arithmetic import constant_multiplier, product, soft_multiplier
 from support.design_bench import prove
 from support.hand_built_designs import alone
@@ -64,7 +64,7 @@ def test_a_product_of_few_bits_is_a_table(bits: tuple[int, int], table: bool) ->
     """A look-up table each bit; rows of gated bits, added by chains, where both operands are more bits."""
     demand = product_demand(Int(bits[0]), Int(bits[1], signed=False), in_logic=True)
     rows = any(part.gated for part, _ in demand.all(Adder))
-    assert (bool(demand.all(Function)), rows) == (table, not table)
+    assert (bool(demand.all(LogicFunction)), rows) == (table, not table)
 
 
 @pytest.mark.parametrize("bits", [(1, 2), (3, 3), (8, 5), (8, 8), (4, 13), (17, 9)])

@@ -13,7 +13,7 @@ import pytest
 
 from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw.exact.integers import Int
-from onnx_hw.exact.lookup_requantizers import Thresholds
+from onnx_hw.exact.lookup_requantizers import ThresholdRequantizer
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
 from onnx_hw.ops.add import Add
 from onnx_hw.ops.demand.blocks import memories
@@ -29,7 +29,7 @@ from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
-from onnx_hw_boards.demand import Adder, Comparison, Demand, Memory, Multiplexer, Unseen
+from onnx_hw_boards.demand import Adder, Comparator, Demand, Memory, Multiplexer, Unseen
 from onnx_hw_boards.families.ecp5 import ECP5
 from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.families.gowin import GOWIN
@@ -157,10 +157,10 @@ def test_thresholds_of_two_words_compare_for_nothing_where_a_carry_does(seed: in
     compared = []
     for rows in (2, 3):
         thresholds = np.array([one, other] * lanes + [ends[:1], ends[1:]] * lanes)[: rows * lanes]
-        circuit = Thresholds(Int(bits), thresholds, 0, 1)
+        circuit = ThresholdRequantizer(Int(bits), thresholds, 0, 1)
         order = Order(Tensor((2, 2, rows * lanes), Int(bits)), lanes)
         found = requantize_demand(circuit, Int(bits), order, 1, 6)
-        inverted = [part.inverted for part, count in found.all(Comparison) for _ in range(count)]
+        inverted = [part.inverted for part, count in found.all(Comparator) for _ in range(count)]
         assert len(inverted) == lanes
         compared.append(sum(inverted))
     assert compared[0] <= 2 and compared[1] <= 6  # 2 ** rows - 2 bits that are no constants
@@ -169,8 +169,8 @@ def test_thresholds_of_two_words_compare_for_nothing_where_a_carry_does(seed: in
 def test_a_lane_that_every_argument_passes_is_no_comparison() -> None:
     thresholds = np.array([[5], [-64], [9], [-64]])
     order = Order(Tensor((2, 2, 4), Int(7)), 2)
-    found = requantize_demand(Thresholds(Int(7), thresholds, 0, 1), Int(7), order, 1, 6)
-    assert sum(count for _, count in found.all(Comparison)) == 1
+    found = requantize_demand(ThresholdRequantizer(Int(7), thresholds, 0, 1), Int(7), order, 1, 6)
+    assert sum(count for _, count in found.all(Comparator)) == 1
 
 
 @pytest.mark.parametrize("tie_bit", [0, 3, 6])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onnx_hw_rtl.cores import gearbox, regroup, sliding
-from onnx_hw_rtl.cores.window_geometry import Geometry
+from onnx_hw_rtl.cores.window_geometry import WindowGeometry
 from support.injected_faults import NARROW, SLIDING, Fault, each_in_its_cores
 
 
@@ -23,7 +23,7 @@ def needs_differ(by: int) -> Callable[[pytest.MonkeyPatch], None]:
     return apply
 
 
-def with_a_row_more(geometry: Geometry) -> Geometry:
+def with_a_row_more(geometry: WindowGeometry) -> WindowGeometry:
     """Instead of one of padding."""
     (height, width, channels), (top, left, bottom, right) = geometry.shape, geometry.pads
     return replace(geometry, shape=(height + 1, width, channels), pads=(top, left, bottom - 1, right))
@@ -52,7 +52,7 @@ def every_row_of_the_image_is_full(patch: pytest.MonkeyPatch) -> None:
     """Columns beyond the last one are taken for columns of the image."""
     original = sliding.PixelGroups.reach.fget
 
-    def reach(self: Any) -> Geometry:
+    def reach(self: Any) -> WindowGeometry:
         found = original(self)
         (height, width, channels), (top, left, bottom, right) = found.shape, found.pads
         more = -width % self.in_pixels

@@ -24,7 +24,7 @@ from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.test_vectors import FRAMES, MOST_ARGUMENTS
 from onnx_hw.prove.circuit import directed_vectors, prove
-from onnx_hw.runtime.options import Engine
+from onnx_hw.runtime.options import SimulationEngine
 from onnx_hw_rtl.arithmetic.clamp import saturate
 from onnx_hw_rtl.cores import add, depthwise, matmul, multiply_add_shift, requantize
 from support.hand_built_designs import Sketch
@@ -69,10 +69,10 @@ def test_a_saturation_that_ignores_two_bits_passes_samples_but_not_the_ends(
     samples = np.random.default_rng(1).integers(-400, 400, (6, *SUMS.shape))
     values = golden.trace(design.network, {"sums": samples})
     assert len(np.unique(values["down.o"])) > 4  # no dull samples
-    simulator, names = prove.compile_simulator(design, tmp_path, engine=Engine.INTERPRETED)
+    simulator, names = prove.compile_simulator(design, tmp_path, engine=SimulationEngine.INTERPRETED)
     plan = prove.plan_runs(design, {"sums": samples}, simulator.name)
     assert prove.prove(design, simulator, names, plan).agrees
-    found = directed_vectors.reach(design, tmp_path, Engine.INTERPRETED)
+    found = directed_vectors.reach(design, tmp_path, SimulationEngine.INTERPRETED)
     assert not found.agrees
     assert "down.o[" in directed_vectors.reach_error(found).problems[0].message
 
@@ -91,16 +91,16 @@ def test_a_sum_without_its_highest_bit_passes_samples_but_not_the_ends(
     monkeypatch.setattr(module, "__init__", narrow)
     design, draw = sums(), np.random.default_rng(3)
     samples = {"image": draw.integers(-9, 9, (2, 4, 3, 2)), "rows": draw.integers(3, 30, (2, 1, 4, 6))}
-    simulator, names = prove.compile_simulator(design, tmp_path, engine=Engine.INTERPRETED)
+    simulator, names = prove.compile_simulator(design, tmp_path, engine=SimulationEngine.INTERPRETED)
     assert prove.prove(design, simulator, names, prove.plan_runs(design, samples, simulator.name)).agrees
-    error = directed_vectors.reach_error(directed_vectors.reach(design, tmp_path, Engine.INTERPRETED))
+    error = directed_vectors.reach_error(directed_vectors.reach(design, tmp_path, SimulationEngine.INTERPRETED))
     assert f"{core}.o[" in error.problems[0].message
 
 
 def test_every_threshold_and_every_place_is_shown(tmp_path: Path) -> None:
     design = network()
     down, table = (node.operator for node in design.network.nodes)
-    found = directed_vectors.reach(design, tmp_path, Engine.INTERPRETED)
+    found = directed_vectors.reach(design, tmp_path, SimulationEngine.INTERPRETED)
     assert found.agrees and found.run is not None and found.run.firings_compared
     exact = down.exact
     assert found.thresholds == found.of_thresholds == int((exact.reached & exact.missed).sum())
@@ -127,7 +127,7 @@ def test_places_of_a_step_function_that_is_a_table(bits: int) -> None:
 
 
 def test_sums_are_driven_to_their_ends(tmp_path: Path) -> None:
-    found = directed_vectors.reach(sums(), tmp_path, Engine.INTERPRETED)
+    found = directed_vectors.reach(sums(), tmp_path, SimulationEngine.INTERPRETED)
     assert found.agrees and found.cores == 2 and found.ends == found.of_ends == 2 * (2 + 3)
 
 
@@ -142,7 +142,7 @@ def of_two() -> Design:
 
 
 def test_what_two_tensors_make_is_driven_to_its_ends(tmp_path: Path) -> None:
-    found = directed_vectors.reach(of_two(), tmp_path, Engine.INTERPRETED)
+    found = directed_vectors.reach(of_two(), tmp_path, SimulationEngine.INTERPRETED)
     assert found.agrees and found.cores == found.of_cores == 2 and found.ends == found.of_ends == 2 * 2 * 4
 
 
@@ -158,15 +158,15 @@ def test_a_sum_of_two_tensors_that_is_too_narrow_passes_samples_but_not_the_ends
     monkeypatch.setattr(add.Add, "__init__", narrow)
     design, draw = of_two(), np.random.default_rng(3)
     samples = {name: draw.integers(2, 20, (2, 2, 3, 4)) for name in "abcd"}
-    simulator, names = prove.compile_simulator(design, tmp_path, engine=Engine.INTERPRETED)
+    simulator, names = prove.compile_simulator(design, tmp_path, engine=SimulationEngine.INTERPRETED)
     assert prove.prove(design, simulator, names, prove.plan_runs(design, samples, simulator.name)).agrees
-    error = directed_vectors.reach_error(directed_vectors.reach(design, tmp_path, Engine.INTERPRETED))
+    error = directed_vectors.reach_error(directed_vectors.reach(design, tmp_path, SimulationEngine.INTERPRETED))
     assert "difference.o[" in error.problems[0].message
 
 
 def test_what_there_is_no_time_for_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directed_vectors, "LANES_AT_MOST", 2)
-    found = directed_vectors.reach(network(), tmp_path, Engine.INTERPRETED)
+    found = directed_vectors.reach(network(), tmp_path, SimulationEngine.INTERPRETED)
     assert (found.cores, found.of_cores) == (1, 2)
     assert found.thresholds == found.of_thresholds
     assert found.places < found.of_places and "1 of 2 sums, requantizers" in str(found)

@@ -19,7 +19,7 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.prove.circuit import prove as simulation
 from onnx_hw.prove.circuit.waves import CYCLES_SHOWN_AFTER, CYCLES_SHOWN_BEFORE
 from onnx_hw_sim.compiled import CompiledSimulator
-from onnx_hw_sim.lockstep.netlist import NotModelled
+from onnx_hw_sim.lockstep.netlist import UnsupportedCircuit
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 from onnx_hw_sim.waves import CYCLE_NS
 from onnx_hw_tools import tools
@@ -105,7 +105,7 @@ SMALL = alone(MatMul(Tensor((1, 1, 2), Int(8)), np.ones((2, 2), dtype=np.int64))
 
 
 def modelled_by_nobody(*_: object, **__: object) -> object:
-    raise NotModelled("a cell $div")
+    raise UnsupportedCircuit("a cell $div")
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ from onnx_hw.lower.lower_model import import_model
 from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
-from onnx_hw.prove.model.compare import Compared, compare
+from onnx_hw.prove.model.compare import TensorComparison, compare
 from onnx_hw.prove.model.frames import drawn_frames
 from onnx_hw.quantization.post_training import quantize_factored, with_factors_in_weights
 from onnx_hw.quantization.quantize import to_integers
 from onnx_hw.quantization.ranges.calibrate import seen_in
-from onnx_hw.runtime.options import BuildOptions, Reading
+from onnx_hw.runtime.options import BuildOptions, ReadOptions
 from onnx_hw.runtime.stage import Stage
 from support.onnx_oracle import random_frames, write
 from support.qdq_models import Sketch
@@ -35,7 +35,7 @@ from support.random_qdq_models import quantized_models
 SHAPE = (1, 2, 3, 4)
 
 
-def compared(path: Path, frames: dict[str, np.ndarray] | None = None) -> Compared:
+def compared(path: Path, frames: dict[str, np.ndarray] | None = None) -> TensorComparison:
     model = flow.read(path)
     return compare(model, import_model(model), frames)
 
@@ -85,7 +85,7 @@ def sums(sketch: Sketch, row: np.ndarray) -> str:
 def assert_exported_agrees(seed: int, folder: Path) -> bool:
     """A network as converters write them, quantized by onnxruntime; whether it was accepted."""
     drawn = draw(seed, folder)
-    reading = Reading(dimensions=drawn.dimensions, lenient=True)
+    reading = ReadOptions(dimensions=drawn.dimensions, lenient=True)
     try:
         model, batch = batch_as_frames(flow.read(drawn.path, reading))
         frames = frames_of(drawn.frames, batch)

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx_hw import flow
 from onnx_hw.prove.model.frames import ranges_to_draw
-from onnx_hw.runtime.options import Reading
+from onnx_hw.runtime.options import ReadOptions
 
 
 @pytest.mark.parametrize("scale", [0.5, -0.5, 0.0, 3e38, inf, -inf, nan])
@@ -31,7 +31,7 @@ def test_a_range_goes_from_a_finite_number_to_a_greater_one(tmp_path, scale):
     )
     path = tmp_path / "model.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), path)
-    found = list(ranges_to_draw(flow.read(path, Reading(lenient=True)).graph))
+    found = list(ranges_to_draw(flow.read(path, ReadOptions(lenient=True)).graph))
     assert found and all(isfinite(high - low) and low <= high for ranges in found for low, high in ranges)
     if scale == 0.5:
         assert found[0] == [(-65.5, 62.0)]

@@ -12,13 +12,13 @@ from onnx_hw import flow
 from onnx_hw.ir import golden
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
-from onnx_hw.quantization.decisions import Held, Integers
+from onnx_hw.quantization.decisions import Held, IntegerDecisions
 from onnx_hw.quantization.goal import Goal
 from onnx_hw.quantization.mixed_precision.search import WIDTHS, choose_widths
-from onnx_hw.quantization.mixed_precision.sensitivity import Place
-from onnx_hw.quantization.ranges.calibrate import Seen
+from onnx_hw.quantization.mixed_precision.sensitivity import WidthChoice
+from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.quantization.scheme import Scheme
-from onnx_hw.runtime.options import Quantizing
+from onnx_hw.runtime.options import QuantizeOptions
 from onnx_hw.samples.sqnr import Likeness
 from support.cli_runner import call
 from support.fixture_paths import EXAMPLES
@@ -30,19 +30,19 @@ DIGITS = EXAMPLES / "digits"
 def test_the_cheapest_widths_are_found_although_noise_is_misjudged(seed: int) -> None:
     """Nearly the least cost of all widths there are; the noise of weights and of data is another than foreseen."""
     random = np.random.default_rng(seed)
-    places = [Place(kind, name) for kind in ("data", "weights") for name in "ab"]
+    places = [WidthChoice(kind, name) for kind in ("data", "weights") for name in "ab"]
     gains, costs = random.lognormal(0, 2, 4), random.lognormal(3, 1, 4)
     noises = {p: {b: g * 4.0**-b for b in WIDTHS} for p, g in zip(places, gains, strict=True)}
     prices = {p: {b: c * b for b in WIDTHS} for p, c in zip(places, costs, strict=True)}
     wrong = {"data": 2.5, "weights": 0.4}
 
-    def noise(bits: dict[Place, int]) -> float:
+    def noise(bits: dict[WidthChoice, int]) -> float:
         return sum(wrong[p.kind] * noises[p][b] for p, b in bits.items())
 
-    def quantize(scheme: Scheme, learned: object, judges: object) -> Integers:
+    def quantize(scheme: Scheme, learned: object, judges: object) -> IntegerDecisions:
         bits = {p: scheme.of_value(p.name) if p.kind == "data" else scheme.of_node(p.name) for p in places}
         made = Likeness(signal=1.0, noise=noise({p: precision.bits for p, precision in bits.items()}))
-        return Integers(held={"y": Held(made, made)})
+        return IntegerDecisions(held={"y": Held(made, made)})
 
     found = choose_widths(Goal(40.0), Scheme(), [{}] * 8, None, ["y"], noises, prices, quantize)
     allowed = [dict(zip(places, bits, strict=True)) for bits in product(WIDTHS, repeat=4)]
@@ -52,13 +52,13 @@ def test_the_cheapest_widths_are_found_although_noise_is_misjudged(seed: int) ->
 
 def test_what_rare_samples_make_is_doubted() -> None:
     """Noise that one of the samples makes needs more bits than the same of all: one standard error more."""
-    places = {Place("data", "a"): {bits: 4.0**-bits for bits in WIDTHS}}
-    prices = {Place("data", "a"): {bits: float(bits) for bits in WIDTHS}}
+    places = {WidthChoice("data", "a"): {bits: 4.0**-bits for bits in WIDTHS}}
+    prices = {WidthChoice("data", "a"): {bits: float(bits) for bits in WIDTHS}}
 
-    def quantize(shares: np.ndarray, scheme: Scheme) -> Integers:
+    def quantize(shares: np.ndarray, scheme: Scheme) -> IntegerDecisions:
         noise = 4.0 ** -scheme.of_value("a").bits
         made = Likeness(signal=1.0, noise=noise)
-        return Integers(held={"y": Held(made, made)}, noises={"y": noise * shares})
+        return IntegerDecisions(held={"y": Held(made, made)}, noises={"y": noise * shares})
 
     found = []
     for shares in (np.full(4, 0.25), np.array([1.0, 0.0, 0.0, 0.0])):
@@ -72,11 +72,18 @@ def test_what_rare_samples_make_is_doubted() -> None:
 
 
 def test_what_no_width_reaches_is_said() -> None:
-    places = {Place("data", "a"): dict.fromkeys(WIDTHS, 1e-3)}
+    places = {WidthChoice("data", "a"): dict.fromkeys(WIDTHS, 1e-3)}
     held = Likeness(signal=1.0, noise=1e-3)
     with pytest.raises(UserError, match=r"40 dB.*30\.0 dB"):
         choose_widths(
-            Goal(40.0), Scheme(), [{}], None, ["y"], places, places, lambda *_: Integers(held={"y": Held(held, held)})
+            Goal(40.0),
+            Scheme(),
+            [{}],
+            None,
+            ["y"],
+            places,
+            places,
+            lambda *_: IntegerDecisions(held={"y": Held(held, held)}),
         )
 
 
@@ -96,7 +103,7 @@ def test_a_goal_is_reached_and_repeated(tmp_path: Path) -> None:
 
 def test_a_goal_is_instead_of_bits() -> None:
     with pytest.raises(UserError, match="one of them"):
-        Quantizing(data=9, sqnr=30.0)
+        QuantizeOptions(data=9, sqnr=30.0)
     for wrong in (0.0, 1000.0, float("nan")):
         with pytest.raises(UserError, match="within 1"):
             Goal(wrong)
@@ -107,7 +114,7 @@ def test_classes_stay_right() -> None:
     model = flow.read(DIGITS / "digits_float.onnx")
     with np.load(DIGITS / "digits_calibration.npz") as stored:
         images = stored["image"][:32]
-    made = flow.quantized(model, lambda *_: Seen({"image": images}), Scheme(goal=Goal(accuracy_loss=4.0)))
+    made = flow.quantized(model, lambda *_: SampleRanges({"image": images}), Scheme(goal=Goal(accuracy_loss=4.0)))
     assert made.widths is not None and made.widths.sqnr_db < 30
     wanted = [next(iter(reference.run(model, {"image": image}).values())).argmax() for image in images]
     (found,) = golden.run(made.network, {"image": images}).values()

@@ -16,7 +16,7 @@ from onnx_hw.onnx.graph.model import Model
 from onnx_hw.quantization.post_training import quantize_float_model, quantize_without_data
 from onnx_hw.quantization.ranges.assume import assumed_ranges
 from onnx_hw.quantization.ranges.calibrate import calibrate
-from onnx_hw.runtime.options import Reading
+from onnx_hw.runtime.options import ReadOptions
 from support.onnx_oracle import random_frames, write
 from support.qdq_models import Sketch
 from support.random_float_models import FloatDrawing
@@ -47,7 +47,7 @@ def drawn(seed: int, path: Path) -> Model:
     flat = sketch.node("Flatten", last, axis=0)
     rows = sketch.node("ReduceMean", flat, sketch.constant(np.array([1])))
     outputs[0] = sketch.node("MatMul", rows, drawing.floats(1, 3))
-    return flow.read(write(sketch, path, inputs, *outputs), Reading(lenient=True))
+    return flow.read(write(sketch, path, inputs, *outputs), ReadOptions(lenient=True))
 
 
 def verdict(quantized: Callable[[], Model]) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Array, ClockSignal, Const, Instance, Module, Signal, Value
 
-__all__ = ["GEOMETRIES", "LATENCY", "Geometry", "best_geometry", "block_rom", "initial_values", "rom"]
+__all__ = ["GEOMETRIES", "LATENCY", "BlockRamGeometry", "best_geometry", "block_rom", "initial_values", "rom"]
 
 LATENCY = 2  # the memory and its output register
 _ADDRESS_PINS = 14
@@ -17,7 +17,7 @@ _PADDED = 20
 
 
 @dataclass(frozen=True)
-class Geometry:
+class BlockRamGeometry:
     """A way to use one block.
 
     Attributes:
@@ -37,16 +37,16 @@ class Geometry:
 
 # The widest one reads the lower half of a word through port A and the upper half through port B.
 GEOMETRIES = (
-    Geometry(36, 512, 18),
-    Geometry(18, 1024, 18),
-    Geometry(9, 2048, 9),
-    Geometry(4, 4096, 4),
-    Geometry(2, 8192, 2),
-    Geometry(1, 16384, 1),
+    BlockRamGeometry(36, 512, 18),
+    BlockRamGeometry(18, 1024, 18),
+    BlockRamGeometry(9, 2048, 9),
+    BlockRamGeometry(4, 4096, 4),
+    BlockRamGeometry(2, 8192, 2),
+    BlockRamGeometry(1, 16384, 1),
 )
 
 
-def best_geometry(width: int, depth: int) -> tuple[Geometry, int, int]:
+def best_geometry(width: int, depth: int) -> tuple[BlockRamGeometry, int, int]:
     """The geometry that stores ``depth`` words of ``width`` bits in the fewest blocks, then with the fewest banks.
 
     Returns:
@@ -56,7 +56,7 @@ def best_geometry(width: int, depth: int) -> tuple[Geometry, int, int]:
     return min(choices, key=lambda choice: (choice[1] * choice[2], choice[2]))
 
 
-def initial_values(geometry: Geometry, words: Sequence[int]) -> list[int]:
+def initial_values(geometry: BlockRamGeometry, words: Sequence[int]) -> list[int]:
     """The 64 ``INITVAL`` parameters, 320 bits each, that make a block hold ``words``.
 
     A block is 1024 words of 18 bits, or 2048 bytes of 9. Ports of 4, 2 and 1 bit see only the lower 8 bits of a byte.
@@ -83,7 +83,7 @@ def initial_values(geometry: Geometry, words: Sequence[int]) -> list[int]:
     ]
 
 
-def block_rom(geometry: Geometry, words: Sequence[int], address: Value, data: Value) -> Instance:
+def block_rom(geometry: BlockRamGeometry, words: Sequence[int], address: Value, data: Value) -> Instance:
     """``data`` becomes ``words[address]`` after ``LATENCY`` cycles of the domain ``sync``.
 
     ``data`` has at most ``geometry.width`` bits, ``address`` at most as many as ``geometry.depth`` needs.
@@ -113,7 +113,7 @@ def block_rom(geometry: Geometry, words: Sequence[int], address: Value, data: Va
     return Instance("DP16KD", p_RESETMODE="SYNC", p_GSR="DISABLED", **connections)
 
 
-def _address_pins(geometry: Geometry, address: Value, *, upper: bool) -> list[Value | int]:
+def _address_pins(geometry: BlockRamGeometry, address: Value, *, upper: bool) -> list[Value | int]:
     """Words narrower than 18 bits are addressed further down: the lowest pin that counts is log2(16 / port width)."""
     lowest = {18: 4, 9: 3, 4: 2, 2: 1, 1: 0}[geometry.port_width]
     pins: list[Value | int] = [0] * _ADDRESS_PINS
