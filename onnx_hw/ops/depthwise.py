@@ -14,7 +14,7 @@ from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import accumulator, counted, decoded, delayed, weights
 from onnx_hw.ops.demand.sliding import Fetch, sliding_demand
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
-from onnx_hw.ops.folding import Multiplier, SlidingFolding
+from onnx_hw.ops.folding import MultiplierKind, SlidingFolding
 from onnx_hw.ops.operator import Operator, lanes_beside, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_channels, only_channels
 from onnx_hw.ops.rom_contents import RomImage, weight_memories
@@ -35,7 +35,7 @@ class DepthwiseFolding(SlidingFolding):
     multiplier: what the products are made of.
     """
 
-    multiplier: Multiplier = Multiplier.HARDWARE
+    multiplier: MultiplierKind = MultiplierKind.HARDWARE
 
 
 @dataclass(frozen=True, repr=False, eq=False)

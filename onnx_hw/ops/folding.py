@@ -19,7 +19,7 @@ from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 
 
-class Multiplier(Enum):
+class MultiplierKind(Enum):
     """What a product is made of; its value is what a folding file says."""
 
     HARDWARE = "hardware"
@@ -29,7 +29,7 @@ class Multiplier(Enum):
 
 @dataclass(frozen=True, repr=False)
 class Folding(ABC):
-    """What all of them have. A field called ``multiplier`` is a ``Multiplier``, the others are numbers."""
+    """What all of them have. A field called ``multiplier`` is a ``MultiplierKind``, the others are numbers."""
 
     @classmethod
     def narrowest(cls) -> Self:
@@ -53,9 +53,9 @@ class Folding(ABC):
     @property
     def in_logic(self) -> bool:
         """Whether its products are made of look-up tables."""
-        return getattr(self, "multiplier", Multiplier.HARDWARE) is Multiplier.LOGIC
+        return getattr(self, "multiplier", MultiplierKind.HARDWARE) is MultiplierKind.LOGIC
 
-    def said(self) -> dict[str, int | Multiplier]:
+    def said(self) -> dict[str, int | MultiplierKind]:
         """The fields but those that have their default."""
         given = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
         return {name: value for name, (value, default) in given.items() if value != default}

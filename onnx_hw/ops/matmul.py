@@ -33,7 +33,7 @@ from onnx_hw.ops.demand.blocks import (
     weights,
 )
 from onnx_hw.ops.demand.soft_multipliers import known_products_demand, multiplier_for, product_demand
-from onnx_hw.ops.folding import Folding, Multiplier
+from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.operator import Operator, pixels_beside
 from onnx_hw.ops.permutation import Permutation, of_pixels
 from onnx_hw.ops.rom_contents import RomImage, weight_memories
@@ -62,7 +62,7 @@ class MatMulFolding(Folding):
     out_lanes: int
     pixels: int = 1
     tile: int = 1
-    multiplier: Multiplier = Multiplier.HARDWARE
+    multiplier: MultiplierKind = MultiplierKind.HARDWARE
 
     def takes(self, tensor: Tensor) -> Order:
         return Order(tensor, self.in_lanes, self.pixels)

@@ -13,7 +13,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.affine_ranges import AffineSequence
 from onnx_hw.ops.demand.blocks import added, delayed, engine
 from onnx_hw.ops.demand.soft_multipliers import multiplier_for, product_demand
-from onnx_hw.ops.folding import ElementFolding, Multiplier
+from onnx_hw.ops.folding import ElementFolding, MultiplierKind
 from onnx_hw.ops.operator import Operator, even_cuts, narrow_cuts
 from onnx_hw.ops.permutation import Permutation
 from onnx_hw.ops.schedule import Engine, Schedule
@@ -35,7 +35,7 @@ class MultiplyFolding(ElementFolding):
     multiplier: what the products are made of.
     """
 
-    multiplier: Multiplier = Multiplier.HARDWARE
+    multiplier: MultiplierKind = MultiplierKind.HARDWARE
 
 
 @dataclass(frozen=True, repr=False)

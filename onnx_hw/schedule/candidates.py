@@ -19,7 +19,7 @@ import numpy as np
 
 from onnx_hw.ir.design import pins_of
 from onnx_hw.ir.network import Network, NetworkNode
-from onnx_hw.ops.folding import Folding, Multiplier
+from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.operator import Resources
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
@@ -167,7 +167,7 @@ class Offers:
 
     def in_hardware(self, name: str, one: Alternative) -> Alternative | None:
         """The same node with as wide streams, whose products are the chip's multipliers'; None if none is offered."""
-        node, folding = self._nodes[name], replace(one.folding, multiplier=Multiplier.HARDWARE)  # type: ignore[call-arg]
+        node, folding = self._nodes[name], replace(one.folding, multiplier=MultiplierKind.HARDWARE)  # type: ignore[call-arg]
         return self._alternative(node, folding) if (name, folding) in self._either else None
 
     def _meet(
@@ -234,7 +234,7 @@ class Offers:
         offered = dict.fromkeys(folding for offer in asked for folding in offer)
         if self.in_logic and "multiplier" in node.operator.folding_type.names():
             self._either.update((node.name, folding) for folding in offered)
-            offered |= dict.fromkeys(replace(folding, multiplier=Multiplier.LOGIC) for folding in list(offered))
+            offered |= dict.fromkeys(replace(folding, multiplier=MultiplierKind.LOGIC) for folding in list(offered))
         return list(offered)
 
     def _products_at_least(self, node: NetworkNode, folding: Folding) -> np.ndarray:

@@ -24,7 +24,7 @@ from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import Problem, UserError, user_error
 from onnx_hw.messages.text import did_you_mean
 from onnx_hw.messages.toml import quoted, read_toml
-from onnx_hw.ops.folding import Folding, Multiplier
+from onnx_hw.ops.folding import Folding, MultiplierKind
 
 LARGEST = 1 << 24
 """Bytes of a file; that of a large network has some hundred thousand."""
@@ -95,7 +95,7 @@ def read_foldings(path: Path, network: Network) -> tuple[dict[str, Folding], dic
                 _problem("folding-entry", f"this folding must be {_form(kind)}, not {_shown(entry)}", where)
             )
             continue
-        folding = kind(**{name: Multiplier(v) if name == "multiplier" else v for name, v in given.items()})
+        folding = kind(**{name: MultiplierKind(v) if name == "multiplier" else v for name, v in given.items()})
         told = node.operator.illegal(folding)
         if told:
             problems.append(_problem("folding-lanes", f"{told}, not {folding!r}", where))
@@ -123,10 +123,10 @@ def _is_count(value: object) -> bool:
 
 
 def _is_kind(value: object) -> bool:
-    return value in [kind.value for kind in Multiplier]
+    return value in [kind.value for kind in MultiplierKind]
 
 
-def _written(value: int | Multiplier) -> str:
+def _written(value: int | MultiplierKind) -> str:
     return str(value) if isinstance(value, int) else quoted(value.value)
 
 
@@ -139,7 +139,7 @@ def _shown(value: object) -> str:
 
 def _form(kind: type[Folding]) -> str:
     """``{ lanes = N }, with steps = N if wished``."""
-    kinds = " or ".join(_written(kind) for kind in Multiplier)
+    kinds = " or ".join(_written(kind) for kind in MultiplierKind)
     optional = [name for name in kind.names() if name not in kind.required()]
     wished = [f"{name} = {kinds if name == 'multiplier' else 'N'}" for name in optional]
     needed = ", ".join(f"{name} = N" for name in kind.required())

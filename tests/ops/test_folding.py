@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from onnx_hw.ops.folding import EvenFolding, Multiplier, SlidingFolding, spelled
+from onnx_hw.ops.folding import EvenFolding, MultiplierKind, SlidingFolding, spelled
 from onnx_hw.ops.matmul import MatMulFolding
 from onnx_hw.ops.rearrange import RearrangeFolding
 from onnx_hw.ops.requantize import RequantizeFolding
@@ -24,9 +24,9 @@ def test_what_is_said() -> None:
     several = (SlidingFolding(1, 9, 2, 2), SlidingFolding(1, 9, 4, 2), RearrangeFolding(2, 3, in_tile=4))
     assert [repr(folding) for folding in several] == ["1×9, 2 pixels", "1×9, 4 to 2 pixels", "2×3, in tile 4"]
     assert repr(RearrangeFolding(2, 3, in_tile=1, out_tile=2)) == "2×3, out tile 2"
-    kinds = (MatMulFolding(4, 7), MatMulFolding(4, 7, 2, multiplier=Multiplier.LOGIC))
+    kinds = (MatMulFolding(4, 7), MatMulFolding(4, 7, 2, multiplier=MultiplierKind.LOGIC))
     assert [repr(folding) for folding in kinds] == ["4×7", "4×7, 2 pixels, in logic"]
-    assert kinds[1].said() == {"in_lanes": 4, "out_lanes": 7, "pixels": 2, "multiplier": Multiplier.LOGIC}
+    assert kinds[1].said() == {"in_lanes": 4, "out_lanes": 7, "pixels": 2, "multiplier": MultiplierKind.LOGIC}
     assert spelled({"in_lanes": 2, "out_lanes": 1, "steps": 1}) == "2×1"
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.exact.multiply_add_shift import MultiplyAddShift
-from onnx_hw.ops.folding import Folding, Multiplier
+from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.rom_contents import RomImage
@@ -85,7 +85,7 @@ def test_of_drawn_cores(kind: str) -> None:
     seen = 0
     for case in cases[:4]:
         logic = kind == "matmul_in_logic"
-        folding = replace(case.folding, multiplier=Multiplier.LOGIC) if logic else case.folding
+        folding = replace(case.folding, multiplier=MultiplierKind.LOGIC) if logic else case.folding
         assert unsaid(case.operator, folding) == [], case
         seen += len(roms(case.operator, folding))
     assert seen

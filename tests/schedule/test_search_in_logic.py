@@ -14,7 +14,7 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network, NetworkNode
 from onnx_hw.messages.errors import UserError
 from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import Multiplier
+from onnx_hw.ops.folding import MultiplierKind
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.ops.multiply import WIDEST_FACTOR, Multiply
 from onnx_hw.ops.tensor import Tensor
@@ -65,7 +65,7 @@ def test_multipliers_are_used_first(channels: list[int], dsp: int, lanes: int) -
     assert not budget.excess(used)
     in_logic = [node for node in drawn.nodes if foldings[node.name].in_logic]
     for node in in_logic:
-        hard = replace(foldings[node.name], multiplier=Multiplier.HARDWARE)  # type: ignore[call-arg]
+        hard = replace(foldings[node.name], multiplier=MultiplierKind.HARDWARE)  # type: ignore[call-arg]
         mine, other = (node.operator.resources(folding) for folding in (foldings[node.name], hard))
         assert used.dsp + other.dsp > dsp or mine.lut <= other.lut, "multipliers would have done as well"
 

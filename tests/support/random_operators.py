@@ -19,7 +19,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.concat import CHANNELS, Concat
 from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
-from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, Multiplier, SlidingFolding
+from onnx_hw.ops.folding import ElementFolding, EvenFolding, Folding, MultiplierKind, SlidingFolding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
@@ -129,7 +129,7 @@ def pools(draw: st.DrawFn) -> tuple[Pool, SlidingFolding]:
     return replace(pool, capacity=draw(_capacities(pool, folding))), folding
 
 
-multipliers = st.sampled_from(Multiplier)
+multipliers = st.sampled_from(MultiplierKind)
 
 
 @st.composite

@@ -6,7 +6,7 @@ import numpy as np
 
 from onnx_hw.exact.canonical_signed_digit import signed_digits
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import Multiplier
+from onnx_hw.ops.folding import MultiplierKind
 from onnx_hw_boards.demand import Adder, Demand, LogicFunction, Product, Register
 
 TABLE_BITS = 4
@@ -16,9 +16,9 @@ NARROW = 2
 """Bits of an operand with which a product is one row of look-up tables at most: nobody wants a multiplier for it."""
 
 
-def multiplier_for(a_bits: int, b_bits: int) -> Multiplier:
+def multiplier_for(a_bits: int, b_bits: int) -> MultiplierKind:
     """What products of two integers are made of, unless somebody asks for the other."""
-    return Multiplier.LOGIC if min(a_bits, b_bits) <= NARROW else Multiplier.HARDWARE
+    return MultiplierKind.LOGIC if min(a_bits, b_bits) <= NARROW else MultiplierKind.HARDWARE
 
 
 def product_demand(a: Int, b: Int, *, in_logic: bool) -> Demand:

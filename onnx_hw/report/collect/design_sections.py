@@ -13,7 +13,7 @@ from onnx_hw.ir.design import Design, Edge, FifoSize
 from onnx_hw.ir.mac_counts import macs_in_hardware
 from onnx_hw.ir.network import Boundary, Network, NetworkNode
 from onnx_hw.onnx.graph.model import Model
-from onnx_hw.ops.folding import Multiplier
+from onnx_hw.ops.folding import MultiplierKind
 from onnx_hw.ops.operator import Resources
 from onnx_hw.report.model import (
     CoreSection,
@@ -150,7 +150,7 @@ def _core(design: Design, node: NetworkNode, module: str) -> CoreSection:
         lut=costs.lut,
         bram=costs.bram,
         ff=costs.ff,
-        multiplier=Multiplier.LOGIC.value if folding.in_logic else None,
+        multiplier=MultiplierKind.LOGIC.value if folding.in_logic else None,
         inputs=node.inputs,
         outputs=node.outputs,
         origin=node.origin,

@@ -13,7 +13,7 @@ from amaranth.back import rtlil
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.demand.soft_multipliers import product_demand
 from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
-from onnx_hw.ops.folding import Folding, Multiplier
+from onnx_hw.ops.folding import Folding, MultiplierKind
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.multiply import Multiply, MultiplyFolding
 from onnx_hw.ops.operator import Operator
@@ -24,7 +24,7 @@ from support.design_bench import prove
 from support.hand_built_designs import alone
 from support.random_cases import Case
 
-LOGIC = Multiplier.LOGIC
+LOGIC = MultiplierKind.LOGIC
 IMAGE = Tensor((2, 3, 3), Int(8))
 NARROW = Tensor((2, 3, 4), Int(4, signed=False))
 RANDOM = np.random.default_rng(0)
@@ -50,7 +50,7 @@ CORES: dict[str, tuple[Operator, Folding]] = {
 def test_both_kinds_are_the_same_but_for_what_they_cost(core: str) -> None:
     """The law predicts both alike, and both keep it."""
     operator, soft = CORES[core]
-    hard = replace(soft, multiplier=Multiplier.HARDWARE)  # type: ignore[call-arg]
+    hard = replace(soft, multiplier=MultiplierKind.HARDWARE)  # type: ignore[call-arg]
     assert repr(operator.schedule(soft)) == repr(operator.schedule(hard))
     first, second = operator.resources(soft), operator.resources(hard)
     assert first.mac_lanes == second.mac_lanes and first.bram == second.bram
