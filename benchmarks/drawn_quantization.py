@@ -26,13 +26,13 @@ from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import onnx
-from exports.quantizing import Choices, quantized
 from onnx import TensorProto, helper
 from onnx_hw import flow
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.options import OutputKind
 from onnx_hw.samples.sqnr import Likeness
 from quantization import Case, in_floats, in_integers, read_model
+from support.exports.quantizing import Choices, quantized
 from support.random_trained_networks import DrawnNetwork, drawn_network
 
 JUDGES = 200

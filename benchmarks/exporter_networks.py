@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from exports.verdicts import Comparison, Verdict, compared, judged, proven
+from support.exports.verdicts import Comparison, Verdict, compared, judged, proven
 from support.random_exported_models import DrawnExport, draw
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from exports.verdicts import Comparison, compared, judged, proven
 from support.border_models import rearranged_at_the_border
+from support.exports.verdicts import Comparison, compared, judged, proven
 from support.random_exported_models import draw
 
 SEEDS = (0, 2, 3, 4, 9, 13, 16, 21, 31)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from amaranth.hdl import Module, Signal, Value
 
-from formal.naive_edge import NaiveEdge
-from formal.outbox_lemmas import all_of, lemmas_of_outbox
-from formal.smt import Claim, Solver
 from onnx_hw_rtl.cores.fork import Fork
 from onnx_hw_rtl.streams.outbox import Outbox
 from onnx_hw_rtl.streams.stream import StreamShape, bits_of
+from support.formal.naive_edge import NaiveEdge
+from support.formal.outbox_lemmas import all_of, lemmas_of_outbox
+from support.formal.smt import Claim, Solver
 
 DEPTHS = {"a": 1, "b": 2, "c": 3}
 STREAM = StreamShape(2, 1)

@@ -11,11 +11,11 @@ from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 
-from formal.naive_edge import NaiveEdge
-from formal.outbox_lemmas import all_of, lemmas_of_outbox
-from formal.smt import Claim, Solver
 from onnx_hw_rtl.cores.gearbox import Gearbox
 from onnx_hw_rtl.streams.stream import StreamShape, bits_of
+from support.formal.naive_edge import NaiveEdge
+from support.formal.outbox_lemmas import all_of, lemmas_of_outbox
+from support.formal.smt import Claim, Solver
 
 CHANNELS, IN, OUT, CAPACITY, DEPTH = 5, 2, 3, 4, 2
 IN_BEATS = 3

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Module, Signal, Value
 
-from formal.naive_edge import NaiveEdge
-from formal.outbox_lemmas import lemmas_of_outbox
-from formal.smt import Claim, Solver
 from onnx_hw_rtl.parts.delay_line import delayed
 from onnx_hw_rtl.streams.outbox import Outbox
+from support.formal.naive_edge import NaiveEdge
+from support.formal.outbox_lemmas import lemmas_of_outbox
+from support.formal.smt import Claim, Solver
 
 
 def outbox(kind: type[Outbox], width: int, depth: int, *, block: bool) -> Outbox:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 from amaranth.hdl import Array, Module, Mux, Signal, Value
 
-from formal.smt import Claim, Solver
 from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
+from support.formal.smt import Claim, Solver
 
 BEATS, CAPACITY = 5, 4
 NEEDS = (2, 2, 4, 4)

@@ -15,16 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_hw_sim import shared_library, stalls
-from onnx_hw_sim.circuit import Recording, Simulator, Stimulus, Stream
+from onnx_hw_sim.circuit import Simulator, Stimulus, Stream
 from onnx_hw_sim.compiled import CompiledSimulator, SimulationBroken
 from onnx_hw_sim.interpreted import InterpretedSimulator
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 from onnx_hw_sim.shared_library import LIBRARY
 from onnx_hw_tools.tools import ToolFailed
-from tests.sim.circuits import RING, Adder, Lookup
+from support.simulated_circuits import DEAD, RING, Adder, Lookup, assert_same, stimulus
 
 ADDER = Adder(lanes=3, bits=8, depth=4)
-DEAD = Adder(lanes=1, bits=1, is_signed=False, depth=2, stuck_after=7, leaks=True)
 WIDE = Adder(lanes=64, bits=47, depth=2)  # 3008 bits in, 3072 bits out, lanes across the words of the machine
 
 
@@ -39,36 +38,6 @@ def engines(compiled_in: Path):
         return *compiled, InterpretedSimulator(circuit, adder)
 
     return of
-
-
-def stimulus(adder: Adder, tokens: int, seed: int = 0, **changes: object) -> Stimulus:
-    """Random operands without stalls."""
-    low, high = (-(1 << adder.a.bits - 1), 1 << adder.a.bits - 1) if adder.a.signed else (0, 1 << adder.a.bits)
-    operands = np.random.default_rng(seed).integers(low, high, (2, tokens, adder.a.lanes))
-    plain = Stimulus(
-        tokens={"a": operands[0], "b": operands[1]},
-        offers={"a": stalls.at_once(tokens), "b": stalls.at_once(tokens)},
-        ready={"sum": stalls.always()},
-        expected={"sum": tokens},
-        cycles=20 * tokens + 100,
-    )
-    return replace(plain, **changes)
-
-
-def assert_same(one: Recording, *others: Recording) -> None:
-    for other in others:
-        _assert_same(one, other)
-
-
-def _assert_same(one: Recording, other: Recording) -> None:
-    assert (one.cycles, one.finished, one.deadlocked) == (other.cycles, other.finished, other.deadlocked)
-    assert (one.valid, one.ready) == (other.valid, other.ready)
-    for field in ("fires", "cycles_of", "tokens"):
-        left, right = getattr(one, field), getattr(other, field)
-        assert list(left) == list(right)
-        for name in left:
-            assert left[name].dtype == right[name].dtype == np.int64
-            assert np.array_equal(left[name], right[name]), (field, name)
 
 
 def test_records_every_transfer_and_every_firing(engines) -> None:

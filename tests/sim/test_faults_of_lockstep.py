@@ -15,8 +15,7 @@ from onnx_hw_sim.circuit import Recording
 from onnx_hw_sim.lockstep import arithmetic, library, program, steps
 from onnx_hw_sim.lockstep.levelize import Levelization, order
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
-from tests.sim.drawn_circuits import Drawn, Exchanges, Expressions
-from tests.sim.test_lockstep import words
+from support.random_circuits import Drawn, Exchanges, Expressions, words
 
 V, DRIVER = "vectors.h", "driver.cpp"
 IN_CPP: Mapping[str, tuple[type[Drawn], int, str, str, str]] = {

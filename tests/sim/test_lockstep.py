@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnx_hw_sim import stalls
-from onnx_hw_sim.circuit import Circuit, Stimulus, run_together, runs_at_once
+from onnx_hw_sim.circuit import run_together, runs_at_once
 from onnx_hw_sim.compiled import CompiledSimulator
 from onnx_hw_sim.interpreted import InterpretedSimulator
 from onnx_hw_sim.lockstep import library
@@ -19,29 +18,8 @@ from onnx_hw_sim.lockstep.netlist import UnsupportedCircuit
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
 from onnx_hw_sim.lockstep.steps import Step
 from onnx_hw_tools.tools import ToolFailed
-from tests.sim.circuits import RING, Adder
-from tests.sim.drawn_circuits import Drawn, Exchanges, Expressions
-from tests.sim.test_engines import DEAD, assert_same, stimulus
-
-TOKENS = 150
-
-
-def words(circuit: Circuit, seed: int) -> Stimulus:
-    """Random words, many of them all zeros, all ones or nearly so, and a sink with moods."""
-    generator = np.random.default_rng(seed)
-    (a,) = circuit.sources
-    tokens = generator.integers(0, 1 << a.bits, (TOKENS, a.lanes))
-    flat = generator.random((TOKENS, 1)) < 0.2
-    ends = generator.choice([0, (1 << a.bits) - 1], (TOKENS, a.lanes)) ^ (generator.random((TOKENS, a.lanes)) < 0.1)
-    return Stimulus(
-        {"a": np.where(flat, ends, tokens)},
-        {"a": stalls.random_offers(TOKENS, 0.7, seed)},
-        {"y": stalls.random_ready(2 * TOKENS, 0.8, seed)},
-        {"y": TOKENS},
-        cycles=20 * TOKENS,
-        tail=seed % 3,
-        false_start=7 * (seed % 2),
-    )
+from support.random_circuits import Drawn, Exchanges, Expressions, words
+from support.simulated_circuits import DEAD, RING, Adder, assert_same, stimulus
 
 
 @pytest.mark.parametrize("drawn", [Expressions, Exchanges])

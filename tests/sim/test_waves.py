@@ -14,7 +14,7 @@ from onnx_hw_sim.circuit import Stimulus
 from onnx_hw_sim.compiled import CompiledSimulator
 from onnx_hw_sim.decoded_waves import WaveScope, decode
 from onnx_hw_sim.waves import CYCLE_NS, write_vcd
-from tests.sim.circuits import Adder
+from support.simulated_circuits import Adder
 
 ADDER = Adder(lanes=1, bits=8, is_signed=False, depth=2)
 STIMULUS = Stimulus(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -19,7 +20,7 @@ class Sketch:
         self.constants: list[onnx.TensorProto] = []
         self.opset = opset
 
-    def constant(self, array: np.ndarray) -> str:
+    def constant(self, array: npt.ArrayLike) -> str:
         name = f"constant{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(array), name))
         return name
@@ -29,13 +30,15 @@ class Sketch:
         self.nodes.append(helper.make_node(op_type, list(inputs), [output], name=f"the_{output}", **attributes))
         return output
 
-    def dequantized(self, array: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None, axis: int = 0) -> str:
+    def dequantized(
+        self, array: npt.ArrayLike, scale: npt.ArrayLike, zero: npt.ArrayLike | None = None, axis: int = 0
+    ) -> str:
         inputs = [self.constant(array), self.constant(np.asarray(scale, dtype=np.float32))]
         if zero is not None:
             inputs.append(self.constant(zero))
         return self.node("DequantizeLinear", *inputs, axis=axis)
 
-    def through_integers(self, value: str, scale: float, zero: int, dtype: type = np.int8) -> str:
+    def through_integers(self, value: str, scale: npt.ArrayLike, zero: npt.ArrayLike, dtype: type = np.int8) -> str:
         scale_name, zero_name = self.constant(np.float32(scale)), self.constant(np.array(zero, dtype=dtype))
         stored = self.node("QuantizeLinear", value, scale_name, zero_name)
         return self.node("DequantizeLinear", stored, scale_name, zero_name)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from exports.architectures import ARCHITECTURES
-from exports.export import Export
-from exports.keras_style import KerasExport
-from exports.quantizing import Choices, Frames, drawn_choices, quantized
-from exports.tensorflow_style import TensorFlowExport
-from exports.torch_style import TorchExport
+from support.exports.architectures import ARCHITECTURES
+from support.exports.export import Export
+from support.exports.keras_style import KerasExport
+from support.exports.quantizing import Choices, Frames, drawn_choices, quantized
+from support.exports.tensorflow_style import TensorFlowExport
+from support.exports.torch_style import TorchExport
 
 STYLES: tuple[type[Export], ...] = (TorchExport, TorchExport, TensorFlowExport, KerasExport)
 CALIBRATION, FRAMES = 6, 4

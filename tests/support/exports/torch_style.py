@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import onnx
-from exports.export import Export, Map, elements
 from onnx import numpy_helper
+from support.exports.export import Export, Map, elements
 
 END = np.iinfo(np.int64).max  # what a slice without an end ends with
 

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from amaranth.hdl import Array, Cat, Const, Mux, Value
 
-from formal.naive_edge import NaiveEdge
-from formal.smt import Claim
 from onnx_hw_rtl.parts.fanout import BITS_PER_COPY
 from onnx_hw_rtl.streams.outbox import Outbox
+from support.formal.naive_edge import NaiveEdge
+from support.formal.smt import Claim
 
 
 def lemmas_of_outbox(claim: Claim, path: str, outbox: Outbox, naive: NaiveEdge) -> dict[str, Value]:

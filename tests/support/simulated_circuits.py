@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
+import numpy as np
 from amaranth.back import rtlil
 from amaranth.hdl import Cat, Elaboratable, Module, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from onnx_hw_sim.circuit import Circuit, Stream
+from onnx_hw_sim import stalls
+from onnx_hw_sim.circuit import Circuit, Recording, Stimulus, Stream
 
 
 def stream_ports(stream: Stream, direction: wiring.Flow) -> dict[str, wiring.Member]:
@@ -168,3 +171,36 @@ end
 
 def as_rtlil(component: Elaboratable) -> str:
     return rtlil.convert(component, name="top")
+
+
+DEAD = Adder(lanes=1, bits=1, is_signed=False, depth=2, stuck_after=7, leaks=True)
+
+
+def assert_same(one: Recording, *others: Recording) -> None:
+    for other in others:
+        _assert_same(one, other)
+
+
+def stimulus(adder: Adder, tokens: int, seed: int = 0, **changes: object) -> Stimulus:
+    """Random operands without stalls."""
+    low, high = (-(1 << adder.a.bits - 1), 1 << adder.a.bits - 1) if adder.a.signed else (0, 1 << adder.a.bits)
+    operands = np.random.default_rng(seed).integers(low, high, (2, tokens, adder.a.lanes))
+    plain = Stimulus(
+        tokens={"a": operands[0], "b": operands[1]},
+        offers={"a": stalls.at_once(tokens), "b": stalls.at_once(tokens)},
+        ready={"sum": stalls.always()},
+        expected={"sum": tokens},
+        cycles=20 * tokens + 100,
+    )
+    return replace(plain, **changes)
+
+
+def _assert_same(one: Recording, other: Recording) -> None:
+    assert (one.cycles, one.finished, one.deadlocked) == (other.cycles, other.finished, other.deadlocked)
+    assert (one.valid, one.ready) == (other.valid, other.ready)
+    for field in ("fires", "cycles_of", "tokens"):
+        left, right = getattr(one, field), getattr(other, field)
+        assert list(left) == list(right)
+        for name in left:
+            assert left[name].dtype == right[name].dtype == np.int64
+            assert np.array_equal(left[name], right[name]), (field, name)

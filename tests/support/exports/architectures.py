@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from exports.export import Export, Map
+from support.exports.export import Export, Map
 
 ACTIVATIONS = (
     *["relu"] * 9,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from onnx_hw.assemble.elaborate import without_signed_wires
-from onnx_hw_sim.circuit import Circuit, Stream
-from tests.sim.circuits import as_rtlil, stream_ports
+from onnx_hw_sim import stalls
+from onnx_hw_sim.circuit import Circuit, Stimulus, Stream
+from support.simulated_circuits import as_rtlil, stream_ports
 
 LANE = 32
 NARROW, WIDE = 40, 150
@@ -144,3 +146,24 @@ class Exchanges(Drawn):
         ring = [Signal(40, init=draw.getrandbits(40), name=f"ring{k}") for k in range(3)]
         m.d.sync += [one.eq(after) for one, after in zip(ring, ring[1:] + ring[:1], strict=True)]
         self.parts += registers + ring
+
+
+def words(circuit: Circuit, seed: int) -> Stimulus:
+    """Random words, many of them all zeros, all ones or nearly so, and a sink with moods."""
+    generator = np.random.default_rng(seed)
+    (a,) = circuit.sources
+    tokens = generator.integers(0, 1 << a.bits, (TOKENS, a.lanes))
+    flat = generator.random((TOKENS, 1)) < 0.2
+    ends = generator.choice([0, (1 << a.bits) - 1], (TOKENS, a.lanes)) ^ (generator.random((TOKENS, a.lanes)) < 0.1)
+    return Stimulus(
+        {"a": np.where(flat, ends, tokens)},
+        {"a": stalls.random_offers(TOKENS, 0.7, seed)},
+        {"y": stalls.random_ready(2 * TOKENS, 0.8, seed)},
+        {"y": TOKENS},
+        cycles=20 * TOKENS,
+        tail=seed % 3,
+        false_start=7 * (seed % 2),
+    )
+
+
+TOKENS = 150

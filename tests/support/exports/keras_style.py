@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from exports.export import Export, Map
-from exports.tensorflow_style import TensorFlowExport
+from support.exports.export import Export, Map
+from support.exports.tensorflow_style import TensorFlowExport
 
 
 class KerasExport(TensorFlowExport):

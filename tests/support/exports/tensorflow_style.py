@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from exports.export import Export, Map, elements
+from support.exports.export import Export, Map, elements
 
 
 class TensorFlowExport(Export):
