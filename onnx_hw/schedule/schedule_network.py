@@ -10,6 +10,7 @@ from fractions import Fraction
 from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.ir.verify_design import faults_of_foldings, faults_of_repetition, verify_design
+from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.invariants import refuse
 from onnx_hw.ops.folding import Folding
@@ -69,7 +70,7 @@ def schedule_network(
         UserError: nothing fits; says by how much, which nodes are largest, and which options would help. Foldings that
             are given and cannot be built.
     """
-    network = insert_forks(network)
+    network = verify_network(insert_forks(network), "insert_forks")
     most = most or budget
     interval = None if fps is None else interval_of(fps, clock_mhz)
     if foldings is not None:
