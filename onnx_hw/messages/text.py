@@ -7,7 +7,7 @@ message, marks that turn the direction of what follows. Whatever is shown passes
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
@@ -57,9 +57,9 @@ def file_name(name: str) -> str:
     return plain.encode()[:LONGEST_FILE_NAME].decode(errors="ignore")
 
 
-def to_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
+def to_json(value: Any) -> str:
     """JSON that people read: letters of all languages as they are, what has no shape escaped; NaN is refused."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=default)
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     if not text.isprintable():
         text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
     return text + "\n"

@@ -6,10 +6,11 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
+
+import msgspec
 
 from onnx_hw.runtime.options import BuildOptions
 
@@ -55,13 +56,10 @@ def sha256(path: Path) -> str | None:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold of options."""
-    if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    if isinstance(value, Path):
-        return str(value.absolute())
-    return value.value if isinstance(value, Enum) else value
+    """Return a dataclass as the objects, arrays, texts and numbers that JSON holds; paths become absolute."""
+    return msgspec.to_builtins(value, enc_hook=_to_builtin)
+
+
+def _to_builtin(value: Any) -> Any:
+    """Return a path as a text, a numpy scalar as a number."""
+    return str(value.absolute()) if isinstance(value, Path) else value.item()

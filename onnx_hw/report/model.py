@@ -7,14 +7,12 @@ These dataclasses are ``report.json``; its schema and its description in ``docs/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-
 from onnx_hw.messages.text import to_json
-from onnx_hw.report.build_request import BuildRequest
+from onnx_hw.report.build_request import BuildRequest, plain
 from onnx_hw.report.directed_vectors import Reached
 from onnx_hw.report.losses import Loss
 from onnx_hw.report.proof_chain import ChainLinks, Failure
@@ -83,7 +81,7 @@ class PortSection:
     scale: Annotated[
         tuple[float, ...], "real = scale × (integer − zero point); one entry, one per channel, or none where unknown"
     ]
-    zero_point: Annotated[tuple[float, ...], "see scale; an integer where ONNX says it"]
+    zero_point: Annotated[tuple[int | float, ...], "see scale; an integer where ONNX says it"]
     stream: Annotated[
         str, "the stream's name in the circuit; an input may enter on several, several outputs may leave on one"
     ]
@@ -102,7 +100,7 @@ class QuantizedTensor:
     scale: Annotated[
         tuple[float, ...], "real = scale × (integer − zero point); one entry, one per channel, or none where unknown"
     ]
-    zero_point: Annotated[tuple[float, ...], "see scale; an integer where ONNX says it"]
+    zero_point: Annotated[tuple[int | float, ...], "see scale; an integer where ONNX says it"]
     seen: Annotated[ValueStatistics | None, "what it held for samples; null without any"] = None
     sqnr_db: Annotated[float | None, "signal to noise against the float model, dB; null where that is unknown"] = None
 
@@ -334,13 +332,8 @@ class Report:
 
     def to_json(self) -> str:
         """The text of ``report.json``: keys in the order of this file, NaN and infinities refused."""
-        return to_json(asdict(self), default=_number)
+        return to_json(plain(self))
 
     def write(self, path: Path) -> None:
         """Write ``report.json`` (UTF-8)."""
         path.write_text(self.to_json(), encoding="utf-8")
-
-
-def _number(value: np.generic) -> object:
-    """numpy's numbers are as welcome as Python's."""
-    return value.item()

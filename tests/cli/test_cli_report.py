@@ -70,7 +70,15 @@ def test_two_builds_side_by_side(tmp_path: Path, opened: Instead) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [(None, "is not there"), ("{", "it is no JSON"), ("[]", "the report must be an object")]
+    ("text", "told"),
+    [
+        (None, "is not there"),
+        ("{", "it is not JSON"),
+        ("[]", "Expected `object`, got `array`"),
+        ('{"model": {}}', "required field `name` - at `$.model`"),
+        (FULL.to_json().replace('"macs": 23680', '"macs": true', 1), "got `bool` - at `$.model.macs`"),
+        (FULL.to_json().replace('"turns": 64', '"turns": 64, "again": 1'), "`$.io[0].loops[0].again` must be left out"),
+    ],
 )
 def test_what_is_no_build_is_refused(tmp_path: Path, opened: Instead, text: str | None, told: str) -> None:
     if text is not None:

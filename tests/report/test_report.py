@@ -64,7 +64,7 @@ def test_a_wrong_or_unknown_key_is_invalid(section, key, value):
 def test_every_key_says_what_it_means():
     for section in sections():
         assert section.__doc__
-        for name, _, meaning in keys(section):
+        for name, meaning in keys(section):
             assert len(meaning) > 5, f"{section.__name__}.{name}"
 
 
