@@ -1,5 +1,8 @@
 """What the registry says about nodes that do not fit their operator, and how versions are chosen."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from onnx_hw.onnx.operators import lookup, operator_of
 from onnx_hw.onnx.operators.evaluate import compute
 from onnx_hw.onnx.operators.pooling import AveragePool
 from onnx_hw.onnx.operators.registry import earlier, operator
+from support.fixture_paths import CHECKOUT
 
 
 def node(op_type, inputs=("x",), outputs=("y",), domain="", version=17, **attributes):
@@ -107,3 +111,11 @@ def test_an_earlier_version_lacks_what_came_later():
 def test_what_never_was_cannot_have_come_later():
     with pytest.raises(ValueError, match="has no dilation"):
         earlier(AveragePool, since=6, without=("dilation",))
+
+
+def test_every_file_of_operators_is_loaded_without_a_list():
+    """An interpreter of its own, for this one has loaded what the tests import."""
+    program = "import sys, onnx_hw.onnx.operators; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    files = (CHECKOUT / "onnx_hw" / "onnx" / "operators").glob("*.py")
+    assert {f"onnx_hw.onnx.operators.{path.stem}" for path in files if path.stem != "__init__"} <= set(loaded)
