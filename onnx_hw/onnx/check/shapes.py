@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from onnx_hw.messages.errors import Problem
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.check.types import place
-from onnx_hw.onnx.evaluate.ceil_mode_windows import behind_left_out_windows
 from onnx_hw.onnx.evaluate.dimensions import substituted
 from onnx_hw.onnx.evaluate.infer_shapes import Visible, infer_graph
 from onnx_hw.onnx.graph.dependencies import subgraphs
-from onnx_hw.onnx.graph.model import Graph, Model, Value
+from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
+from onnx_hw.onnx.operators.pooling import pool_window
 from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.parse.diagnostics import Findings
 
@@ -55,7 +55,7 @@ def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
             for name, of in one.items()
             if name in other and other[name].ndim == of.ndim
         }
-        miscounted = behind_left_out_windows(graph, one)
+        miscounted = _miscounted(graph, one)
         for name, code, message, where in _wrong_shapes(graph, shapes):
             if name in miscounted:
                 findings.should(code, message, where, "older shape inference counts a window that ceil_mode leaves out")
@@ -205,3 +205,30 @@ def _producers(graph: Graph) -> dict[str, str]:
 
 def _shown(value: Value) -> str:
     return repr(replace(value, name="")).removeprefix(": ")
+
+
+def _miscounted(graph: Graph, types: Mapping[str, TensorType]) -> set[str]:
+    """Return the values whose declared shapes may count a window that does not exist.
+
+    With ``ceil_mode`` a window that would begin in the padding behind the tensor is left out, as the specification says
+    and as runtimes compute. Shape inference before opset 22 counts it, and so writes wrong lengths for the pooling and
+    for all nodes that depend on it.
+    """
+    miscounted: set[str] = set()
+    for node in graph.nodes:
+        if any(name in miscounted for name in node.inputs) or _leaves_out_a_window(node, types):
+            miscounted.update(node.outputs)
+    return miscounted
+
+
+def _leaves_out_a_window(node: Node, types: Mapping[str, TensorType]) -> bool:
+    attributes = node.attributes
+    if not attributes.get("ceil_mode") or "kernel_shape" not in attributes or node.inputs[0] not in types:
+        return False
+    shape, kernel = types[node.inputs[0]].shape, attributes["kernel_shape"]
+    auto_pad, ceil_mode = attributes.get("auto_pad", "NOTSET"), attributes["ceil_mode"]
+    others = (attributes.get(name) for name in ("dilations", "pads", "strides"))
+    try:
+        return pool_window(shape, kernel, auto_pad, ceil_mode, *others).left_out
+    except ValueError:
+        return False

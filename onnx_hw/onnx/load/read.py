@@ -11,14 +11,22 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
-from onnx_hw.onnx.check.check_model import check_model, check_source
+from onnx_hw.onnx.check.functions import check_functions
+from onnx_hw.onnx.check.graph import check_graph
 from onnx_hw.onnx.check.header import check_header, check_ir_version
+from onnx_hw.onnx.check.names import check_names
+from onnx_hw.onnx.check.scopes import check_scopes
+from onnx_hw.onnx.check.shapes import check_shapes, with_found_shapes
+from onnx_hw.onnx.check.signatures import check_signatures
+from onnx_hw.onnx.check.subgraphs import check_subgraphs
+from onnx_hw.onnx.check.types import check_types
 from onnx_hw.onnx.evaluate.dimensions import bind_dimensions
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.build_model import build_model
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.external_data import SideFiles
 from onnx_hw.onnx.parse.parse import parse_file
+from onnx_hw.onnx.parse.source_model import SourceModel
 from onnx_hw.onnx.parse.toposort import sorted_model
 from onnx_hw.onnx.parse.translate import Translator
 
@@ -65,10 +73,28 @@ def examine(path: Path, findings: Findings) -> Model | None:
         return None
     source = Translator(findings, files, message.ir_version).model(message)
     del message
-    check_source(source, findings)
+    _check_source(source, findings)
     if findings.refusals:
         return None
     if findings.lenient:
         source = sorted_model(source)
     model = build_model(source, path, findings)
-    return None if findings.refusals else check_model(model, findings)
+    return None if findings.refusals else _check_model(model, findings)
+
+
+def _check_source(source: SourceModel, findings: Findings) -> None:
+    """Check what needs neither resolved names nor inlined functions."""
+    check_graph(source, findings)
+    check_scopes(source, findings)
+    check_functions(source, findings)
+    check_signatures(source, findings)
+    check_subgraphs(source, findings)
+    check_names(source, findings)
+
+
+def _check_model(model: Model, findings: Findings) -> Model:
+    """Check that types and shapes of the resolved graph fit; return the model with the inferred shapes."""
+    check_types(model, findings)
+    if findings.refusals:  # shapes of values whose types do not fit say nothing
+        return model
+    return with_found_shapes(model, check_shapes(model, findings))
