@@ -84,7 +84,7 @@ def _unknown_keys(stored: Any, known: Any, at: str) -> Iterator[str]:
                 yield from _unknown_keys(entry, known[key], f"{at}.{key}")
             else:
                 yield f"{at}.{key}"
-    elif isinstance(stored, list) and isinstance(known, list):
+    elif isinstance(stored, list) and isinstance(known, tuple | list):
         for k, (entry, other) in enumerate(zip(stored, known, strict=True)):
             yield from _unknown_keys(entry, other, f"{at}[{k}]")
 
