@@ -1,4 +1,4 @@
-"""``onnx-hw boards``: what there is to build for, and what fits there."""
+"""Command ``onnx-hw boards``: the boards there are to build for, and what fits them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from onnx_hw.cli.session import CliSession
 def boards(session: CliSession, model: Path | None) -> None:
     """List the boards there are: chip, link, clock.
 
-    With MODEL, say of each whether the model fits, and how fast it is there.
+    With MODEL, say for each board whether the model fits, and how fast it runs there.
     """
-    from onnx_hw.cli.show.board_table import fitting, listed
+    from onnx_hw.cli.show.board_table import board_table, fit_row
     from onnx_hw.commands.fit_boards import fit_boards
 
     if model is None:
-        session.terminal.show(listed())
+        session.terminal.show(board_table())
         return
-    for board, found in fit_boards(model):
-        session.terminal.show(fitting(board, found))
+    for board, fit in fit_boards(model):
+        session.terminal.show(fit_row(board, fit))

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 import onnx_hw_boards
 from onnx_hw import __version__
 from onnx_hw.cli.cli import main
-from onnx_hw.cli.show.digits_on_boards import DIGITS_ON_BOARDS
-from onnx_hw.commands.fit_boards import fit_boards
+from onnx_hw.commands.fit_boards import BoardFit, fit_boards
 from onnx_hw_tools import tools
 from support.cli_runner import Instead, call
 from support.fixture_paths import EXAMPLES
@@ -93,12 +92,14 @@ def test_boards():
     assert done.exit_code == 0
     assert "ecp5" in done.stdout
     assert "83,640" in done.stdout
-    assert set(DIGITS_ON_BOARDS) == set(onnx_hw_boards.names())
+    assert set(onnx_hw_boards.names()) <= set(done.stdout.split())
 
 
 @pytest.mark.slow
-def test_what_the_example_gets_on_each_board():
-    assert {board.name: repr(found) for board, found in fit_boards(Path(DIGITS))} == DIGITS_ON_BOARDS
+def test_the_example_fits_each_board():
+    fits = {board.name: fit for board, fit in fit_boards(Path(DIGITS))}
+    assert set(fits) == set(onnx_hw_boards.names())
+    assert all(isinstance(fit, BoardFit) and fit.lanes > 2 and fit.frames_per_second > 150 for fit in fits.values())
 
 
 def test_boards_on_which_a_model_fits(monkeypatch):
@@ -110,8 +111,8 @@ def test_boards_on_which_a_model_fits(monkeypatch):
     done = call("boards", DIGITS)
     assert done.exit_code == 0
     fast, slow, none = done.stdout.splitlines()
-    assert fast.split(None, 1) == ["icebreaker", DIGITS_ON_BOARDS["icebreaker"]]
-    assert slow.split(None, 1) == ["icesugar", DIGITS_ON_BOARDS["icesugar"]]
+    assert fast.split(None, 1) == ["icebreaker", "4 lanes, 1,316 frames/s, bounded by the link"]
+    assert slow.split(None, 1) == ["icesugar", "3 lanes, 152 frames/s, bounded by the link"]
     assert "small" in none
     assert "does not fit: even the slowest design needs" in none
 

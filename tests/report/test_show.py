@@ -10,7 +10,7 @@ from rich.console import Console
 import onnx_hw_boards
 from onnx_hw.cli.doctor import Finding
 from onnx_hw.cli.doctor import shown as doctor
-from onnx_hw.cli.show.board_table import listed
+from onnx_hw.cli.show.board_table import board_table
 from onnx_hw.cli.show.report_tables import bar, summary, verdict
 from onnx_hw.report.collect.sections import describe_board
 from onnx_hw.report.model import Report, Serial
@@ -128,7 +128,7 @@ def test_boards_and_doctor_fit(width):
         Finding("c++", "the fast simulation", advice="without it a slow simulator proves fewer frames, or set CXX"),
     )
     boards = (5 if width > 60 else 6) * len(onnx_hw_boards.names())
-    for shows, most in ((listed(), boards), (doctor(findings), 7)):
+    for shows, most in ((board_table(), boards), (doctor(findings), 7)):
         lines = shown(shows, width, terminal=True).splitlines()
         assert max(map(len, lines)) <= width
         assert len(lines) <= most

@@ -1,4 +1,4 @@
-"""The boards on the terminal."""
+"""Tables of boards on the terminal: what they are, and what a model gets on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from rich.console import Group
 from rich.text import Text
 
 import onnx_hw_boards
-from onnx_hw.cli.show.digits_on_boards import DIGITS_ON_BOARDS
 from onnx_hw.messages.errors import UserError
 from onnx_hw.report.fact import Fact
 from onnx_hw_boards.bare_chip import BareChip
@@ -20,32 +19,28 @@ if TYPE_CHECKING:
     from onnx_hw.commands.fit_boards import BoardFit
 
 
-def listed() -> Group:
-    """Of each board what it is, what its chip holds, how a host reaches it, its clock, and what an example gets."""
-    return Group(*(_fact(name, _said(onnx_hw_boards.board(name)) + _example(name)) for name in onnx_hw_boards.names()))
+def board_table() -> Group:
+    """Return the title, the chip's cells, the link to a host and the clock of every board."""
+    return Group(*(_row(name, _description(onnx_hw_boards.board(name))) for name in onnx_hw_boards.names()))
 
 
-def _example(board: str) -> Text:
-    return Text(f"\ndigits gets {DIGITS_ON_BOARDS[board]}" if board in DIGITS_ON_BOARDS else "")
+def fit_row(board: Board, fit: BoardFit | UserError) -> Fact:
+    """Return the line that says whether a model fits a board, and how fast it is there."""
+    text = f"does not fit: {fit.problems[0].message}" if isinstance(fit, UserError) else repr(fit)
+    return _row(board.name, Text(text))
 
 
-def fitting(board: Board, found: BoardFit | UserError) -> Fact:
-    """A model on a board."""
-    said = f"does not fit: {found.problems[0].message}" if isinstance(found, UserError) else repr(found)
-    return _fact(board.name, Text(said))
+def _row(name: str, text: Text) -> Fact:
+    return Fact(name, text, max(map(len, onnx_hw_boards.names())) + 1)
 
 
-def _fact(name: str, said: Text) -> Fact:
-    return Fact(name, said, max(map(len, onnx_hw_boards.names())) + 1)
-
-
-def _said(board: Board) -> Text:
+def _description(board: Board) -> Text:
     if isinstance(board, VerilogBoard):
         return Text(f"{board.title}\nas much as fits an {board.device.name}; {board.default_clock_mhz:g} MHz")
     cells = board.cells
     amounts = {"LUT4": cells.lut, "FF": cells.ff, "DSP": cells.dsp, "BRAM": cells.bram}
     if isinstance(board, BareChip):
         amounts["pins"] = len(board.pins)
-    held = ", ".join(f"{amount:,} {what}" for what, amount in amounts.items())
+    contents = ", ".join(f"{amount:,} {name}" for name, amount in amounts.items())
     link = f"; {board.link}" if isinstance(board, LinkedBoard) else ""
-    return Text(f"{board.title}\n{held}{link}; {board.default_clock_mhz:g} MHz")
+    return Text(f"{board.title}\n{contents}{link}; {board.default_clock_mhz:g} MHz")
