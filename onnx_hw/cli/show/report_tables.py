@@ -17,8 +17,8 @@ from rich.text import Text
 
 import onnx_hw_boards
 from onnx_hw.messages.text import abridged, printable, short
-from onnx_hw.ops.folding import spelled
 from onnx_hw.report import losses
+from onnx_hw.report.core_table import CellFormat, core_table, terminal_columns
 from onnx_hw.report.fact import Fact
 from onnx_hw.report.model import Accuracy, DesignSection, FloatModel, Report, Serial, Synthesis
 from onnx_hw.report.proof_chain import LEFT_OUT, in_short
@@ -36,12 +36,12 @@ class Form(NamedTuple):
 
     Attributes:
         gap: characters between columns.
-        operator: whether it has a column; most names tell it, too.
+        optional: whether optional columns are shown.
         mark: of the busiest core.
     """
 
     gap: int
-    operator: bool
+    optional: bool
     mark: str
 
 
@@ -88,36 +88,37 @@ class Cores:
         yield self.table(options.max_width)
 
     def table(self, width: int) -> Table:
-        """For a terminal of so many characters: the widest form that leaves the names their room."""
+        """Return the table for a terminal of ``width`` characters: the widest form that leaves the names their room."""
+        names = ["node", *(core.name for core in self.design.nodes), "total"]
         longest = max(len("node"), *(cell_len(printable(core.name)) for core in self.design.nodes))
         for form in FORMS:
-            rows = self._rows(form)
-            others = sum(max(len(row[k]) for row in rows) for k in range(1, len(rows[0])))
-            room = width - others - form.gap * (len(rows[0]) - 1)
+            columns = self._columns(form)
+            others = sum(max(map(len, cells)) for _, cells in columns)
+            room = width - others - form.gap * len(columns)
             if room >= min(longest, NAME):
                 break
         table = Table(box=None, pad_edge=False, padding=(0, form.gap - 1, 0, 1), header_style="bold")
-        for heading in rows[0]:
-            words = heading in ("node", "operator", "")
-            style = "yellow" if not heading else None
-            table.add_column(heading, justify="left" if words else "right", no_wrap=True, style=style)
-        for name, *cells in rows[1:]:
+        table.add_column(names[0], no_wrap=True)
+        for format_, (heading, *_) in columns:
+            left, style = format_ is CellFormat.TEXT, None if heading else "yellow"
+            table.add_column(heading, justify="left" if left else "right", no_wrap=True, style=style)
+        for name, *cells in zip(names[1:], *(cells[1:] for _, cells in columns), strict=True):
             table.add_row(Text(_fitted(name, min(room, LONGEST_CORE))), *map(Text, cells))
         table.rows[-1].style = "bold"
         return table
 
-    def _rows(self, form: Form) -> list[tuple[str, ...]]:
-        nodes, busiest = self.design.nodes, self.design.bottleneck
-        rows: list[tuple[str, ...]] = [("node", "operator", "fold", "cycles", "lanes", "DSP", "LUT", "BRAM", "")]
-        for core in nodes:
-            numbers = (core.cycles, core.lanes, core.dsp, core.lut, core.bram)
-            mark = form.mark if core is busiest else ""
-            fold = spelled(core.folding) + (f", in {core.multiplier}" if core.multiplier else "")
-            rows.append((core.name, core.operator, fold, *(f"{n:,}" for n in numbers), mark))
-        sums = (sum(core.dsp for core in nodes), sum(core.lut for core in nodes), sum(core.bram for core in nodes))
-        totals = (self.design.interval_cycles, self.design.lanes, *sums)
-        rows.append(("total", "", "", *(f"{n:,}" for n in totals), ""))
-        return rows if form.operator else [(row[0], *row[2:]) for row in rows]
+    def _columns(self, form: Form) -> list[tuple[CellFormat, list[str]]]:
+        """Return every column but the names: its format, and its cells from the heading to the total."""
+        cores = core_table(self.design)
+        columns = [
+            (
+                column.format,
+                [column.terminal or "", *(str(column.cell(row)) for row in cores.rows), str(column.total_cell(cores))],
+            )
+            for column in terminal_columns(optional=form.optional)
+        ]
+        marks = [form.mark if row.is_bottleneck else "" for row in cores.rows]
+        return [*columns, (CellFormat.TEXT, ["", *marks, ""])]
 
 
 def _fitted(name: str, room: int) -> str:

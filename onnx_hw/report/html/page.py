@@ -9,8 +9,9 @@ from typing import Any
 
 from onnx_hw.messages.html import render
 from onnx_hw.ops.folding import spelled
+from onnx_hw.report.core_table import core_table, page_columns
 from onnx_hw.report.html.dataflow_graph import Station, draw
-from onnx_hw.report.model import CoreSection, DesignSection, Report, Synthesis, SynthesizedCore
+from onnx_hw.report.model import DesignSection, Report, Synthesis
 from onnx_hw.report.proof_chain import FAILED, PROVEN, ChainFault, ChainLink
 from onnx_hw.report.timeline import Timeline
 from onnx_hw.report.utilization import usage
@@ -40,28 +41,6 @@ class Verdict:
     word: str
     sentence: str
     faults: tuple[ChainFault, ...] = ()
-
-
-@dataclass(frozen=True)
-class CoreRow:
-    """Of the table of cores.
-
-    Attributes:
-        share: of its time that the core is at work.
-        hot: it sets the pace.
-        estimates: multipliers, LUT4, block RAMs, with the FIFOs behind it.
-        made: what synthesis counted.
-    """
-
-    core: CoreSection
-    share: float
-    hot: bool
-    estimates: tuple[int, int, int]
-    made: SynthesizedCore | None
-
-    @property
-    def folding(self) -> str:
-        return spelled(self.core.folding) + (f", in {self.core.multiplier}" if self.core.multiplier else "")
 
 
 def page(report: Report) -> str:
@@ -174,22 +153,9 @@ def _graph(report: Report, design: DesignSection) -> dict[str, Any]:
 
 
 def _cores(report: Report, design: DesignSection) -> dict[str, Any]:
-    """The table of cores: what was estimated with the FIFOs behind them, and what was counted."""
-    counted = {core.name: core for core in (report.synthesis.cores if report.synthesis else ())}
-    fifos = {fifo.edge: fifo for fifo in design.fifos}
-    rows = []
-    for core in design.nodes:
-        behind = [fifos[tensor] for tensor in core.outputs if tensor in fifos]
-        estimates = (core.dsp, core.lut + sum(fifo.lut for fifo in behind), core.bram + sum(f.bram for f in behind))
-        rows.append(
-            CoreRow(
-                core, core.cycles / design.interval_cycles, core is design.bottleneck, estimates, counted.get(core.name)
-            )
-        )
-    made = counted.values()
-    estimated = tuple(sum(row.estimates[k] for row in rows) for k in range(3))
-    totals = SynthesizedCore("", *(sum(getattr(core, name) for core in made) for name in ("lut4", "ff", "dsp", "bram")))
-    return {"cores": rows, "estimated": estimated, "totals": totals, "counted": bool(counted)}
+    """Return the table of cores and its columns."""
+    table = core_table(design, report.synthesis)
+    return {"cores": table, "core_columns": page_columns(table)}
 
 
 def _integers(report: Report) -> dict[str, Any]:
