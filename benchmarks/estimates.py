@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from onnx_hw_boards.cells import Cells
 from support.estimate_cases import FAMILIES, Estimate, made_of, said_of
-from support.random_cores import KINDS, drawn
+from support.random_cores import drawn_in_turn, kinds
 from support.recorded_estimates import RECORDED, lines
 
 KEPT = Path(gettempdir()) / "onnx_hw_estimates.json"
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("count", nargs="?", type=int, default=72, metavar="N")
     parser.add_argument("--family", choices=list(FAMILIES), default=next(iter(FAMILIES)), help="of chips")
     parser.add_argument("--seed", type=int, default=2)
-    parser.add_argument("--kind", choices=list(KINDS), help="of these cores alone")
+    parser.add_argument("--kind", choices=list(kinds()), help="of these cores alone")
     parser.add_argument("--below", type=int, metavar="LUT", help="cores of fewer look-up tables, as estimated")
     parser.add_argument("--kept", type=Path, default=KEPT, help=f"file of counts; {KEPT} if none is given")
     parser.add_argument("--record", action="store_true", help="write the estimates of the tests anew, and end")
@@ -42,8 +42,7 @@ def main() -> None:
         return
     known: dict[str, list[int]] = json.loads(given.kept.read_text()) if given.kept.exists() else {}
     found, family = [], FAMILIES[given.family]
-    for number in range(given.count):
-        core = drawn(given.seed, number)
+    for number, core in enumerate(drawn_in_turn(given.seed, given.count)):
         if given.kind not in (None, core.name):
             continue
         said = said_of(core, family)

@@ -17,7 +17,7 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from support.long_runs import CORES, prove_core, prove_networks
+from support.long_runs import STRATEGIES, prove_core, prove_networks
 from support.random_designs import chains, likenesses, residuals
 
 NETWORKS = {"chains": chains, "residuals": residuals, "likenesses": likenesses}
@@ -26,14 +26,14 @@ NETWORKS = {"chains": chains, "residuals": residuals, "likenesses": likenesses}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("count", nargs="?", type=int, default=200, metavar="N")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join((*CORES, *NETWORKS)))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join((*STRATEGIES, *NETWORKS)))
     given = parser.parse_args()
     settings.register_profile("at length", deadline=None)
     settings.load_profile("at length")
-    for name in given.names or (*CORES, *NETWORKS):
+    for name in given.names or (*STRATEGIES, *NETWORKS):
         started = time.perf_counter()
-        if name in CORES:
-            prove_core(CORES[name], given.count)
+        if name in STRATEGIES:
+            prove_core(STRATEGIES[name], given.count)
             told = f"{given.count} cases"
         else:
             seen = prove_networks(NETWORKS[name](5, 250), settings(max_examples=given.count))

@@ -14,6 +14,7 @@ import pytest
 
 from onnx_hw.onnx.operators import operators
 from onnx_hw.runtime.stage import Stage
+from support.core_tests import load, operator_files
 from support.fixture_paths import CHECKOUT
 
 ROOTS = {
@@ -273,12 +274,6 @@ def test_circuits_are_imported_by_operators_and_assembly_only():
     assert not found, "\n".join(found)
 
 
-def operator_files() -> list[str]:
-    """The hardware operators: files of ``ops/`` with a class that has a circuit."""
-    files = sorted((ROOTS["onnx_hw"] / "ops").glob("*.py"))
-    return [path.stem for path in files if path.stem != "operator" and "    def core(self" in path.read_text("utf-8")]
-
-
 def test_a_pass_names_no_operator_but_those_in_its_title():
     """Decisions ask operators for facts through ``ops.operator`` and ``ops.schedule``."""
     named = [
@@ -295,7 +290,7 @@ def test_a_pass_names_no_operator_but_those_in_its_title():
 @pytest.mark.parametrize("name", operator_files())
 def test_an_operator_is_three_files_with_one_name(name):
     assert (ROOTS["onnx_hw_rtl"] / "cores" / f"{name}.py").is_file()
-    assert (CHECKOUT / "tests" / "ops" / f"test_{name}.py").is_file()
+    assert name in load(name).CASES, "the case that sees the faults of every core"
 
 
 def test_every_stage_is_a_function_of_the_flow():

@@ -135,7 +135,7 @@ def test_what_a_chip_says_of_itself_takes_no_look_up_table() -> None:
 
 
 def test_a_network_has_the_rest_of_the_chip() -> None:
-    network, board = drawn(1, 0).design.network, find_board("icebreaker")
+    network, board = drawn("window", 1, 0).design.network, find_board("icebreaker")
     shell = shell_cells(network, board, board.default_clock_mhz)
     assert shell.lut > 400 and shell_cells(network, find_board("up5k"), 12.0) == Cells()
     for budget in (target_budget, full_budget):

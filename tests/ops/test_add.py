@@ -1,6 +1,11 @@
 """Add: the circuit against golden and against the firing law."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from itertools import pairwise
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +15,31 @@ from hypothesis import strategies as st
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.add import Add, signed_digits
 from onnx_hw.ops.folding import ElementFolding, Folding
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw_rtl.cores import add as circuit
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault
 from support.operator_facts import assert_facts, assert_foldings_keep_up
 from support.random_cases import Case, cases, few, many
-from support.random_operators import sums
+from support.random_cores import random_image, random_integer_type
+from support.random_operators import element_foldings, tensors, types
+
+
+@st.composite
+def sums(draw: st.DrawFn) -> tuple[Add, Folding]:
+    a = draw(tensors())
+    factors = draw(st.sampled_from([(1, 1), (1, 1), (1, -1), (3, 5), (7, -2), (341, 170)]))
+    return Add(a, Tensor(a.shape, draw(types)), factors), draw(element_foldings(a))
+
+
+def random_add(draw: Random) -> Operator:
+    one = random_image(draw)
+    return Add(
+        one,
+        Tensor(one.shape, random_integer_type(draw)),
+        draw.choice(((1, 1), (1, -1), (draw.randint(1, 200), draw.randint(1, 200)))),
+    )
+
 
 SHAPE = (3, 2, 4)
 
@@ -101,3 +127,36 @@ def test_refuses_factors_that_are_not_a_sum(factors: tuple[int, int]) -> None:
     operand = Tensor(SHAPE, Int(8))
     with pytest.raises(ValueError, match="the first factor must be positive"):
         Add(operand, operand, factors)
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+def adds_with(*digits: tuple[tuple[int, int], ...]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Other factors; as many digits, so that the timing stays."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = circuit.Add.__init__
+
+        def init(self: Any, *arguments: Any, **named: Any) -> None:
+            original(self, *arguments, **named | {"digits": digits})
+
+        patch.setattr(circuit.Add, "__init__", init)
+
+    return apply
+
+
+STRATEGIES = {"add": sums()}
+DRAWS = {"add": random_add}
+SMALL = Tensor((4, 4, 4), Int(8))
+CASES = {"add": Case(Add(SMALL, SMALL, (7, -3)), ElementFolding(2), depth=2)}
+FAULTS = [
+    Fault("a digit of a factor has the wrong sign", adds_with(((1, 3), (1, 0)), ((-1, 2), (1, 0)))),
+    Fault("a digit of a factor has the wrong weight", adds_with(((1, 3), (-1, 0)), ((-1, 2), (1, 1)))),
+]
+NARROW_CORES = {
+    "add": (Add(NARROW_IMAGE, NARROW_IMAGE), ElementFolding(4)),
+}
+WIDE_CORES = {
+    "add": (Add(WIDE_IMAGE, WIDE_IMAGE), ElementFolding(16)),
+}

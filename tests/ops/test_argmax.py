@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
+from amaranth.hdl import Const
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw_rtl.cores import argmax as circuit
 from support.design_bench import Bench, assert_proven, no_stall
 from support.hand_built_designs import alone
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault, stale_accumulator
 from support.operator_facts import assert_facts, assert_foldings_keep_up, beside
 from support.random_cases import Case, cases, few, many
-from support.random_operators import argmaxes
+from support.random_cores import random_image
+from support.random_operators import lane_counts, tensors, types
+
+
+@st.composite
+def argmaxes(draw: st.DrawFn) -> tuple[ArgMax, Folding]:
+    """Over types so narrow that there are ties, and over others."""
+    operand = draw(tensors(12))
+    dtype = draw(st.one_of(st.builds(Int, st.integers(1, 2), st.booleans()), types))
+    operator = ArgMax(replace(operand, dtype=dtype), draw(st.booleans()), draw(st.booleans()))
+    return operator, ArgMaxFolding(draw(lane_counts(operand.channels)))
+
+
+def random_argmax(draw: Random) -> Operator:
+    return ArgMax(random_image(draw, (10, 16, 24)), draw.random() < 0.5, draw.random() < 0.5)
+
 
 EVERY_KIND = list(product([True, False], [True, False]))  # (largest, last)
 NARROW = [Int(1), Int(1, False), Int(2)]  # of which most elements are equal
@@ -113,3 +136,57 @@ def test_foldings_keep_up() -> None:
 def test_is_told_by_its_kind() -> None:
     operand = Tensor((1, 1, 4), Int(8))
     assert [repr(ArgMax(operand, *kind)) for kind in EVERY_KIND] == ["ArgMax last", "ArgMax", "ArgMin last", "ArgMin"]
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+def seeks_with(**changes: bool) -> Callable[[pytest.MonkeyPatch], None]:
+    """Another extreme, or another one of equal elements."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = circuit.ArgMax.__init__
+        patch.setattr(circuit.ArgMax, "__init__", lambda self, **named: original(self, **named | changes))
+
+    return apply
+
+
+def unused_lanes_may_win(patch: pytest.MonkeyPatch) -> None:
+    """The tree believes that the last beat is full."""
+    original = circuit.ArgMax._best_of_beat
+
+    def best(self: Any, *arguments: Any) -> Any:
+        channels, self.channels = self.channels, self.chunks * self.lanes
+        found = original(self, *arguments)
+        self.channels = channels
+        return found
+
+    patch.setattr(circuit.ArgMax, "_best_of_beat", best)
+
+
+def lanes_are_misnumbered(patch: pytest.MonkeyPatch) -> None:
+    """Two neighbours have each other's number."""
+    original = circuit.Candidate
+    patch.setattr(
+        circuit,
+        "Candidate",
+        lambda first, key, lane: original(first, key, Const(first ^ 1) if isinstance(lane, Const) else lane),
+    )
+
+
+STRATEGIES = {"argmax": argmaxes()}
+DRAWS = {"argmax": random_argmax}
+CASES = {"argmax": Case(ArgMax(Tensor((2, 3, 7), Int(4))), ArgMaxFolding(5), depth=2, seed=2)}
+FAULTS = [
+    Fault("an accumulator is stale in frame two", stale_accumulator),
+    Fault("ties go to the last", seeks_with(last=True)),
+    Fault("the least is sought", seeks_with(largest=False)),
+    Fault("an unused lane may win", unused_lanes_may_win),
+    Fault("lanes are misnumbered", lanes_are_misnumbered),
+]
+NARROW_CORES = {
+    "argmax": (ArgMax(NARROW_IMAGE), ArgMaxFolding(4)),
+}
+WIDE_CORES = {
+    "argmax": (ArgMax(WIDE_IMAGE), ArgMaxFolding(16)),
+}

@@ -2,27 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ir.design import Design
+from onnx_hw.ops.concat import CHANNELS as CHANNEL_AXIS
 from onnx_hw.ops.concat import Concat
 from onnx_hw.ops.folding import EvenFolding, Folding
 from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.search_folding import choose_folding
 from onnx_hw.schedule.size_fifos import size_fifos
 from onnx_hw.timing.prediction import predict
+from onnx_hw_rtl.cores import concat as circuit
 from support.design_bench import assert_proven, prove
 from support.hand_built_designs import Sketch
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault
 from support.operator_facts import assert_facts, assert_foldings_keep_up, beside
 from support.random_cases import Case, cases, few, many
-from support.random_operators import concats
+from support.random_cores import random_image
+from support.random_operators import lane_counts, types
+
+
+@st.composite
+def concats(draw: st.DrawFn) -> tuple[Concat, Folding]:
+    """Two to four tensors of one type or of several, of their whole range or a part of it."""
+    shape, axis = draw(st.tuples(*[st.integers(1, 3)] * 2, st.integers(1, 5))), draw(st.integers(0, 2))
+    cut = draw(lane_counts(shape[2]))
+    alike, several = draw(types), draw(st.booleans())
+    operands = []
+    for last in [False] * draw(st.integers(1, 3)) + [True]:
+        size = draw(st.integers(1, 7 if axis == CHANNEL_AXIS else 3))
+        if axis == CHANNEL_AXIS and not last:
+            size = cut * draw(st.integers(1, 3))
+        dtype = draw(types) if several else alike
+        low, high = sorted(draw(st.tuples(*[st.integers(dtype.min, dtype.max)] * 2)))
+        height, width, channels = (size if k == axis else length for k, length in enumerate(shape))
+        bounds = draw(st.sampled_from([(None, None), (low, high)]))
+        operands.append(Tensor((height, width, channels), dtype, *bounds))
+    return Concat(tuple(operands), axis), EvenFolding(cut)
+
+
+def random_concat(draw: Random) -> Operator:
+    one, axis = random_image(draw, (4, 8, 12)), draw.randrange(3)
+    return Concat((one,) * draw.randint(2, 4), axis)
+
 
 i8 = Int(8)
 
@@ -187,3 +223,60 @@ def test_branches_are_folded_and_joined(lanes: int) -> None:
     design = size_fifos(Design(*insert_gearboxes(network, foldings), {}))
     assert_proven(prove(design, frames=3, seed=1))
     assert_proven(prove(design, frames=3, stalls=False))
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+def joins_with(change: Callable[[list[Any], list[int]], tuple[list[Any], list[int]]]) -> Callable[..., None]:
+    """Other types of the inputs, or other beats of each."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = circuit.Concat.__init__
+
+        def init(self: Any, *inputs: Any, **named: Any) -> None:
+            changed, beats = change(list(inputs), list(named["beats"]))
+            original(self, *changed, **named | {"beats": beats})
+
+        patch.setattr(circuit.Concat, "__init__", init)
+
+    return apply
+
+
+def a_sign_is_lost(inputs: list[Any], beats: list[int]) -> tuple[list[Any], list[int]]:
+    """And another one appears."""
+    return [inputs[0], *(replace(shape, signed=not shape.signed) for shape in inputs[1:])], beats
+
+
+def a_beat_comes_from_the_neighbour(inputs: list[Any], beats: list[int]) -> tuple[list[Any], list[int]]:
+    return inputs, [beats[0] - 1, beats[1] + 1, *beats[2:]]
+
+
+def takes_the_payload_of_another(patch: pytest.MonkeyPatch) -> None:
+    """The beat of the input that is popped is lost."""
+    original = circuit.Concat._part
+    patch.setattr(circuit.Concat, "_part", lambda self, turn: original(self, turn) ^ 1)
+
+
+def changes_the_payload_late(patch: pytest.MonkeyPatch) -> None:
+    """By one operation."""
+    original = circuit.Concat._part
+    patch.setattr(circuit.Concat, "_part", lambda self, turn: original(self, {"beat": turn["beat"] - 1}))
+
+
+STRATEGIES = {"concat": concats()}
+DRAWS = {"concat": random_concat}
+THREE = (Tensor((4, 4, 4), Int(8)), Tensor((4, 4, 2), Int(6)), Tensor((4, 4, 3), Int(6, False)))
+CASES = {"concat": Case(Concat(THREE, 2), EvenFolding(2), depth=2, seed=2)}
+FAULTS = [
+    Fault("operands are extended with the wrong sign", joins_with(a_sign_is_lost)),
+    Fault("a beat is taken from the next operand", joins_with(a_beat_comes_from_the_neighbour)),
+    Fault("the payload is not that of the token", takes_the_payload_of_another),
+    Fault("the payload changes one operation late", changes_the_payload_late),
+]
+NARROW_CORES = {
+    "concat": (Concat((NARROW_IMAGE,) * 3, 2), EvenFolding(3)),
+}
+WIDE_CORES = {
+    "concat": (Concat((WIDE_IMAGE,) * 3, 2), EvenFolding(8)),
+}

@@ -1,8 +1,12 @@
 """Depthwise: golden against its definition, the circuit against golden and against the firing law."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,16 +16,44 @@ from hypothesis import strategies as st
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
-from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.folding import Folding, SlidingFolding
 from onnx_hw.ops.matmul import MatMul
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw_rtl.cores import depthwise as circuit
 from onnx_hw_rtl.cores.depthwise import Depthwise as Circuit
+from onnx_hw_rtl.streams import engine
 from support.design_bench import assert_proven, prove
 from support.hand_built_designs import Sketch, alone
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault, stale_accumulator
 from support.operator_facts import assert_facts, assert_foldings_keep_up, beside
 from support.random_cases import Case, cases, few, many
-from support.random_operators import depthwise
+from support.random_cores import random_image, random_integers, random_sliding
+from support.random_operators import capacities, multipliers, sliding_foldings, slidings, types
+from support.sliding_faults import sliding_faults
+
+
+@st.composite
+def depthwise(draw: st.DrawFn) -> tuple[Depthwise, DepthwiseFolding]:
+    """One result per channel, or several."""
+    s, dtype = draw(slidings()), draw(types)
+    pad_value = draw(st.integers(dtype.min, dtype.max))
+    low, high = draw(st.sampled_from([(-128, 127), (-7, 7), (-1, 1), (0, 15), (-3, 0), (0, 0)]))
+    channels = s.shape[2]
+    size = (channels * draw(st.sampled_from([1, 1, 2, 3, 4])), *s.kernel)
+    weights = np.random.default_rng(draw(st.integers(0, 999))).integers(low, high + 1, size)
+    operator = Depthwise(Tensor(s.shape, dtype), weights, s.strides, s.pads, s.dilations, pad_value)
+    sides = draw(sliding_foldings(s, size[0]).filter(lambda folding: operator.aligned(folding.out_lanes)))
+    folding = DepthwiseFolding(**sides.numbers(), multiplier=draw(multipliers))
+    return replace(operator, capacity=draw(capacities(operator, folding))), folding
+
+
+def random_depthwise(draw: Random) -> Operator:
+    operand, slides = random_image(draw), random_sliding(draw)
+    outputs = operand.channels * draw.choice((1, 1, 1, 2))
+    return Depthwise(operand, random_integers(draw, (outputs, *slides.pop("kernel"))), **slides)
+
 
 IMAGE = Tensor((5, 4, 3), Int(8))
 
@@ -170,3 +202,74 @@ def test_refuses_what_it_cannot_do() -> None:
     several = Depthwise(IMAGE, weights(12, 2, 2))
     assert "must divide 4" in several.illegal(DepthwiseFolding(1, 3))
     assert "must be 1..12" in several.illegal(DepthwiseFolding(1, 16))
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+def one_kernel_weight_is_wrong(patch: pytest.MonkeyPatch) -> None:
+    """The last tap of the last channel."""
+    original = circuit.Depthwise.__init__
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        self.words[7, 1] ^= 1
+
+    patch.setattr(circuit.Depthwise, "__init__", init)
+
+
+def weights_of_the_neighbour(patch: pytest.MonkeyPatch) -> None:
+    """Two lanes have changed their weights."""
+    original = circuit.Depthwise._weights
+
+    def weights(self: Any, *arguments: Any) -> Any:
+        first, second, *others = original(self, *arguments)
+        return [second, first, *others]
+
+    patch.setattr(circuit.Depthwise, "_weights", weights)
+
+
+def weights_come_late(patch: pytest.MonkeyPatch) -> None:
+    """Beside the element of the next tap."""
+    original = circuit.Depthwise._weights
+    patch.setattr(
+        circuit.Depthwise,
+        "_weights",
+        lambda self, m, reader: [engine.delayed(m, weight, 1, "late") for weight in original(self, m, reader)],
+    )
+
+
+STRATEGIES = {"depthwise": depthwise()}
+DRAWS = {"depthwise": random_depthwise}
+TALL = Tensor((5, 4, 4), Int(8))
+KERNELS = np.random.default_rng(0).integers(-128, 128, (4, 2, 2))
+CASES = {
+    "depthwise": Case(
+        Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8),
+        DepthwiseFolding(4, 2),
+        depth=2,
+        seed=1,
+    ),
+    "narrow depthwise": Case(
+        Depthwise(Tensor((9, 1, 2), Int(8)), KERNELS[:2, :1, :1], capacity=2), DepthwiseFolding(2, 2), depth=9
+    ),
+    "depthwise of pixels": Case(
+        Depthwise(TALL, KERNELS, (2, 2), (0, 0, 1, 1), pad_value=-9, capacity=8),
+        DepthwiseFolding(4, 2, 4, 2),
+        depth=2,
+        seed=1,
+    ),
+}
+FAULTS = [
+    *sliding_faults("depthwise"),
+    Fault("an accumulator is stale in frame two", stale_accumulator),
+    Fault("one weight of one lane is wrong", one_kernel_weight_is_wrong),
+    Fault("two lanes have each other's weights", weights_of_the_neighbour),
+    Fault("the weights come one cycle late", weights_come_late),
+]
+NARROW_CORES = {
+    "depthwise": (Depthwise(NARROW_IMAGE, np.ones((6, 2, 2), dtype=np.int64)), DepthwiseFolding(2, 3)),
+}
+WIDE_CORES = {
+    "depthwise": (Depthwise(WIDE_IMAGE, np.ones((32, 2, 2), dtype=np.int64)), SlidingFolding(32, 8)),
+}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from support.long_runs import CORES, prove_core
+from support.long_runs import STRATEGIES, prove_core
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", STRATEGIES)
 def test_core(name: str) -> None:
-    prove_core(CORES[name], 30)
+    prove_core(STRATEGIES[name], 30)

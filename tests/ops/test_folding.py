@@ -10,8 +10,11 @@ from onnx_hw.ops.folding import EvenFolding, MultiplierKind, SlidingFolding, spe
 from onnx_hw.ops.matmul import MatMulFolding
 from onnx_hw.ops.rearrange import RearrangeFolding
 from onnx_hw.ops.requantize import RequantizeFolding
-from support.injected_faults import CASES, EVERY
+from support import core_tests
 from support.operator_facts import beside
+
+CASES = core_tests.collect("CASES")
+EVERY = core_tests.operator_files()
 
 
 def test_what_is_said() -> None:

@@ -1,16 +1,34 @@
 """Fork: the circuit against golden and against the firing law."""
 
+from __future__ import annotations
+
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import ElementFolding, Folding
 from onnx_hw.ops.fork import Fork
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault
 from support.operator_facts import assert_facts, assert_foldings_keep_up
 from support.random_cases import Case, cases, few, many
-from support.random_operators import forks
+from support.random_cores import random_image
+from support.random_operators import element_foldings, tensors
+
+
+@st.composite
+def forks(draw: st.DrawFn) -> tuple[Fork, Folding]:
+    operand = draw(tensors())
+    return Fork(operand, draw(st.integers(2, 4))), draw(element_foldings(operand))
+
+
+def random_fork(draw: Random) -> Operator:
+    return Fork(random_image(draw), draw.randint(2, 3))
 
 
 @few
@@ -44,3 +62,18 @@ def test_facts(drawn: tuple[Fork, Folding]) -> None:
 
 def test_foldings_keep_up() -> None:
     assert_foldings_keep_up(Fork(Tensor((3, 4, 6), Int(8)), 2))
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+STRATEGIES = {"fork": forks()}
+DRAWS = {"fork": random_fork}
+CASES = {"fork": Case(Fork(Tensor((4, 4, 4), Int(8))), ElementFolding(2), depth=2)}
+FAULTS: list[Fault] = []  # it computes nothing: the faults of every core are all there are
+NARROW_CORES = {
+    "fork": (Fork(NARROW_IMAGE, 3), ElementFolding(4)),
+}
+WIDE_CORES = {
+    "fork": (Fork(WIDE_IMAGE, 2), ElementFolding(16)),
+}

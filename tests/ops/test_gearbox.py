@@ -1,19 +1,43 @@
 """Gearbox: the circuit against golden and against the firing law."""
 
+from __future__ import annotations
+
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from onnx_hw import flow
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw_rtl.cores import gearbox as circuit
 from support.design_bench import assert_proven, prove
 from support.hand_built_designs import alone
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault
 from support.operator_facts import assert_facts, beside
 from support.random_cases import Case, cases, few, many
-from support.random_operators import gearboxes
+from support.random_cores import random_image
+from support.random_operators import lane_counts, pixel_counts, tensors
+
+
+@st.composite
+def gearboxes(draw: st.DrawFn) -> tuple[Gearbox, Folding]:
+    operand = draw(tensors(24))
+    folding = GearboxFolding(
+        draw(lane_counts(operand.channels)), draw(lane_counts(operand.channels)), draw(pixel_counts(operand))
+    )
+    live = Gearbox(operand).live_capacity(folding)
+    capacity = draw(st.one_of(st.none(), st.just(live), st.integers(live, 3 * live + 3)))
+    return Gearbox(operand, capacity), folding
+
+
+def random_gearbox(draw: Random) -> Operator:
+    return Gearbox(random_image(draw, (4, 6, 8, 12, 16, 24)))
 
 
 @few
@@ -82,3 +106,33 @@ def test_foldings_are_what_the_neighbours_want() -> None:
 def test_refuses_an_empty_ring() -> None:
     with pytest.raises(ValueError, match="at least one beat, not 0"):
         Gearbox(Tensor((1, 1, 1), Int(8)), capacity=0)
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+def ring_of_one_block_less(patch: pytest.MonkeyPatch) -> None:
+    original = circuit._blocks_touched
+    patch.setattr(circuit, "_blocks_touched", lambda *arguments: original(*arguments) - 1)
+
+
+def pixels_are_not_turned(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(circuit.Gearbox, "_turned", lambda self, elements, *shape: elements)
+
+
+STRATEGIES = {"gearbox": gearboxes()}
+DRAWS = {"gearbox": random_gearbox}
+CASES = {
+    "gearbox": Case(Gearbox(Tensor((2, 2, 12), Int(8))), GearboxFolding(3, 4), depth=2),
+    "gearbox of pixels": Case(Gearbox(Tensor((2, 4, 12), Int(8))), GearboxFolding(3, 4, 2), depth=2),
+}
+FAULTS = [
+    Fault("the ring is a block too short", ring_of_one_block_less, tuple(CASES)),
+    Fault("pixels are not turned", pixels_are_not_turned, ("gearbox of pixels",)),
+]
+NARROW_CORES = {
+    "gearbox": (Gearbox(NARROW_IMAGE), GearboxFolding(4, 5)),
+}
+WIDE_CORES = {
+    "gearbox": (Gearbox(WIDE_IMAGE), GearboxFolding(24, 16)),
+}

@@ -1,19 +1,36 @@
 """Lookup: the circuit against its table and against the firing law."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import ElementFolding
+from onnx_hw.ops.folding import ElementFolding, Folding
 from onnx_hw.ops.lookup import Lookup
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_rtl.cores import requantize as rtl
 from support.design_bench import Bench, assert_proven, no_stall
 from support.hand_built_designs import alone
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault
 from support.operator_facts import assert_facts, assert_foldings_keep_up
 from support.random_cases import Case, few
+from support.random_cores import random_integers
+
+
+def random_lookup(draw: Random) -> Operator:
+    operand = Tensor((6, 6, draw.choice((1, 4, 8))), Int(draw.randint(4, 8)))
+    each = draw.choice((1, 1, operand.channels))
+    made = Int(draw.choice((4, 8)))
+    return Lookup(operand, random_integers(draw, (each, 1 << operand.dtype.bits), made.bits), made)
+
 
 FIVE_BITS = Int(5)
 
@@ -26,23 +43,23 @@ def lookup(operand: Tensor, rows: int, dtype: Int = FIVE_BITS, seed: int = 0) ->
 
 
 @st.composite
-def lookups(draw: st.DrawFn) -> tuple[Lookup, int]:
-    """(lookup, lanes), reachable ranges included."""
+def lookups(draw: st.DrawFn) -> tuple[Lookup, Folding]:
+    """Operands of a part of their type's range among them."""
     dtype = Int(draw(st.integers(1, 8)), draw(st.booleans()))
     low, high = sorted((draw(st.integers(dtype.min, dtype.max)), draw(st.integers(dtype.min, dtype.max))))
     channels = draw(st.integers(1, 6))
     operand = Tensor((draw(st.integers(1, 3)), draw(st.integers(1, 4)), channels), dtype, low, high)
     result = Int(draw(st.integers(1, 9)), draw(st.booleans()))
     rows = draw(st.sampled_from([1, channels]))
-    return lookup(operand, rows, result, draw(st.integers(0, 99))), draw(st.integers(1, channels))
+    return lookup(operand, rows, result, draw(st.integers(0, 99))), ElementFolding(draw(st.integers(1, channels)))
 
 
 @few
 @given(lookups())
-def test_any_lookup(drawn: tuple[Lookup, int]) -> None:
-    operator, lanes = drawn
-    Case(operator, ElementFolding(lanes)).check()
-    assert_facts(operator, ElementFolding(lanes))
+def test_any_lookup(drawn: tuple[Lookup, Folding]) -> None:
+    operator, folding = drawn
+    Case(operator, folding).check()
+    assert_facts(operator, folding)
     assert_foldings_keep_up(operator)
 
 
@@ -71,19 +88,34 @@ def test_refuses_tables_that_do_not_fit(rows: int, count: int, value: int, messa
         Lookup(Tensor((1, 1, 3), Int(4)), np.full((rows, count), value), Int(5))
 
 
-def wrong_channel(self, m, name, x, chunk, channels):
-    return LANE(self, m, name, x, chunk, channels[::-1])
+# ---- for the tests of every core -----------------------------------------------------------------------------------
 
 
-def wrong_entry(self, m, name, x, chunk, channels):
-    return LANE(self, m, name, x ^ 1, chunk, channels)
+def looks_up_with(change: Callable[[Any, Any], tuple[Any, Any]]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Another argument, or the channels in another order."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = rtl.TableRequantizer.lane
+
+        def lane(self: Any, m: Any, name: str, x: Any, chunk: Any, channels: Any) -> Any:
+            x, channels = change(x, channels)
+            return original(self, m, name, x, chunk, channels)
+
+        patch.setattr(rtl.TableRequantizer, "lane", lane)
+
+    return apply
 
 
-LANE = rtl.TableRequantizer.lane
-
-
-@pytest.mark.parametrize("fault", [wrong_channel, wrong_entry])
-def test_faults_are_seen(monkeypatch: pytest.MonkeyPatch, fault: object) -> None:
-    monkeypatch.setattr(rtl.TableRequantizer, "lane", fault)
-    with pytest.raises(AssertionError):
-        Case(lookup(Tensor((3, 2, 4), Int(4)), 4), ElementFolding(2)).check()
+DRAWS = {"lookup": random_lookup}
+STRATEGIES = {"lookup": lookups()}
+CASES = {"lookup": Case(lookup(Tensor((3, 2, 4), Int(4)), 4), ElementFolding(2), depth=2, seed=1)}
+FAULTS = [
+    Fault("a lane has the table of another channel", looks_up_with(lambda x, channels: (x, channels[::-1]))),
+    Fault("the entry is that of another argument", looks_up_with(lambda x, channels: (x ^ 1, channels))),
+]
+NARROW_CORES = {
+    "lookup": (Lookup(NARROW_IMAGE, np.arange(256)[None] % 7, Int(4)), ElementFolding(4)),
+}
+WIDE_CORES = {
+    "lookup": (Lookup(WIDE_IMAGE, np.arange(256)[None] % 7, Int(4)), ElementFolding(8)),
+}

@@ -1,5 +1,11 @@
 """MatMul: exact arithmetic at every width, the circuit against golden and against the firing law."""
 
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,10 +14,63 @@ from hypothesis import strategies as st
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.matmul import EXACT_IN_FLOAT64, MatMul, MatMulFolding
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw_rtl.cores import matmul as circuit
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault, prove_case, stale_accumulator
 from support.operator_facts import assert_facts, assert_foldings_keep_up
 from support.random_cases import Case, cases, few, many
-from support.random_operators import matmuls
+from support.random_cores import random_image, random_integer_type, random_integers
+from support.random_operators import lane_counts, multipliers, pixel_counts, tensors, types
+
+
+@st.composite
+def matmuls(draw: st.DrawFn) -> tuple[MatMul, Folding]:
+    operand, outputs = draw(tensors(12)), draw(st.integers(1, 10))
+    low, high = draw(st.sampled_from([(-128, 127), (-7, 7), (-1, 1), (0, 15), (-3, 0), (0, 0)]))
+    weights = np.random.default_rng(draw(st.integers(0, 999))).integers(low, high + 1, (outputs, operand.channels))
+    folding = MatMulFolding(
+        draw(lane_counts(operand.channels)),
+        draw(lane_counts(outputs)),
+        draw(pixel_counts(operand)),
+        1,
+        draw(multipliers),
+    )
+    return MatMul(operand, weights), folding
+
+
+@st.composite
+def matmuls_of_two(draw: st.DrawFn) -> tuple[MatMul, Folding]:
+    """Weights that come, once a frame or for every beat of pixels; a buffer for one group of results to one for all."""
+    operand, outputs, dtype = draw(tensors(9)), draw(st.integers(1, 7)), draw(types)
+    low, high = sorted(draw(st.tuples(*[st.integers(dtype.min, dtype.max)] * 2)))
+    weights = Tensor((1, outputs, operand.channels), dtype, *draw(st.sampled_from([(None, None), (low, high)])))
+    folding = MatMulFolding(
+        draw(lane_counts(operand.channels)),
+        draw(lane_counts(outputs)),
+        draw(pixel_counts(operand)),
+        1,
+        draw(multipliers),
+    )
+    capacity = draw(st.one_of(st.none(), st.sampled_from([1, 2]), st.integers(1, 9)))
+    return MatMul(operand, weights, capacity=capacity), folding
+
+
+def random_matmul(draw: Random) -> Operator:
+    operand = random_image(draw, (3, 8, 9, 16, 27, 36, 64, 72))
+    return MatMul(
+        operand, random_integers(draw, (draw.choice((4, 8, 10, 16, 32)), operand.channels), draw.choice((4, 8, 8)))
+    )
+
+
+def random_matmul_in_logic(draw: Random) -> Operator:
+    operand = random_image(draw, (3, 4, 8, 9))
+    return MatMul(operand, random_integers(draw, (draw.choice((2, 4, 6, 8)), operand.channels)))
+
+
+def random_product_of_two(draw: Random) -> Operator:
+    operand = random_image(draw, (4, 8, 12, 16))
+    return MatMul(operand, Tensor((1, draw.choice((4, 6, 8, 12)), operand.channels), random_integer_type(draw)))
 
 
 def weights(outputs: int, inputs: int, low: int = -128, high: int = 127) -> np.ndarray:
@@ -99,3 +158,59 @@ def test_one_beat_of_vectors_is_a_tile() -> None:
     assert matmul.illegal(MatMulFolding(1, 1, 2, tile=1)) == ""
     assert matmul.illegal(MatMulFolding(1, 1, 2, tile=2)) == "tile must be 1 here"
     assert repr(MatMulFolding(1, 1, 2, tile=1)) == repr(MatMulFolding(1, 1, 2)) == "1×1, 2 pixels"
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+def one_weight_is_wrong(patch: pytest.MonkeyPatch) -> None:
+    original = circuit.MatMul.__init__
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        self.words[2, 3] ^= 1
+
+    patch.setattr(circuit.MatMul, "__init__", init)
+
+
+def pixels_have_one_vector(patch: pytest.MonkeyPatch) -> None:
+    """The second pixel's results are those of the first."""
+    original = circuit.MatMul._dot
+    found: dict[int, Any] = {}
+
+    def dot(self: Any, m: Any, place: int, vector: Any, weights: Any) -> Any:
+        if place < self.out_lanes:
+            found[place] = original(self, m, place, vector, weights)
+        return found[place % self.out_lanes]
+
+    patch.setattr(circuit.MatMul, "_dot", dot)
+
+
+STRATEGIES = {"matmul": matmuls(), "matmul of two": matmuls_of_two()}
+DRAWS = {"matmul": random_matmul, "matmul_in_logic": random_matmul_in_logic, "product_of_two": random_product_of_two}
+SMALL = MatMul(Tensor((4, 4, 4), Int(8)), np.random.default_rng(0).integers(-128, 128, (5, 4)))
+CASES = {
+    "matmul": Case(SMALL, MatMulFolding(2, 2), depth=2),
+    "matmul of pixels": Case(SMALL, MatMulFolding(2, 2, 2), depth=2),
+}
+FAULTS = [
+    Fault("an accumulator is stale in frame two", stale_accumulator),
+    Fault("two pixels have one vector", pixels_have_one_vector, ("matmul of pixels",)),
+    Fault("one weight of one lane is wrong", one_weight_is_wrong),
+]
+NARROW_CORES = {
+    "matmul": (MatMul(NARROW_IMAGE, np.ones((7, 6), dtype=np.int64)), MatMulFolding(4, 3)),
+    "matmul_of_two": (MatMul(NARROW_IMAGE, Tensor((1, 7, 6), Int(8)), capacity=1), MatMulFolding(4, 3)),
+}
+WIDE_CORES = {
+    "matmul": (MatMul(WIDE_IMAGE, np.ones((32, 32), dtype=np.int64)), MatMulFolding(16, 2)),
+    "matmul_of_two": (MatMul(WIDE_IMAGE, Tensor((1, 32, 32), Int(8)), capacity=1), MatMulFolding(16, 2)),
+}
+
+
+def test_a_wrong_value_is_told_in_the_words_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensor, frame, row, column, channel: output 3 is lane 1 of the second group."""
+    one_weight_is_wrong(monkeypatch)
+    run = prove_case(CASES["matmul"])
+    assert run.firing_mismatches == 0
+    assert re.fullmatch(r"node\.o\[0, 0, 0, 3\]: golden -?\d+, circuit -?\d+, cycle \d+", str(run.difference))

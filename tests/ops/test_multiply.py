@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
-from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.folding import ElementFolding, Folding
 from onnx_hw.ops.multiply import Multiply, MultiplyFolding
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw_rtl.cores import multiply as circuit
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault
 from support.operator_facts import assert_facts, assert_foldings_keep_up, beside
 from support.random_cases import Case, cases, few, many
-from support.random_operators import products
+from support.random_cores import random_image
+from support.random_operators import cuts, multipliers, tensors, types
+
+
+@st.composite
+def products(draw: st.DrawFn) -> tuple[Multiply, Folding]:
+    """Of narrow factors, some of wide ones, with offsets to and beyond zero points."""
+    a = draw(tensors())
+    b = Tensor(a.shape, draw(st.one_of(types, types, st.builds(Int, st.integers(17, 35), st.booleans()))))
+    offset = st.one_of(st.just(0), st.integers(-300, 300))
+    operator = Multiply(a, replace(b, high=b.range[1] // 2), (draw(offset), draw(offset)))
+    return operator, MultiplyFolding(*draw(cuts(a)), draw(multipliers))
+
+
+def random_multiply(draw: Random) -> Operator:
+    shape = random_image(draw).shape
+    a, b = (Tensor(shape, Int(draw.choice((8, 8, 12, 16, 20)), True)) for _ in range(2))
+    return Multiply(a, b, draw.choice(((0, 0), (3, -7))))
+
 
 SHAPE = (3, 2, 4)
 
@@ -134,3 +161,39 @@ def test_is_told_with_its_offsets() -> None:
     assert repr(multiply(Int(8), Int(8), (-5, 2))) == "Multiply (a −5)·(b +2)"
     assert repr(multiply(Int(8), Int(8), (0, 2))) == "Multiply a·(b +2)"
     assert repr(multiply(Int(8), Int(8))) == "Multiply"
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+def multiplies_with(**changes: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Other offsets or types than those of the operator."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = circuit.Multiply.__init__
+
+        def init(self: Any, a: Any, b: Any, factors: Any, result: Any, **named: Any) -> None:
+            given = {"a": a, "b": b, "factors": factors, "result": result, **named}
+            original(self, **given | {name: change(given[name]) for name, change in changes.items()})
+
+        patch.setattr(circuit.Multiply, "__init__", init)
+
+    return apply
+
+
+STRATEGIES = {"multiply": products()}
+DRAWS = {"multiply": random_multiply}
+SMALL = Tensor((4, 4, 4), Int(8))
+CASES = {"multiply": Case(Multiply(SMALL, SMALL, (7, -128)), MultiplyFolding(2), depth=2)}
+FAULTS = [
+    Fault("the offsets are exchanged", multiplies_with(offsets=lambda pq: pq[::-1])),
+    Fault("an offset is one too large", multiplies_with(offsets=lambda pq: (pq[0], pq[1] + 1))),
+    Fault("a factor is a bit too narrow", multiplies_with(factors=lambda f: (f[0], (f[1][0] - 1, True)))),
+    Fault("a sign is lost", multiplies_with(factors=lambda f: (f[0], (f[1][0], False)))),
+]
+NARROW_CORES = {
+    "multiply": (Multiply(NARROW_IMAGE, NARROW_IMAGE), MultiplyFolding(4)),
+}
+WIDE_CORES = {
+    "multiply": (Multiply(WIDE_IMAGE, WIDE_IMAGE), ElementFolding(4)),
+}

@@ -31,10 +31,13 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.schedule.insert_gearboxes import insert_gearboxes
 from onnx_hw.schedule.size_fifos import size_fifos
+from support import core_tests
 from support.design_bench import assert_proven, prove
 from support.hand_built_designs import Sketch
 from support.random_cases import Case
-from support.random_operators import ByArithmetic, ByTable, ByThresholds, element_foldings
+from support.random_operators import element_foldings
+
+requantizers = core_tests.load("requantize")
 
 SCALES = tuple(Fraction(k, 30) for k in (1, 7, 20, 33, 50))
 WEIGHTS = np.random.default_rng(0).integers(-8, 8, (5, 5))
@@ -51,10 +54,10 @@ def cores(columns: int, pixels: int) -> list[tuple[Operator, Folding]]:
         (Multiply(x, x, (1, 0)), MultiplyFolding(3, pixels)),
         (Fork(x), lanes),
         (Lookup(x, TABLES, Int(4)), lanes),
-        (ByArithmetic(x, *constants), RequantizeFolding(3, pixels=pixels)),
-        (ByArithmetic(x, *constants), RequantizeFolding(2, 2, pixels)),
-        (ByTable(x, *constants), RequantizeFolding(3, pixels=pixels)),
-        (ByThresholds(x, *constants), RequantizeFolding(2, pixels=pixels)),
+        (requantizers.ByArithmetic(x, *constants), RequantizeFolding(3, pixels=pixels)),
+        (requantizers.ByArithmetic(x, *constants), RequantizeFolding(2, 2, pixels)),
+        (requantizers.ByTable(x, *constants), RequantizeFolding(3, pixels=pixels)),
+        (requantizers.ByThresholds(x, *constants), RequantizeFolding(2, pixels=pixels)),
         (MatMul(x, WEIGHTS), MatMulFolding(2, 3, pixels)),
         (MatMul(x, WEIGHTS), MatMulFolding(5, 5, pixels)),
         (Gearbox(x), GearboxFolding(2, 3, pixels)),
@@ -145,7 +148,7 @@ def test_a_convolution_takes_less_than_a_cycle_per_pixel(pixels: int) -> None:
     weights = np.random.default_rng(0).integers(-8, 8, (3, 9))
     (sums,) = sketch.add("conv", MatMul(sketch.tensors[columns], weights), [columns], (9, 3, pixels), 1)
     scale = (Fraction(1, 9),)
-    requantize = ByArithmetic(sketch.tensors[sums], scale, (Fraction(0),), Grid.over(Int(4)))
+    requantize = requantizers.ByArithmetic(sketch.tensors[sums], scale, (Fraction(0),), Grid.over(Int(4)))
     (y,) = sketch.add("requantize", requantize, [sums], (3, 3, 1, pixels), 1)
     sketch.add("pool", Pool(sketch.tensors[y], "max", (1, 1), (2, 2)), [y], (3, 3, pixels, pixels // 2), 1)
     design = size_fifos(sketch.design())

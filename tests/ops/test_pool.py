@@ -1,21 +1,43 @@
 """Pool: golden against its definition, the circuit against golden and against the firing law."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from itertools import product
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding, SlidingFolding
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.tensor import Tensor
 from support.design_bench import assert_proven, prove
 from support.hand_built_designs import alone
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault, stale_accumulator
 from support.operator_facts import assert_facts, assert_foldings_keep_up
 from support.random_cases import Case, cases, few, many
-from support.random_operators import pools
+from support.random_cores import random_image, random_sliding
+from support.random_operators import capacities, sliding_foldings, slidings, types
+from support.sliding_faults import sliding_faults
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> tuple[Pool, SlidingFolding]:
+    s, dtype = draw(slidings()), draw(types)
+    kind, pad_value = draw(st.sampled_from(["max", "min", "sum"])), draw(st.integers(dtype.min, dtype.max))
+    pool = Pool(Tensor(s.shape, dtype), kind, s.kernel, s.strides, s.pads, pad_value, s.dilations)
+    folding = draw(sliding_foldings(s, s.shape[2]))
+    return replace(pool, capacity=draw(capacities(pool, folding))), folding
+
+
+def random_pool(draw: Random) -> Operator:
+    return Pool(random_image(draw), draw.choice(("max", "sum")), **random_sliding(draw))
+
 
 IMAGE = Tensor((5, 4, 3), Int(8))
 
@@ -90,3 +112,25 @@ def test_refuses_what_it_cannot_do() -> None:
         Pool(IMAGE, "mean", (2, 2))
     with pytest.raises(ValueError, match="at least one beat, not 0"):
         Pool(IMAGE, "max", (2, 2), capacity=0)
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+STRATEGIES = {"pool": pools()}
+DRAWS = {"pool": random_pool}
+TALL = Tensor((5, 4, 4), Int(8))
+CASES = {
+    "pool": Case(Pool(TALL, "sum", (2, 2), (2, 2), (0, 0, 1, 1), capacity=8), SlidingFolding(4, 2), depth=2, seed=1),
+    "narrow pool": Case(Pool(Tensor((9, 1, 2), Int(8)), "max", (1, 1), capacity=2), SlidingFolding(2, 2), depth=9),
+    "pool of pixels": Case(
+        Pool(TALL, "sum", (2, 2), (2, 2), (0, 0, 1, 1), capacity=8), SlidingFolding(4, 2, 4, 2), depth=2, seed=1
+    ),
+}
+FAULTS = [*sliding_faults("pool"), Fault("an accumulator is stale in frame two", stale_accumulator)]
+NARROW_CORES = {
+    "pool": (Pool(NARROW_IMAGE, "max", (2, 2)), SlidingFolding(2, 3)),
+}
+WIDE_CORES = {
+    "pool": (Pool(WIDE_IMAGE, "max", (2, 2)), SlidingFolding(32, 8)),
+}

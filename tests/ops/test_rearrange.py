@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Const, Module, Signal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_hw.ops import rearrange_plan
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw.timing import constraints
 from onnx_hw.timing.prediction import predict
-from onnx_hw_rtl.cores import rearrange
+from onnx_hw_rtl.cores import rearrange as circuit
+from onnx_hw_rtl.streams import engine
 from support.design_bench import assert_proven, prove
 from support.hand_built_designs import alone
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault, looks_late
 from support.operator_facts import assert_facts, assert_foldings_keep_up
 from support.random_cases import Case, cases, few, many
+from support.random_cores import random_image
 from support.rearrangements import BYTES, IMAGE, MAPS, maps, padded, positions, rearranged, rearrangements
+
+
+def random_rearrange(draw: Random) -> Operator:
+    """Transposes, slices, pads, stretches."""
+    operand = random_image(draw, (1, 2, 3, 4, 8))
+    at = np.arange(operand.size).reshape(operand.shape)
+    made = (
+        lambda: at.transpose(draw.choice(((2, 0, 1), (1, 0, 2), (0, 2, 1)))),
+        lambda: at[1:-1, 1:-1],
+        lambda: np.pad(at, ((1, 1), (1, 1), (0, 0)), constant_values=-1),
+        lambda: at.repeat(2, axis=0).repeat(2, axis=1),
+    )[draw.randrange(4)]()
+    return Rearrange(operand, made.shape, made.reshape(-1))
 
 
 @few
@@ -173,7 +194,7 @@ def test_refuses(arguments: tuple[object, ...], message: str) -> None:
 def test_many_exceptions_are_not_asked_for_one_by_one(exceptions: int, one_by_one: bool) -> None:
     """Each would be a multiplexer behind the others: a path as long as the table."""
     m, index, entry = Module(), Signal(6), Signal(7)
-    m.d.comb += entry.eq(rearrange._entry(index, [*range(1, exceptions + 1), *[0] * (64 - exceptions)]))
+    m.d.comb += entry.eq(circuit._entry(index, [*range(1, exceptions + 1), *[0] * (64 - exceptions)]))
     netlist = rtlil.convert(m, ports=[index, entry])
     assert netlist.count("cell $mux") == (exceptions if one_by_one else 0)
 
@@ -192,3 +213,194 @@ def test_beside_a_memory_that_no_chip_has_the_first_loops_will_do() -> None:
     plan = turned.plan(RearrangeFolding(1, 1))
     assert plan.resources(plan.turns.rate_capacity).bram >= rearrange_plan.MANY_BLOCKS
     assert plan.loops == (640, 640, 3)
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def case(name: str, lanes: tuple[int, int], capacity: int | None = None, **more: Any) -> Case:
+    operator = rearranged(*MAPS[name], fill=-77)
+    if capacity is not None:
+        operator = type(operator)(operator.operand, operator.shape, operator.source, operator.fill, capacity)
+    return Case(operator, RearrangeFolding(*lanes), **{"depth": 2} | more)
+
+
+def live(name: str, lanes: tuple[int, int]) -> int:
+    return rearranged(*MAPS[name]).live_capacity(RearrangeFolding(*lanes))
+
+
+def at_live(name: str, lanes: tuple[int, int], **more: Any) -> Case:
+    """With no beat to spare: what is released one operation early is overwritten before it is read."""
+    return case(name, lanes, live(name, lanes), **more)
+
+
+def at_elaboration(method: str, change: Callable[[Any, Any], Any]) -> Patch:
+    """What a method of the circuit returns is changed: ``change(core, result)``."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = getattr(circuit.Rearrange, method)
+        patch.setattr(circuit.Rearrange, method, lambda self, *given: change(self, original(self, *given)))
+
+    return apply
+
+
+def located(change: Callable[[Any], None]) -> Patch:
+    """The circuit believes in another map."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = circuit.Rearrange._locate
+
+        def locate(self: Any, *given: Any) -> None:
+            original(self, *given)
+            change(self)
+
+        patch.setattr(circuit.Rearrange, "_locate", locate)
+
+    return apply
+
+
+def wrong_address(core: Any, parts: list[list[int]]) -> list[list[int]]:
+    """One turn of the longest loop is a beat off."""
+    longest = max(parts, key=len)
+    longest[len(longest) // 2] += 1
+    return parts
+
+
+def wrong_slice(core: Any) -> None:
+    """Two lanes of a stored beat are confused, in the last output beat alone."""
+    last = core.takes[-1]
+    core.takes[-1] = [taken ^ 1 if taken >= 0 else taken for taken in last]
+
+
+def fill_is_ignored(core: Any) -> None:
+    core.takes[core.takes == circuit.FILL] = 0
+
+
+def fill_is_another(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(circuit.Rearrange, "_constant", lambda self: Const(self.fill + 1 & ((1 << self.bits) - 1), self.bits))
+
+
+def releases(by: int) -> Callable[[Any, Any], Any]:
+    """Every turn but the last gives back more, or less."""
+
+    def change(core: Any, turns: tuple[list[int], list[int]]) -> tuple[list[int], list[int]]:
+        needed, released = turns
+        return needed, [min(max(0, count + by), core.in_beats) for count in released[:-1]] + released[-1:]
+
+    return change
+
+
+def waits_for(more: int) -> Callable[[Any, Any], Any]:
+    def change(core: Any, turns: tuple[list[int], list[int]]) -> tuple[list[int], list[int]]:
+        needed, released = turns
+        return [max(1, count + more) if count else 0 for count in needed], released
+
+    return change
+
+
+def padding_waits(core: Any, flag: Any) -> Any:
+    """Turns that read nothing wait for the frame before."""
+    return 0
+
+
+def frames_begin_at_zero(patch: pytest.MonkeyPatch) -> None:
+    """The place of a frame in the ring is forgotten."""
+    patch.setattr(circuit.Rearrange, "_base", lambda self, m, reader: Signal(range(self.ring)))
+
+
+def ignores_room(patch: pytest.MonkeyPatch) -> None:
+    """The writer stores what it gets."""
+    patch.setattr(
+        engine.Engine, "holds", lambda self, which, condition: Const(1, 1) if self.name == "writer" else condition
+    )
+
+
+def constant(**values: int) -> Patch:
+    """Of the circuit's class."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        for name, value in values.items():
+            patch.setattr(circuit.Rearrange, name, value)
+
+    return apply
+
+
+def law(**values: Any) -> Patch:
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        for name, value in values.items():
+            patch.setattr(constraints, name, value)
+
+    return apply
+
+
+def operator_latency(by: int) -> Patch:
+    """The law counts another number of stages."""
+    return lambda patch: patch.setattr(Rearrange, "LATENCY", Rearrange.LATENCY + by)
+
+
+def stale_selects(patch: pytest.MonkeyPatch) -> None:
+    """What selects the elements comes one cycle late."""
+    original = circuit.Selects.resolve
+
+    def resolve(self: Any, m: Module, answers: Any) -> Any:
+        return engine.delayed(m, original(self, m, answers), 1, "late")
+
+    patch.setattr(circuit.Selects, "resolve", resolve)
+
+
+DRAWS = {"rearrange": random_rearrange}
+STRATEGIES = {"rearrange": rearrangements()}
+CASES = {
+    "rearrange": case("transpose (1, 0, 2)", (2, 2), seed=1),
+    "pad": case("pad constant", (4, 4)),
+    "transpose": case("transpose (1, 0, 2)", (2, 2), seed=1),
+    "backwards": case("slice backwards", (4, 2)),
+    "depth to space": case("depth to space CRD", (4, 2)),
+    "signal": case("a signal, padded", (2, 2)),
+    "resize": case("upsample 3 × 1", (4, 4), capacity=8),
+}
+USUAL = tuple(CASES)[1:]
+CASES |= {
+    "tight": at_live("upsample 2", (4, 4), depth=9, seed=2),
+    "narrow rearrange": case("column", (2, 2), capacity=2, depth=9),
+    "crop": case("crop and pad", (4, 4), depth=9),
+}
+FAULTS = [
+    Fault("an address is off by one", at_elaboration("_separate", wrong_address), USUAL),
+    Fault("the wrong slice of a beat", located(wrong_slice), ("transpose", "backwards", "depth to space")),
+    Fault("the fill is ignored", located(fill_is_ignored), ("pad", "signal")),
+    Fault("another fill", fill_is_another, ("pad", "signal")),
+    Fault("a beat is given back too early", at_elaboration("_turns", releases(+1)), ("resize", "tight")),
+    Fault("a beat is given back too late", at_elaboration("_turns", releases(-1)), ("resize", "tight")),
+    Fault("a turn does not wait for its last beat", at_elaboration("_turns", waits_for(-1)), ("backwards", "resize")),
+    Fault("a turn waits for a beat too many", at_elaboration("_turns", waits_for(+1)), ("backwards", "resize")),
+    Fault("padding waits for the frame before", at_elaboration("_needs_nothing", padding_waits), ("crop",)),
+    Fault("a frame begins where the first did", frames_begin_at_zero, ("pad", "resize", "transpose")),
+    Fault("the writer ignores the room", ignores_room, ("resize", "tight")),
+    Fault("the reader looks one cycle late", looks_late("reader"), USUAL),
+    Fault("the writer looks one cycle late", looks_late("writer"), USUAL),
+    Fault("the law says d + 1", law(BUFFER_DELAY=2), USUAL),
+    Fault("the law says d - 1", law(BUFFER_DELAY=0), USUAL),
+    Fault("the pipeline has a stage more than the law", operator_latency(-1), USUAL),
+    Fault("the pipeline has a stage less than the law", operator_latency(+1), USUAL),
+    Fault("a result is taken a cycle late", constant(LATENCY=8), USUAL),
+    Fault("a result is taken a cycle early", constant(LATENCY=6), USUAL),
+    Fault("a beat is written after it is read", constant(WRITE_STAGE=5), ("narrow rearrange",)),
+    Fault("a beat is overwritten before it is read", constant(WRITE_STAGE=2), ("narrow rearrange",)),
+    Fault("the pattern comes one cycle late", stale_selects, ("pad", "backwards", "depth to space")),
+]
+NARROW_CORES = {
+    "rearrange": (
+        Rearrange(NARROW_IMAGE, (4, 5, 6), np.arange(120).reshape(5, 4, 6).swapaxes(0, 1).reshape(-1)),
+        RearrangeFolding(4, 3),
+    ),
+}
+WIDE_CORES = {
+    "rearrange": (
+        Rearrange(WIDE_IMAGE, (4, 5, 32), np.arange(640).reshape(5, 4, 32).swapaxes(0, 1).reshape(-1)),
+        RearrangeFolding(16, 16),
+    ),
+}

@@ -1,16 +1,36 @@
 """Reduce: the circuit against golden and against the firing law."""
 
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import EvenFolding, Folding
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.reduce import Reduce
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw_rtl.cores import reduce as circuit
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault, stale_accumulator
 from support.operator_facts import assert_facts, assert_foldings_keep_up
 from support.random_cases import Case, cases, few, many
-from support.random_operators import reductions
+from support.random_cores import random_image
+from support.random_operators import even_foldings, tensors
+
+
+@st.composite
+def reductions(draw: st.DrawFn) -> tuple[Reduce, Folding]:
+    operand = draw(tensors())
+    return Reduce(operand, draw(st.sampled_from(["max", "min", "sum"]))), draw(even_foldings(operand.channels))
+
+
+def random_reduce(draw: Random) -> Operator:
+    return Reduce(random_image(draw, (4, 8, 16, 32)), draw.choice(("max", "sum")))
 
 
 @few
@@ -57,3 +77,31 @@ def test_foldings_keep_up() -> None:
 def test_refuses_what_it_cannot_do() -> None:
     with pytest.raises(ValueError, match="a max, a min or a sum, not 'mean'"):
         Reduce(Tensor((1, 1, 1), Int(8)), "mean")
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+def one_pixel_less(patch: pytest.MonkeyPatch) -> None:
+    original = circuit.Reduce.__init__
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named | {"pixels": named["pixels"] - 1})
+
+    patch.setattr(circuit.Reduce, "__init__", init)
+
+
+STRATEGIES = {"reduce": reductions()}
+DRAWS = {"reduce": random_reduce}
+CASES = {"reduce": Case(Reduce(Tensor((1, 2, 6), Int(8)), "sum"), EvenFolding(2), depth=2, seed=3)}
+FAULTS = [
+    Fault("an accumulator is stale in frame two", stale_accumulator),
+    Fault("the last pixel belongs to the next frame", one_pixel_less),
+]
+NARROW_CORES = {
+    "reduce": (Reduce(NARROW_IMAGE, "sum"), EvenFolding(4)),
+}
+WIDE_CORES = {
+    "reduce": (Reduce(WIDE_IMAGE, "sum"), EvenFolding(16)),
+    "reduce_many": (Reduce(Tensor((5, 4, 48), Int(8)), "sum"), EvenFolding(16)),
+}

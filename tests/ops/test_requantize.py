@@ -1,22 +1,106 @@
 """Requantize: the circuit against the exact function and against the firing law. Its proofs: tests/quantize."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.integers import Int
+from onnx_hw.exact.lookup_requantizers import TableRequantizer, ThresholdRequantizer, table, thresholds
+from onnx_hw.exact.multiply_add_shift import MultiplyAddShift, find
 from onnx_hw.exact.step_function import Steps
 from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding, Staircase
 from onnx_hw.ops.tensor import Tensor
+from onnx_hw_rtl.cores import requantize as circuit
 from support.design_bench import Bench, assert_proven, no_stall
 from support.hand_built_designs import alone
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault
 from support.operator_facts import assert_facts, assert_foldings_keep_up, beside
 from support.random_cases import Case, cases, few, many
-from support.random_operators import ByArithmetic, ByTable, ByThresholds, requantizers
+from support.random_operators import cuts, tensors
+
+
+@st.composite
+def requantizers(draw: st.DrawFn) -> tuple[Requantize, Folding]:
+    """Any scale and offset, one or one per channel, powers of two with their ties among them; any of the circuits."""
+    operand = draw(tensors())
+    dtype, count = draw(st.builds(Int, st.integers(1, 6), st.booleans())), draw(st.sampled_from([1, operand.channels]))
+    low, high = sorted(draw(st.tuples(*[st.integers(dtype.min, dtype.max)] * 2)))
+    scales = st.one_of(st.fractions(0, 3, max_denominator=1000), st.sampled_from([Fraction(1, 2**k) for k in range(5)]))
+    offsets = st.fractions(-9, 9, max_denominator=64)
+    several = {"min_size": count, "max_size": count}
+    kind = draw(st.sampled_from([Requantize, ByArithmetic, ByTable, ByThresholds]))
+    operator = kind(
+        operand,
+        tuple(draw(st.lists(scales, **several))),
+        tuple(draw(st.lists(offsets, **several))),
+        Grid.over(dtype, zero_point=draw(st.integers(dtype.min, dtype.max))).within(low, high),
+    )
+    steps = 1 if kind in (ByTable, ByThresholds) else draw(st.integers(1, operator.most_steps))
+    wide, several, tile = draw(cuts(operand))
+    folding = RequantizeFolding(wide, steps, *draw(st.sampled_from([(1, 0), (several, 0), (several, tile)])))
+    return operator, replace(folding, tile=0) if "tiles" in operator.illegal(folding) else folding
+
+
+class ByArithmetic(Requantize):
+    """As a multiplication, even where a look-up is cheaper."""
+
+    @cached_property
+    def circuit(self) -> MultiplyAddShift:
+        found = find(self.exact)
+        assert found is not None
+        return found
+
+
+class ByTable(Requantize):
+    """As a look-up, even where arithmetic is cheaper."""
+
+    @cached_property
+    def circuit(self) -> TableRequantizer:
+        return table(self.exact)
+
+
+class ByThresholds(Requantize):
+    """As a search, even where arithmetic is cheaper."""
+
+    @cached_property
+    def circuit(self) -> ThresholdRequantizer:
+        return thresholds(self.exact)
+
+
+def random_requantize(draw: Random) -> Operator:
+    channels, bits = draw.choice((1, 4, 8, 16, 32, 64)), draw.randint(16, 24)
+    each = draw.choice((1, channels))
+    scales = tuple(Fraction(draw.randrange(400, 3000), 503 << bits - 8) for _ in range(each))
+    offsets = tuple(Fraction(draw.randrange(-(10**5), 10**5), 10**3) for _ in range(each))
+    operand = Tensor((6, 6, channels), Int(bits))
+    return Requantize(operand, scales, offsets, Grid.over(Int(draw.choice((4, 8, 8, 8))), zero_point=0))
+
+
+def random_small_requantize(draw: Random) -> Operator:
+    """Few steps, or few arguments: thresholds and tables. Of channels that never take a step not all of them are."""
+    while True:
+        channels, bits = draw.choice((4, 8, 16)), draw.randint(6, 14)
+        each = draw.choice((1, channels))
+        grid = Int(draw.randint(1, 4))
+        scales = tuple(Fraction(draw.randrange(400, 1500), 1009 << max(0, bits - grid.bits)) for _ in range(each))
+        offsets = tuple(Fraction(draw.randrange(-(10**3), 10**3), 10**3) for _ in range(each))
+        found = Requantize(Tensor((6, 6, channels), Int(bits)), scales, offsets, Grid.over(grid, zero_point=0))
+        if (found.exact.missed & found.exact.reached).any():
+            return found
+
 
 SCALES = tuple(Fraction(k, 300) for k in (1, 7, 20, 33, 50))
 OFFSETS = tuple(Fraction(k, 3) for k in (0, -5, 7, 1, 100))
@@ -165,3 +249,66 @@ def test_both_sides_of_every_threshold(scales: tuple[Fraction, ...], steps: int)
     design = alone(operator, (5, 5, min(steps, operator.most_steps)), 4)
     run = Bench(design).prove(no_stall(design, 2), frames=2, inputs={"i": np.stack([at - 1, at])})
     assert_proven(run)
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+def requantizes_with(change: Callable[[Any], dict[str, Any]]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Other constants than those that were proven."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        original = circuit.Requantize.__init__
+
+        def init(self: Any, arithmetic: Any, **named: Any) -> None:
+            original(self, replace(arithmetic, **change(arithmetic)), **named)
+
+        patch.setattr(circuit.Requantize, "__init__", init)
+
+    return apply
+
+
+def one_addend_is_wrong(arithmetic: circuit.MultiplyAddShift) -> dict[str, Any]:
+    addends = list(arithmetic.addends)
+    addends[3] += 1 << (arithmetic.shift - 1)
+    return {"addends": addends}
+
+
+def constants_of_the_next_lane(patch: pytest.MonkeyPatch) -> None:
+    """A pixel's first channel is taken for the one after the last of the pixel beside it."""
+    original = circuit.Requantize.__init__
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        further = np.minimum(self.words + self.words.shape[1], self.words.max())
+        self.words = np.concatenate([self.words, further], axis=1)
+
+    patch.setattr(circuit.Requantize, "__init__", init)
+
+
+STRATEGIES = {"requantize": requantizers()}
+DRAWS = {"requantize": random_requantize, "small_requantize": random_small_requantize}
+SIXTEENTHS = tuple(Fraction(k, 16) for k in (1, 2, 1, 4))  # every step is a tie
+SMALL = ByArithmetic(Tensor((4, 4, 4), Int(8)), SIXTEENTHS, (Fraction(0),), Grid.over(Int(4)))
+CASES = {
+    "requantize": Case(SMALL, RequantizeFolding(2), depth=2),
+    "requantize of pixels": Case(SMALL, RequantizeFolding(2, pixels=2), depth=2),
+}
+FAULTS = [
+    Fault("a pixel has the constants of the next channels", constants_of_the_next_lane, ("requantize of pixels",)),
+    Fault("ties go to the odd neighbour", requantizes_with(lambda a: {"tie_parity": 1 - a.tie_parity})),
+    Fault("the result saturates too late", requantizes_with(lambda a: {"high": a.high + 1})),
+    Fault("one channel's addend is wrong", requantizes_with(one_addend_is_wrong)),
+]
+NARROW_CORES = {
+    "requantize": (
+        Requantize(NARROW_IMAGE, (Fraction(1, 3),), (Fraction(0),), Grid.over(Int(4))),
+        RequantizeFolding(4),
+    ),
+}
+WIDE_CORES = {
+    "requantize": (
+        Requantize(WIDE_IMAGE, (Fraction(1, 3),), (Fraction(0),), Grid.over(Int(4))),
+        RequantizeFolding(8),
+    ),
+}

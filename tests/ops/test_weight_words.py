@@ -8,8 +8,11 @@ from hypothesis import given
 from onnx_hw.ops.depthwise import Depthwise
 from onnx_hw.ops.folding import SlidingFolding
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
+from support import core_tests
 from support.random_cases import many
-from support.random_operators import depthwise, matmuls
+
+depthwise = core_tests.load("depthwise").depthwise
+matmuls = core_tests.load("matmul").matmuls
 
 
 @many

@@ -1,23 +1,45 @@
 """Window: golden against its definition, the circuit against golden and against the firing law."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from itertools import product
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from onnx_hw.exact.integers import Int
 from onnx_hw.ops.folding import Folding, SlidingFolding
+from onnx_hw.ops.operator import Operator
 from onnx_hw.ops.sliding import Sliding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw_rtl.cores.window_geometry import WindowGeometry
 from support.design_bench import assert_proven, prove
 from support.hand_built_designs import alone
+from support.injected_faults import NARROW_IMAGE, WIDE_IMAGE, Fault
 from support.operator_facts import assert_facts, assert_foldings_keep_up
 from support.random_cases import Case, cases, few, many
-from support.random_operators import windows
+from support.random_cores import random_image, random_sliding
+from support.random_operators import capacities, sliding_foldings, slidings, types
+from support.sliding_faults import every_row_of_the_image_is_full, sliding_faults
+
+
+@st.composite
+def windows(draw: st.DrawFn, sliding: st.SearchStrategy[Sliding] = slidings()) -> tuple[Window, SlidingFolding]:  # noqa: B008
+    s, dtype = draw(sliding), draw(types)
+    pad_value = draw(st.integers(dtype.min, dtype.max))
+    window = Window(Tensor(s.shape, dtype), s.kernel, s.strides, s.pads, s.dilations, pad_value)
+    folding = draw(sliding_foldings(s, window.elements))
+    return replace(window, capacity=draw(capacities(window, folding))), folding
+
+
+def random_window(draw: Random) -> Operator:
+    return Window(random_image(draw), **random_sliding(draw))
+
 
 IMAGE = Tensor((5, 4, 3), Int(8))
 
@@ -124,3 +146,30 @@ def test_refuses_windows_that_never_touch_the_image(
 def test_refuses_an_empty_line_buffer() -> None:
     with pytest.raises(ValueError, match="at least one beat, not 0"):
         Window(IMAGE, (3, 3), capacity=0)
+
+
+# ---- for the tests of every core -----------------------------------------------------------------------------------
+
+
+STRATEGIES = {"window": windows()}
+DRAWS = {"window": random_window}
+SMALL = Tensor((4, 4, 4), Int(8))
+CASES = {
+    "window": Case(Window(SMALL, (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=16), SlidingFolding(4, 4), depth=2),
+    "narrow window": Case(Window(Tensor((9, 1, 2), Int(8)), (3, 1), capacity=4), SlidingFolding(2, 6), depth=9),
+    "window of pixels": Case(  # the last ones of a row are ragged
+        Window(Tensor((4, 5, 4), Int(8)), (3, 3), pads=(1, 1, 1, 1), pad_value=-9, capacity=24),
+        SlidingFolding(2, 4, 2, 2),
+        depth=2,
+    ),
+}
+FAULTS = [
+    *sliding_faults("window"),
+    Fault("columns beyond the image are read", every_row_of_the_image_is_full, ("window of pixels",)),
+]
+NARROW_CORES = {
+    "window": (Window(NARROW_IMAGE, (3, 3), pads=(1, 1, 1, 1)), SlidingFolding(4, 7)),
+}
+WIDE_CORES = {
+    "window": (Window(WIDE_IMAGE, (3, 3), pads=(1, 1, 1, 1)), SlidingFolding(32, 8)),
+}

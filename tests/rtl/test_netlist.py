@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,55 +14,23 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 
-from onnx_hw.exact.grid import Grid
-from onnx_hw.exact.integers import Int
-from onnx_hw.ops.add import Add
-from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
-from onnx_hw.ops.concat import Concat
-from onnx_hw.ops.depthwise import Depthwise, DepthwiseFolding
-from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding
-from onnx_hw.ops.fork import Fork
-from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
-from onnx_hw.ops.lookup import Lookup
-from onnx_hw.ops.matmul import MatMul, MatMulFolding
-from onnx_hw.ops.multiply import Multiply, MultiplyFolding
-from onnx_hw.ops.pool import Pool
-from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
-from onnx_hw.ops.reduce import Reduce
-from onnx_hw.ops.regroup import Regroup, RegroupFolding
-from onnx_hw.ops.requantize import Requantize, RequantizeFolding
-from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.window import Window
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.operator import Operator
 from onnx_hw_tools import tools
+from support import core_tests
 
-IMAGE = Tensor((5, 4, 6), Int(8))
-WEIGHTS = np.ones((7, 6), dtype=np.int64)
-
-CORES = {
-    "window": (Window(IMAGE, (3, 3), pads=(1, 1, 1, 1)), SlidingFolding(4, 7)),
-    "pool": (Pool(IMAGE, "max", (2, 2)), SlidingFolding(2, 3)),
-    "depthwise": (Depthwise(IMAGE, np.ones((6, 2, 2), dtype=np.int64)), DepthwiseFolding(2, 3)),
-    "reduce": (Reduce(IMAGE, "sum"), EvenFolding(4)),
-    "matmul": (MatMul(IMAGE, WEIGHTS), MatMulFolding(4, 3)),
-    "matmul_of_two": (MatMul(IMAGE, Tensor((1, 7, 6), Int(8)), capacity=1), MatMulFolding(4, 3)),
-    "gearbox": (Gearbox(IMAGE), GearboxFolding(4, 5)),
-    "regroup": (Regroup(IMAGE), RegroupFolding(4, out_pixels=2)),
-    "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), Grid.over(Int(4))), RequantizeFolding(4)),
-    "fork": (Fork(IMAGE, 3), ElementFolding(4)),
-    "add": (Add(IMAGE, IMAGE), ElementFolding(4)),
-    "multiply": (Multiply(IMAGE, IMAGE), MultiplyFolding(4)),
-    "argmax": (ArgMax(IMAGE), ArgMaxFolding(4)),
-    "rearrange": (
-        Rearrange(IMAGE, (4, 5, 6), np.arange(120).reshape(5, 4, 6).swapaxes(0, 1).reshape(-1)),
-        RearrangeFolding(4, 3),
-    ),
-    "lookup": (Lookup(IMAGE, np.arange(256)[None] % 7, Int(4)), ElementFolding(4)),
-    "concat": (Concat((IMAGE, IMAGE, IMAGE), 2), EvenFolding(3)),
-}
+CORES: dict[str, tuple[Operator, Folding]] = core_tests.collect("NARROW_CORES")
 DEPTHS = {"register": 1, "lutram": 9, "block_ram": 50}
 
-JOINS = {core: {"a__ready": {"b__valid"}, "b__ready": {"a__valid"}} for core in ("add", "multiply")}
-"""The only paths there may be: an input of a join is ready when the other one is there."""
+
+def joins(operator: Operator, folding: Folding) -> dict[str, set[str]]:
+    """Return the only paths there may be: inputs that one operation pops are ready when the others are there."""
+    return {
+        f"{port}__ready": {f"{other}__valid" for other in engine.pops if other != port}
+        for engine in operator.schedule(folding).engines
+        for port in engine.pops
+        if len(engine.pops) > 1 and all(np.array_equal(engine.pops[port], events) for events in engine.pops.values())
+    }
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +91,7 @@ def _is_combinational(cell: Mapping[str, Any]) -> bool:
 @pytest.mark.parametrize("core", CORES)
 def test_no_path_leads_through(core: str, kind: str, netlists: Mapping[str, Any]) -> None:
     found = paths(netlists[f"{core}_{kind}"])
-    allowed = JOINS.get(core, {})
+    allowed = joins(*CORES[core])
     streams = {port for port in found if port != "fires"}  # a probe of the proof bench, left open in a bitstream
     assert {port: found[port] for port in streams} == {port: allowed.get(port, set()) for port in streams}
     assert {"o__valid", "o__payload", "o0__valid", "o0__payload"} & streams

@@ -9,36 +9,18 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 from amaranth.back import rtlil
 
 from onnx_hw.assemble.elaborate import assemble
-from onnx_hw.exact.grid import Grid
-from onnx_hw.exact.integers import Int
-from onnx_hw.ops.add import Add
-from onnx_hw.ops.argmax import ArgMax, ArgMaxFolding
-from onnx_hw.ops.concat import Concat
-from onnx_hw.ops.depthwise import Depthwise
-from onnx_hw.ops.folding import ElementFolding, EvenFolding, SlidingFolding
-from onnx_hw.ops.fork import Fork
-from onnx_hw.ops.gearbox import Gearbox, GearboxFolding
-from onnx_hw.ops.lookup import Lookup
-from onnx_hw.ops.matmul import MatMul, MatMulFolding
-from onnx_hw.ops.multiply import Multiply
-from onnx_hw.ops.pool import Pool
-from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
-from onnx_hw.ops.reduce import Reduce
-from onnx_hw.ops.regroup import Regroup, RegroupFolding
-from onnx_hw.ops.requantize import Requantize, RequantizeFolding
-from onnx_hw.ops.tensor import Tensor
-from onnx_hw.ops.window import Window
+from onnx_hw.ops.folding import Folding
+from onnx_hw.ops.operator import Operator
 from onnx_hw_rtl.parts.fanout import BITS_PER_ADDRESS_COPY, BITS_PER_COPY, SHALLOW
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
+from support import core_tests
 from support.hand_built_designs import unequal_branches
 
 DEEP_REACH = BITS_PER_ADDRESS_COPY
@@ -50,30 +32,7 @@ REACH = 3 * BITS_PER_COPY
 FIRING = 64
 """Bits of the counters, and of what is decoded from them, that an engine advances when it fires."""
 
-IMAGE = Tensor((5, 4, 32), Int(8))
-CORES = {
-    "window": (Window(IMAGE, (3, 3), pads=(1, 1, 1, 1)), SlidingFolding(32, 8)),
-    "pool": (Pool(IMAGE, "max", (2, 2)), SlidingFolding(32, 8)),
-    "depthwise": (Depthwise(IMAGE, np.ones((32, 2, 2), dtype=np.int64)), SlidingFolding(32, 8)),
-    "reduce": (Reduce(IMAGE, "sum"), EvenFolding(16)),
-    "reduce_many": (Reduce(Tensor((5, 4, 48), Int(8)), "sum"), EvenFolding(16)),
-    "matmul": (MatMul(IMAGE, np.ones((32, 32), dtype=np.int64)), MatMulFolding(16, 2)),
-    "matmul_of_two": (MatMul(IMAGE, Tensor((1, 32, 32), Int(8)), capacity=1), MatMulFolding(16, 2)),
-    "gearbox": (Gearbox(IMAGE), GearboxFolding(24, 16)),
-    "gather": (Regroup(IMAGE), RegroupFolding(16, out_pixels=2)),
-    "scatter": (Regroup(IMAGE), RegroupFolding(16, in_pixels=2)),
-    "requantize": (Requantize(IMAGE, (Fraction(1, 3),), (Fraction(0),), Grid.over(Int(4))), RequantizeFolding(8)),
-    "fork": (Fork(IMAGE, 2), ElementFolding(16)),
-    "add": (Add(IMAGE, IMAGE), ElementFolding(16)),
-    "multiply": (Multiply(IMAGE, IMAGE), ElementFolding(4)),
-    "argmax": (ArgMax(IMAGE), ArgMaxFolding(16)),
-    "rearrange": (
-        Rearrange(IMAGE, (4, 5, 32), np.arange(640).reshape(5, 4, 32).swapaxes(0, 1).reshape(-1)),
-        RearrangeFolding(16, 16),
-    ),
-    "lookup": (Lookup(IMAGE, np.arange(256)[None] % 7, Int(4)), ElementFolding(8)),
-    "concat": (Concat((IMAGE, IMAGE, IMAGE), 2), EvenFolding(8)),
-}
+CORES: dict[str, tuple[Operator, Folding]] = core_tests.collect("WIDE_CORES")
 
 CORES["add_far"] = CORES["add_of_one"] = CORES["add"]
 DEPTHS = {"add_far": 50, "add_of_one": 1}

@@ -21,7 +21,7 @@ from onnx_hw_boards.families.family import Family
 from onnx_hw_boards.families.gowin import GOWIN
 from onnx_hw_boards.families.ice40 import ICE40_UP
 from schedule.test_search_folding import convolutions
-from support.random_cores import drawn
+from support.random_cores import drawn_in_turn
 
 
 def test_what_is_remembered_is_what_stands_there() -> None:
@@ -66,8 +66,7 @@ def test_a_bound_is_no_more_than_the_cost(family: Family) -> None:
 def test_a_bound_knows_the_multipliers_of_products(family: Family) -> None:
     """Of drawn cores of all operators no more than what they take; of those with constant weights all multipliers."""
     its, multiplying = Cost.of(family), 0
-    for number in range(80):
-        core = drawn(3, number)
+    for core in drawn_in_turn(3, 80):
         least, found = its.at_least(core.operator, core.folding), its(core.operator, core.folding)
         assert least.dsp <= found.dsp
         assert least.bram <= found.bram

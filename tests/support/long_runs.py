@@ -11,43 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_hw.ir.design import Design
+from support import core_tests
 from support.design_bench import Bench, assert_proven, no_stall, random_stall
 from support.random_cases import Case, FoldedOperator, cases
-from support.random_operators import (
-    argmaxes,
-    concats,
-    depthwise,
-    forks,
-    gearboxes,
-    matmuls,
-    matmuls_of_two,
-    pools,
-    products,
-    reductions,
-    regroups,
-    requantizers,
-    sums,
-    windows,
-)
-from support.rearrangements import rearrangements
 
-CORES: dict[str, FoldedOperator] = {
-    "window": windows(),
-    "pool": pools(),
-    "depthwise": depthwise(),
-    "reduce": reductions(),
-    "matmul": matmuls(),
-    "matmul of two": matmuls_of_two(),
-    "requantize": requantizers(),
-    "gearbox": gearboxes(),
-    "regroup": regroups(),
-    "fork": forks(),
-    "add": sums(),
-    "concat": concats(),
-    "multiply": products(),
-    "argmax": argmaxes(),
-    "rearrange": rearrangements(),
-}
+STRATEGIES: dict[str, FoldedOperator] = core_tests.collect("STRATEGIES")
 
 FRAMES = 4
 

@@ -30,7 +30,7 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from support.hand_built_designs import Sketch
 from support.random_cases import depths
-from support.random_operators import pixels, sliding_pixels, touches_the_image
+from support.random_operators import pixel_counts, sliding_pixels, touches_the_image
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Builder:
 
     def order(self, tensor: Tensor) -> Order:
         """On any lanes; half of them with one pixel a beat, others with any number."""
-        return Order(tensor, self.lanes(tensor.channels), self.draw(pixels(tensor)))
+        return Order(tensor, self.lanes(tensor.channels), self.draw(pixel_counts(tensor)))
 
     def lanes(self, channels: int, least: int = 1) -> int:
         return self.draw(st.integers(min(least, channels), channels))
@@ -195,7 +195,7 @@ def likenesses(draw: st.DrawFn, size: int, operations: int) -> Design:
     outputs = weights.tensor.pixels
     leaves = builder.lanes(outputs)
     kept = -(-outputs // leaves) + draw(st.integers(0, 2))
-    folding = MatMulFolding(builder.lanes(x.tensor.channels), leaves, draw(pixels(vectors.tensor)))
+    folding = MatMulFolding(builder.lanes(x.tensor.channels), leaves, draw(pixel_counts(vectors.tensor)))
     product = MatMul(vectors.tensor, weights.tensor, capacity=draw(st.sampled_from([None, kept])))
     (y,) = builder.append(product, folding, vectors, weights)
     if draw(st.booleans()):

@@ -11,7 +11,7 @@ from onnx_hw.exact.integers import Int
 from onnx_hw.ops.rearrange import Rearrange, RearrangeFolding
 from onnx_hw.ops.tensor import Tensor
 from support.random_cases import MOST_OPERATIONS
-from support.random_operators import cuts, lanes, types
+from support.random_operators import cuts, lane_counts, types
 
 IMAGE = (4, 3, 4)
 BYTES = Int(8)
@@ -135,7 +135,7 @@ def maps(draw: st.DrawFn) -> tuple[tuple[int, int, int], np.ndarray]:
 def rearrange_foldings(draw: st.DrawFn, operator: Rearrange) -> RearrangeFolding:
     """Half of them in the usual order, the others in any."""
     (made,) = operator.results()
-    usual = st.builds(RearrangeFolding, lanes(operator.operand.channels), lanes(made.channels))
+    usual = st.builds(RearrangeFolding, lane_counts(operator.operand.channels), lane_counts(made.channels))
     given_cut, made_cut = draw(cuts(operator.operand)), draw(cuts(made))
     sides = (number for pair in zip(given_cut, made_cut, strict=True) for number in pair)
     return draw(st.one_of(usual, st.just(RearrangeFolding(*sides))))

@@ -22,12 +22,17 @@ from onnx_hw.ops.pool import Pool
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
 from onnx_hw.timing.prediction import Prediction, predict
+from support import core_tests
 from support.design_bench import assert_proven, no_stall, prove
 from support.hand_built_designs import Sketch, alone, folded, unequal_branches
 from support.random_cases import MOST_OPERATIONS
 from support.random_designs import chains, residuals
-from support.random_operators import gearboxes, matmuls, pools, windows
 from support.solvers import assert_solvers_agree, needs_compiler
+
+gearboxes = core_tests.load("gearbox").gearboxes
+matmuls = core_tests.load("matmul").matmuls
+pools = core_tests.load("pool").pools
+windows = core_tests.load("window").windows
 
 
 def row(pixels: int, channels: int = 1) -> Tensor:

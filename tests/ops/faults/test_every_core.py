@@ -1,4 +1,4 @@
-"""Deliberate faults of what all cores share, their streams and engines: the proof must see each of them.
+"""Deliberate faults, which the proof must see: of what all cores share, their streams and engines, and of each core.
 
 A fault is a patch of the circuit, or of a constant of the law (the circuit is then off by one from where it stands).
 """
@@ -17,17 +17,9 @@ from onnx_hw.ir import design
 from onnx_hw.timing import constraints
 from onnx_hw_rtl.streams import core, engine
 from onnx_hw_rtl.streams.outbox import Outbox
-from support.injected_faults import (
-    ACCUMULATORS,
-    BUFFERS,
-    CASES,
-    EVERY,
-    ONE_LANE,
-    Fault,
-    each_in_its_cores,
-    looks_late,
-    prove_case,
-)
+from support import core_tests
+from support.injected_faults import Fault, looks_late, prove_case
+from support.random_cases import Case
 
 # ---- outboxes -----------------------------------------------------------------------------------------------------
 
@@ -123,43 +115,60 @@ def does_not_wait_for_operands(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(engine.Engine, "has_token", lambda self, stream: Const(1, 1))
 
 
-def forgets_to_clear(patch: pytest.MonkeyPatch) -> None:
-    """The accumulator is cleared in the first frame alone (in a matmul, the first pixel)."""
-    original = engine.Engine.decode
-
-    def decode(self: Any, what: Any, shape: Any = 1, name: str = "flag") -> Any:
-        current = original(self, what, shape, name)
-        if name != "first":
-            return current
-        ends, in_first_frame = original(self, self.is_last(*self.loops)), Signal(init=1)
-        with self.m.If(self.fire & ends):
-            self.m.d.sync += in_first_frame.eq(0)
-        return current & in_first_frame
-
-    patch.setattr(engine.Engine, "decode", decode)
-
-
 # ---- the list -----------------------------------------------------------------------------------------------------
 
 
+CASES: dict[str, Case] = core_tests.collect("CASES")
+EVERY = tuple(core_tests.operator_files())
+"""Names of the cases that see the faults of every core: one for each operator."""
+
+
+def every(holds: Callable[[Case], bool]) -> tuple[str, ...]:
+    """Return the names of the cases of which something holds."""
+    return tuple(name for name in EVERY if holds(CASES[name]))
+
+
+def has_latency(case: Case) -> bool:
+    """Whether a token takes a cycle at least, so that it could go around the outbox without a loop."""
+    return all(engine.latency for engine in case.operator.schedule(case.folding).engines if engine.pushes)
+
+
+def has_buffers(case: Case) -> bool:
+    return bool(case.operator.schedule(case.folding).buffers)
+
+
+def has_lanes(case: Case) -> bool:
+    return all(order.width > 1 for order in case.operator.gives(case.folding))
+
+
 FAULTS = [
-    Fault("V is one more", outbox(LateByOne)),
-    Fault("V is one less", outbox(EarlyByOne), tuple(name for name in EVERY if name != "fork")),
-    Fault("the credit comes one cycle late", outbox(CreditComesLate)),
-    Fault("one credit too many", outbox(OneCreditTooMany)),
-    Fault("a beat is dropped under stall", outbox(DropsUnderStall)),
-    Fault("two lanes are swapped", outbox(SwapsLanes), tuple(name for name in EVERY if name not in ONE_LANE)),
-    Fault("the law says V + 1", law(visible_after=lambda *_: 2)),
-    Fault("the law says V - 1", law(visible_after=lambda *_: 0)),
-    Fault("the law says a credit comes late", law(CREDIT_RETURN=2)),
-    Fault("the law says a credit comes early", law(CREDIT_RETURN=0)),
-    Fault("the law says d + 1", law(BUFFER_DELAY=2), BUFFERS),
-    Fault("the law says d - 1", law(BUFFER_DELAY=0), BUFFERS),
-    Fault("the reader looks one cycle late", looks_late("reader"), BUFFERS),
-    Fault("the writer looks one cycle late", looks_late("writer"), BUFFERS),
-    Fault("operands are not waited for", does_not_wait_for_operands),
-    Fault("an accumulator is stale in frame two", forgets_to_clear, ACCUMULATORS),
+    Fault("V is one more", outbox(LateByOne), EVERY),
+    Fault("V is one less", outbox(EarlyByOne), every(has_latency)),
+    Fault("the credit comes one cycle late", outbox(CreditComesLate), EVERY),
+    Fault("one credit too many", outbox(OneCreditTooMany), EVERY),
+    Fault("a beat is dropped under stall", outbox(DropsUnderStall), EVERY),
+    Fault("two lanes are swapped", outbox(SwapsLanes), every(has_lanes)),
+    Fault("the law says V + 1", law(visible_after=lambda *_: 2), EVERY),
+    Fault("the law says V - 1", law(visible_after=lambda *_: 0), EVERY),
+    Fault("the law says a credit comes late", law(CREDIT_RETURN=2), EVERY),
+    Fault("the law says a credit comes early", law(CREDIT_RETURN=0), EVERY),
+    Fault("the law says d + 1", law(BUFFER_DELAY=2), every(has_buffers)),
+    Fault("the law says d - 1", law(BUFFER_DELAY=0), every(has_buffers)),
+    Fault("the reader looks one cycle late", looks_late("reader"), every(has_buffers)),
+    Fault("the writer looks one cycle late", looks_late("writer"), every(has_buffers)),
+    Fault("operands are not waited for", does_not_wait_for_operands, EVERY),
 ]
+FAULTS_OF_CORES = [
+    Fault(fault.name, fault.apply, fault.cases or (name,))
+    for name in core_tests.operator_files()
+    for fault in core_tests.load(name).FAULTS
+]
+"""Deliberate faults of single cores, their buffers, constants and arithmetic, from the cores' own test files."""
+
+
+def in_their_cases(faults: list[Fault]) -> list[object]:
+    """Parameters (fault, name of a case) of a test."""
+    return [pytest.param(fault, name, id=f"{name}: {fault.name}") for fault in faults for name in fault.cases]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -167,9 +176,14 @@ def test_without_a_fault(name: str) -> None:
     assert prove_case(CASES[name]).agrees
 
 
-@pytest.mark.parametrize(("fault", "name"), each_in_its_cores(FAULTS))
+@pytest.mark.parametrize(("fault", "name"), in_their_cases(FAULTS))
 def test_fault_is_caught(fault: Fault, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fault.check(name, monkeypatch)
+    fault.check(CASES[name], monkeypatch)
+
+
+@pytest.mark.parametrize(("fault", "name"), in_their_cases(FAULTS_OF_CORES))
+def test_fault_of_a_core_is_caught(fault: Fault, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault.check(CASES[name], monkeypatch)
 
 
 def test_a_wrong_firing_is_told_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:

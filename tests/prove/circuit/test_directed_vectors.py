@@ -27,8 +27,10 @@ from onnx_hw.prove.circuit import directed_vectors, prove
 from onnx_hw.runtime.options import SimulationEngine
 from onnx_hw_rtl.arithmetic.clamp import saturate
 from onnx_hw_rtl.cores import add, depthwise, matmul, multiply_add_shift, requantize
+from support import core_tests
 from support.hand_built_designs import Sketch
-from support.random_operators import ByTable
+
+ByTable = core_tests.load("requantize").ByTable
 
 SUMS = Tensor((2, 2, 3), Int(12), -2000, 1900)
 

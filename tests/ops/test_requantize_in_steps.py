@@ -20,15 +20,17 @@ from onnx_hw.ops.tensor import Tensor
 from onnx_hw.prove.circuit.check_run import Run
 from onnx_hw_rtl.cores import multiply_add_shift, requantize
 from onnx_hw_rtl.cores.multiply_add_shift import MultiplyAddShift, Turn
+from support import core_tests
 from support.design_bench import Bench, random_stall
 from support.hand_built_designs import alone
-from support.random_operators import ByArithmetic
+
+ByArithmetic = core_tests.load("requantize").ByArithmetic
 
 SCALES = tuple(Fraction(k, 2**20 + 1) for k in (325, 2502, 25000, 925, 64))
 TIES = tuple(Fraction(k, 2**9) for k in (1, 2, 16, 4, 3))
 OFFSETS = tuple(Fraction(k, 3) for k in (0, -5, 7, 1, 10))
 
-Fault = Callable[[pytest.MonkeyPatch], None]
+Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def proof(steps: int, *, ties: bool = False) -> Run:
@@ -54,7 +56,7 @@ def test_without_a_fault(steps: int, ties: bool) -> None:
 # ---- the circuit --------------------------------------------------------------------------------------------------
 
 
-def turns(change: Callable[[Turn], Turn]) -> Fault:
+def turns(change: Callable[[Turn], Turn]) -> Patch:
     """Every lane is told something else."""
 
     def apply(patch: pytest.MonkeyPatch) -> None:
@@ -66,7 +68,7 @@ def turns(change: Callable[[Turn], Turn]) -> Fault:
     return apply
 
 
-def fact(name: str, change: Callable[[Any], Any]) -> Fault:
+def fact(name: str, change: Callable[[Any], Any]) -> Patch:
     """A property of the arithmetic has another value."""
 
     def apply(patch: pytest.MonkeyPatch) -> None:
@@ -77,7 +79,7 @@ def fact(name: str, change: Callable[[Any], Any]) -> Fault:
     return apply
 
 
-def constants(change: Callable[[Value, int, int], Value]) -> Fault:
+def constants(change: Callable[[Value, int, int], Value]) -> Patch:
     """The memory says something else: ``change(word, bits of the digits, bits of the slice)``."""
 
     def apply(patch: pytest.MonkeyPatch) -> None:
@@ -97,7 +99,7 @@ def no_carry(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(multiply_add_shift, "_plus", lambda a, b, carry: original(a, b, Const(0, 1)))
 
 
-def digits_of(change: Callable[[list[int]], list[int]]) -> Fault:
+def digits_of(change: Callable[[list[int]], list[int]]) -> Patch:
     def apply(patch: pytest.MonkeyPatch) -> None:
         original = multiply_add_shift.codes
         patch.setattr(multiply_add_shift, "codes", lambda factor, count=1: change(original(factor, count)))
@@ -116,7 +118,7 @@ def clear_slice(word: Value, digits: int, each: int) -> Value:
 
 
 NEVER = Const(0, 1)
-CIRCUIT: dict[str, Fault] = {
+CIRCUIT: dict[str, Patch] = {
     "a sum begins with what the last one left": turns(lambda t: Turn(t.fired, NEVER, t.step, t.place)),
     "every step takes what is on the stream": turns(lambda t: Turn(t.fired, t.fired, t.step, t.place)),
     "a sum goes on while nothing fires": turns(lambda t: Turn(Const(1, 1), t.taken, t.step, t.place)),
