@@ -61,34 +61,6 @@ def test_circuits_are_drawn_and_proven() -> None:
     assert networks.startswith("chains: 2 networks, ") and "0 stop as predicted, none wrong" in networks
 
 
-def test_averages_of_an_even_number_tie_and_no_others() -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    script = [sys.executable, CHECKOUT / "benchmarks" / "average_ties.py", "1"]
-    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
-    _, *rows = done.stdout.splitlines()
-    assert len(rows) == 10
-    for row in rows:
-        height, _, width, *shares, worst = row.split()
-        taps = int(height) * int(width)
-        ties, plain, even, odd = (float(share.rstrip("%")) / 100 for share in shares)
-        assert abs(ties - (1 - taps % 2) / taps) < 0.02  # of 9,216 results
-        assert max(plain, even, odd) <= 1.1 * ties and (ties > 0) == (odd > 0) == (float(worst) > 0)
-        assert float(worst) <= 1
-
-
-def test_tflite_rounds_twice() -> None:
-    """What lies less than half of 2^-n below a half becomes one: 2^-(n + 1) of all results."""
-    script = [sys.executable, CHECKOUT / "benchmarks" / "tflite_rounding.py", "400000"]
-    done = subprocess.run(script, capture_output=True, text=True, check=True)
-    _, none, *rows = done.stdout.splitlines()
-    assert none.split()[-3:] == ["0.0000%", "0.0000%", "0"]
-    for row in rows:
-        *_, slope, twice, once, steps = row.split()
-        wanted = 2.0 ** int(slope.removeprefix("2^")) / 2
-        assert abs(float(twice.rstrip("%")) / 100 - wanted) < 0.03 * wanted + 5e-5
-        assert float(once.rstrip("%")) < 0.001 and steps == "1"
-
-
 @pytest.mark.slow
 def test_soft_multipliers_take_what_they_are_said_to_take() -> None:
     """72 look-up tables for 8 × 8 bits on an ECP5, fewer in proportion; known integers on average."""
@@ -104,14 +76,3 @@ def test_soft_multipliers_take_what_they_are_said_to_take() -> None:
     assert counted[8, 8][0] <= 80 and counted[8, 4][0] <= 36 and counted[8, 2][0] <= 16
     found, estimated = int(total[1].rstrip(",")), int(total[2])
     assert 0.85 * found < estimated < 1.15 * found < 20 * 40
-
-
-def test_networks_of_several_pixels_are_proven() -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    script = [sys.executable, CHECKOUT / "benchmarks" / "several_pixels.py", "1", "--seed", "3"]
-    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
-    for pixels, line in zip((2, 4), done.stdout.splitlines(), strict=True):
-        told, _, counts = line.partition(": ")
-        found = {name: int(count.replace(",", "")) for count, name in (c.split(" ", 1) for c in counts.split("; "))}
-        assert told == f"{pixels} pixels" and found["values"] > 0 < found["firings"]
-        assert not any(count for name, count in found.items() if name.startswith(("wrong", "deadlocks", "other")))
