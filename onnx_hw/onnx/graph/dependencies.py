@@ -1,4 +1,4 @@
-"""Which values a node reads, and which nodes a value depends on."""
+"""Dependencies in a graph: the values that each node reads, and the nodes that a value depends on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnx_hw.onnx.graph.model import Graph, Node
 
 
 def subgraphs(node: Node) -> Iterator[Graph]:
-    """The graphs among a node's attributes."""
+    """Yield the graphs among a node's attributes."""
     for attribute in node.attributes.values():
         for value in attribute if isinstance(attribute, tuple) else (attribute,):
             if isinstance(value, Graph):
@@ -16,7 +16,7 @@ def subgraphs(node: Node) -> Iterator[Graph]:
 
 
 def reads(node: Node) -> set[str]:
-    """The values that a node reads, those which its subgraphs take from outside included."""
+    """Return the names of the values that a node reads, with those that its subgraphs take from outside."""
     names = {name for name in node.inputs if name}
     for graph in subgraphs(node):
         names |= free_names(graph)
@@ -24,7 +24,7 @@ def reads(node: Node) -> set[str]:
 
 
 def free_names(graph: Graph) -> set[str]:
-    """The values that a subgraph takes from the scopes around it."""
+    """Return the names of the values that a subgraph takes from the scopes around it."""
     known = {value.name for value in graph.inputs} | set(graph.constants)
     free: set[str] = set()
     for node in graph.nodes:
@@ -33,19 +33,19 @@ def free_names(graph: Graph) -> set[str]:
     return free | ({value.name for value in graph.outputs} - known)
 
 
-def needed_nodes(graph: Graph, wanted: Iterable[str]) -> list[Node]:
-    """The nodes that the wanted values depend on, in order."""
-    names = set(wanted)
+def needed_nodes(graph: Graph, values: Iterable[str]) -> list[Node]:
+    """Return the nodes that some values depend on, in the order of the graph."""
+    needed = set(values)
     kept = []
     for node in reversed(graph.nodes):
-        if not names.isdisjoint(name for name in node.outputs if name):
+        if not needed.isdisjoint(name for name in node.outputs if name):
             kept.append(node)
-            names |= reads(node)
+            needed |= reads(node)
     return kept[::-1]
 
 
 def readers_of(nodes: Sequence[Node]) -> Mapping[str, Sequence[Node]]:
-    """The nodes that read each value."""
+    """Return the nodes that read each value, by the value's name."""
     readers: dict[str, list[Node]] = {}
     for node in nodes:
         for name in node.inputs:

@@ -1,9 +1,9 @@
-"""The element types of ONNX tensors: number, width, where typed values live, and which numpy dtype holds them here.
+"""Element types of ONNX tensors: their number, width, field of typed values, and the numpy dtype that holds them here.
 
 numpy has no bfloat16, no 8-bit floats and nothing narrower than a byte. A tensor of such a type is held as its *values*
-in the narrowest numpy dtype that represents every one of them exactly: bfloat16 and all narrower floats in float32,
-4- and 2-bit integers in (u)int8. NaN, infinities, the sign of zero and subnormal values survive. The type's name stays
-beside the array (``Value.element_type``), for it decides how results are rounded.
+in the narrowest numpy dtype that represents every one of them exactly: bfloat16 and all narrower floats in float32, 4-
+and 2-bit integers in (u)int8. NaN, infinities, the sign of zero and subnormal values survive. The name of the type is
+kept with the array (``Value.element_type``), for it decides how results are rounded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ElementType:
-    """One element type.
+    """Element type of a tensor.
 
     Attributes:
         code: number in the file (TensorProto.DataType).
@@ -41,7 +41,7 @@ class ElementType:
 
     @property
     def native(self) -> bool:
-        """Whether numpy has the type itself, so that the array's dtype alone tells it."""
+        """Whether numpy has the type itself, so that the dtype of an array determines it."""
         return self.decode is None
 
     @property
@@ -59,7 +59,7 @@ def _native(code: int, name: str, dtype: str, field: str, since_ir: int = 1) -> 
 
 
 def _bfloat16_values(codes: np.ndarray) -> np.ndarray:
-    """A bfloat16 is the upper half of a float32."""
+    """Return the values of bfloat16 codes: a bfloat16 is the upper half of a float32."""
     return (codes.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
@@ -68,9 +68,9 @@ def _looked_up(table: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _small_float_table(exponent: int, mantissa: int, bias: int, specials: str) -> np.ndarray:
-    """Every value of a sign-exponent-mantissa format, by code.
+    """Return every value of a sign-exponent-mantissa format, by code.
 
-    ``specials`` says which codes are no numbers: ``ieee`` (greatest exponent: infinities, then NaN), ``fn`` (all ones
+    ``specials`` says which codes are not numbers: ``ieee`` (greatest exponent: infinities, then NaN), ``fn`` (all ones
     but the sign: NaN), ``fnuz`` (only minus zero: NaN), ``none``.
     """
     width = 1 + exponent + mantissa
@@ -89,7 +89,7 @@ def _small_float_table(exponent: int, mantissa: int, bias: int, specials: str) -
 
 
 def _power_table() -> np.ndarray:
-    """float8e8m0: 2^(code - 127), no sign, no zero; 0xFF is NaN."""
+    """Return every value of float8e8m0, by code: 2^(code - 127), no sign, no zero; 0xFF is NaN."""
     values = np.array([2.0 ** (code - 127) for code in range(255)] + [np.nan])
     return values.astype(np.float32)
 
@@ -144,7 +144,7 @@ BY_NAME: Final = {element.name: element for element in ELEMENT_TYPES}
 
 
 def of_dtype(dtype: np.dtype[Any]) -> ElementType:
-    """The element type that numpy itself has, such as ``float`` for float32; object arrays hold strings."""
+    """Return the element type that numpy itself has, such as ``float`` for float32; object arrays hold strings."""
     kind = np.dtype(dtype)
     if kind.kind in "OUST":
         return BY_NAME["string"]

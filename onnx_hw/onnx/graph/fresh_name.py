@@ -6,7 +6,7 @@ from collections.abc import Container
 
 
 def unused_name(name: str, *taken: Container[str]) -> str:
-    """The name, with as many primes as it takes to be nobody else's."""
+    """Return the name, followed by the fewest primes that make it differ from all names in ``taken``."""
     while any(name in names for names in taken):
         name += "'"
     return name

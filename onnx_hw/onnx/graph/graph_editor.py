@@ -1,4 +1,4 @@
-"""What a pass adds to a graph: values and constants, under names that are nobody else's."""
+"""Values and constants that a pass adds to a graph, under names that nothing else has."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from onnx_hw.onnx.graph.model import Graph, Node, Value
 
 
 class Additions:
-    """A graph's values and constants with those that were added.
+    """Values and constants of a graph, together with those that were added.
 
     Attributes:
-        values, constants: of the graph and added, by name.
+        values, constants: those of the graph and the added ones, by name.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -24,23 +24,23 @@ class Additions:
         self._taken = {*graph.values, *graph.constants, *(name for node in graph.nodes for name in node.outputs)}
 
     def name(self, wish: str) -> str:
-        """A name that from now on is taken, the wish itself if it is free."""
+        """Return a name that is taken from now on: the wish itself if it is free."""
         name = unused_name(wish, self._taken)
         self._taken.add(name)
         return name
 
     def value(self, wish: str, like: Value) -> str:
-        """The name of a new value of some type."""
+        """Add a value of the type of another one; return its name."""
         name = self.name(wish)
         self.values[name] = replace(like, name=name)
         return name
 
     def constant(self, wish: str, array: np.ndarray, element_type: str) -> str:
-        """The name of a new constant; its dtype is the one in which a model holds ``element_type``."""
+        """Add a constant; return its name. Its dtype is the one in which a model holds ``element_type``."""
         name = self.value(wish, Value(wish, element_type, array.shape))
         self.constants[name] = array
         return name
 
     def graph(self, nodes: Iterable[Node]) -> Graph:
-        """The graph with these nodes and all that was added."""
+        """Return the graph with these nodes and everything that was added."""
         return replace(self._graph, nodes=tuple(nodes), constants=self.constants, values=self.values)

@@ -1,4 +1,4 @@
-"""The ONNX graph as plain values: what ``read`` returns and everything downstream works on. No protobuf here."""
+"""ONNX graph as plain values: the result of ``read``, on which everything downstream works. No protobuf here."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from onnx_hw.messages.text import printable
 
 @dataclass(frozen=True)
 class Value:
-    """A named tensor of the graph with its type.
+    """Named tensor of the graph with its type.
 
     Attributes:
         name: as in the file.
         element_type: ONNX name of the element type in lower case, such as ``float``, ``int8``, ``uint4``, ``bfloat16``;
-            for a value that is no dense tensor its whole type, such as ``sequence(float[?,3])``; "" when unknown.
+            for a value that is not a dense tensor its whole type, such as ``sequence(float[?,3])``; "" when unknown.
         shape: one entry per axis (an int, a dimension variable's name, or None when unknown), or None for unknown rank.
     """
 
@@ -35,7 +35,7 @@ class Value:
 
 @dataclass(frozen=True)
 class OnnxTensor:
-    """An array with its ONNX element type, which the dtype alone does not tell for types numpy lacks.
+    """Array with its ONNX element type, which the dtype alone does not determine for types that numpy lacks.
 
     Attributes:
         element_type: ONNX name in lower case, as in ``Value``.
@@ -54,11 +54,11 @@ class OnnxTensor:
 
 @dataclass(frozen=True)
 class Node:
-    """One operator of the graph, bound to its opset.
+    """Operator of the graph, bound to its opset.
 
     Attributes:
-        name: as in the file; may be empty (``label`` never is).
-        op_type, domain: ``domain`` is "" for the default domain, however it was spelled.
+        name: the name in the file; it may be empty (``label`` never is).
+        op_type, domain: the operator; ``domain`` is "" for the default domain, however it was spelled.
         version: the opset version imported for the domain.
         inputs, outputs: value names; "" marks an omitted optional one.
         attributes: int, float, str (bytes when it is not UTF-8), numpy array (``OnnxTensor`` for a type that numpy
@@ -77,7 +77,7 @@ class Node:
 
     @property
     def label(self) -> str:
-        """A name a person can find in the model: the node's own, or its first output's."""
+        """Name by which a person finds the node in the model: the node's own, or its first output's."""
         return self.name or next((name for name in self.outputs if name), self.where)
 
     def __repr__(self) -> str:
@@ -87,13 +87,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in topological order.
+    """Graph whose nodes are in topological order.
 
     Attributes:
-        inputs: the values a caller must give (initializers that merely repeat as inputs are not among them).
+        inputs: the values that a caller must give (initializers that are also listed as inputs are not among them).
         defaults: names of constants that are also listed as inputs, so that a caller may override them.
         constants: initializers and results of Constant nodes, by name; each has its type in ``values``.
-        values: the type of every value that is known.
+        values: the values whose type is known, by name.
     """
 
     name: str
@@ -115,13 +115,13 @@ class Graph:
 
 @dataclass(frozen=True)
 class Model:
-    """An ONNX model: validated, functions inlined, operators bound to their opset version.
+    """ONNX model that was validated: functions are inlined, operators are bound to their opset version.
 
     Attributes:
-        name: for people: the file's stem, or the graph's name.
+        name: a name for people: the file's stem, or the graph's name.
         graph: the main graph.
-        opsets: imported version by domain.
-        path: where it was read from, if anywhere.
+        opsets: the imported version of each domain.
+        path: the file that it was read from; None if there was no file.
         notes: facts worth a line in the report (ignored training info, batch bound to 1, ...).
         producer: name and version of the program that wrote the file, or "".
     """

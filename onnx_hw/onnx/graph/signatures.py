@@ -1,4 +1,4 @@
-"""What every operator of the standard domains takes and gives, by opset version: arity, attributes, element types.
+"""Signatures of every operator of the standard domains, by opset version: arity, attributes, element types.
 
 The facts are in ``signatures.txt``; its head explains the notation. Nothing here computes: the operators' meaning is in
 ``onnx_hw.onnx.operators``.
@@ -17,14 +17,14 @@ _PARAMETER = re.compile(r"(?P<name>[\w.]*)(?P<option>[?]|[*~]\d+)?:(?P<type>\S+)
 
 @dataclass(frozen=True)
 class Parameter:
-    """An input or output.
+    """Input or output of an operator.
 
     Attributes:
         types: the element types (or types such as ``sequence(float)``) it may have.
-        variable: parameters of one variable have one type; "" where the type stands by itself.
-        optional: it may be left out.
-        variadic: it stands for any number of values, at least ``least``.
-        same: the values of a variadic parameter have one type.
+        variable: a type variable: its parameters have one type; "" where the type stands by itself.
+        optional: whether it may be left out.
+        variadic: whether it stands for any number of values, at least ``least``.
+        same: whether the values of a variadic parameter have one type.
     """
 
     name: str
@@ -38,12 +38,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """One operator from one opset version on, until the next of the same name.
+    """Signature of an operator from one opset version on, until the next of the same name.
 
     Attributes:
-        attributes: kind by name.
+        attributes: the kind of each attribute, by its name.
         required: names of the attributes that must be given.
-        deprecated: the operator was withdrawn at this version; nothing else is known.
+        deprecated: whether the operator was withdrawn at this version; nothing else is known then.
     """
 
     domain: str
@@ -58,24 +58,24 @@ class Signature:
 
 @lru_cache(4096)
 def signature_of(domain: str, name: str, version: int) -> Signature | None:
-    """The newest definition of an operator that is not newer than the imported version; None if there is none."""
+    """Return the newest definition of an operator that is not newer than the imported version, None without one."""
     versions = [since for since in _table().get((domain, name), ()) if since <= version]
     return _signature(domain, name, max(versions)) if versions else None
 
 
 def versions_of(domain: str, name: str) -> tuple[int, ...]:
-    """The opset versions that define an operator, ascending; empty when there is no such operator."""
+    """Return the opset versions that define an operator, ascending; empty when there is no such operator."""
     return tuple(sorted(_table().get((domain, name), ())))
 
 
 def operator_names(domain: str) -> tuple[str, ...]:
-    """Every operator a standard domain ever had."""
+    """Return the name of every operator that a standard domain ever had."""
     return tuple(name for of, name in _table() if of == domain)
 
 
 @cache
 def standard_domains() -> frozenset[str]:
-    """The domains this table describes completely."""
+    """Return the domains that this table describes completely."""
     return frozenset(domain for domain, _ in _table())
 
 
@@ -87,7 +87,7 @@ def _lines() -> tuple[str, ...]:
 
 @cache
 def _table() -> dict[tuple[str, str], dict[int, str]]:
-    """(domain, name) -> version -> the rest of the line. A line is taken apart only when somebody asks for it."""
+    """Read (domain, name) -> version -> the rest of the line, which is parsed only when its signature is requested."""
     table: dict[tuple[str, str], dict[int, str]] = {}
     domain = ""
     for line in _lines():

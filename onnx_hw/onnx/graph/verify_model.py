@@ -1,4 +1,4 @@
-"""What holds for every ``Model``, whatever pass made it."""
+"""Invariants of every ``Model``, whatever pass made it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from onnx_hw.onnx.graph.model import Model
 
 
 def faults_of_model(model: Model) -> Iterator[Fault]:
-    """Names that nothing makes or that are made twice, nodes out of order, constants of another type than they have."""
+    """Return names without or with two producers, nodes out of order, constants of another type than they have."""
     graph = model.graph
-    made = {name: node.label for node in graph.nodes for name in node.outputs if name}
+    producers = {name: node.label for node in graph.nodes for name in node.outputs if name}
     known = {value.name: "an input" for value in graph.inputs}
     known |= dict.fromkeys(graph.constants, "a constant")
     for node in graph.nodes:
         for name in sorted(reads(node) - known.keys()):
-            what = f"`{made[name]}`, which makes it, stands later" if name in made else "nothing makes it"
+            what = f"`{producers[name]}`, which makes it, stands later" if name in producers else "nothing makes it"
             yield Fault(f"what a node reads must be there: {what}", node.label, name)
         for name in node.outputs:
             if name in known:
@@ -34,7 +34,7 @@ def faults_of_model(model: Model) -> Iterator[Fault]:
 
 
 def faults_of_typed(model: Model) -> Iterator[Fault]:
-    """The same, and inputs and constants without a type, or with a dimension that is no number."""
+    """Return the faults of a model, and inputs and constants without a type or with an open dimension."""
     yield from faults_of_model(model)
     graph = model.graph
     for value in graph.inputs:
@@ -46,7 +46,7 @@ def faults_of_typed(model: Model) -> Iterator[Fault]:
 
 
 def faults_of_folded(model: Model) -> Iterator[Fault]:
-    """The same, and nodes and constants that no output needs, and values that nobody knows of."""
+    """Return the faults of a typed model, nodes and constants that no output needs, and unknown values."""
     yield from faults_of_typed(model)
     graph = model.graph
     needed = {value.name for value in graph.outputs}

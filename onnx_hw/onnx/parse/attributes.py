@@ -34,14 +34,14 @@ _ABSENT = {"float": 0.0, "int": 0, "string": ""}
 
 @dataclass(frozen=True)
 class AttributeReader:
-    """Reads attributes; ``values`` maps the kinds that hold messages to their readers (message, where) -> value."""
+    """Reader of attributes; ``values`` maps the kinds that hold messages to (message, where) -> value."""
 
     ir_version: int
     findings: Findings
     values: Any
 
     def read(self, message: Any, owner: str, index: int) -> SourceAttribute:
-        """One ``AttributeProto`` of the node or function at ``owner``. Whatever is wrong with it is reported."""
+        """Read one ``AttributeProto`` of the node or function at ``owner``, and report what is wrong with it."""
         findings = self.findings
         name = text(message.name, f"{owner}.attribute[{index}]", findings)
         where = f"{owner}.attribute[{name if name.isprintable() and name else index}]"
@@ -70,13 +70,13 @@ class AttributeReader:
         return SourceAttribute(name, kind, None, reference, where)
 
     def _kind(self, message: Any, filled: list[str], where: str) -> tuple[str, str]:
-        """The type said, or before IR version 2 the type of the field that is set."""
+        """Return the stated type, or before IR version 2 the type of the field that is set."""
         if message.type in KINDS:
             return KINDS[message.type]
         if message.type == 0 and self.ir_version == 1 and filled:
             return next(entry for entry in KINDS.values() if entry[1] == filled[0])
-        given = f"it is {message.type}" if message.type else "it is missing"
-        self.findings.must("attribute-type", f"an attribute must say its type, 1..14; {given}", where)
+        actual = f"it is {message.type}" if message.type else "it is missing"
+        self.findings.must("attribute-type", f"an attribute must say its type, 1..14; {actual}", where)
         return "", ""
 
     def _value(self, message: Any, kind: str, field: str, filled: bool, where: str) -> Any:
@@ -97,7 +97,7 @@ class AttributeReader:
 
 
 def _string(data: bytes) -> str | bytes:
-    """Text where it is UTF-8; an attribute may carry bytes, and the operator that reads them must judge."""
+    """Decode text where it is UTF-8; an attribute may carry bytes, and the operator that reads them must judge."""
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Collects everything that is wrong, odd or worth a note in one file, so that all of it is reported at once."""
+"""Collection of everything that is wrong, odd or worth a note in one file, so that all of it is reported at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from onnx_hw.messages.text import printable
 #: The stages of reading, in order. A fault belongs to the first stage that can see it.
 STAGES = ("parse", "validate", "external", "capability")
 
-#: After so many findings of one code, further ones are only counted: a broken file of 10 000 nodes stays readable.
+#: Number of findings of one code, after which further ones are only counted: a broken file of 10 000 nodes stays
+#: readable.
 SHOWN_PER_CODE = 25
 
 
@@ -54,11 +55,11 @@ class Findings:
         self._add(self.warnings if self.try_newer else self.problems, code, message, where, hint, stage)
 
     def enough(self, code: str) -> bool:
-        """Whether further findings of a code are only counted, so that hints for them need not be looked for."""
+        """Tell whether further findings of a code are only counted, so that hints for them are not needed."""
         return self._seen.get(code, 0) >= SHOWN_PER_CODE
 
     def note(self, text: str) -> None:
-        """Keep a fact for the report, once."""
+        """Keep a fact for the report, but only once."""
         if printable(text) not in self.notes:
             self.notes.append(printable(text))
 
@@ -71,7 +72,7 @@ class Findings:
             to.append(Problem(code, "further findings of this kind are not listed", "", "", stage))
 
     def failed(self, stage: str | None = None) -> bool:
-        """Whether there is a refusal, of the given stage if any."""
+        """Tell whether there is a refusal, of the given stage if any."""
         return any(stage is None or problem.stage == stage for problem in self.problems)
 
     def raise_problems(self) -> None:

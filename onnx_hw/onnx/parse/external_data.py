@@ -1,4 +1,4 @@
-"""Tensor data that lies in a file beside the model: found safely, checked before it is touched, mapped, never copied.
+"""Tensor data in a file next to the model: located safely, checked before it is touched, mapped, never copied.
 
 A model may come from anywhere, so a location may only name a regular file below the model's own folder: no absolute
 path, no ``..``, no drive, URL or backslash, and no symbolic link that leads out of the folder.
@@ -25,7 +25,7 @@ _SHA1 = re.compile(r"[0-9a-fA-F]{40}", re.ASCII)
 
 @dataclass(frozen=True)
 class MappedFile:
-    """One side file, mapped into memory read-only."""
+    """File of external data, mapped into memory read-only."""
 
     name: str
     size: int
@@ -37,10 +37,10 @@ class MappedFile:
 
 @dataclass
 class SideFiles:
-    """The files beside one model; each is opened once.
+    """Files of external data next to one model; each is opened once.
 
     Attributes:
-        folder: where the model lies.
+        folder: the folder of the model.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ class SideFiles:
     def data(
         self, entries: Sequence[tuple[str, str]], needed: int, where: str, findings: Findings
     ) -> memoryview | None:
-        """The bytes one tensor asks for, or None after reporting why not.
+        """Return the bytes that one tensor asks for, or None after reporting why not.
 
         Args:
             entries: the tensor's ``external_data`` keys and values, in file order.
@@ -74,7 +74,7 @@ class SideFiles:
     def check_location(
         self, entries: Sequence[tuple[str, str]], where: str, findings: Findings
     ) -> dict[str, str] | None:
-        """The keys of a tensor's ``external_data``, checked by themselves; None after reporting a fault."""
+        """Check the keys of a tensor's ``external_data`` by themselves; None after reporting a fault."""
         before = findings.refusals
         keys = _keys(entries, where, findings)
         location = keys.setdefault("location", "")
@@ -150,7 +150,7 @@ def _keys(entries: Sequence[tuple[str, str]], where: str, findings: Findings) ->
 
 
 def _location_fault(location: str) -> str:
-    """What makes a location unacceptable, as the end of a sentence; empty when nothing does."""
+    """Return what makes a location unacceptable, as the end of a sentence; empty when nothing does."""
     if not location:
         return "is empty"
     if "\0" in location:
@@ -175,7 +175,7 @@ def _number(keys: dict[str, str], key: str) -> int | None:
 
 
 def _range_fits(file: MappedFile, offset: int, length: int | None, needed: int, where: str, findings: Findings) -> bool:
-    """Claimed range against the real file and the tensor's size, before a byte is read."""
+    """Check the claimed range against the real file and the tensor's size, before a byte is read."""
     if length is not None and length != needed:
         _refuse(
             findings, "external-length", f"length must be the tensor's size, {needed:,} bytes, not {length:,}", where

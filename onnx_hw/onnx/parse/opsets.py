@@ -1,4 +1,4 @@
-"""Operator sets a model imports: which version of each domain its nodes mean."""
+"""Operator sets that a model imports: the version of each domain that its nodes mean."""
 
 from __future__ import annotations
 
@@ -16,47 +16,49 @@ DEFAULT_NAMES: Final = ("", "ai.onnx")
 
 
 def domain_of(name: str) -> str:
-    """The default domain has two spellings, "" and ``ai.onnx``; here it is always ""."""
+    """Return the domain, "" for both spellings of the default domain ("" and ``ai.onnx``)."""
     return "" if name in DEFAULT_NAMES else name
 
 
 def domain_name(domain: str) -> str:
-    """How messages name a domain."""
+    """Return the name of a domain in messages."""
     return quote(domain) if domain else "the default domain (ai.onnx)"
 
 
 def read_opsets(entries: Sequence[Any], ir_version: int, where: str, findings: Findings) -> dict[str, int]:
-    """Imported version by domain, from ``OperatorSetIdProto`` messages; a version that cannot be is left out."""
-    found: dict[str, int] = {}
+    """Read the imported version of each domain from ``OperatorSetIdProto`` messages, without impossible versions."""
+    versions: dict[str, int] = {}
     for index, entry in enumerate(entries):
-        place = f"{where}[{index}]"
-        domain = domain_of(text(entry.domain, place, findings))
+        entry_where = f"{where}[{index}]"
+        domain = domain_of(text(entry.domain, entry_where, findings))
         version = entry.version
         if version < 1:
-            given = version if entry.HasField("version") else "missing"
-            findings.must("opset-version", f"an operator set's version must be 1 or greater; it is {given}", place)
+            actual = version if entry.HasField("version") else "missing"
+            findings.must(
+                "opset-version", f"an operator set's version must be 1 or greater; it is {actual}", entry_where
+            )
             continue
         if version > NEWEST.get(domain, version):
             findings.newer(
                 "opset-unknown",
                 f"the newest published version of {domain_name(domain)} is {NEWEST[domain]}; this is {version}",
-                place,
+                entry_where,
                 "an operator may mean something else there: convert the model to a published version, "
                 "or try it as it is with --newer",
             )
             version = NEWEST[domain]
-        if domain in found:
-            report = findings.should if found[domain] == version else findings.must
+        if domain in versions:
+            report = findings.should if versions[domain] == version else findings.must
             report(
                 "opset-repeated",
-                f"{domain_name(domain)} should be imported once; it is imported as {found[domain]} and {version}",
-                place,
+                f"{domain_name(domain)} should be imported once; it is imported as {versions[domain]} and {version}",
+                entry_where,
             )
-        found.setdefault(domain, version)
+        versions.setdefault(domain, version)
     if 0 < ir_version < 3:
         if entries:
             findings.should(
                 "opset-before-ir3", f"IR version {ir_version} has no opset_import; it is honoured nevertheless", where
             )
-        found.setdefault("", 1)
-    return found
+        versions.setdefault("", 1)
+    return versions

@@ -1,4 +1,4 @@
-"""From a path to the bytes' messages: the first stage. Says what the file is when it is not an ONNX model."""
+"""First stage of reading, from a path to messages. It says what the file is when it is not an ONNX model."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MAX_BYTES = (1 << 31) - 1
 
 
 def parse_file(path: Path) -> Any:
-    """The ``ModelProto`` message in a file.
+    """Parse the ``ModelProto`` message in a file.
 
     Raises:
-        UserError: stage ``parse``; the file is missing, unreadable, no regular file, or not an ONNX model.
+        UserError: stage ``parse``; the file is missing, unreadable, not a regular file, or not an ONNX model.
     """
     data, name = _content(path), str(path)
     _refuse_what_is_no_model(data, name)
@@ -40,7 +40,7 @@ def parse_file(path: Path) -> Any:
 
 def _content(path: Path) -> bytes:
     try:
-        # O_NONBLOCK: a named pipe must not keep us waiting before we have seen that it is none of our files.
+        # O_NONBLOCK: a named pipe must not keep us waiting before we know that it is not a regular file.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError):
@@ -75,7 +75,7 @@ def _refuse_other_than_file(status: os.stat_result, path: Path) -> None:
 
 
 def _similar(path: Path) -> str:
-    """A hint that names the file the user may have meant."""
+    """Return a hint that names the file that the user may have meant."""
     import difflib
 
     try:
@@ -88,14 +88,14 @@ def _similar(path: Path) -> str:
 
 def _inside(folder: Path) -> str:
     try:
-        found = sorted(folder.glob("*.onnx"))
+        models = sorted(folder.glob("*.onnx"))
     except OSError:
-        found = []
-    return f"did you mean {found[0]}?" if found else "give the path of the .onnx file"
+        models = []
+    return f"did you mean {models[0]}?" if models else "give the path of the .onnx file"
 
 
 def _refuse_what_is_no_model(data: bytes, name: str) -> None:
-    """Files that people really pass by mistake, each with its own sentence."""
+    """Refuse files that people really pass by mistake, each with its own sentence."""
     start = data[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if not data:
         raise _refusal("empty-file", "the file must hold an ONNX model, but it is empty", name)
@@ -104,7 +104,7 @@ def _refuse_what_is_no_model(data: bytes, name: str) -> None:
             "git-lfs-pointer",
             "the file must hold an ONNX model, but it is a Git LFS pointer: the model itself was not downloaded",
             name,
-            "run `git lfs pull` in the repository it comes from",
+            "run `git lfs pull` in the repository that it comes from",
         )
     if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head", b"<body")):
         raise _refusal(
@@ -139,7 +139,7 @@ def _refuse_what_is_no_model(data: bytes, name: str) -> None:
 
 
 def _is_text(sample: bytes) -> bool:
-    """Whether these bytes are words a person typed. A model's first bytes are never all printable."""
+    """Tell whether these bytes are words that a person typed. A model's first bytes are never all printable."""
     return all(byte >= 32 or byte in b"\t\r\n" for byte in sample)
 
 

@@ -1,4 +1,4 @@
-"""The messages of an ONNX file, as a table of our own, turned into protobuf classes in a private pool.
+"""Messages of an ONNX file, as a table of our own, turned into protobuf classes in a private pool.
 
 No generated code is involved, so no version check of the protobuf runtime and no clash with the ``onnx`` package in
 one process. Field numbers and types are those of onnx.proto up to IR version 14. Three deliberate differences:
@@ -177,7 +177,7 @@ _PACKAGE: Final = "onnx_hw.private"
 
 
 def _file_descriptor() -> descriptor_pb2.FileDescriptorProto:
-    """The table as protobuf wants it."""
+    """Convert the table to the form that protobuf expects."""
     field = descriptor_pb2.FieldDescriptorProto
     scalars = {
         "int32": field.TYPE_INT32,
@@ -213,7 +213,7 @@ _pool.AddSerializedFile(_file_descriptor().SerializeToString())
 
 
 def message_class(name: str) -> Any:
-    """The protobuf class of one message of the table, such as ``ModelProto``."""
+    """Return the protobuf class of one message of the table, such as ``ModelProto``."""
     return message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
 
 

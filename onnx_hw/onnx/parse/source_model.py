@@ -1,4 +1,4 @@
-"""The content of an ONNX file as plain values, before it is judged: names not resolved, functions not inlined.
+"""Content of an ONNX file as plain values, before it is judged: names not resolved, functions not inlined.
 
 Every object knows its place in the file (``where``), such as ``graph.node[12](Conv "c1").attribute[axis]``.
 """
@@ -11,18 +11,18 @@ from typing import Any
 from onnx_hw.messages.text import quote
 from onnx_hw.onnx.graph.model import OnnxTensor
 
-#: A dimension: a number, a variable's name, or None when nothing is said.
+#: Dimension: a number, a variable's name, or None when it is not stated.
 Dimension = int | str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The type of a value.
+    """Type of a value.
 
     Attributes:
         kind: ``tensor``, ``sparse_tensor``, ``sequence``, ``map``, ``optional``, ``opaque``.
         element: name of the element type, for the two tensor kinds.
-        shape: of the two tensor kinds; None for unknown rank.
+        shape: the dimensions, for the two tensor kinds; None for unknown rank.
         inner: the type inside a sequence, optional or map; None elsewhere.
         key: name of a map's key type.
     """
@@ -45,11 +45,11 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class SourceValue:
-    """A graph's input, output, or ``value_info`` entry.
+    """Input, output, or ``value_info`` entry of a graph.
 
     Attributes:
-        type: None when none is given, or when it was refused.
-        untyped: none is given.
+        type: the type; None when the file states none, or when it was refused.
+        untyped: whether the file states no type.
     """
 
     name: str
@@ -60,7 +60,7 @@ class SourceValue:
 
 @dataclass(frozen=True, slots=True)
 class SourceConstant:
-    """A dense or sparse initializer; ``tensor`` is None when its data was refused."""
+    """Dense or sparse initializer; ``tensor`` is None when its data was refused."""
 
     name: str
     tensor: OnnxTensor | None
@@ -69,7 +69,7 @@ class SourceConstant:
 
 @dataclass(frozen=True, slots=True)
 class SourceAttribute:
-    """One attribute of a node.
+    """Attribute of a node.
 
     Attributes:
         kind: ``int``, ``float``, ``string``, ``tensor``, ``graph``, ``sparse_tensor``, ``type_proto``, or one of these
@@ -88,7 +88,7 @@ class SourceAttribute:
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """One node; ``domain`` is "" for the default domain, however it was spelled."""
+    """Node in the file; ``domain`` is "" for the default domain, however it was spelled."""
 
     name: str
     op_type: str
@@ -104,29 +104,29 @@ class SourceNode:
 
     @property
     def operator(self) -> str:
-        """How messages name the operator: with its domain unless it is the default one."""
+        """Name of the operator in messages: with its domain unless it is the default one."""
         name = f"{self.domain}::{self.op_type}" if self.domain else self.op_type
         return name if name.isprintable() and 0 < len(name) <= 80 else quote(name)
 
     @property
     def place(self) -> str:
-        """``where`` with what a person knows the node by: ``graph.node[12](Conv "c1")``."""
+        """``where`` with the name by which a person knows the node: ``graph.node[12](Conv "c1")``."""
         label = self.name or next((name for name in self.outputs if name), "")
         return f"{self.where}({self.operator}{' ' + quote(label) if label else ''})"
 
     @property
     def graphs(self) -> tuple[SourceGraph, ...]:
-        """Every subgraph among the attributes."""
-        found: list[SourceGraph] = []
+        """Subgraphs among the attributes."""
+        graphs: list[SourceGraph] = []
         for attribute in self.attributes:
             values = attribute.value if isinstance(attribute.value, tuple) else (attribute.value,)
-            found.extend(value for value in values if isinstance(value, SourceGraph))
-        return tuple(found)
+            graphs.extend(value for value in values if isinstance(value, SourceGraph))
+        return tuple(graphs)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceGraph:
-    """A graph or subgraph, everything in file order."""
+    """Graph or subgraph, everything in the order of the file."""
 
     name: str
     nodes: tuple[SourceNode, ...]
@@ -137,18 +137,18 @@ class SourceGraph:
     where: str
 
 
-#: The identity of a function: domain, name, overload.
+#: Identity of a function: domain, name, overload.
 FunctionKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFunction:
-    """A model-local function.
+    """Function that the model defines itself.
 
     Attributes:
         attributes: names of the attributes without a default.
         defaults: attributes with their default values.
-        opsets: imported version by domain.
+        opsets: the imported version of each domain.
     """
 
     name: str
@@ -170,7 +170,7 @@ class SourceFunction:
 
 @dataclass(frozen=True, slots=True)
 class SourceModel:
-    """A whole file; ``producer`` is the exporter's name and version, for people."""
+    """Content of a whole file; ``producer`` is the exporter's name and version, for people."""
 
     ir_version: int
     opsets: dict[str, int]

@@ -12,12 +12,12 @@ from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.external_data import SideFiles
 from onnx_hw.onnx.parse.tensors import element_count, read_tensor
 
-#: Greatest expansion: a sparse tensor may claim any size in a few bytes.
+#: Greatest size of an expanded tensor: a sparse tensor may claim any size in a few bytes.
 MAX_DENSE_BYTES = 256 << 20
 
 
 def read_sparse_tensor(message: Any, where: str, findings: Findings, files: SideFiles) -> OnnxTensor | None:
-    """The dense form of a ``SparseTensorProto``; None after reporting what is wrong with it."""
+    """Expand a ``SparseTensorProto`` to a dense tensor; None after reporting what is wrong with it."""
     if not message.HasField("values"):
         findings.must("sparse-values", "a sparse tensor must have values", where)
         return None
@@ -56,7 +56,7 @@ def read_sparse_tensor(message: Any, where: str, findings: Findings, files: Side
 def _places(
     indices: OnnxTensor | None, entries: int, dims: tuple[int, ...], count: int, where: str, findings: Findings
 ) -> np.ndarray | None:
-    """Flat positions of the entries, (entries,) int64; None after reporting what is wrong with them."""
+    """Return the flat positions of the entries, int64[entries]; None after reporting what is wrong with them."""
     if indices is None:
         if entries:
             findings.must("sparse-indices", f"{entries} sparse values need indices", where)

@@ -1,4 +1,4 @@
-"""One tensor of the file becomes a numpy array, after every claim it makes was checked against the bytes it has."""
+"""Conversion of one tensor of the file to a numpy array, after every claim it makes was checked against its bytes."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def read_tensor(message: Any, where: str, findings: Findings, files: SideFiles) 
 
 
 def element_type(code: int, where: str, findings: Findings) -> ElementType | None:
-    """The element type of a number in the file; None after reporting that there is none."""
+    """Return the element type of a number in the file; None after reporting that the number has none."""
     if code in BY_CODE:
         return BY_CODE[code]
     known = f"one of 1..{max(BY_CODE)}"
-    given = "missing or UNDEFINED" if code == 0 else str(code)
-    findings.must("element-type", f"the element type must be {known}; it is {given}", where)
+    actual = "missing or UNDEFINED" if code == 0 else str(code)
+    findings.must("element-type", f"the element type must be {known}; it is {actual}", where)
     return None
 
 
 def element_count(dims: Any, where: str, findings: Findings) -> int | None:
-    """Product of the dimensions in exact integers; None after reporting that they cannot be."""
+    """Return the product of the dimensions as an exact integer; None after reporting impossible dimensions."""
     if any(dim < 0 for dim in dims):
         findings.must("tensor-dims", f"dimensions must not be negative, as in {_shown(dims)}", where)
         return None
@@ -78,7 +78,7 @@ def _shown(dims: Any) -> str:
 def _array(
     message: Any, element: ElementType, count: int, filled: str, where: str, findings: Findings, files: SideFiles
 ) -> np.ndarray | None:
-    """The flat array of values."""
+    """Decode the flat array of values."""
     if message.data_location == _EXTERNAL:
         return _external(message, element, count, where, findings, files)
     if count == 0:
@@ -117,14 +117,14 @@ def _external(
 
 
 def raw_bytes(element: ElementType, count: int) -> int:
-    """Bytes of ``count`` elements in raw_data: packed without gaps, the last byte padded."""
+    """Return the number of bytes of ``count`` elements in raw_data: packed without gaps, the last byte padded."""
     return -(-element.bits * count // 8)
 
 
 def _raw(
     data: bytes | memoryview, element: ElementType, count: int, where: str, findings: Findings
 ) -> np.ndarray | None:
-    """Fixed width, little-endian, row-major; narrower than a byte: lowest bits first."""
+    """Decode raw data: fixed width, little-endian, row-major; narrower than a byte: lowest bits first."""
     needed = raw_bytes(element, count)
     whole_groups = -(-count // 4) * 3  # some writers pad 6-bit floats to whole groups of four in three bytes
     if len(data) != needed and not (element.bits == 6 and len(data) == whole_groups):
@@ -147,7 +147,7 @@ def _raw(
 
 
 def unpack(data: np.ndarray, bits: int) -> np.ndarray:
-    """Codes of 2, 4 or 6 bits from bytes (uint8, flat): lowest bits first; 6-bit codes cross bytes, 4 in 3."""
+    """Unpack codes of 2, 4 or 6 bits from bytes (uint8, flat), lowest bits first; four 6-bit codes fill three bytes."""
     if bits == 6:
         data = np.concatenate([data, np.zeros(-len(data) % 3, np.uint8)])
         words = data.reshape(-1, 3).astype(np.uint32) @ np.array([1, 1 << 8, 1 << 16], np.uint32)
@@ -168,7 +168,9 @@ def _check_padding(padding: np.ndarray, element: ElementType, where: str, findin
 
 
 def _typed(values: Any, element: ElementType, count: int, where: str, findings: Findings) -> np.ndarray | None:
-    """Values of a typed field: one per entry, but 4- and 2-bit types packed into bytes and complex in two entries."""
+    """Decode a typed field: one value per entry, but 4- and 2-bit types packed into bytes and complex in two
+    entries.
+    """
     per_entry = 8 // element.bits if element.bits in (2, 4) else 1
     complex_parts = 2 if element.dtype.kind == "c" else 1
     needed = -(-count // per_entry) * complex_parts
@@ -207,7 +209,7 @@ def _typed(values: Any, element: ElementType, count: int, where: str, findings: 
 
 
 def _entry_range(element: ElementType, per_entry: int) -> tuple[int, int]:
-    """The values one entry may have: numbers for native integers, unsigned bit patterns for everything else."""
+    """Return the range of one entry: numbers for native integers, unsigned bit patterns for everything else."""
     if element.name == "bool":
         return 0, 1
     if element.native and element.is_integer:

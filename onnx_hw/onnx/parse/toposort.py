@@ -1,4 +1,4 @@
-"""The order of nodes: what a node depends on, circles, and sorting."""
+"""Order of nodes: dependencies, cycles, and sorting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx_hw.onnx.parse.source_model import SourceGraph, SourceModel, SourceNode
 
 
 def reads(node: SourceNode) -> set[str]:
-    """The names a node needs: its inputs, and what its subgraphs take from outside."""
+    """Return the names that a node needs: its inputs, and what its subgraphs take from outside."""
     names = {name for name in node.inputs if name}
     for graph in node.graphs:
         names |= captures(graph)
@@ -17,7 +17,7 @@ def reads(node: SourceNode) -> set[str]:
 
 
 def captures(graph: SourceGraph) -> set[str]:
-    """The names a subgraph takes from the scopes around it."""
+    """Return the names that a subgraph takes from the scopes around it."""
     own = {value.name for value in graph.inputs} | {constant.name for constant in graph.constants}
     own.update(name for node in graph.nodes for name in node.outputs)
     taken = {value.name for value in graph.outputs if value.name}
@@ -27,7 +27,7 @@ def captures(graph: SourceGraph) -> set[str]:
 
 
 def dependencies(nodes: Sequence[SourceNode]) -> list[list[int]]:
-    """For each node the indices of the nodes whose results it needs, ascending."""
+    """Return for each node the indices of the nodes whose results it needs, ascending."""
     producer: dict[str, int] = {}
     for index, node in enumerate(nodes):
         for name in node.outputs:
@@ -37,7 +37,7 @@ def dependencies(nodes: Sequence[SourceNode]) -> list[list[int]]:
 
 
 def cycles(nodes: Sequence[SourceNode]) -> list[list[int]]:
-    """Groups of nodes that depend on each other, or on themselves; each in the order in which values flow.
+    """Return the groups of nodes that depend on each other, or on themselves; each in the order in which values flow.
 
     Tarjan's strongly connected components, with a stack of our own: a chain may be longer than Python's.
     """
@@ -46,7 +46,7 @@ def cycles(nodes: Sequence[SourceNode]) -> list[list[int]]:
     low: dict[int, int] = {}
     open_nodes: list[int] = []
     is_open: set[int] = set()
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     for root in range(len(nodes)):
         if root in number:
             continue
@@ -73,18 +73,18 @@ def cycles(nodes: Sequence[SourceNode]) -> list[list[int]]:
                         group.append(open_nodes.pop())
                     is_open.difference_update(group)
                     if len(group) > 1 or node in edges[node]:
-                        found.append(group)
-    return found
+                        groups.append(group)
+    return groups
 
 
 def sorted_model(model: SourceModel) -> SourceModel:
-    """The model with the nodes of every graph and function body in topological order."""
+    """Sort the nodes of every graph and function body of a model topologically."""
     functions = tuple(replace(function, nodes=sorted_nodes(function.nodes)) for function in model.functions)
     return replace(model, graph=_sorted_graph(model.graph), functions=functions)
 
 
 def sorted_nodes(nodes: Sequence[SourceNode]) -> tuple[SourceNode, ...]:
-    """Nodes without circle in topological order, those of their subgraphs too; else as in the file."""
+    """Sort nodes without a cycle topologically, those of their subgraphs too; otherwise keep the file's order."""
     edges = dependencies(nodes)
     done: set[int] = set()
     order: list[int] = []

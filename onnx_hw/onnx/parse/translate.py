@@ -1,4 +1,4 @@
-"""From protobuf messages to plain values, with everything checked that one message alone can tell."""
+"""Translation of protobuf messages to plain values, with every check that needs one message only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from onnx_hw.onnx.parse.value_types import read_type, read_value
 
 
 class Translator:
-    """Reads one model's messages; whatever is wrong goes to ``findings``."""
+    """Reader of one model's messages; whatever is wrong goes to ``findings``."""
 
     def __init__(self, findings: Findings, files: SideFiles, ir_version: int):
         self.findings = findings
@@ -67,17 +67,21 @@ class Translator:
         )
 
     def constants(self, graph: Any, where: str) -> tuple[SourceConstant, ...]:
-        found = []
+        constants = []
         for index, message in enumerate(graph.initializer):
-            name, place = self.name(message.name, f"{where}.initializer[{index}]")
-            found.append(SourceConstant(name, read_tensor(message, place, self.findings, self.files), place))
+            name, entry_where = self.name(message.name, f"{where}.initializer[{index}]")
+            constants.append(
+                SourceConstant(name, read_tensor(message, entry_where, self.findings, self.files), entry_where)
+            )
         for index, message in enumerate(graph.sparse_initializer):
-            name, place = self.name(message.values.name, f"{where}.sparse_initializer[{index}]")
-            found.append(SourceConstant(name, read_sparse_tensor(message, place, self.findings, self.files), place))
-        return tuple(found)
+            name, entry_where = self.name(message.values.name, f"{where}.sparse_initializer[{index}]")
+            constants.append(
+                SourceConstant(name, read_sparse_tensor(message, entry_where, self.findings, self.files), entry_where)
+            )
+        return tuple(constants)
 
     def name(self, data: bytes, where: str) -> tuple[str, str]:
-        """A name, and the place with the name added."""
+        """Decode a name; return it with the place to which the name was added."""
         name = text(data, where, self.findings)
         return name, f"{where}({quote(name)})" if name else where
 

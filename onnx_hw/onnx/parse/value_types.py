@@ -15,14 +15,14 @@ _MAP_KEYS = frozenset({"uint8", "int8", "uint16", "int16", "int32", "int64", "ui
 
 
 def read_value(message: Any, name: str, where: str, findings: Findings) -> SourceValue:
-    """A ``ValueInfoProto``. An absent type gives None; whether that is allowed depends on the place."""
+    """Read a ``ValueInfoProto``. An absent type gives None; whether that is allowed depends on the place."""
     if not message.HasField("type"):
         return SourceValue(name, None, where, untyped=True)
     return SourceValue(name, read_type(message.type, where, findings), where)
 
 
 def read_type(message: Any, where: str, findings: Findings) -> Type | None:
-    """A ``TypeProto``; None after reporting what is wrong with it."""
+    """Read a ``TypeProto``; None after reporting what is wrong with it."""
     for kind in _KINDS:
         field = f"{kind}_type"
         if message.HasField(field):
@@ -42,7 +42,7 @@ def _shape(message: Any, where: str, findings: Findings) -> tuple[Dimension, ...
 
 
 def _dimension(message: Any, where: str, findings: Findings) -> Dimension:
-    """A number, a name, or None: an unknown that equals no other."""
+    """Read a dimension: a number, a name, or None for an unknown that equals no other."""
     if message.HasField("dim_value"):
         if message.dim_value >= 0:
             return int(message.dim_value)
@@ -75,8 +75,8 @@ def _inner(kind: str, message: Any, where: str, findings: Findings) -> Type | No
 def _map(kind: str, message: Any, where: str, findings: Findings) -> Type | None:
     key = BY_CODE.get(message.key_type)
     if key is None or key.name not in _MAP_KEYS:
-        given = "missing" if key is None else key.name
-        findings.must("map-key", f"a map's key must be an integer or string type; it is {given}", where)
+        actual = "missing" if key is None else key.name
+        findings.must("map-key", f"a map's key must be an integer or string type; it is {actual}", where)
     if not message.HasField("value_type"):
         findings.must("type-missing", "a map must say the type of its values", where)
         return None
