@@ -1,10 +1,10 @@
-"""An integer as a sum of powers of two with signs."""
+"""Canonical signed digits: an integer as a sum of powers of two with signs."""
 
 from __future__ import annotations
 
 
 def signed_digits(number: int) -> tuple[tuple[int, int], ...]:
-    """A number as the least number of signed powers of two: ``Σ sign · 2^shift`` over the pairs (sign, shift).
+    """Write a number as the least number of signed powers of two: ``Σ sign · 2^shift`` over (sign, shift).
 
     This is the non-adjacent form: of two neighbouring digits at least one is 0 (Reitwiesner, Binary Arithmetic, 1960).
     The pairs come with the most significant first; its sign is the number's.

@@ -1,4 +1,4 @@
-"""Of very many linear constraints the few that may bind: the corners of a convex hull.
+"""Corners of a convex hull: the few of very many linear constraints that may bind.
 
 For a value k the constraints on a multiplier m and an addend are lines in m, ``k·2^S − T_k·m`` at least, and at most
 one step of x less, to which every second k adds the same number. The highest of lines is one whose (T_k, k) is a corner
@@ -10,25 +10,25 @@ from __future__ import annotations
 
 import numpy as np
 
-MOST_PASSES = 200
-"""Each one leaves out points; those that are still there afterwards do no harm."""
+MAX_PASSES = 200
+"""Number of passes. Each one leaves out points; those that are left afterwards do no harm."""
 
-WIDEST = 62
-"""Bits of the products that are compared."""
+MAX_PRODUCT_BITS = 62
+"""Greatest width of the products that are compared, in bits."""
 
 
 def corners(thresholds: np.ndarray, odd: np.ndarray, reached: np.ndarray, missed: np.ndarray) -> np.ndarray:
-    """(channels, columns) int64: for every channel, ascending, the columns whose constraints may bind.
+    """Return for every channel the columns whose constraints may bind, ascending: int64[channels, columns].
 
-    A shorter row is filled up with its last column, all of them with column 0 where there is none.
+    A shorter row is filled up with its last column, all of them with column 0 where the channel has no column.
 
     Args:
         thresholds, reached, missed: (channels, values); thresholds ascend.
-        odd: (values,) which values a tie moves.
+        odd: (values,) bool, the values that a tie moves.
     """
     channels, values = thresholds.shape
     span = int(thresholds.max()) - int(thresholds.min()) if values else 0
-    if span.bit_length() + values.bit_length() + 1 > WIDEST:
+    if span.bit_length() + values.bit_length() + 1 > MAX_PRODUCT_BITS:
         thresholds = thresholds.astype(object)
     kept = np.zeros(thresholds.shape, dtype=bool)
     for parity in (odd, ~odd):
@@ -36,19 +36,20 @@ def corners(thresholds: np.ndarray, odd: np.ndarray, reached: np.ndarray, missed
     count = kept.sum(axis=1)
     columns = np.zeros((channels, max(1, int(count.max()))), dtype=np.int64)
     channel, column = np.nonzero(kept)
-    place = np.arange(len(channel)) - np.repeat(np.cumsum(count) - count, count)
-    columns[channel, place] = column
+    index = np.arange(len(channel)) - np.repeat(np.cumsum(count) - count, count)
+    columns[channel, index] = column
     return np.maximum.accumulate(columns, axis=1)
 
 
 def _hull(thresholds: np.ndarray, there: np.ndarray, side: int) -> np.ndarray:
-    """The points (T_k, k) ``there`` that are corners seen from above (1), or below (-1); bool like ``thresholds``.
+    """Return the points (T_k, k) ``there`` that are corners seen from above (1) or below (-1): bool like
+    ``thresholds``.
 
-    Whoever lies on or behind the line through two others is none, so that many can be left out at once.
+    A point that lies on or behind the line through two others is not a corner, so that many can be left out at once.
     """
     channel, k = np.nonzero(there)
     x = thresholds[channel, k]
-    for _ in range(MOST_PASSES):
+    for _ in range(MAX_PASSES):
         if len(k) < 3:
             break
         turn = (x[1:-1] - x[:-2]) * (k[2:] - k[:-2]) - (k[1:-1] - k[:-2]) * (x[2:] - x[:-2])

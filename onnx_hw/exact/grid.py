@@ -1,4 +1,4 @@
-"""A grid: the real numbers that integers of a tensor stand for, and which of them stands for a number in between.
+"""Grid of a tensor: the real numbers that its integers stand for, and the rounding of the numbers in between.
 
     real = step · (integer − zero point)        integer = clamp(round(real / step + zero point), low, high)
 
@@ -26,12 +26,14 @@ Number = Fraction | int
 
 @dataclass(frozen=True)
 class Grid:
-    """Attributes:
-    step: positive; one, or one per channel.
-    zero_point: the place of the number 0 among the integers; one, or one per channel.
-    low, high: the least and the greatest integer that is used.
-    dtype: the type of the integers, which may hold others.
-    rounding: of numbers between two of the grid.
+    """Grid of real numbers that integers stand for.
+
+    Attributes:
+        step: distance of two numbers, positive; one, or one per channel.
+        zero_point: the place of the number 0 among the integers; one, or one per channel.
+        low, high: the least and the greatest integer that is used.
+        dtype: the type of the integers, which may hold others.
+        rounding: the rounding of numbers between two of the grid.
     """
 
     step: tuple[Fraction, ...]
@@ -48,7 +50,7 @@ class Grid:
             raise ValueError(f"the range {self.low}..{self.high} must lie within {self.dtype!r}")
         counts = {len(self.step), len(self.zero_point)} - {1}
         if 0 in counts or len(counts) > 1:
-            raise ValueError(f"steps and zero points must be as many, or one, not {sorted(counts)}")
+            raise ValueError(f"the numbers of steps and of zero points must be equal, or 1, not {sorted(counts)}")
 
     @classmethod
     def over(
@@ -58,12 +60,12 @@ class Grid:
         zero_point: Number | Sequence[Number] = 0,
         rounding: Rounding = Rounding.HALF_EVEN,
     ) -> Grid:
-        """All integers of a type."""
+        """Return the grid that uses all integers of a type."""
         steps, zeros = (v if isinstance(v, Sequence) else (v,) for v in (step, zero_point))
         return cls(tuple(map(Fraction, steps)), tuple(map(Fraction, zeros)), dtype.min, dtype.max, dtype, rounding)
 
     def within(self, low: int, high: int) -> Grid:
-        """With these for the least and the greatest integer."""
+        """Return the grid with other least and greatest integers."""
         return replace(self, low=low, high=high)
 
     @property
@@ -72,41 +74,41 @@ class Grid:
 
     @property
     def channels(self) -> int:
-        """How many grids it is: one, or one per channel."""
+        """Number of grids: one, or one per channel."""
         return max(len(self.step), len(self.zero_point))
 
     @cached_property
     def zeros(self) -> tuple[int, ...]:
-        """The zero points, rounded down: what rounding counts from; one per step or zero point."""
+        """Zero points, rounded down, from which rounding counts; one per step or zero point."""
         return tuple(floor(zero) for zero in self._wide(self.zero_point))
 
     def lines(self) -> list[tuple[Fraction, Fraction]]:
-        """(slope, offset) of real = slope · integer + offset; one pair, or one per channel."""
+        """Return (slope, offset) of real = slope · integer + offset; one pair, or one per channel."""
         return [(step, -step * zero) for step, zero in zip(*map(self._wide, (self.step, self.zero_point)), strict=True)]
 
     def position(self, number: Fraction, channel: int = 0) -> Fraction:
-        """The place of a real number among the integers."""
+        """Return the place of a real number among the integers."""
         return number / self._wide(self.step)[channel] + self._wide(self.zero_point)[channel]
 
     def integer(self, number: Fraction | float, channel: int = 0) -> int:
-        """What stands for a real number, which may be infinite."""
+        """Return the integer that stands for a real number, which may be infinite."""
         if isinstance(number, float) and isinf(number):
             return self.high if number > 0 else self.low
         rounded = self.rounding.integer(self.position(Fraction(number), channel), self.zeros[channel])
         return min(max(rounded, self.low), self.high)
 
     def real(self, integer: int, channel: int = 0) -> Fraction:
-        """What an integer stands for."""
+        """Return the real number that an integer stands for."""
         slope, offset = self.lines()[channel]
         return slope * integer + offset
 
     def integers(self, numbers: np.ndarray, axis: int = 0) -> np.ndarray:
-        """What stands for floats, none of them NaN; int64.
+        """Return the integers that stand for floats, none of them NaN; int64.
 
         They are divided by the step in their own type, as QuantizeLinear does; everything else is exact.
 
         Args:
-            axis: of the channels.
+            axis: the axis of the channels.
         """
         along = [-1 if k == axis else 1 for k in range(numbers.ndim)] if self.channels > 1 else ()
         step = np.array([float(s) for s in self._wide(self.step)]).astype(numbers.dtype).reshape(along)
@@ -118,7 +120,7 @@ class Grid:
         return np.clip(self.rounding.integers(bounded, zero), self.low, self.high)
 
     def clipped(self, low: Fraction | float, high: Fraction | float) -> Grid:
-        """The grid of numbers that are bounded before; its bounds are those.
+        """Return the grid of numbers that are clipped first; it has their bounds.
 
         A clip commutes with rounding, which is monotone: a bound is rounded like everything else.
         """

@@ -1,4 +1,4 @@
-"""Integer types: the only number format a ``Network`` knows."""
+"""Integer types: the only number format that a ``Network`` has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Int:
-    """A two's complement (or unsigned) integer of a fixed width."""
+    """Two's complement (or unsigned) integer type of a fixed width."""
 
     bits: int
     signed: bool = True
@@ -26,7 +26,9 @@ class Int:
 
     @classmethod
     def holding(cls, low: int, high: int) -> Int:
-        """The narrowest type that holds every integer of ``low..high``; unsigned when ``low`` is not negative."""
+        """Return the narrowest type that holds every integer of ``low..high``; unsigned when ``low`` is not
+        negative.
+        """
         if low > high:
             raise ValueError(f"the range {low}..{high} is empty")
         if low >= 0:

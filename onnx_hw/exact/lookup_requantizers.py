@@ -14,7 +14,7 @@ __all__ = ["TableRequantizer", "ThresholdRequantizer", "table", "thresholds"]
 
 @dataclass(frozen=True, eq=False)
 class TableRequantizer:
-    """y = entries[channel, saturate(x) − clamp.min].
+    """Table with an entry for every argument: y = entries[channel, saturate(x) − clamp.min].
 
     Attributes:
         clamp: the type to which x saturates.
@@ -37,13 +37,15 @@ class TableRequantizer:
         return int(self.entries.size) * Int.holding(self.low, self.high).bits
 
     def apply(self, channel: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """What the circuit computes for pairs (channel, x); int64."""
+        """Compute the circuit's results for pairs (channel, x); int64."""
         return self.entries[channel, np.clip(x, self.clamp.min, self.clamp.max) - self.clamp.min]
 
 
 @dataclass(frozen=True, eq=False)
 class ThresholdRequantizer:
-    """y = low + number of thresholds that are at most saturate(x): a binary search, one comparison per bit of y.
+    """Search of thresholds: y = low + number of thresholds that are at most saturate(x).
+
+    The search is binary, with one comparison per bit of y.
 
     Attributes:
         clamp: the type to which x saturates; it holds every threshold.
@@ -62,7 +64,7 @@ class ThresholdRequantizer:
 
     @property
     def depth(self) -> int:
-        """Comparisons one after the other."""
+        """Number of comparisons, one after the other."""
         return self.thresholds.shape[1].bit_length()
 
     @property
@@ -71,7 +73,7 @@ class ThresholdRequantizer:
         return int(self.thresholds.size) * self.clamp.bits
 
     def apply(self, channel: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """What the circuit computes for pairs (channel, x); int64."""
+        """Compute the circuit's results for pairs (channel, x); int64."""
         saturated = np.clip(x, self.clamp.min, self.clamp.max)
         passed = np.zeros(saturated.shape, dtype=np.int64)
         for step in reversed(range(self.depth)):
@@ -81,7 +83,7 @@ class ThresholdRequantizer:
 
 
 def table(exact: Steps) -> TableRequantizer:
-    """The values of every argument that matters."""
+    """Build the table of the values of every argument that matters."""
     clamp = Int.holding(*exact.busy)
     x = np.clip(np.arange(clamp.min, clamp.max + 1), exact.first, exact.last)
     entries = np.stack([exact.at(np.full(len(x), c), x) for c in range(exact.channels)])
@@ -89,9 +91,9 @@ def table(exact: Steps) -> TableRequantizer:
 
 
 def thresholds(exact: Steps) -> ThresholdRequantizer:
-    """The thresholds themselves, as many as the search visits.
+    """Build the search of the step function's thresholds, whose number is that of the search's places.
 
-    One that no argument reaches stands behind the last argument, so that then nothing saturates at the top.
+    A threshold that no argument reaches stands behind the last argument, so that then nothing saturates at the top.
     """
     low, high = exact.busy
     clamp = Int.holding(low, high if exact.reached.all() else exact.last + 1)

@@ -1,4 +1,4 @@
-"""Requantizing with one multiplication: y = clamp((saturate(x)·m + c) >> S, low, high), and the search for m, c, S.
+"""Requantization with one multiplication: y = clamp((saturate(x)·m + c) >> S, low, high), and the search for m, c, S.
 
 The zero point, the bias and the rounding are all in c. S is common to the layer, m and c belong to a channel. Equality
 with the thresholds T_k of the exact function is, for every k that some x reaches or misses,
@@ -31,21 +31,21 @@ from onnx_hw.exact.step_function import Steps
 __all__ = ["WIDEST_MULTIPLIER", "MultiplyAddShift", "find"]
 
 WIDEST_MULTIPLIER = 36
-"""Bits of the widest multiplier looked for; real networks with results of 8 bits need 33 at most."""
+"""Greatest width of a multiplier, in bits; real networks with results of 8 bits need 33 at most."""
 
 WIDEST_FOR_WIDE_RESULTS = 48
-"""The same on a second try, for results of more than 8 bits: 65,535 steps that share one line take longer ones."""
+"""Greatest width on a second try, for results of more than 8 bits: 65,535 steps that share one line take wider ones."""
 
 _NARROW = 60
-"""Below 2^60 every product of the search, and twice its sum, stays within int64."""
+"""Bound of every product of the search: below 2^60 it, and twice its sum, stays within int64."""
 
 TieBit = Callable[[int], int | None]
-"""The bit e of the tie correction for a shift S; None without correction."""
+"""Bit e of the tie correction for a shift S; None without correction."""
 
 
 @dataclass(frozen=True, eq=False)
 class MultiplyAddShift:
-    """y = clamp((t − correction) >> shift, low, high) with t = saturate(x)·multiplier + addend.
+    """Requantizer y = clamp((t − correction) >> shift, low, high) with t = saturate(x)·multiplier + addend.
 
     Attributes:
         clamp: the type to which x saturates.
@@ -72,17 +72,17 @@ class MultiplyAddShift:
 
     @cached_property
     def multiplier_type(self) -> Int:
-        """Holds every multiplier."""
+        """Type that holds every multiplier."""
         return Int.holding(0, int(self.multipliers.max()))
 
     @cached_property
     def addend_type(self) -> Int:
-        """Holds every addend."""
+        """Type that holds every addend."""
         return Int.holding(int(self.addends.min()), int(self.addends.max()))
 
     @cached_property
     def sum_type(self) -> Int:
-        """Holds x·m, t and the corrected t for every saturated x and every channel; always signed."""
+        """Type of x·m, t and the corrected t for every saturated x and every channel; always signed."""
         correction = 0 if self.tie_bit is None else 1 << self.tie_bit
         pairs = list(zip(self.multipliers, self.addends, strict=True))
         low = min(self.clamp.min * m + min(c, 0) for m, c in pairs) - correction
@@ -91,18 +91,18 @@ class MultiplyAddShift:
 
     @cached_property
     def addend_bits(self) -> int:
-        """Bits of an addend but for those that are 0 in every channel."""
+        """Number of bits of an addend, without those that are 0 in every channel."""
         places = [(int(c) & -int(c)).bit_length() - 1 for c in self.addends if c]
         return max(1, self.addend_type.bits - min(places, default=0))
 
     @cached_property
     def digits(self) -> int:
-        """Digits of the longest multiplier."""
+        """Number of digits of the longest multiplier."""
         return digits_of(int(self.multipliers.max()))
 
     @cached_property
     def digits_at_work(self) -> float:
-        """Digits other than 0 of a multiplier, on average over the channels."""
+        """Number of digits other than 0 in a multiplier, on average over the channels."""
         rest, count = self.multipliers.astype(np.int64), 0
         while rest.any():
             count += int(np.count_nonzero(rest % 4))
@@ -110,16 +110,16 @@ class MultiplyAddShift:
         return count / self.channels
 
     def rows(self, steps: int) -> int:
-        """Digits multiplied at the same time when a beat takes so many steps."""
+        """Return the number of digits multiplied at the same time when a beat takes this number of steps."""
         return -(-self.digits // steps)
 
     @cached_property
     def useful_steps(self) -> tuple[int, ...]:
-        """Numbers of steps, ascending, that fewer steps with as many rows cannot replace."""
+        """Numbers of steps, ascending, that fewer steps with the same number of rows cannot replace."""
         return tuple(sorted({-(-self.digits // rows) for rows in range(1, self.digits + 1)}))
 
     def apply(self, channel: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """What the circuit computes for pairs (channel, x), with its exact integers; int64."""
+        """Compute the circuit's results for pairs (channel, x), with its exact integers; int64."""
         dtype = np.int64 if self.sum_type.bits <= 63 else object
         saturated = np.clip(x, self.clamp.min, self.clamp.max).astype(dtype)
         t = saturated * self.multipliers.astype(dtype)[channel] + self.addends.astype(dtype)[channel]
@@ -129,7 +129,7 @@ class MultiplyAddShift:
 
 
 def digits_of(multiplier: int) -> int:
-    """Digits in base 4, each −1, 0, 1 or 2; at least one."""
+    """Return the digits in base 4, each −1, 0, 1 or 2; at least one."""
     count = 1
     while multiplier > _reach(count):
         count += 1
@@ -137,33 +137,34 @@ def digits_of(multiplier: int) -> int:
 
 
 def _reach(digits: int) -> int:
-    """The greatest number of so many digits: all are 2."""
+    """Return the greatest number with this number of digits: all are 2."""
     return 2 * (4**digits - 1) // 3
 
 
 def find(exact: Steps) -> MultiplyAddShift | None:
-    """The one with the least shift, hence the narrowest multipliers; None if none within ``WIDEST_MULTIPLIER``.
+    """Search the circuit with the least shift, hence the narrowest multipliers, None if ``WIDEST_MULTIPLIER`` is too
+    narrow.
 
     Results of more than 8 bits may have multipliers of ``WIDEST_FOR_WIDE_RESULTS``.
     """
-    found = _found(exact, WIDEST_MULTIPLIER)
-    if found is None and exact.high - exact.low >= 1 << 8:
-        found = _found(exact, WIDEST_FOR_WIDE_RESULTS)
-    return found
+    circuit = _find_within(exact, WIDEST_MULTIPLIER)
+    if circuit is None and exact.high - exact.low >= 1 << 8:
+        circuit = _find_within(exact, WIDEST_FOR_WIDE_RESULTS)
+    return circuit
 
 
-def _found(exact: Steps, widest: int) -> MultiplyAddShift | None:
-    """With multipliers of so many bits at most."""
+def _find_within(exact: Steps, widest: int) -> MultiplyAddShift | None:
+    """Search with multipliers of at most ``widest`` bits."""
     clamp = Int.holding(*exact.busy)
     if exact.low == exact.high:
         zeros = np.zeros(exact.channels, dtype=object)
         return MultiplyAddShift(clamp, zeros, zeros + exact.low, 0, exact.low, exact.high)
     constraints = _Constraints.of(exact, widest)
     for tie_bit in constraints.tie_bits():
-        found = constraints.least_shift(tie_bit)
-        if found is None:
+        solution = constraints.least_shift(tie_bit)
+        if solution is None:
             continue
-        shift, multipliers = found
+        shift, multipliers = solution
         bit = tie_bit(shift)
         multipliers = constraints.roomiest(multipliers, shift, bit)
         addends = constraints.addends(multipliers, shift, bit)
@@ -174,7 +175,7 @@ def _found(exact: Steps, widest: int) -> MultiplyAddShift | None:
 
 
 def _deepest_shift(exact: Steps, widest: int) -> int:
-    """A shift at which some channel needs a multiplier wider than that, if any does.
+    """Return a shift at which some channel needs a multiplier wider than ``widest``, if any does.
 
     n steps from T_j to T_k take a slope of more than (n − 1)/(T_k − T_j + 1); a tie correction moves one of them.
     """
@@ -187,28 +188,28 @@ def _deepest_shift(exact: Steps, widest: int) -> int:
 
 
 def _alternation(exact: Steps) -> int:
-    """By how much of x steps to odd values and to even ones are apart, of a rounded line by no more than 1."""
+    """Return how far, in x, steps to odd values and to even ones are apart; in a rounded line by 1 at most."""
     row = exact.thresholds[0][(exact.reached & exact.missed)[0]]
     return int(np.median(np.abs(np.diff(row, 2)))) // 2 if len(row) > 2 else 0
 
 
 class _TooWide(Exception):
-    """Every feasible multiplier is wider than what is looked for."""
+    """Error: every feasible multiplier is wider than the search allows."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Constraints:
-    """The linear constraints of one layer: a row per channel, a column per value k that may bind.
+    """Linear constraints of one layer: a row per channel, a column per value k that may bind.
 
     Attributes:
         thresholds: T_k.
         levels: k, ascending.
-        odd: bool: k has the parity that a tie does not reach.
-        reached, missed: bool: whether the constraint on T_k and the one on T_k − 1 exist.
-        deepest: the greatest shift worth a look.
+        odd: bool, whether k has the parity that a tie does not reach.
+        reached, missed: bool, whether the constraint on T_k and the one on T_k − 1 exist.
+        deepest: the greatest shift that is tried.
         steps_per_level: the steps of x to one of y.
-        moved: by so much of x every second step is moved already.
-        widest: bits of a multiplier.
+        moved: the distance in x by which every second step is moved already.
+        widest: the greatest width of a multiplier, in bits.
     """
 
     thresholds: np.ndarray
@@ -247,7 +248,7 @@ class _Constraints:
         )
 
     def tie_bits(self) -> Iterator[TieBit]:
-        """Corrections to try, the plainest first.
+        """Return the corrections to try, the plainest first.
 
         Bit 0 serves multipliers that are exact (m = M·2^S). Others, such as 1/36, need a correction of about M/2, half
         a step of x.
@@ -263,7 +264,7 @@ class _Constraints:
             yield lambda shift, below=below: max(0, shift - below)  # type: ignore[misc]
 
     def least_shift(self, tie_bit: TieBit) -> tuple[int, np.ndarray] | None:
-        """The least shift for which every channel has a multiplier, with the least multipliers.
+        """Find the least shift for which every channel has a multiplier, and the least multipliers for it.
 
         By bisection: a solution for S, doubled, is one for S + 1.
         """
@@ -282,7 +283,7 @@ class _Constraints:
         return best
 
     def least_multipliers(self, shift: int, tie_bit: int | None) -> np.ndarray | None:
-        """(channels,) the least feasible multipliers; None if some channel has none for this shift."""
+        """Return the least feasible multipliers, (channels,); None if some channel has none for this shift."""
         channels = np.arange(len(self.thresholds))
         multipliers = np.zeros(len(channels), dtype=self.thresholds.dtype)
         while True:
@@ -302,9 +303,10 @@ class _Constraints:
                 raise _TooWide
 
     def roomiest(self, least: np.ndarray, shift: int, tie_bit: int | None) -> np.ndarray:
-        """(channels,) multipliers from the least on, and no longer than the longest, that leave the addends most room.
+        """Return the multipliers that leave the addends most room, (channels,).
 
-        The room is concave in m, and the two constraints that bound it tell on which side of m it grows.
+        They are sought from the least on and are not wider than the widest of those. The room is concave in m, and the
+        two constraints that bound it show on which side of m it grows.
         """
         channels = np.arange(len(least))
         widest = int(least.max())
@@ -323,7 +325,7 @@ class _Constraints:
         return np.where(rooms[1] > rooms[0], high, low)
 
     def bounds(self, multipliers: np.ndarray, shift: int, tie_bit: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """What every constraint allows c to be, at least and at most."""
+        """Return the least and the greatest c that every constraint allows."""
         targets = self.levels * (1 << shift) + self.odd * (0 if tie_bit is None else 1 << tie_bit)
         at_least = targets - self.thresholds * multipliers[:, np.newaxis]
         at_most = at_least + multipliers[:, np.newaxis] - 1
@@ -331,14 +333,14 @@ class _Constraints:
         return np.where(self.reached, at_least, -beyond), np.where(self.missed, at_most, beyond)
 
     def addends(self, multipliers: np.ndarray, shift: int, tie_bit: int | None) -> np.ndarray:
-        """(channels,) of the feasible addends those with the most trailing zeros: what is added is narrow."""
+        """Return the feasible addends with the most trailing zeros, (channels,): what is added is narrow."""
         lower, upper = self.bounds(multipliers, shift, tie_bit)
         intervals = zip(lower.max(axis=1).tolist(), upper.min(axis=1).tolist(), strict=True)
         return np.array([roundest(low, high) for low, high in intervals], dtype=object)
 
 
 def roundest(low: int, high: int) -> int:
-    """The multiple of the greatest power of two within ``low..high``."""
+    """Return the multiple of the greatest power of two within ``low..high``."""
     bits = 0
     while -(-low >> bits + 1) << bits + 1 <= high:
         if bits > 600:

@@ -1,4 +1,4 @@
-"""The sum of two quantized tensors with scales of their own, exactly: a weighted sum of integers and its thresholds.
+"""Exact sum of two quantized tensors with scales of their own: a weighted sum of integers and its thresholds.
 
     y = grid.integer(p·a + q·b + c)          p > 0, q ≠ 0, c rational; a, b, y integer
 
@@ -25,22 +25,24 @@ from onnx_hw.exact.canonical_signed_digit import signed_digits
 from onnx_hw.exact.grid import Grid
 from onnx_hw.exact.step_function import Steps, steps
 
-__all__ = ["LARGEST", "WeightedSum", "separate"]
+__all__ = ["MAX_OPERAND_VALUES", "WeightedSum", "separate"]
 
-LARGEST = 1 << 10
-"""Integers in the range of an operand: up to here the search takes a moment."""
+MAX_OPERAND_VALUES = 1 << 10
+"""Greatest number of integers in the range of an operand: up to here the search takes a moment."""
 
-FEW = 16
-"""Most factors fail already at every 16th level; only those that do not are tried at all of them."""
+LEVEL_STRIDE = 16
+"""Distance of the levels tried first: most factors fail at every 16th level; only the others are tried at all
+levels.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedSum:
-    """y = exact(j·a + k·b).
+    """Weighted sum with the steps of a requantizer: y = exact(j·a + k·b).
 
     Attributes:
         factors: (j, k), j > 0.
-        exact: of every j·a + k·b that can occur.
+        exact: the step function of every j·a + k·b that can occur.
     """
 
     factors: tuple[int, int]
@@ -54,21 +56,21 @@ def separate(
     ranges: tuple[tuple[int, int], tuple[int, int]],
     grid: Grid,
 ) -> WeightedSum:
-    """The separating factors with the fewest digits, then the smallest; proven for every pair that can occur.
+    """Find the separating factors with the fewest digits, then the smallest; proven for every pair that can occur.
 
     Args:
         slopes: (p, q).
         offset: c.
-        ranges: (least, greatest) of a and of b; at most ``LARGEST`` integers each.
-        grid: of the sum.
+        ranges: (least, greatest) of a and of b; at most ``MAX_OPERAND_VALUES`` integers each.
+        grid: the grid of the sum.
 
     Raises:
         ValueError: an operand has a longer range, p is not positive, or q is 0.
     """
     if slopes[0] <= 0 or slopes[1] == 0:
         raise ValueError(f"the first slope must be positive and the second not 0, not {slopes}")
-    if any(greatest - least >= LARGEST for least, greatest in ranges):
-        raise ValueError(f"the operands must have at most {LARGEST} integers, not the ranges {ranges}")
+    if any(greatest - least >= MAX_OPERAND_VALUES for least, greatest in ranges):
+        raise ValueError(f"the operands must have at most {MAX_OPERAND_VALUES} integers, not the ranges {ranges}")
     sign = 1 if slopes[1] > 0 else -1
     (first, last), b_range = ranges
     # with a falling b the sum rises in −b
@@ -81,7 +83,7 @@ def separate(
         first=least,
         last=greatest,
     )
-    few = slice(None, None, FEW)
+    few = slice(None, None, LEVEL_STRIDE)
     for j, k in _candidates(abs(slopes[1]) / slopes[0], 2 * max(last - first, greatest - least, 1)):
         above, below = _sums(rows, a, j, k, few)
         if not (below < above).all():
@@ -97,7 +99,7 @@ def separate(
 
 
 def _sums(rows: Steps, a: np.ndarray, j: int, k: int, levels: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-    """Per level, the least j·a + k·b of the pairs that reach it and the greatest of those that do not."""
+    """Return per level the least j·a + k·b of the pairs that reach it and the greatest of those that do not."""
     base = (j * a)[:, np.newaxis]
     none = np.iinfo(np.int64)
     thresholds = rows.thresholds[:, levels]
@@ -107,7 +109,7 @@ def _sums(rows: Steps, a: np.ndarray, j: int, k: int, levels: slice = slice(None
 
 
 def _candidates(ratio: Fraction, most: int) -> list[tuple[int, int]]:
-    """(j, k) with k/j about the ratio and terms up to ``most``: few digits first, then small ones."""
+    """Yield (j, k) with k/j about the ratio and terms up to ``most``: few digits first, then small ones."""
     pairs = set()
     for term in range(1, most + 1):
         for j, k in ((term, near) for near in _around(ratio * term, most)):
@@ -119,7 +121,7 @@ def _candidates(ratio: Fraction, most: int) -> list[tuple[int, int]]:
 
 
 def _around(value: Fraction, most: int) -> tuple[int, int]:
-    """The integers on both sides, within 1..``most``."""
+    """Return the integers on both sides, within 1..``most``."""
     below = value.numerator // value.denominator
     return min(max(below, 1), most), min(max(below + 1, 1), most)
 

@@ -9,14 +9,14 @@ import numpy as np
 
 
 class NotFinite(ValueError):
-    """A constant is NaN or infinite: no rational equals it."""
+    """Error: a constant is NaN or infinite, so that no rational equals it."""
 
 
 def fractions(values: np.ndarray) -> tuple[Fraction, ...]:
-    """The exact rationals that floats denote, flattened.
+    """Return the exact rationals that floats denote, flattened.
 
     Raises:
-        NotFinite: one of them is not a number.
+        NotFinite: one of them is NaN or infinite.
     """
     if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
         raise NotFinite("constants must be finite, not NaN or infinite")
@@ -24,7 +24,7 @@ def fractions(values: np.ndarray) -> tuple[Fraction, ...]:
 
 
 def commensurable(numbers: tuple[Fraction, ...]) -> tuple[Fraction, np.ndarray]:
-    """The greatest number of which all are multiples, and the multiples; object array where they are large."""
+    """Return the greatest number of which all are multiples, and the multiples; object array where they are large."""
     distinct = set(numbers)
     parts = lcm(*(number.denominator for number in distinct))
     whole = {number: int(number * parts) for number in distinct}

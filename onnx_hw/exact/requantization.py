@@ -1,4 +1,4 @@
-"""Choosing a circuit for a requantizer: the cheapest one that is proven equal to the exact function."""
+"""Choice of a circuit for a requantizer: the cheapest one that is proven equal to the exact function."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["LaneCost", "Requantizer", "area", "choose", "costs", "prove", "weigh
 Requantizer = MultiplyAddShift | TableRequantizer | ThresholdRequantizer
 
 LARGEST_TABLE = 1 << 16
-"""Entries, of all channels together, of the largest table considered: 28 block RAMs of bytes."""
+"""Greatest number of entries of a table, of all channels together: 28 block RAMs of bytes."""
 
 BITS_IN_LOGIC = 4608
-"""A memory of at most so many bits is made of look-up tables."""
+"""Greatest size, in bits, of a memory that is made of look-up tables."""
 
 BLOCK_RAMS = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
-"""(words, bits) of a block RAM."""
+"""Shapes (words, bits) of a block RAM."""
 
 LUTS_PER_BLOCK_RAM = 402
-"""A resource weighs as much as its share of an LFE5U-85F: 83,640 LUTs, 208 block RAMs."""
+"""Weight of a block RAM: a resource weighs its share of an LFE5U-85F (83,640 LUTs, 208 block RAMs)."""
 
 
 @dataclass(frozen=True)
 class LaneCost:
-    """An estimate for one lane: four-input look-up tables, block RAMs of 18 kbit."""
+    """Estimated cost of one lane: four-input look-up tables, block RAMs of 18 kbit."""
 
     lut: int = 0
     bram: int = 0
@@ -39,11 +39,11 @@ class LaneCost:
 
 
 def choose(exact: Steps) -> Requantizer:
-    """The cheapest circuit equal to ``exact`` on every argument that can occur; its proof has been carried out."""
+    """Choose the cheapest circuit equal to ``exact`` on every argument that can occur, and prove it."""
     candidates: list[Requantizer] = [lookup_requantizers.thresholds(exact)]
-    found = multiply_add_shift.find(exact)
-    if found is not None:
-        candidates.append(found)
+    multiply = multiply_add_shift.find(exact)
+    if multiply is not None:
+        candidates.append(multiply)
     if exact.channels << Int.holding(*exact.busy).bits <= LARGEST_TABLE:
         candidates.append(lookup_requantizers.table(exact))
     best = min(candidates, key=area)
@@ -76,29 +76,29 @@ def prove(circuit: Requantizer, exact: Steps) -> int:
             if (circuit.thresholds[:, 1:] < circuit.thresholds[:, :-1]).any():
                 raise ValueError("thresholds must ascend")
     channel, x = exact.every_argument(circuit.clamp) if isinstance(circuit, TableRequantizer) else exact.witnesses()
-    given, wanted = circuit.apply(channel, x), exact.at(channel, x)
-    wrong = (given != wanted).nonzero()[0]
+    actual, expected = circuit.apply(channel, x), exact.at(channel, x)
+    wrong = (actual != expected).nonzero()[0]
     if wrong.size:
         k = wrong[0]
         raise ValueError(
-            f"the requantizer must give {wanted[k]} for {x[k]} in channel {channel[k]}, not {given[k]}"
+            f"the requantizer must give {expected[k]} for {x[k]} in channel {channel[k]}, not {actual[k]}"
             f" ({wrong.size} of {x.size} compared values differ)"
         )
     return int(x.size)
 
 
 def area(circuit: Requantizer) -> int:
-    """What one lane that serves all channels weighs: an estimate for comparing forms."""
+    """Estimate the weight of one lane that serves all channels, to compare forms."""
     return weigh(costs(circuit, circuit.channels))
 
 
 def weigh(each: LaneCost) -> int:
-    """In LUTs of an LFE5U-85F."""
+    """Return the weight in LUTs of an LFE5U-85F."""
     return each.lut + LUTS_PER_BLOCK_RAM * each.bram
 
 
 def costs(circuit: Requantizer, channels: int, steps: int = 1) -> LaneCost:
-    """What one lane costs that serves so many channels, in so many steps a beat."""
+    """Estimate the cost of one lane that serves this number of channels, in this number of steps a beat."""
     rows, bits = channels if circuit.channels > 1 else 1, circuit.clamp.bits
     match circuit:
         case MultiplyAddShift():
@@ -123,7 +123,10 @@ def _multiplication(circuit: MultiplyAddShift, rows: int, steps: int) -> LaneCos
 
 
 def _memory(words: int, width: int) -> LaneCost:
-    """A read-only memory; a table holds 16 bits, but beyond 64 words there are others that choose among them."""
+    """Estimate the cost of a read-only memory.
+
+    A table holds 16 bits, but beyond 64 words there are further tables that choose among them.
+    """
     if words * width > BITS_IN_LOGIC:
         return LaneCost(0, min(-(-words // depth) * -(-width // bits) for depth, bits in BLOCK_RAMS))
     return LaneCost(-(-words // 16) * width if words <= 64 else words * width // 12)

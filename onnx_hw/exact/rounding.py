@@ -1,7 +1,7 @@
-"""How a number between two integers is rounded, said by its edges: from where on a number becomes k or more.
+"""Rounding of a number between two integers, stated by its edges: from where on a number becomes k or more.
 
-Every mode is monotone, so its edges are all there is to it: that of k lies half a step, a whole one or none below k,
-and belongs to k or not. Integers may be arrays of them.
+Every mode is monotone, so its edges define it: that of k lies half a step, a whole one or none below k, and belongs to
+k or not. Integers may be arrays of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Rounding"]
 
 
 class Rounding(Enum):
-    """A mode; but for the first, by QONNX's name."""
+    """Rounding mode; all but the first have QONNX's names."""
 
     HALF_EVEN = "nearest; a half to an even number of steps from the zero point, as in ONNX"
     ROUND = "nearest; a half to the even integer"
@@ -33,7 +33,7 @@ class Rounding(Enum):
         return self in (Rounding.UP, Rounding.DOWN)
 
     def halves_below(self, k: Any) -> Any:
-        """How many halves the edge of k lies below k: 0, 1 or 2."""
+        """Return how many halves the edge of k lies below k: 0, 1 or 2."""
         match self:
             case Rounding.FLOOR:
                 return 0
@@ -47,7 +47,7 @@ class Rounding(Enum):
                 return 1
 
     def takes_edge(self, k: Any, zero: Any) -> Any:
-        """Whether a number on the edge of k becomes k; ``zero`` is the zero point, rounded down."""
+        """Tell whether a number on the edge of k becomes k; ``zero`` is the zero point, rounded down."""
         match self:
             case Rounding.HALF_EVEN:
                 return (k - zero) % 2 == 0
@@ -63,17 +63,17 @@ class Rounding(Enum):
                 return False
 
     def parity(self, zero: int) -> int:
-        """The parity of the k that the number on their edge does not become; 1 where that is no matter of parity."""
+        """Parity of the k that the number on their edge does not become; 1 where the parity does not matter."""
         return (1 + zero) % 2 if self is Rounding.HALF_EVEN else 1
 
     def integer(self, number: Fraction, zero: int) -> int:
-        """What an exact number becomes."""
+        """Round an exact number."""
         k = number.numerator // number.denominator + 1
         above = 2 * (number - k) + self.halves_below(k)
         return k if above > 0 or (above == 0 and self.takes_edge(k, zero)) else k - 1
 
     def integers(self, numbers: np.ndarray, zero: Any) -> np.ndarray:
-        """What finite floats become, exactly; int64.
+        """Round finite floats, exactly; int64.
 
         Args:
             numbers: counted from ``zero``, so that none of their bits is spent on it.

@@ -1,4 +1,4 @@
-"""The exact meaning of a requantizer: a monotone step function of an integer, held as its thresholds.
+"""Exact meaning of a requantizer: a monotone step function of an integer, held as its thresholds.
 
     y = grid.integer(slope·x + offset)          slope ≥ 0, offset rational; x, y integer
 
@@ -24,7 +24,7 @@ __all__ = ["Steps", "steps"]
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """A monotone step function per channel, from ``first..last`` onto ``low..high``.
+    """Monotone step function per channel, from ``first..last`` onto ``low..high``.
 
     Attributes:
         first, last: the arguments that can occur.
@@ -49,24 +49,26 @@ class Steps:
 
     @property
     def reached(self) -> np.ndarray:
-        """(channels, high − low) bool: some x has y ≥ k."""
+        """Whether some x has y ≥ k: (channels, high − low) bool."""
         return self.thresholds <= self.last
 
     @property
     def missed(self) -> np.ndarray:
-        """(channels, high − low) bool: some x has y < k."""
+        """Whether some x has y < k: (channels, high − low) bool."""
         return self.thresholds > self.first
 
     @property
     def busy(self) -> tuple[int, int]:
-        """The arguments (least, greatest) outside which no channel changes its value any more."""
+        """Range (least, greatest) of the arguments outside which no channel changes its value any more."""
         real = self.thresholds[self.reached & self.missed]
         if not real.size:
             return self.first, self.first
         return int(real.min()) - 1, int(real.max())
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Values of integers (..., channels) or, when one function serves all channels, of any shape; int64."""
+        """Return the values of integers (..., channels) or, when one function serves all channels, of any
+        shape; int64.
+        """
         if self.channels == 1:
             return self.low + np.searchsorted(self.thresholds[0], x, side="right").astype(np.int64)
         columns = np.ascontiguousarray(x.reshape(-1, x.shape[-1]).T)
@@ -76,7 +78,7 @@ class Steps:
         return (y.T + self.low).reshape(x.shape)
 
     def witnesses(self) -> tuple[np.ndarray, np.ndarray]:
-        """The arguments (channel, x), two int64 vectors, at which equality of a monotone function is a proof.
+        """Return the arguments (channel, x), two int64 vectors, at which equality of a monotone function is a proof.
 
         They are both ends of the range and the two sides of every threshold, of every channel.
         """
@@ -87,13 +89,13 @@ class Steps:
         return channel.ravel(), x.ravel()
 
     def every_argument(self, clamp: Int) -> tuple[np.ndarray, np.ndarray]:
-        """All arguments (channel, x) within a type, and both ends of the range, as two int64 vectors."""
+        """Return all arguments (channel, x) within a type, and both ends of the range, as two int64 vectors."""
         inner = np.arange(max(self.first, clamp.min), min(self.last, clamp.max) + 1)
         x = np.concatenate([inner, [self.first, self.last]])
         return np.repeat(np.arange(self.channels), len(x)), np.tile(x, self.channels)
 
     def at(self, channel: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Values at pairs (channel, x), int64."""
+        """Return the values at pairs (channel, x), int64."""
         y = np.empty(x.shape, dtype=np.int64)
         order = np.argsort(channel, kind="stable")
         ends = np.searchsorted(channel[order], np.arange(1, self.channels))
@@ -103,7 +105,7 @@ class Steps:
 
 
 def steps(slope: Sequence[Fraction], offset: Sequence[Fraction], grid: Grid, first: int, last: int) -> Steps:
-    """The step functions of ``grid.integer(slope·x + offset)`` for x in ``first..last``.
+    """Compute the step functions of ``grid.integer(slope·x + offset)`` for x in ``first..last``.
 
     ``slope`` and ``offset`` have one entry, or one per channel, like the grid; slopes must not be negative.
     """
@@ -118,7 +120,7 @@ def steps(slope: Sequence[Fraction], offset: Sequence[Fraction], grid: Grid, fir
 
 
 def _thresholds(slope: Fraction, offset: Fraction, grid: Grid, channel: int, first: int, last: int) -> np.ndarray:
-    """The least x in ``first..last + 1`` at which slope·x + offset rounds to k or more, for every k; int64."""
+    """Return the least x in ``first..last + 1`` at which slope·x + offset rounds to k or more, for every k; int64."""
     if slope < 0:
         raise ValueError(f"a requantizer's slope must not be negative, not {slope}")
     zero, levels = grid.zeros[channel], range(grid.low + 1, grid.high + 1)
@@ -136,7 +138,7 @@ def _thresholds(slope: Fraction, offset: Fraction, grid: Grid, channel: int, fir
 def _reached(
     slope: Fraction, offset: Fraction, rounding: Rounding, zero: int, levels: range, first: int, last: int
 ) -> np.ndarray:
-    """Of levels whose edges all lie h halves below them, 2k − h.
+    """Return the thresholds of levels whose edges all lie h halves below them, 2k − h.
 
     slope·x + offset reaches the edge of k where x = (k − h/2 − offset)/slope; the least integer is its ceiling, or one
     more where x is an integer and the edge does not belong to k (of a tie: where k is odd).
@@ -162,8 +164,10 @@ def _reached(
 
 
 def _inside(levels: range, numerator: int, constant: int, scale: int, exactly: Callable[[int], int]) -> np.ndarray:
-    """``exactly`` of consecutive levels, ⌊(numerator·k − constant)/scale⌋ and one more, in fixed point where that is
-    certain: the quotient, rounded down, is less than one unit too small at the first level and another at each step.
+    """Compute ``exactly`` of consecutive levels, ⌊(numerator·k − constant)/scale⌋ and one more, mostly in fixed point.
+
+    Fixed point is used where it is certain: the quotient, rounded down, is less than one unit too small at the first
+    level and another at each step.
     """
     start, base = numerator * levels.start - constant, exactly(levels.start)
     count, span = np.arange(len(levels)), exactly(levels[-1]) - base
@@ -173,6 +177,6 @@ def _inside(levels: range, numerator: int, constant: int, scale: int, exactly: C
     least = (numerator << bits) // scale * count + ((start - (base - 1) * scale) << bits) // scale
     rest, unsure = least & ((1 << bits) - 1), count + 2
     row = (least >> bits) + base
-    for place in np.flatnonzero((rest == 0) | (rest + unsure >= 1 << bits)).tolist():
-        row[place] = exactly(levels[place])
+    for position in np.flatnonzero((rest == 0) | (rest + unsure >= 1 << bits)).tolist():
+        row[position] = exactly(levels[position])
     return row

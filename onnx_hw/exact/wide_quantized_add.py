@@ -1,4 +1,4 @@
-"""The sum of two quantized tensors of up to 16 bits, exactly: a line in integers, j·a + k·b + c, without its low bits.
+"""Exact sum of two quantized tensors of up to 16 bits: a line in integers, j·a + k·b + c, without its low bits.
 
     y = grid.integer(p·a + q·b + d)          p > 0, q ≠ 0, d rational; a, b, y integer
 
@@ -25,45 +25,47 @@ from onnx_hw.exact.multiply_add_shift import roundest
 from onnx_hw.exact.quantized_add import WeightedSum
 from onnx_hw.exact.step_function import Steps, steps
 
-__all__ = ["WIDEST", "weighted"]
+__all__ = ["MAX_WIDE_OPERAND_VALUES", "weighted"]
 
 Ranges = tuple[tuple[int, int], tuple[int, int]]
-"""(least, greatest) of a and of b."""
+"""Ranges (least, greatest) of a and of b."""
 
-WIDEST = 1 << 16
-"""Integers in the range of an operand."""
+MAX_WIDE_OPERAND_VALUES = 1 << 16
+"""Greatest number of integers in the range of an operand."""
 
 _UNIT = 1 << 61
-"""Fractions are counted in this part of 1, rounded down."""
+"""Number of units in 1, in which fractions are counted, rounded down."""
 
-_NEAR = 1 << 12
-"""About so many pairs are looked at."""
+_PAIRS_EXAMINED = 1 << 12
+"""Number of pairs that are examined, approximately."""
 
-_MOST = 1 << 18
-"""Where scales are nearly simple multiples of each other there are many; then only nearer ones are looked at."""
+_MAX_PAIRS = 1 << 18
+"""Greatest number of pairs; where scales are nearly simple multiples of each other only nearer ones are examined."""
 
-_BESIDE = sorted(product(range(-4, 5), repeat=2), key=lambda by: (abs(by[0]) + abs(by[1]), by))
-"""Factors beside the nearest ones that are tried, too."""
+_NEIGHBOURS = sorted(product(range(-4, 5), repeat=2), key=lambda by: (abs(by[0]) + abs(by[1]), by))
+"""Number of factors next to the nearest ones that are tried, too."""
 
 _BITS_OF_A_SUM = 61
-"""What numpy and the simulator compute with."""
+"""Width of a sum in bits, as numpy and the simulator compute it."""
 
 
 def weighted(slopes: tuple[Fraction, Fraction], offset: Fraction, ranges: Ranges, grid: Grid) -> WeightedSum:
-    """Factors and the steps of their sum; see ``onnx_hw.exact.quantized_add.separate``, whose ranges are shorter.
+    """Find the factors and the steps of their sum; ``onnx_hw.exact.quantized_add.separate`` does so for shorter ranges.
 
     Raises:
-        ValueError: there is none within 61 bits; or rounding is away from 0, or towards it.
+        ValueError: no factors fit into 61 bits, or rounding is away from 0 or towards it.
     """
     if slopes[0] <= 0 or slopes[1] == 0:
         raise ValueError(f"the first slope must be positive and the second not 0, not {slopes}")
-    if any(greatest - least >= WIDEST for least, greatest in ranges):
-        raise ValueError(f"the operands must have at most {WIDEST} integers, not the ranges {ranges}")
+    if any(greatest - least >= MAX_WIDE_OPERAND_VALUES for least, greatest in ranges):
+        raise ValueError(f"the operands must have at most {MAX_WIDE_OPERAND_VALUES} integers, not the ranges {ranges}")
     if grid.rounding.is_signed:
         raise ValueError(f"a sum of more than 10 bits must not be rounded {grid.rounding.value}")
     ratio = slopes[1] / slopes[0]
     j, k = ratio.denominator, ratio.numerator
-    if max(j, abs(k)) < WIDEST >> 4:  # the sum of small multiples is what the exact function is one of
+    if (
+        max(j, abs(k)) < MAX_WIDE_OPERAND_VALUES >> 4
+    ):  # small multiples: their sum takes few values, and the exact function is one of it
         low, high = _ends((j, k), ranges)
         return WeightedSum((j, k), steps([slopes[0] / j], [offset], grid, low, high))
     return _line(_Exact.of(slopes, offset, grid), ranges, grid)
@@ -71,7 +73,7 @@ def weighted(slopes: tuple[Fraction, Fraction], offset: Fraction, ranges: Ranges
 
 @dataclass(frozen=True)
 class _Exact:
-    """y = ⌊(a·A + b·B + E)/D⌋, but that y is one less on some ties."""
+    """Exact sum: y = ⌊(a·A + b·B + E)/D⌋, but one less on some ties."""
 
     a: int
     b: int
@@ -88,7 +90,7 @@ class _Exact:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Those near a step: (pairs,) int64 each.
+    """Pairs near a step: (pairs,) int64 each.
 
     Attributes:
         a, b: the operands.
@@ -108,7 +110,7 @@ class _Pairs:
 
 def _line(exact: _Exact, ranges: Ranges, grid: Grid) -> WeightedSum:
     size = prod(1 + last - first for first, last in ranges)
-    near = Fraction(min(_UNIT // 4, _UNIT * _NEAR // size), _UNIT)
+    near = Fraction(min(_UNIT // 4, _UNIT * _PAIRS_EXAMINED // size), _UNIT)
     while (pairs := _near_a_step(exact, ranges, grid, near)) is None:
         near /= 16
         if near < Fraction(1 << 8, _UNIT):
@@ -125,12 +127,14 @@ def _line(exact: _Exact, ranges: Ranges, grid: Grid) -> WeightedSum:
             for tie in _corrections(exact, pairs, shift):
                 low, high = _narrowed(room, pairs, (j, k, shift), tie)
                 if low <= high:
-                    return _found((j, k), _ends((j, k), ranges), (shift, roundest(low, high), tie), grid)
+                    return _with_thresholds((j, k), _ends((j, k), ranges), (shift, roundest(low, high), tie), grid)
     raise ValueError(f"no line in {_BITS_OF_A_SUM} bits is the sum")
 
 
-def _found(factors: tuple[int, int], ends: tuple[int, int], line: tuple[int, int, int], grid: Grid) -> WeightedSum:
-    """With the thresholds of the line; those that a tie does not reach are further by the correction."""
+def _with_thresholds(
+    factors: tuple[int, int], ends: tuple[int, int], line: tuple[int, int, int], grid: Grid
+) -> WeightedSum:
+    """Return the sum with the thresholds of the line, shifted by the correction where a tie does not reach them."""
     shift, addend, tie = line
     levels = np.arange(grid.low + 1, grid.high + 1, dtype=np.int64)
     parity = grid.rounding.parity(grid.zeros[0])
@@ -139,7 +143,7 @@ def _found(factors: tuple[int, int], ends: tuple[int, int], line: tuple[int, int
 
 
 def _corrections(exact: _Exact, pairs: _Pairs, shift: int) -> Iterator[int]:
-    """What is added to every second step, as some ties lie on it and are below: less than the next pair is away."""
+    """Return what to add to every second step when ties on it stay below: less than the next pair is away."""
     yield 0
     if pairs.ties:
         beyond = shift - exact.scale.bit_length()
@@ -147,15 +151,15 @@ def _corrections(exact: _Exact, pairs: _Pairs, shift: int) -> Iterator[int]:
 
 
 def _factors(exact: _Exact, shift: int) -> Iterator[tuple[int, int]]:
-    """The nearest to the exact ones, then others; the first is positive, the second not 0."""
+    """Yield the factors nearest to the exact ones, then others; the first is positive, the second not 0."""
     j, k = (round(Fraction(factor << shift, exact.scale)) for factor in (exact.a, exact.b))
-    return ((j + dj, k + dk) for dj, dk in _BESIDE if j + dj > 0 and k + dk)
+    return ((j + dj, k + dk) for dj, dk in _NEIGHBOURS if j + dj > 0 and k + dk)
 
 
 def _room(exact: _Exact, ranges: Ranges, near: Fraction, line: tuple[int, int, int]) -> tuple[int, int] | None:
-    """The c, from the least to the greatest, with which the line is less than ``near`` from the exact one."""
+    """Return the c, from the least to the greatest, with which the line is less than ``near`` from the exact one."""
     j, k, shift = line
-    apart = [  # without c, at the corners: nowhere are they further from each other
+    apart = [  # without c, at the corners, where the two lines are furthest from each other
         Fraction(j * a + k * b, 1 << shift) - Fraction(exact.a * a + exact.b * b + exact.constant, exact.scale)
         for a in ranges[0]
         for b in ranges[1]
@@ -165,9 +169,9 @@ def _room(exact: _Exact, ranges: Ranges, near: Fraction, line: tuple[int, int, i
 
 
 def _narrowed(room: tuple[int, int], pairs: _Pairs, line: tuple[int, int, int], tie: int) -> tuple[int, int]:
-    """Those of them with which every pair near a step is on its side of it."""
+    """Return those of them with which every pair near a step is on its side of it."""
     (low, high), (j, k, shift) = room, line
-    low = low + tie  # what is further away stays on its side of the corrected step, too
+    low = low + tie  # pairs further away stay on their side of the corrected step, too
     rest = (pairs.level << shift) + tie * pairs.odd - j * pairs.a - k * pairs.b
     if pairs.above.any():
         low = max(low, int(rest[pairs.above].max()))
@@ -177,22 +181,22 @@ def _narrowed(room: tuple[int, int], pairs: _Pairs, line: tuple[int, int, int], 
 
 
 def _near_a_step(exact: _Exact, ranges: Ranges, grid: Grid, near: Fraction) -> _Pairs | None:
-    """All pairs no further than ``near`` from a step that the grid has, and some others; None if they are many."""
+    """Return all pairs within ``near`` of a step of the grid, and some others; None if there are too many."""
     a, b = (range(first, last + 1) for first, last in ranges)
     of_a = np.array([(exact.a * x + exact.constant) % exact.scale * _UNIT // exact.scale for x in a], dtype=np.int64)
     of_b = np.array([exact.b * x % exact.scale * _UNIT // exact.scale for x in b], dtype=np.int64)
     order = np.argsort(of_b)
-    around, window, found = of_b[order], int(near * _UNIT) + 4, []
+    around, window, groups = of_b[order], int(near * _UNIT) + 4, []
     for turn in (0, 1, 2):
         middle = turn * _UNIT - of_a
         first, last = (np.searchsorted(around, middle + by, "left") for by in (-window, window + 1))
         counts = last - first
-        if counts.sum() > _MOST:
+        if counts.sum() > _MAX_PAIRS:
             return None
         rows = np.repeat(np.arange(len(of_a)), counts)
-        places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + first[rows]
-        found.append(np.stack([rows + a[0], order[places] + b[0]]))
-    pairs = np.unique(np.concatenate(found, axis=1), axis=1)
+        positions = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + first[rows]
+        groups.append(np.stack([rows + a[0], order[positions] + b[0]]))
+    pairs = np.unique(np.concatenate(groups, axis=1), axis=1)
     values = [exact.a * x + exact.b * y + exact.constant for x, y in pairs.T.tolist()]
     levels = [(2 * value + exact.scale) // (2 * exact.scale) for value in values]  # the nearest
     beyond = [value - exact.scale * level for value, level in zip(values, levels, strict=True)]
@@ -208,6 +212,6 @@ def _near_a_step(exact: _Exact, ranges: Ranges, grid: Grid, near: Fraction) -> _
 
 
 def _ends(factors: tuple[int, int], ranges: Ranges) -> tuple[int, int]:
-    """The least and the greatest sum."""
+    """Return the least and the greatest sum."""
     ends = [sorted(factor * end for end in ends) for factor, ends in zip(factors, ranges, strict=True)]
     return sum(low for low, _ in ends), sum(high for _, high in ends)

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_hw.exact.grid import Grid
-from onnx_hw.exact.quantized_add import LARGEST, separate
-from onnx_hw.exact.wide_quantized_add import WIDEST, weighted
+from onnx_hw.exact.quantized_add import MAX_OPERAND_VALUES, separate
+from onnx_hw.exact.wide_quantized_add import MAX_WIDE_OPERAND_VALUES, weighted
 from onnx_hw.lower.builder import Builder, Obstacle
 from onnx_hw.lower.layout.stream_layout import Layout
 from onnx_hw.lower.ops.requantize import unclipped
@@ -19,7 +19,7 @@ from onnx_hw.ops.add import Add
 from onnx_hw.ops.multiply import Multiply
 from onnx_hw.ops.requantize import Requantize, Staircase
 
-WIDEST_FACTOR = 16
+MAX_WIDE_OPERAND_VALUES_FACTOR = 16
 """Bits of an operand of a product."""
 
 
@@ -33,7 +33,7 @@ def sum_of(builder: Builder, node: Node) -> PendingSum:
     for k, real in enumerate((a, b)):
         first, last = builder.tensors[real.tensor].range
         data = _is_data(builder, real.tensor)
-        if last - first >= (WIDEST if data else LARGEST):
+        if last - first >= (MAX_WIDE_OPERAND_VALUES if data else MAX_OPERAND_VALUES):
             raise _not_quantized(node, k, f"has the integers {first}..{last}", data)
     return PendingSum(a, b, -1 if node.op_type == "Sub" else 1)
 
@@ -45,7 +45,7 @@ def quantize_sum(builder: Builder, node: Node, value: PendingSum, grid: Grid) ->
     (c,), (d,) = value.a.offset, value.b.offset
     line = (p, value.sign * q), c + value.sign * d
     try:
-        long = any(last - first >= LARGEST for first, last in (a.range, b.range))
+        long = any(last - first >= MAX_OPERAND_VALUES for first, last in (a.range, b.range))
         found = (weighted if long else separate)(*line, (a.range, b.range), grid)
     except ValueError as error:
         raise Obstacle(
@@ -69,7 +69,7 @@ def product_of(builder: Builder, node: Node) -> PendingProduct:
     """
     a, b = _in_one_order(builder, node, *(_operand(builder, node, k) for k in range(2)))
     for k, real in enumerate((a, b)):
-        if real.zero_point is None or builder.tensors[real.tensor].dtype.bits > WIDEST_FACTOR:
+        if real.zero_point is None or builder.tensors[real.tensor].dtype.bits > MAX_WIDE_OPERAND_VALUES_FACTOR:
             raise _not_quantized(node, k, f"is {builder.tensors[real.tensor].dtype!r} or has no zero point")
     return PendingProduct(a, b)
 
@@ -136,7 +136,7 @@ def _is_data(builder: Builder, tensor: str) -> bool:
 
 def _not_quantized(node: Node, k: int, what: str, quantized: bool = False) -> Obstacle:
     """``quantized`` says that the operand has integers, which nobody but the model's author replaces by fewer."""
-    bits = WIDEST_FACTOR if quantized or node.op_type == "Mul" else 8
+    bits = MAX_WIDE_OPERAND_VALUES_FACTOR if quantized or node.op_type == "Mul" else 8
     return Obstacle(
         "operand-not-quantized",
         f"both operands of {node.op_type} must be quantized to at most {bits} bits with one scale;"

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_hw.exact.wide_quantized_add import WIDEST
+from onnx_hw.exact.wide_quantized_add import MAX_WIDE_OPERAND_VALUES
 from onnx_hw.lower.builder import SCALES_MOVE, Builder, Hardware, Obstacle, T
 from onnx_hw.lower.layout.stream_layout import Layout
 from onnx_hw.lower.ops.binary import factors_of
@@ -72,7 +72,7 @@ def _sum_of_two(builder: Builder, node: Node, waiting: PendingSum, axes: tuple[i
     for real, which in ((waiting.a, "first"), (waiting.b, "second")):
         low, high = builder.tensors[real.tensor].range
         placed, tensor = _pixels(builder, node, real, axes)
-        if real.error or (high - low) * tensor.pixels >= WIDEST:
+        if real.error or (high - low) * tensor.pixels >= MAX_WIDE_OPERAND_VALUES:
             raise builder.unfit(node)
         stream = builder.add(f"{node.label}/{which}", Reduce(tensor, "sum"), [placed.tensor], node)
         reals.append(_of_sums(builder, node, placed, tensor, stream, mean=mean))
