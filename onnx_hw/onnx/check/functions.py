@@ -1,4 +1,4 @@
-"""Model-local functions: their identity, their parameters, how they call each other, how they are called."""
+"""Rules for model-local functions: their identity, their parameters, how they call each other, how they are called."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ MAX_DEPTH = 64
 
 
 def functions_by_key(model: SourceModel) -> dict[FunctionKey, SourceFunction]:
-    """The functions by identity; of several with one identity, the first."""
-    found: dict[FunctionKey, SourceFunction] = {}
+    """Return the functions by identity; of several with one identity, the first."""
+    functions: dict[FunctionKey, SourceFunction] = {}
     for function in model.functions:
-        found.setdefault(function.key, function)
-    return found
+        functions.setdefault(function.key, function)
+    return functions
 
 
 def called(node: SourceNode, functions: Mapping[FunctionKey, SourceFunction]) -> SourceFunction | None:
-    """The function a node calls, or None when it means an operator."""
+    """Return the function that a node calls, or None when the node means an operator."""
     return functions.get((node.domain, node.op_type, node.overload)) if functions else None
 
 
 def all_nodes(nodes: Iterable[SourceNode]) -> Iterator[SourceNode]:
-    """Nodes and, behind each, those of its subgraphs at any depth."""
+    """Yield the nodes, each followed by those of its subgraphs at any depth."""
     for node in nodes:
         yield node
         for graph in node.graphs:
@@ -41,7 +41,7 @@ def all_nodes(nodes: Iterable[SourceNode]) -> Iterator[SourceNode]:
 
 
 def check_functions(model: SourceModel, findings: Findings) -> None:
-    """Everything about functions but their bodies' names (scopes) and operators (signatures)."""
+    """Check everything about functions but their bodies' names (scopes) and operators (signatures)."""
     functions = functions_by_key(model)
     identities = Counter(function.key for function in model.functions)
     for function in model.functions:
@@ -93,7 +93,10 @@ def _check_identity(
 
 
 def _check_versions(function: SourceFunction, model: SourceModel, findings: Findings) -> None:
-    """A body means the versions it imports itself; the specification wants its operators to be the model's as well."""
+    """Warn when a function and the model import different versions of an operator.
+
+    A body means the versions it imports itself; the specification wants its operators to be the model's as well.
+    """
     for node in all_nodes(function.nodes):
         own, outer = function.opsets.get(node.domain), model.opsets.get(node.domain)
         if own is None or outer is None or own == outer:
@@ -151,7 +154,7 @@ def _check_references(function: SourceFunction, findings: Findings) -> None:
 
 
 def _attribute_kinds(function: SourceFunction) -> dict[str, str]:
-    """What kind of value each attribute of a function stands for: its default's, or that of a reference to it."""
+    """Return the kind of each attribute of a function: its default's, or that of a reference to it."""
     kinds = {
         attribute.reference: attribute.kind
         for node in all_nodes(function.nodes)
@@ -162,11 +165,13 @@ def _attribute_kinds(function: SourceFunction) -> dict[str, str]:
 
 
 def _check_call(node: SourceNode, callee: SourceFunction, kinds: Mapping[str, str], findings: Findings) -> None:
-    """Arguments match by position; missing trailing ones count as empty."""
-    for what, given, known in (("inputs", node.inputs, callee.inputs), ("outputs", node.outputs, callee.outputs)):
-        if len(given) > len(known):
+    """Check the arguments of a call: they match by position; missing trailing ones count as empty."""
+    for what, arguments, known in (("inputs", node.inputs, callee.inputs), ("outputs", node.outputs, callee.outputs)):
+        if len(arguments) > len(known):
             findings.must(
-                f"call-{what}", f"the function has {len(known)} {what}, the call must not give {len(given)}", node.place
+                f"call-{what}",
+                f"the function has {len(known)} {what}, the call must not give {len(arguments)}",
+                node.place,
             )
     known_attributes = {*callee.attributes, *(attribute.name for attribute in callee.defaults)}
     for attribute in node.attributes:
@@ -189,7 +194,7 @@ def _check_call(node: SourceNode, callee: SourceFunction, kinds: Mapping[str, st
 
 @dataclass(frozen=True)
 class Expansion:
-    """What a function becomes by inlining: number of nodes, and how deep its subgraphs nest."""
+    """Size of an inlined function: number of nodes, and how deep its subgraphs nest."""
 
     nodes: int
     depth: int
@@ -198,7 +203,7 @@ class Expansion:
 def _expansions(
     functions: Mapping[FunctionKey, SourceFunction], findings: Findings
 ) -> dict[FunctionKey, Expansion] | None:
-    """What each function becomes by inlining, counted without inlining; None after reporting recursion."""
+    """Count what each function becomes by inlining, without inlining it; None after reporting recursion."""
     calls = {key: _calls(function.nodes, functions) for key, function in functions.items()}
     done: dict[FunctionKey, Expansion] = {}
     path: list[FunctionKey] = []
@@ -234,7 +239,7 @@ def _expansion(
     functions: Mapping[FunctionKey, SourceFunction],
     known: Mapping[FunctionKey, Expansion],
 ) -> Expansion:
-    """Nodes and nesting of a body whose callees are known."""
+    """Count the nodes and the nesting of a body whose callees are known."""
     total, deepest = 0, 0
     for node in nodes:
         callee = called(node, functions)

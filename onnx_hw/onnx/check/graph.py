@@ -1,4 +1,4 @@
-"""The border of the main graph: its inputs and outputs have a type with a shape, and defaults fit their input."""
+"""Rules for the main graph: its inputs and outputs have a type with a shape, and defaults fit their input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WITH_SHAPE = ("tensor", "sparse_tensor")
 
 
 def check_graph(model: SourceModel, findings: Findings) -> None:
-    """The main graph's inputs, outputs and initializers, and which of them nobody reads."""
+    """Check the main graph's inputs, outputs and initializers, and note those that nobody reads."""
     graph = model.graph
     for value in graph.inputs:
         _check_border("input", value, findings)
@@ -66,7 +66,7 @@ def _fits(tensor: OnnxTensor, kind: Type) -> bool:
 
 
 def _check_same_declaration(graph: SourceGraph, findings: Findings) -> None:
-    """``value_info`` may repeat an input or output, but not contradict it."""
+    """Check ``value_info``: it may repeat an input or output, but not contradict it."""
     border = {value.name: value for value in (*graph.outputs, *graph.inputs)}
     for value in graph.values:
         other = border.get(value.name)
@@ -81,7 +81,7 @@ def _check_same_declaration(graph: SourceGraph, findings: Findings) -> None:
 
 
 def compatible(one: Type, other: Type) -> bool:
-    """Whether two declarations can both be true of one value."""
+    """Tell whether two declarations can both be true of one value."""
     if (one.kind, one.element, one.key) != (other.kind, other.element, other.key):
         return False
     if one.inner is not None and other.inner is not None and not compatible(one.inner, other.inner):

@@ -1,4 +1,4 @@
-"""What a file says about itself: IR version, metadata, device configurations, training graphs."""
+"""Rules for a file's statements about itself: IR version, metadata, device configurations, training graphs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from onnx_hw.onnx.parse.strings import remark, text
 #: Newest published version of the format.
 NEWEST_IR: Final = 14
 
-#: Annotation keys whose value names a tensor; other tools keep words of their own under other keys.
+#: Annotation keys whose value names a tensor; other tools use other keys for their own purposes.
 _ANNOTATIONS: Final = (b"SCALE_TENSOR", b"ZERO_POINT_TENSOR")
 
 
 def check_ir_version(message: Any, findings: Findings) -> None:
-    """``ir_version`` must be there and be one that was published."""
+    """Check that ``ir_version`` is there and was published."""
     version = message.ir_version
     hint = "the file may hold a graph or tensor alone" if not message.HasField("graph") else ""
     if not message.HasField("ir_version"):
@@ -35,7 +35,7 @@ def check_ir_version(message: Any, findings: Findings) -> None:
 
 
 def check_header(message: Any, findings: Findings, files: SideFiles) -> None:
-    """Everything a ``ModelProto`` says outside its graph and functions."""
+    """Check everything that a ``ModelProto`` says outside its graph and functions."""
     for field in ("doc_string", "producer_name", "producer_version"):
         remark(getattr(message, field), field, findings)
     if not remark(message.domain, "domain", findings):
@@ -50,18 +50,18 @@ def check_header(message: Any, findings: Findings, files: SideFiles) -> None:
 
 
 def _check_metadata(entries: Iterable[Any], where: str, findings: Findings) -> None:
-    seen: set[str] = set()
+    keys: set[str] = set()
     for index, entry in enumerate(entries):
         key = remark(entry.key, f"{where}[{index}]", findings)
         if not key:
             findings.should("metadata-key", "a metadata entry should have a key", f"{where}[{index}]")
-        elif key in seen:
+        elif key in keys:
             findings.should("metadata-repeated", f"metadata key {quote(key)} should appear once", f"{where}[{index}]")
-        seen.add(key)
+        keys.add(key)
 
 
 def _check_annotations(graph: Any, findings: Findings) -> None:
-    """Quantization annotations are hints; one that names nothing is a mistake of the writer."""
+    """Check quantization annotations, which are hints; one that names nothing is a mistake of the writer."""
     if not graph.quantization_annotation:
         return
     known = {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input}
@@ -78,7 +78,7 @@ def _check_annotations(graph: Any, findings: Findings) -> None:
 
 
 def _check_devices(message: Any, findings: Findings) -> None:
-    """Placement hints never change a result; they are only checked for sense."""
+    """Check placement hints for consistency only, for they never change a result."""
     names = [configuration.name for configuration in message.configuration]
     for index, configuration in enumerate(message.configuration):
         where = f"configuration[{index}]"
@@ -87,7 +87,7 @@ def _check_devices(message: Any, findings: Findings) -> None:
         if configuration.device and len(configuration.device) != configuration.num_devices:
             findings.should(
                 "device-configuration",
-                f"a device configuration of {configuration.num_devices} devices should list as many, "
+                f"a device configuration of {configuration.num_devices} devices should list all of them, "
                 f"not {len(configuration.device)}",
                 where,
             )
@@ -100,15 +100,15 @@ def _check_devices(message: Any, findings: Findings) -> None:
 
 
 def _check_training(training: Any, findings: Findings, files: SideFiles) -> None:
-    """Training graphs are not read; but even there no tensor may point out of the model's folder."""
+    """Check that no tensor of the training graphs points out of the model's folder; they are not read."""
     if not training:
         return
     findings.note("the model's training information is ignored")
     for index, entry in enumerate(training):
         for field in ("initialization", "algorithm"):
-            for place, tensor in _tensors(getattr(entry, field), f"training_info[{index}].{field}"):
+            for location, tensor in _tensors(getattr(entry, field), f"training_info[{index}].{field}"):
                 if tensor.data_location == 1:
-                    files.check_location(_entries(tensor, place, findings), place, findings)
+                    files.check_location(_entries(tensor, location, findings), location, findings)
 
 
 def _entries(tensor: Any, where: str, findings: Findings) -> list[tuple[str, str]]:
@@ -116,19 +116,19 @@ def _entries(tensor: Any, where: str, findings: Findings) -> list[tuple[str, str
 
 
 def _tensors(graph: Any, where: str) -> Iterable[tuple[str, Any]]:
-    """Every dense tensor of a graph and its subgraphs."""
+    """Yield every dense tensor of a graph and its subgraphs."""
     for index, tensor in enumerate(graph.initializer):
         yield f"{where}.initializer[{index}]", tensor
     for index, tensor in enumerate(graph.sparse_initializer):
         yield from _parts(tensor, f"{where}.sparse_initializer[{index}]")
     for number, node in enumerate(graph.node):
         for index, attribute in enumerate(node.attribute):
-            place = f"{where}.node[{number}].attribute[{index}]"
-            yield from ((place, tensor) for tensor in (attribute.t, *attribute.tensors))
+            location = f"{where}.node[{number}].attribute[{index}]"
+            yield from ((location, tensor) for tensor in (attribute.t, *attribute.tensors))
             for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-                yield from _parts(sparse, place)
+                yield from _parts(sparse, location)
             for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _tensors(inner, place)
+                yield from _tensors(inner, location)
 
 
 def _parts(sparse: Any, where: str) -> Iterable[tuple[str, Any]]:

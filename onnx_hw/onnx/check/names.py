@@ -1,4 +1,4 @@
-"""Names should be C identifiers, and features no newer than the file's IR version. Real files break both: warnings."""
+"""Recommendations for names (C identifiers) and for features (no newer than the IR version). Real files break both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KIND_SINCE = {"sequence": 6, "map": 6, "sparse_tensor": 8, "optional": 8}
 
 
 def check_names(model: SourceModel, findings: Findings) -> None:
-    """One warning for all names of a sort, with their number: they may be thousands."""
+    """Warn once for all names of a kind, with their number: there may be thousands."""
     graphs = list(_graphs(model))
     names = {graph.name for graph in graphs if graph.name}
     for graph in graphs:
@@ -59,7 +59,7 @@ def _graphs(model: SourceModel) -> Iterator[SourceGraph]:
 
 
 def _check_ir_version(model: SourceModel, graphs: Iterable[SourceGraph], findings: Findings) -> None:
-    """Features that the file's IR version did not have yet; harmless for us, but other readers may stumble."""
+    """Warn of features that the file's IR version lacks; harmless here, but other readers may stumble."""
     newest: dict[str, int] = {}
     for graph in graphs:
         for constant in graph.constants:

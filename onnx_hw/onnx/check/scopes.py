@@ -12,13 +12,13 @@ from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.source_model import SourceFunction, SourceGraph, SourceModel, SourceNode, SourceValue
 from onnx_hw.onnx.parse.toposort import cycles
 
-#: Above so many names, no similar one is suggested: comparing takes time.
+#: Number of names above which no similar one is suggested: comparing takes time.
 _SUGGEST_AMONG = 2000
 
 
 @dataclass
 class NameScope:
-    """The names one graph or function body defines.
+    """Names that one graph or function body defines.
 
     Attributes:
         parent: the scope of the node that owns the graph; None for the main graph and for functions.
@@ -33,7 +33,7 @@ class NameScope:
     late: list[tuple[str, str]] = field(default_factory=list)
 
     def visible(self, name: str) -> str | None:
-        """Where a name that can be read here is defined; None when it cannot."""
+        """Return the place that defines a name which can be read here; None when it cannot be read."""
         scope: NameScope | None = self
         while scope is not None:
             if name in scope.defined:
@@ -42,7 +42,7 @@ class NameScope:
         return None
 
     def promised_in(self, name: str) -> NameScope | None:
-        """The innermost scope that will define a name later on."""
+        """Return the innermost scope that will define a name later on."""
         scope: NameScope | None = self
         while scope is not None:
             if name in scope.producers:
@@ -52,7 +52,7 @@ class NameScope:
 
 
 def check_scopes(model: SourceModel, findings: Findings) -> None:
-    """The main graph, every subgraph and every function body."""
+    """Check the names of the main graph, every subgraph and every function body."""
     checker = _Checker(model, findings)
     checker.graph(model.graph, None)
     for function in model.functions:
@@ -143,7 +143,7 @@ class _Checker:
             self._check_old_subgraph_order(graph, seen)
 
     def _check_old_subgraph_order(self, graph: SourceGraph, constants: set[str]) -> None:
-        """Up to IR version 3 constants of a subgraph may be inputs, but only behind the real ones."""
+        """Check that up to IR version 3 a subgraph's constant inputs follow the real ones."""
         behind = False
         for value in graph.inputs:
             if value.name in constants:
@@ -177,7 +177,7 @@ class _Checker:
             )
 
     def _check_results(self, nodes: Sequence[SourceNode], scope: NameScope) -> None:
-        """No node writes a name that something else defines."""
+        """Check that no node writes a name that something else defines."""
         for index, node in enumerate(nodes):
             for name in node.outputs:
                 if not name:
@@ -214,7 +214,7 @@ class _Checker:
         self.findings.must("undefined-value", f"value {quote(name)} must be defined", node.place, hint)
 
     def _names_inside(self) -> set[str]:
-        """Every name that some subgraph defines."""
+        """Return every name that some subgraph defines."""
         if self._inner_names is None:
             self._inner_names = set()
             waiting = [graph for node in self.model.graph.nodes for graph in node.graphs]
@@ -237,7 +237,7 @@ class _Checker:
         return f"did you mean {quote(close[0])}?" if close else ""
 
     def _report_order(self, nodes: Sequence[SourceNode], scope: NameScope, where: str) -> None:
-        """Values read before they are defined: circles, or only a wrong order."""
+        """Report values that are read before they are defined: cycles, or only a wrong order."""
         circles = cycles(nodes)
         for circle in circles:
             shown = " → ".join(nodes[index].place for index in circle[:8]) + (" → …" if len(circle) > 8 else "")
@@ -287,7 +287,7 @@ class _Checker:
             elif value.name not in seen and value.name not in scope.defined:
                 self.findings.should(
                     "value-info-unknown",
-                    f"value_info should describe a value of the graph; {quote(value.name)} is none",
+                    f"value_info should describe a value of the graph; {quote(value.name)} is not one",
                     value.where,
                 )
             elif value.name in seen:
@@ -303,6 +303,6 @@ class _Checker:
 
 
 def _repeated(names: Iterable[str]) -> list[str]:
-    """The names that come more than once, each once."""
+    """Return the names that occur more than once, each once."""
     count = Counter(names)
     return [name for name in count if count[name] > 1]

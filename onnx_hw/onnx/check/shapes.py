@@ -1,4 +1,4 @@
-"""Shapes: what the operators compute and what the file declares must agree, whatever numbers its dimensions stand for.
+"""Rules for shapes: computed and declared ones must agree, whatever numbers the dimensions stand for.
 
 Inference works on numbers. A model with open dimensions is therefore inferred twice, with different numbers for them:
 a length that comes out the same both times does not depend on them, and one that follows a dimension is that dimension.
@@ -20,25 +20,25 @@ from onnx_hw.onnx.operators.pooling import pool_window
 from onnx_hw.onnx.operators.tensor_type import TensorType
 from onnx_hw.onnx.parse.diagnostics import Findings
 
-#: Primes, for a product of two then is no third. Dimension k gets one of each row, another pair for each k.
+#: Primes, because the product of two is never a third one. Dimension k gets one of each row, another pair for each k.
 _TRIALS = ((13, 17, 19, 23, 29), (31, 37, 41, 43, 47))
-_MOST_OPEN = len(_TRIALS[0]) * len(_TRIALS[1])
+_MAX_OPEN_DIMENSIONS = len(_TRIALS[0]) * len(_TRIALS[1])
 
 Shape = tuple[int | str | None, ...]
 
 
 @dataclass(frozen=True)
 class Open:
-    """One open dimension of the inputs: its name if it has one, and the numbers it gets in the two trials."""
+    """Open dimension of the inputs: its name if it has one, and the numbers it gets in the two trials."""
 
     name: str | None
     numbers: tuple[int, int]
 
 
 def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
-    """Report shapes that cannot be; give the shape of every value of the main graph for which one was found."""
+    """Report impossible shapes; return the shape of every value of the main graph for which one was inferred."""
     opened = _open_dimensions(model.graph)
-    if len(opened) > _MOST_OPEN:
+    if len(opened) > _MAX_OPEN_DIMENSIONS:
         return {}
     problems: list[Problem] = []
     first = _inferred(_trial(model.graph, opened, 0), {}, problems)
@@ -64,12 +64,12 @@ def check_shapes(model: Model, findings: Findings) -> dict[str, Shape]:
         for promised, code, message, where in _wrong_names(graph, shapes, lengths):
             (findings.must if promised and promises else findings.should)(code, message, where)
         if graph is model.graph:
-            found = shapes
-    return found
+            main_shapes = shapes
+    return main_shapes
 
 
 def _graphs(graph: Graph) -> Iterator[Graph]:
-    """The graph, and every subgraph behind its owner."""
+    """Yield the graph, and every subgraph behind its owner."""
     yield graph
     for node in graph.nodes:
         for inner in subgraphs(node):
@@ -77,19 +77,19 @@ def _graphs(graph: Graph) -> Iterator[Graph]:
 
 
 def _inferred(graph: Graph, outer: Mapping[str, TensorType], problems: list[Problem]) -> list[dict[str, TensorType]]:
-    """The known types of each graph's values, in the order of ``_graphs``."""
+    """Return the known types of each graph's values, in the order of ``_graphs``."""
     types = infer_graph(graph, outer, problems)
-    found = [types]
+    types_of_graphs = [types]
     for node in graph.nodes:
         for inner in subgraphs(node):
-            found += _inferred(inner, Visible(types, outer), [])  # it may be a branch that is never taken
-    return found
+            types_of_graphs += _inferred(inner, Visible(types, outer), [])  # it may be a branch that is never taken
+    return types_of_graphs
 
 
-def with_found_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:
-    """The model with found shapes for outputs that were declared without one, and without declarations found untrue.
+def with_inferred_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:
+    """Add inferred shapes to outputs that declare none, and drop declarations that proved untrue.
 
-    Those are lengths that were warned of, and names within the graph that are not the names of inputs' dimensions.
+    The latter are lengths that were warned of, and names within the graph that are not the names of inputs' dimensions.
     """
     graph = model.graph
     border = {value.name for value in (*graph.inputs, *graph.outputs)}
@@ -106,21 +106,21 @@ def with_found_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:
     return replace(model, graph=changed)
 
 
-def _without_untrue(value: Value, found: Shape | None, *, names: bool) -> Value:
-    """Without lengths where another one was found, and without ``names`` that were not."""
-    if found is None or value.shape is None:
+def _without_untrue(value: Value, inferred: Shape | None, *, names: bool) -> Value:
+    """Drop lengths where another one was inferred, and with ``names`` also names that were not inferred."""
+    if inferred is None or value.shape is None:
         return value
-    if len(found) != len(value.shape):
+    if len(inferred) != len(value.shape):
         return replace(value, shape=None)
     shape = tuple(
         None if said != length and (names if isinstance(said, str) else isinstance(length, int)) else said
-        for length, said in zip(found, value.shape, strict=True)
+        for length, said in zip(inferred, value.shape, strict=True)
     )
     return value if shape == value.shape else replace(value, shape=shape)
 
 
 def _open_dimensions(graph: Graph) -> list[Open]:
-    """Each name once; dimensions without name each for itself."""
+    """Return the open dimensions of the inputs: each name once; each dimension without a name by itself."""
     names: list[str | None] = []
     for value in graph.inputs:
         for dimension in value.shape or ():
@@ -131,7 +131,7 @@ def _open_dimensions(graph: Graph) -> list[Open]:
 
 
 def _trial(graph: Graph, opened: list[Open], which: int) -> Graph:
-    """The graph with numbers for its open dimensions."""
+    """Return the graph with numbers for its open dimensions."""
     if not opened:
         return graph
     bound = substituted(graph, {of.name: of.numbers[which] for of in opened if of.name is not None})
@@ -151,15 +151,15 @@ def _merged(first: tuple[int, ...], second: tuple[int, ...], opened: list[Open])
 
 
 def _wrong_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> Iterator[tuple[str, str, str, str]]:
-    """Name, code, message and place of every value that is declared with another rank or length than it has."""
+    """Yield name, code, message and place of every value declared with another rank or length than it has."""
     producers = _producers(graph)
     for name, declared in _declarations(graph).items():
         computed = shapes.get(name)
         if computed is None or declared.shape is None:
             continue
         fits = len(computed) == len(declared.shape) and all(
-            found == said or not (isinstance(found, int) and isinstance(said, int))
-            for found, said in zip(computed, declared.shape, strict=True)
+            length == said or not (isinstance(length, int) and isinstance(said, int))
+            for length, said in zip(computed, declared.shape, strict=True)
         )
         if not fits:
             actual = Value(name, declared.element_type, computed)
@@ -170,26 +170,26 @@ def _wrong_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> Iterator[tuple[s
 def _wrong_names(
     graph: Graph, shapes: Mapping[str, Shape], lengths: dict[str, tuple[int, str, bool]]
 ) -> Iterator[tuple[bool, str, str, str]]:
-    """Whether it was promised, code, message and place of every dimension name that stands for two numbers.
+    """Yield the dimension names that stand for two numbers: whether promised, code, message and place.
 
     Outputs make promises; what ``value_info`` says of values within the graph is a description, and exporters give one
     name to different lengths there.
 
     Args:
-        lengths: the number each name was found to stand for, where, and whether an output says so; grows.
+        lengths: for each name its number, the place of it, and whether an output says so; the function adds to it.
     """
     producers = _producers(graph)
     outputs = {value.name for value in graph.outputs}
     for name, declared in sorted(_declarations(graph).items(), key=lambda item: item[0] not in outputs):
-        for found, said in zip(shapes.get(name) or (), declared.shape or (), strict=False):
-            if not isinstance(found, int) or not isinstance(said, str):
+        for length, said in zip(shapes.get(name) or (), declared.shape or (), strict=False):
+            if not isinstance(length, int) or not isinstance(said, str):
                 continue
             where = producers.get(name, f"value {quote(name)}")
-            known, at, promised = lengths.setdefault(said, (found, where, name in outputs))
-            if known != found:
+            known, at, promised = lengths.setdefault(said, (length, where, name in outputs))
+            if known != length:
                 message = (
                     f"dimension {quote(said)} must be one number in the whole model; "
-                    f"it is {known} at {at} and {found} here"
+                    f"it is {known} at {at} and {length} here"
                 )
                 yield promised and name in outputs, "dimension-contradicts", message, where
 
@@ -199,7 +199,7 @@ def _declarations(graph: Graph) -> dict[str, Value]:
 
 
 def _producers(graph: Graph) -> dict[str, str]:
-    """Where each value is made."""
+    """Return the place of the node that produces each value."""
     return {name: place(node) for node in graph.nodes for name in node.outputs}
 
 

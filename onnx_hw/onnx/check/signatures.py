@@ -1,4 +1,4 @@
-"""Every node against its operator's signature: does it exist in that opset, arity, attributes and their kinds."""
+"""Rules for every node by its operator's signature: existence in that opset, arity, attributes and their kinds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.opsets import domain_name
 from onnx_hw.onnx.parse.source_model import SourceModel, SourceNode
 
-#: What to use instead of a withdrawn operator.
+#: Replacements of withdrawn operators.
 _REPLACEMENTS: Final = {
     "Upsample": "Resize",
     "Scatter": "ScatterElements",
@@ -46,7 +46,7 @@ _CONSTANT_VALUES: Final = frozenset({
 
 
 def check_signatures(model: SourceModel, findings: Findings) -> None:
-    """Every node of the model and of its functions, subgraphs included."""
+    """Check every node of the model and of its functions, subgraphs included."""
     functions = functions_by_key(model)
     bodies = [(model.graph.nodes, model.opsets, "")]
     bodies += [(function.nodes, function.opsets, function.where) for function in model.functions]
@@ -78,7 +78,7 @@ def _check_attribute_names(node: SourceNode, findings: Findings) -> None:
 def _report_not_imported(
     node: SourceNode, count: int, where: str, opsets: Mapping[str, int], findings: Findings
 ) -> None:
-    """Once for each domain: a file without the import would otherwise be told so at every node."""
+    """Report a domain that is not imported once, and not again at every node."""
     if count > 1:
         return
     if node.domain.startswith(_IMPLIED):
@@ -100,7 +100,7 @@ def _report_not_imported(
 
 
 def check_node(node: SourceNode, version: int, findings: Findings) -> None:
-    """One node of a standard domain against its signature at the imported version."""
+    """Check one node of a standard domain against its signature at the imported version."""
     signature = signature_of(node.domain, node.op_type, version)
     if signature is None:
         _report_unknown(node, version, findings)
@@ -180,10 +180,10 @@ def _count(number: int, what: str) -> str:
 
 def _check_attributes(node: SourceNode, signature: Signature, findings: Findings) -> None:
     known = signature.attributes or {}
-    given = set()
+    names = set()
     for attribute in node.attributes:
         name = attribute.name
-        given.add(name)
+        names.add(name)
         if not name or name.startswith("__"):  # private to a tool, without meaning by the specification
             continue
         if name not in known:
@@ -200,10 +200,10 @@ def _check_attributes(node: SourceNode, signature: Signature, findings: Findings
                 f"attribute {name} of {node.operator} must be of type {known[name]}, not {attribute.kind}",
                 attribute.where,
             )
-    for name in sorted(signature.required - given):
+    for name in sorted(signature.required - names):
         findings.must("attribute-missing", f"{node.operator} must have the attribute {name}", node.place)
     if node.op_type == "Constant" and not node.domain:
-        values = sorted(given & _CONSTANT_VALUES)
+        values = sorted(names & _CONSTANT_VALUES)
         if len(values) != 1:
             findings.must(
                 "constant-value",

@@ -1,4 +1,6 @@
-"""Subgraphs fit the nodes that own them: as many inputs and outputs as If, Loop, Scan and SequenceMap pass."""
+"""Rules for subgraphs: their numbers of inputs and outputs are those that If, Loop, Scan and SequenceMap pass
+to them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from onnx_hw.onnx.parse.source_model import SourceGraph, SourceModel, SourceNode
 
 
 def check_subgraphs(model: SourceModel, findings: Findings) -> None:
-    """Every node of the default domain that owns a subgraph."""
+    """Check every node of the default domain that owns a subgraph."""
     bodies = [(model.graph.nodes, model.opsets), *((body.nodes, body.opsets) for body in model.functions)]
     for nodes, opsets in bodies:
         for node in all_nodes(nodes):
@@ -25,7 +27,7 @@ def _check_if(node: SourceNode, _: int, findings: Findings) -> None:
 
 
 def _check_loop(node: SourceNode, _: int, findings: Findings) -> None:
-    """Body: iteration number, condition, carried values → condition, carried values, scan outputs."""
+    """Check the body: iteration number, condition, carried values → condition, carried values, scan outputs."""
     body = _graph(node, "body")
     if body is None:
         return
@@ -36,7 +38,7 @@ def _check_loop(node: SourceNode, _: int, findings: Findings) -> None:
 
 
 def _check_scan(node: SourceNode, version: int, findings: Findings) -> None:
-    """Body: state and one element of each scan input → state and one element of each scan output.
+    """Check the body: state and one element of each scan input → state and one element of each scan output.
 
     Scan of opset 8 has one more input, the lengths of the sequences.
     """
@@ -68,10 +70,10 @@ def _graph(node: SourceNode, name: str) -> SourceGraph | None:
     return attribute.value if attribute is not None and isinstance(attribute.value, SourceGraph) else None
 
 
-def _must_have(graph: SourceGraph, what: str, given: int, wanted: int, node: SourceNode, findings: Findings) -> None:
-    if given != wanted:
+def _must_have(graph: SourceGraph, what: str, actual: int, expected: int, node: SourceNode, findings: Findings) -> None:
+    if actual != expected:
         findings.must(
-            f"subgraph-{what}", f"this graph of {node.op_type} must have {wanted} {what}, not {given}", graph.where
+            f"subgraph-{what}", f"this graph of {node.op_type} must have {expected} {what}, not {actual}", graph.where
         )
 
 

@@ -1,4 +1,4 @@
-"""What a valid model may contain and onnx-hw still cannot build: refused by name, all of it at once."""
+"""Limits of onnx-hw within valid models: what it cannot build is refused by name, all of it at once."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from onnx_hw.onnx.operators import facts_of, lookup
 from onnx_hw.onnx.parse.diagnostics import Findings
 from onnx_hw.onnx.parse.opsets import domain_name
 
-#: No network for a chip has tensors of more elements; a file may claim any size.
+#: Greatest number of elements of a tensor: no network for a chip has larger ones, but a file may claim any size.
 MAX_ELEMENTS: Final = 1 << 24
 
 MAX_AXES: Final = 63
-"""numpy's 64 without the one on which samples are stacked."""
+"""Greatest number of axes: numpy's 64 without the one on which samples are stacked."""
 
 STAGE: Final = "capability"
 
 
 def check_capability(model: Model, findings: Findings) -> None:
-    """Everything in a valid model that stands in the way of a circuit, whatever the later choices."""
+    """Report everything in a valid model that stands in the way of a circuit, whatever the later choices."""
     graph = model.graph
     for what, values in (("input", graph.inputs), ("output", graph.outputs)):
         for index, value in enumerate(values):
@@ -36,14 +36,14 @@ def check_capability(model: Model, findings: Findings) -> None:
     for name, array in graph.constants.items():
         _check_constant(graph.values[name], array, f"initializer {quote(name)}", findings)
     alive = {id(node) for node in needed_nodes(graph, [value.name for value in graph.outputs])}
-    seen: dict[str, Node] = {}
+    reported: dict[str, Node] = {}
     for node in graph.nodes:
         for inner in (node, *_inner_nodes(node)):
-            _check_operator(inner, id(node) in alive, seen, findings)
+            _check_operator(inner, id(node) in alive, reported, findings)
 
 
 def require_capability(model: Model) -> None:
-    """Raise a ``UserError`` with everything that ``check_capability`` finds."""
+    """Raise a ``UserError`` with everything that ``check_capability`` reports."""
     findings = Findings()
     check_capability(model, findings)
     findings.raise_problems()
@@ -98,7 +98,7 @@ def _check_constant(value: Value, array: np.ndarray, where: str, findings: Findi
             stage=STAGE,
         )
     elif array.dtype.kind == "f" and not (np.isfinite(array) | (np.isinf(array) & (array.size == 1))).all():
-        # one number alone may be infinite: a bound, or what a Pad puts around an image for a maximum to overlook
+        # one number alone may be infinite: a bound, or the padding around an image that a maximum must ignore
         findings.must(
             "constant-not-finite",
             "constants must be finite numbers; this one holds NaN or infinity",
@@ -108,15 +108,15 @@ def _check_constant(value: Value, array: np.ndarray, where: str, findings: Findi
         )
 
 
-def _check_operator(node: Node, alive: bool, seen: dict[str, Node], findings: Findings) -> None:
-    """That we know the operator and its attributes. Reported once for each operator, with its first place."""
+def _check_operator(node: Node, alive: bool, reported: dict[str, Node], findings: Findings) -> None:
+    """Check that the operator and its attributes are known; report each operator once, at its first node."""
     title = f"{node.op_type} of {domain_name(node.domain)}"
     operator = lookup(node.domain, node.op_type, node.version)
     report = findings.must if alive else findings.should
     if operator is None:
-        if title in seen:
+        if title in reported:
             return
-        seen[title] = node
+        reported[title] = node
         hint = "" if alive else "nothing depends on it, so it is left out"
         if node.op_type in EXPERIMENTAL and not node.domain:
             hint = "this operator was never published; replace it by published ones"

@@ -1,4 +1,4 @@
-"""Element types: what every operator takes, gives, and what the file declares must agree."""
+"""Rules for element types: the operators' inputs and outputs and the declarations of the file must agree."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _TYPE_ATTRIBUTES: Final = {
 
 
 def check_types(model: Model, findings: Findings) -> None:
-    """Every node of the main graph and its subgraphs, functions being inlined."""
+    """Check every node of the main graph and its subgraphs; functions are inlined already."""
     _check_graph(model.graph, {}, findings)
 
 
 def _check_graph(graph: Graph, outer: MutableMapping[str, str], findings: Findings) -> MutableMapping[str, str]:
-    """Types by name after the whole graph; "" for unknown."""
+    """Check a graph; return the type of each value after the whole graph, "" for unknown."""
     types: MutableMapping[str, str] = ChainMap({}, outer)
     for value in graph.inputs:
         types[value.name] = plain(value)
@@ -59,26 +59,26 @@ def _check_graph(graph: Graph, outer: MutableMapping[str, str], findings: Findin
                     place(node),
                 )
             types[name] = computed or declared
-    made = {name for node in graph.nodes for name in node.outputs}  # compared above
+    produced = {name for node in graph.nodes for name in node.outputs}  # compared above
     for value in graph.outputs:
         declared, computed = plain(value), types.get(value.name, "")
-        if declared and computed and declared != computed and value.name not in made:
+        if declared and computed and declared != computed and value.name not in produced:
             findings.must("declared-type", f"output {quote(value.name)} is declared as {declared}, but is {computed}")
     return types
 
 
 def plain(value: Value) -> str:
-    """A value's type without shapes, as signatures name it: ``float``, ``sequence(float)``."""
+    """Return a value's type without shapes, as signatures name it: ``float``, ``sequence(float)``."""
     return _SHAPE.sub("", value.element_type)
 
 
 def place(node: Node) -> str:
-    """Where a node stands: ``graph.node[12](Conv "c1")``."""
+    """Return the location of a node for messages: ``graph.node[12](Conv "c1")``."""
     return f"{node.where}({node.op_type} {quote(node.label)})"
 
 
 def _node_results(node: Node, types: MutableMapping[str, str], findings: Findings) -> list[str]:
-    """Types of a node's outputs, after checking those of its inputs."""
+    """Check the types of a node's inputs; return those of its outputs."""
     bodies = {
         name: _check_graph(graph, types, findings)
         for name, graph in node.attributes.items()
@@ -94,7 +94,7 @@ def _node_results(node: Node, types: MutableMapping[str, str], findings: Finding
 
 
 def _branch_results(node: Node, bodies: Mapping[str, Mapping[str, str]], findings: Findings) -> list[str]:
-    """Types of an If: those of its branches, which must agree."""
+    """Return the types of an If: those of its branches, which must agree."""
     results = []
     names = [[value.name for value in node.attributes[branch].outputs] for branch in ("then_branch", "else_branch")]
     for index, pair in enumerate(zip(*names, strict=True)):
@@ -112,33 +112,33 @@ def _branch_results(node: Node, bodies: Mapping[str, Mapping[str, str]], finding
 
 
 def _spread(parameters: Sequence[Parameter], count: int) -> list[Parameter]:
-    """One parameter for each of ``count`` values."""
+    """Yield one parameter for each of ``count`` values."""
     return [parameters[min(index, len(parameters) - 1)] for index in range(count)] if parameters else []
 
 
 def _bind_inputs(node: Node, signature: Signature, types: Mapping[str, str], findings: Findings) -> dict[str, str]:
-    """The type each variable of the signature stands for at this node."""
+    """Return the type that each variable of the signature stands for at this node."""
     bound: dict[str, str] = {}
     giver: dict[str, str] = {}
     for parameter, name in zip(_spread(signature.inputs, len(node.inputs)), node.inputs, strict=False):
-        given = types.get(name, "") if name else ""
-        if not given:
+        actual = types.get(name, "") if name else ""
+        if not actual:
             continue
-        if given not in parameter.types:
+        if actual not in parameter.types:
             findings.must(
                 "input-type",
                 f"input {parameter.name} of {node.op_type} (opset {signature.since}) must be "
-                f"{_either(parameter.types)}; {quote(name)} is {given}",
+                f"{_either(parameter.types)}; {quote(name)} is {actual}",
                 place(node),
             )
         elif parameter.variable and parameter.same:
-            expected = bound.setdefault(parameter.variable, given)
+            expected = bound.setdefault(parameter.variable, actual)
             giver.setdefault(parameter.variable, name)
-            if expected != given:
+            if expected != actual:
                 findings.must(
                     "input-types-differ",
                     f"inputs of {node.op_type} must have one type; {quote(giver[parameter.variable])} is {expected}, "
-                    f"{quote(name)} is {given}",
+                    f"{quote(name)} is {actual}",
                     place(node),
                     "insert a Cast",
                 )
@@ -167,7 +167,7 @@ def _result(parameter: Parameter, node: Node, bound: Mapping[str, str], types: M
 
 
 def _named(code: Any) -> str:
-    """The element type an attribute names, by number or (in opset 1) by upper-case name; "" for none."""
+    """Return the element type that an attribute names, by number or (opset 1) by upper-case name; "" for none."""
     if isinstance(code, str):
         return code.lower()
     return BY_CODE[code].name if isinstance(code, int) and code in BY_CODE else ""

@@ -1,1 +1,1 @@
-"""The numpy reference, shapes, constant folding."""
+"""Evaluation of a graph: the numpy reference, shapes, constant folding."""

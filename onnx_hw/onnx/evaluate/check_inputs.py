@@ -1,4 +1,4 @@
-"""The arrays a caller gives for a graph's inputs: checked against what the model says, and tagged with their type."""
+"""Checks of the arrays that a caller gives for a graph's inputs, which are tagged with the types the model states."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from onnx_hw.onnx.operators.dtypes import dtype_of_name, held, name_of_dtype, ta
 
 
 def checked_feeds(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """The feeds in the dtypes that operators compute with.
+    """Check the feeds; return them in the dtypes that operators compute with.
 
     A tensor is given in its own dtype or, when numpy lacks that, in the one in which the model holds such tensors; a
     sequence as a list, an optional value as itself or None.
 
     Raises:
-        UserError: every misfit at once: a name that is no input, an input without array, an element type, a shape, two
-            lengths for one dimension name.
+        UserError: every misfit at once: a name that is not an input, an input without array, an element type, a shape,
+            two lengths for one dimension name.
     """
     problems: list[Problem] = []
     lengths: dict[str, int] = {}
@@ -63,10 +63,10 @@ def _checked_array(value: Value, array: Any, lengths: dict[str, int], problems: 
             problems.append(_problem("feed-value", message, f"round it with .astype({dtype})"))
     else:
         try:
-            given = name_of_dtype(array.dtype)
+            actual = name_of_dtype(array.dtype)
         except KeyError:
-            given = str(array.dtype)
-        message = f"input `{value.name}` must be of type {value.element_type}, not {given}"
+            actual = str(array.dtype)
+        message = f"input `{value.name}` must be of type {value.element_type}, not {actual}"
         problems.append(_problem("feed-type", message, f"convert it with .astype({dtype})"))
         result = array
     if value.shape is not None:
@@ -75,36 +75,36 @@ def _checked_array(value: Value, array: Any, lengths: dict[str, int], problems: 
 
 
 def _misshapen(
-    name: str, wanted: tuple[int | str | None, ...], given: tuple[int, ...], lengths: dict[str, int]
+    name: str, declared: tuple[int | str | None, ...], actual: tuple[int, ...], lengths: dict[str, int]
 ) -> list[Problem]:
-    """What is wrong with the shape of an array; ``lengths`` remembers what each dimension name stands for."""
-    fits = len(wanted) == len(given)
-    for dimension, length in zip(wanted, given, strict=False):
+    """Report what is wrong with the shape of an array; ``lengths`` remembers the length of each dimension name."""
+    fits = len(declared) == len(actual)
+    for dimension, length in zip(declared, actual, strict=False):
         expected = lengths.setdefault(dimension, length) if isinstance(dimension, str) else dimension
         fits &= expected is None or expected == length
     if fits:
         return []
-    known = [lengths.get(d, d) if isinstance(d, str) else "?" if d is None else d for d in wanted]
-    stacked = len(given) == len(wanted) + 1
+    known = [lengths.get(d, d) if isinstance(d, str) else "?" if d is None else d for d in declared]
+    stacked = len(actual) == len(declared) + 1
     return [
         _problem(
             "feed-shape",
-            f"input `{name}` must have shape [{', '.join(map(str, known))}], not {list(given)}",
+            f"input `{name}` must have shape [{', '.join(map(str, known))}], not {list(actual)}",
             "it seems to be a stack of samples; one call takes one sample" if stacked else "",
         )
     ]
 
 
-def _checked_structure(value: Value, given: Any, problems: list[Problem]) -> Any:
-    """A sequence or optional: only its outer form is checked."""
+def _checked_structure(value: Value, actual: Any, problems: list[Problem]) -> Any:
+    """Check the outer form of a sequence or optional, and nothing else of it."""
     optional = value.element_type.startswith("optional(")
     sequence = "sequence(" in value.element_type
-    fits = (given is None and optional) or isinstance(given, list if sequence else np.ndarray)
+    fits = (actual is None and optional) or isinstance(actual, list if sequence else np.ndarray)
     if not fits:
         form = "a list of arrays" if sequence else "an array"
         form += " or None" if optional else ""
-        problems.append(_problem("feed-type", f"input `{value.name}` must be {form}, not {type(given).__name__}"))
-    return given
+        problems.append(_problem("feed-type", f"input `{value.name}` must be {form}, not {type(actual).__name__}"))
+    return actual
 
 
 def _problem(code: str, message: str, hint: str = "") -> Problem:

@@ -12,18 +12,18 @@ from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 
 
 def variables(model: Model) -> tuple[str, ...]:
-    """Every dimension variable of the main graph's inputs and outputs, in file order."""
-    found = dict.fromkeys(
+    """Return every dimension variable of the main graph's inputs and outputs, in file order."""
+    names = dict.fromkeys(
         dimension
         for value in (*model.graph.inputs, *model.graph.outputs)
         for dimension in value.shape or ()
         if isinstance(dimension, str)
     )
-    return tuple(found)
+    return tuple(names)
 
 
 def bind_dimensions(model: Model, sizes: Mapping[str, int]) -> Model:
-    """The model with numbers for dimension variables, everywhere.
+    """Replace dimension variables by numbers, everywhere in a model.
 
     Raises:
         UserError: a name that no input or output of the model has, or a size below 1; all of them at once.
@@ -54,7 +54,7 @@ def bind_dimensions(model: Model, sizes: Mapping[str, int]) -> Model:
 
 
 def substituted(graph: Graph, sizes: Mapping[str, int]) -> Graph:
-    """The graph with numbers for dimension variables, subgraphs included; names it does not have are no matter."""
+    """Replace dimension variables of a graph by numbers, subgraphs included; names that it lacks are ignored."""
     return replace(
         graph,
         nodes=tuple(_node(node, sizes) for node in graph.nodes),

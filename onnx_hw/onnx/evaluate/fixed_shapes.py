@@ -11,18 +11,18 @@ from onnx_hw.onnx.graph.model import Model
 
 
 def fix_shapes(model: Model, dimensions: Mapping[str, int]) -> Model:
-    """The model with a number for every dimension of its inputs.
+    """Give a number to every dimension of a model's inputs.
 
     A leading axis without number becomes 1, the batch, with a note.
 
     Raises:
         UserError: a name the model does not have, a number below 1, other dimensions that nothing binds; all at once.
     """
-    given = bind_dimensions(model, dimensions)
-    inputs = given.graph.inputs
+    bound = bind_dimensions(model, dimensions)
+    inputs = bound.graph.inputs
     batches = {v.shape[0]: v.name for v in reversed(inputs) if v.shape and isinstance(v.shape[0], str)}
     notes = [f"dimension `{name}` of input `{of}` is taken as batch and bound to 1" for name, of in batches.items()]
-    bound = bind_dimensions(given, dict.fromkeys(batches, 1))
+    bound = bind_dimensions(bound, dict.fromkeys(batches, 1))
     problems, fixed = [], []
     for index, value in enumerate(bound.graph.inputs):
         if value.shape and value.shape[0] is None:

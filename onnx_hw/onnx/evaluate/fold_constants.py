@@ -19,21 +19,21 @@ from onnx_hw.onnx.operators.evaluate import compute, is_too_much, tagged_constan
 from onnx_hw.onnx.operators.registry import lookup
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
-#: A result larger than this and larger than all its inputs together is left to be computed when the model runs.
+#: Size of a result above which it is computed when the model runs, if it is also larger than all its inputs together.
 GROWTH_LIMIT = 1 << 20  # bytes
 
-#: What folding makes must not be larger than this in all.
+#: Greatest total size of the constants that folding makes.
 MADE_LIMIT = 1 << 28  # bytes
 
-#: Nor take longer: steps, of which a run of the model may take many times more.
+#: Greatest number of steps that folding takes; a run of the model may take many times more.
 STEPS = 1 << 30
 
-#: Not run here, since they may run for ever: those with few turns have been unrolled before.
+#: Operators that are not run here, since they may run for ever: those with few iterations have been unrolled before.
 LOOPS = frozenset(("Loop", "Scan"))
 
 
 def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Model:
-    """The model with every node whose outputs can be known replaced by constants, and without what nothing needs.
+    """Replace every node whose outputs can be known by constants, and remove what no output needs.
 
     Known are the outputs of nodes that read only constants, shapes of values of known shape, and tensors without
     elements. Not folded are random operators, results that are large and larger than what they are computed from, and
@@ -43,7 +43,7 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
         keep: nodes for which it is true stay as they are (such as the DequantizeLinear of weights).
 
     Raises:
-        UserError: an operator cannot compute what it is given.
+        UserError: an operator cannot compute its inputs.
     """
     graph = unroll(model).graph
     problems: list[Problem] = []
@@ -51,15 +51,15 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
     if problems:
         raise UserError(*problems)
     known: dict[str, Any] = tagged_constants(graph)
-    made: dict[str, Any] = {}
+    folded: dict[str, Any] = {}
     nodes = []
     allowance = Allowance(STEPS, HELD_BYTES - MADE_LIMIT)
-    hidden: set[str] = set()  # what follows from nodes to keep: inference may know it, but it must be computed
+    hidden: set[str] = set()  # results of nodes to keep and of all behind them: even if inferred, they must be computed
     for node in graph.nodes:
         empty = {name: types[name] for name in node.outputs if name in types and not types[name].size}
         if empty:
-            made |= {name: np.empty(of.shape, of.dtype) for name, of in empty.items()}
-            known |= {name: made[name] for name in empty}
+            folded |= {name: np.empty(of.shape, of.dtype) for name, of in empty.items()}
+            known |= {name: folded[name] for name in empty}
             node = replace(node, outputs=tuple("" if name in empty else name for name in node.outputs))
             if not any(node.outputs):
                 continue
@@ -73,12 +73,12 @@ def fold(model: Model, keep: Callable[[Node], bool] = lambda node: False) -> Mod
             nodes.append(node)
             continue
         for name, value in values.items():
-            known[name] = made[name] = value
-    return replace(model, graph=_with_constants(with_types(graph, types), nodes, made))
+            known[name] = folded[name] = value
+    return replace(model, graph=_with_constants(with_types(graph, types), nodes, folded))
 
 
 def _needs_shapes_only(node: Node, behind: set[str], types: dict[str, TensorType]) -> bool:
-    """Whether inference knows what the node gives, but not what is in the values ``behind`` nodes that are kept."""
+    """Tell whether inference knows the node's results without the values ``behind`` nodes that are kept."""
     results = [types.get(name) for name in node.outputs if name]
     return all(of is not None and of.value is not None for of in results) and all(
         name in types and types[name].value is None for name in behind
@@ -88,7 +88,7 @@ def _needs_shapes_only(node: Node, behind: set[str], types: dict[str, TensorType
 def _folded(
     node: Node, known: dict[str, Any], types: dict[str, TensorType], allowance: Allowance
 ) -> dict[str, Any] | None:
-    """The node's outputs by name, or None when it must stay."""
+    """Compute the node's outputs by name; None when the node must stay."""
     names = [name for name in node.outputs if name]
     inferred = {name: types[name].value for name in names if name in types and types[name].value is not None}
     if len(inferred) == len(names):
@@ -97,7 +97,7 @@ def _folded(
     if operator is None or not operator.stateless or not reads(node) <= known.keys():
         return None
     if next(subgraphs(node), None) is not None:
-        return None  # what is known of control flow was unrolled; the rest may run for ever
+        return None  # control flow with a known course was unrolled; the rest may run for ever
     size = sum(known[name].nbytes for name in reads(node))
     if any(_bytes(types.get(name)) > max(size, GROWTH_LIMIT) for name in names):
         return None
@@ -112,7 +112,7 @@ def _folded(
             return None
         raise
     if not all(isinstance(value, np.ndarray) for value in results):
-        return None  # sequences are no constants
+        return None  # sequences cannot be constants
     return {name: value for name, value in zip(node.outputs, results, strict=True) if name}
 
 
@@ -124,14 +124,14 @@ def _bytes(of: TensorType | None) -> int:
     return 0 if of is None else of.size * of.dtype.itemsize
 
 
-def _with_constants(graph: Graph, nodes: Sequence[Node], made: dict[str, Any]) -> Graph:
-    """The graph of these nodes and new constants, without nodes and constants that no output needs.
+def _with_constants(graph: Graph, nodes: Sequence[Node], folded: dict[str, Any]) -> Graph:
+    """Return the graph of these nodes and new constants, without nodes and constants that no output needs.
 
     Every value is among its ``values``, also where its type is not known.
     """
-    constants = {**graph.constants, **{name: held(value) for name, value in made.items()}}
+    constants = {**graph.constants, **{name: held(value) for name, value in folded.items()}}
     values = dict(graph.values)
-    for name, value in made.items():
+    for name, value in folded.items():
         values[name] = Value(name, name_of_dtype(value.dtype), value.shape)
     for name in (name for node in nodes for name in node.outputs if name and name not in values):
         values[name] = Value(name, "", None)
@@ -139,7 +139,7 @@ def _with_constants(graph: Graph, nodes: Sequence[Node], made: dict[str, Any]) -
 
 
 def without_what_nothing_needs(model: Model) -> Model:
-    """The model without nodes, constants and values that no output needs."""
+    """Remove the nodes, constants and values that no output needs."""
     return replace(model, graph=_needed(model.graph))
 
 

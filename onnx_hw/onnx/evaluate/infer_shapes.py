@@ -16,7 +16,7 @@ from onnx_hw.onnx.operators.tensor_type import TensorType, Types
 
 
 def infer(model: Model, dimensions: Mapping[str, int] | None = None) -> Model:
-    """The model with the type of every value in ``graph.values``, so far as it can be known before the model runs.
+    """Infer the type of every value, as far as it can be known before the model runs, into ``graph.values``.
 
     Shapes that a model computes (Shape, Gather, Concat, Reshape chains) are followed by computing them. Values whose
     type stays unknown (of unknown operators, of shapes that depend on data) are left out unless the model declares it.
@@ -37,42 +37,42 @@ def infer(model: Model, dimensions: Mapping[str, int] | None = None) -> Model:
 
 
 def with_types(graph: Graph, types: Mapping[str, TensorType]) -> Graph:
-    """The graph with these types among its values, and in its outputs."""
-    found = {name: Value(name, name_of_dtype(of.dtype), of.shape) for name, of in types.items()}
-    outputs = tuple(found.get(value.name, value) for value in graph.outputs)
-    return replace(graph, values={**graph.values, **found}, outputs=outputs)
+    """Add these types to the graph's values and outputs."""
+    inferred = {name: Value(name, name_of_dtype(of.dtype), of.shape) for name, of in types.items()}
+    outputs = tuple(inferred.get(value.name, value) for value in graph.outputs)
+    return replace(graph, values={**graph.values, **inferred}, outputs=outputs)
 
 
 def infer_graph(
     graph: Graph,
     outer: Mapping[str, TensorType],
     problems: list[Problem],
-    given: Mapping[str, TensorType] | None = None,
+    input_types: Mapping[str, TensorType] | None = None,
 ) -> dict[str, TensorType]:
-    """The types of a graph's own values; small constant ones with their value.
+    """Infer the types of a graph's own values; small constant ones get their value, too.
 
     Args:
         outer: the types of the values around a subgraph.
-        problems: gets what is wrong.
-        given: types of inputs, where more is known than the graph declares.
+        problems: list to which every fault is added.
+        input_types: types of inputs, where more is known than the graph declares.
     """
     types: dict[str, TensorType] = {}
     for name, array in tagged_constants(graph).items():
         types[name] = TensorType(array.dtype, array.shape, array)
     for value in graph.inputs:
-        known = (given or {}).get(value.name) or type_of(value)
+        known = (input_types or {}).get(value.name) or type_of(value)
         if known is not None:
             types.setdefault(value.name, known)
     declared = {**graph.values, **{value.name: value for value in graph.outputs}}
     visible = Visible(types, outer)
     for node in graph.nodes:
-        found: list[TensorType | None] = [None] * len(node.outputs)
+        computed_types: list[TensorType | None] = [None] * len(node.outputs)
         if lookup(node.domain, node.op_type, node.version) is not None:
             try:
-                found = _node_types(node, visible)
+                computed_types = _node_types(node, visible)
             except UserError as error:
                 problems.extend(error.problems)
-        for name, computed in zip(node.outputs, found, strict=True):
+        for name, computed in zip(node.outputs, computed_types, strict=True):
             if not name:
                 continue
             if name in declared:
@@ -83,7 +83,7 @@ def infer_graph(
 
 
 class Visible(Mapping[str, TensorType]):
-    """What can be seen in a subgraph: its own types, then those around it. Nothing is copied, for there may be many."""
+    """Types that are visible in a subgraph: its own, then those around it. Nothing is copied, for there may be many."""
 
     def __init__(self, own: Mapping[str, TensorType], outer: Mapping[str, TensorType]):
         self.own, self.outer = own, outer
@@ -103,7 +103,7 @@ class Visible(Mapping[str, TensorType]):
 
 
 def type_of(value: Value) -> TensorType | None:
-    """The type of a tensor value, or None when its shape is not wholly known."""
+    """Return the type of a tensor value, or None when its shape is not wholly known."""
     if value.shape is None or "(" in value.element_type or not value.element_type:
         return None
     shape = tuple(length for length in value.shape if isinstance(length, int))
@@ -115,17 +115,17 @@ def _node_types(node: Node, known: Mapping[str, TensorType]) -> list[TensorType 
         return [None] * len(node.outputs)
 
     def graph_types(graph: Graph, inputs: Types) -> list[TensorType | None]:
-        """Faults inside are not reported here, for the subgraph may never run."""
-        given = {value.name: of for value, of in zip(graph.inputs, inputs, strict=False) if of is not None}
-        visible = Visible(infer_graph(graph, known, [], given), known)
+        """Infer the outputs of a subgraph. Its faults are not reported, for it may never run."""
+        input_types = {value.name: of for value, of in zip(graph.inputs, inputs, strict=False) if of is not None}
+        visible = Visible(infer_graph(graph, known, [], input_types), known)
         return [visible.get(value.name) for value in graph.outputs]
 
-    found = result_types(node, [known[name] if name else None for name in node.inputs], graph_types)
-    return [of if of is None or of.size <= VALUE_LIMIT else TensorType(of.dtype, of.shape) for of in found]
+    computed = result_types(node, [known[name] if name else None for name in node.inputs], graph_types)
+    return [of if of is None or of.size <= VALUE_LIMIT else TensorType(of.dtype, of.shape) for of in computed]
 
 
 def _agreed(node: Node, declared: Value, computed: TensorType | None, problems: list[Problem]) -> TensorType | None:
-    """The computed type, else the declared one; that they contradict each other is a problem."""
+    """Return the computed type, else the declared one; report a problem when they contradict each other."""
     if computed is None:
         return type_of(declared)
     fits = declared.element_type in ("", name_of_dtype(computed.dtype))

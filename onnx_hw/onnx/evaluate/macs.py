@@ -1,4 +1,4 @@
-"""Which nodes multiply and accumulate, and how often."""
+"""Multiply-accumulates: the nodes that have some, and their number."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from onnx_hw.onnx.operators import facts_of
 
 
 def is_product(node: Node) -> bool:
-    """Whether a node multiplies and accumulates, or one in its subgraphs does."""
+    """Tell whether a node multiplies and accumulates, or one in its subgraphs does."""
     return facts_of(node).macs is not None or any(
         is_product(inner) for graph in subgraphs(node) for inner in graph.nodes
     )
 
 
 def macs_of(node: Node, graph: Graph) -> int | None:
-    """Multiply-accumulates of a node; None where it has some, but nobody knows how many.
+    """Count the multiply-accumulates of a node; None where it has some, but their number is unknown.
 
     Args:
-        graph: with the types of its values, the inputs among them.
+        graph: the graph, with the types of its values, the inputs among them.
     """
     count = facts_of(node).macs
     if count is None:
@@ -34,7 +34,7 @@ def macs_of(node: Node, graph: Graph) -> int | None:
 
 
 def macs_by_label(graph: Graph, labels: Collection[str]) -> dict[str, int]:
-    """Multiply-accumulates of the nodes with these labels, as far as they are known; of products only."""
+    """Count the multiply-accumulates of the products with these labels, as far as the numbers are known."""
     counts: Counter[str] = Counter()
     for node in graph.nodes:
         if node.label in labels:

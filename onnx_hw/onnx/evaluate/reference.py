@@ -1,4 +1,4 @@
-"""The reference engine: runs a model with the operators' numpy semantics, one frame per call."""
+"""Reference engine: it runs a model with the operators' numpy semantics, one frame per call."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ def run(
             on is not computed.
         observe: called with name and array of every value as soon as it is known: feeds, inner values, outputs; not for
             constants, nor inside subgraphs.
-        instead: by name, in the element type that the model states, what the nodes behind a value are given in its
-            place; ``observe`` is shown what was computed.
+        instead: replacements by name, in the element type that the model states: the nodes that read the value get
+            the replacement; ``observe`` gets what was computed.
 
     Returns:
         The values by name. They may share memory with feeds and constants.
 
     Raises:
         UserError: feeds that do not fit the model, an unknown value's name, an operator that is not known or cannot
-            compute what it is given.
+            compute its inputs.
     """
     graph = model.graph if isinstance(model, Model) else model
-    given = checked_feeds(graph, feeds)
-    wanted = [value.name for value in graph.outputs] if outputs is None else list(outputs)
-    _check_names(graph, wanted)
+    checked = checked_feeds(graph, feeds)
+    names = [value.name for value in graph.outputs] if outputs is None else list(outputs)
+    _check_names(graph, names)
     watch = None if observe is None else lambda name, value: observe(name, held(value))
     replaced = {name: tagged(array, graph.values[name].element_type) for name, array in (instead or {}).items()}
-    found = evaluate(graph, given, wanted, observe=watch, instead=replaced)
-    return {name: held(value) for name, value in found.items()}
+    results = evaluate(graph, checked, names, observe=watch, instead=replaced)
+    return {name: held(value) for name, value in results.items()}
 
 
-def _check_names(graph: Graph, wanted: Sequence[str]) -> None:
+def _check_names(graph: Graph, names: Sequence[str]) -> None:
     known = [value.name for value in graph.inputs]
     known += [*graph.constants, *(name for node in graph.nodes for name in node.outputs if name)]
-    missing = sorted(set(wanted) - set(known))
+    missing = sorted(set(names) - set(known))
     if missing:
         raise UserError(
             *(

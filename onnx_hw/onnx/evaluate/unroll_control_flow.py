@@ -1,4 +1,4 @@
-"""If with a known condition becomes its branch, Loop with known conditions as many copies of its body as it runs.
+"""Unrolling of control flow: an If with a known condition becomes its branch, a Loop the copies of its body.
 
 Known is what shape inference computes; so a loop over the length of an axis is unrolled as well.
 """
@@ -16,17 +16,17 @@ from onnx_hw.onnx.graph.model import Graph, Model, Node, Value
 from onnx_hw.onnx.operators.dtypes import name_of_dtype
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
-#: A graph may grow to so many nodes by unrolling.
+#: Greatest number of nodes to which a graph may grow by unrolling.
 NODE_LIMIT = 30_000
 
-#: A loop that ends by its condition is tried for so many iterations.
+#: Number of iterations for which a loop that ends by its condition is tried.
 TRIAL_LIMIT = 1000
 
 Types = Mapping[str, TensorType]
 
 
 def unroll(model: Model) -> Model:
-    """The model without those If and Loop nodes of which it is known how they will run, nested ones included.
+    """Replace those If and Loop nodes of which it is known how they will run, nested ones included.
 
     A loop that would make the graph too large stays.
     """
@@ -64,7 +64,7 @@ def _unrolled(graph: Graph) -> Graph:
 
 @dataclass
 class Copier:
-    """Copies the nodes of subgraphs into the graph around them, under names that nothing else has.
+    """Copier of the nodes of subgraphs into the graph around them, under names that nothing else has.
 
     Attributes:
         taken: every name of the graph.
@@ -76,7 +76,7 @@ class Copier:
     values: dict[str, Value] = field(default_factory=dict)
 
     def fresh(self, name: str) -> str:
-        """The name, with a number behind it if it is taken."""
+        """Return the name, followed by a number if it is taken."""
         candidate, number = name, 1
         while candidate in self.taken:
             candidate, number = f"{name}_{number}", number + 1
@@ -84,15 +84,15 @@ class Copier:
         return candidate
 
     def constant(self, name: str, array: np.ndarray, element_type: str = "") -> str:
-        """A new constant; gives its name."""
+        """Add a new constant; return its name."""
         own = self.fresh(name)
         self.constants[own] = array
         self.values[own] = Value(own, element_type or name_of_dtype(array.dtype), array.shape)
         return own
 
-    def copy(self, graph: Graph, prefix: str, given: Sequence[str]) -> tuple[list[Node], list[str]]:
-        """Copies of the graph's nodes, and the names of its outputs; ``given`` stand for its inputs."""
-        names = dict(zip((value.name for value in graph.inputs), given, strict=True))
+    def copy(self, graph: Graph, prefix: str, arguments: Sequence[str]) -> tuple[list[Node], list[str]]:
+        """Copy the graph's nodes; return the copies and the names of its outputs. ``arguments`` replace its inputs."""
+        names = dict(zip((value.name for value in graph.inputs), arguments, strict=True))
         for name, array in graph.constants.items():
             known = graph.values.get(name)
             names[name] = self.constant(f"{prefix}/{name}", array, known.element_type if known else "")
@@ -105,7 +105,7 @@ class Copier:
 
 
 def renamed(node: Node, names: Mapping[str, str]) -> Node:
-    """The node with other names for values, also where its subgraphs read them."""
+    """Rename the values that a node reads and writes, also where its subgraphs read them."""
     attributes = {
         key: _renamed_graph(value, names) if isinstance(value, Graph) else value
         for key, value in node.attributes.items()
@@ -129,11 +129,11 @@ def _renamed_graph(graph: Graph, names: Mapping[str, str]) -> Graph:
 
 
 def _kept(*_: Any) -> None:
-    """What becomes of every other operator."""
+    """Keep the node of any other operator."""
 
 
 def _branch(node: Node, types: Types, copier: Copier) -> list[Node] | None:
-    """The nodes of the branch that an If will take."""
+    """Return the nodes of the branch that an If will take."""
     condition = _value(types, node.inputs[0])
     if condition is None:
         return None
@@ -143,7 +143,7 @@ def _branch(node: Node, types: Types, copier: Copier) -> list[Node] | None:
 
 
 def _iterations(node: Node, types: Types, copier: Copier) -> list[Node] | None:
-    """The body of a Loop as often as it will run; None when that is not known."""
+    """Repeat the body of a Loop for every iteration that will run; None when their number is not known."""
     body: Graph = node.attributes["body"]
     inputs = [*node.inputs, "", ""][: max(len(node.inputs), 2)]
     trips, going = (_value(types, name) if name else None for name in inputs[:2])
@@ -171,7 +171,7 @@ def _iterations(node: Node, types: Types, copier: Copier) -> list[Node] | None:
 
 
 def _plan(body: Graph, types: Types, carried: Sequence[str], trips: int | None, going: np.ndarray | None) -> int | None:
-    """How often a loop will run; None when that is not known, or too often to unroll it."""
+    """Return the number of iterations of a loop; None when it is not known, or too large to unroll the loop."""
     if going is not None and not bool(going.reshape(())):
         return 0
     start = [types.get(name) for name in carried]
@@ -194,13 +194,13 @@ def _plan(body: Graph, types: Types, carried: Sequence[str], trips: int | None, 
 def _iteration_types(
     body: Graph, types: Types, k: int | None, state: Sequence[TensorType | None]
 ) -> list[TensorType | None]:
-    """The types of a body's outputs in iteration ``k``, or in any (None)."""
+    """Infer the types of a body's outputs in iteration ``k``, or in any (None)."""
     iteration = TensorType(np.dtype(np.int64), (), None if k is None else np.array(k, np.int64))
     true = TensorType(np.dtype(np.bool_), (), np.array(True))  # or else the body would not run
     names = [value.name for value in body.inputs]
-    given = {name: of for name, of in zip(names, [iteration, true, *state], strict=True) if of is not None}
-    found = {**types, **infer_graph(body, types, [], given)}
-    return [found.get(value.name) for value in body.outputs]
+    input_types = {name: of for name, of in zip(names, [iteration, true, *state], strict=True) if of is not None}
+    visible = {**types, **infer_graph(body, types, [], input_types)}
+    return [visible.get(value.name) for value in body.outputs]
 
 
 def _valueless(of: TensorType) -> TensorType:
@@ -208,7 +208,7 @@ def _valueless(of: TensorType) -> TensorType:
 
 
 def _stacked(node: Node, output: str, parts: Sequence[str], copier: Copier) -> Iterator[Node]:
-    """Nodes that put the values of all iterations on a new first axis."""
+    """Make the nodes that put the values of all iterations on a new first axis."""
     raised = [copier.fresh(f"{part}/row") for part in parts]
     for part, row in zip(parts, raised, strict=True):
         if node.version >= 13:
@@ -220,7 +220,7 @@ def _stacked(node: Node, output: str, parts: Sequence[str], copier: Copier) -> I
 
 
 def _passed(node: Node, outputs: Sequence[str], results: Sequence[str]) -> Iterator[Node]:
-    """The results under the names that the node's outputs had."""
+    """Give the results the names that the node's outputs had."""
     for output, result in zip(outputs, results, strict=False):
         if output:
             yield _node(node, "Identity", (result,), output)

@@ -1,4 +1,6 @@
-"""From the checked plain values to ``Model``: names resolved, defaults frozen, Constant nodes made constants."""
+"""Construction of the ``Model`` from the checked plain values: resolved names, frozen defaults, Constants as
+constants.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from onnx_hw.onnx.parse.source_model import SourceGraph, SourceModel, SourceNode
 
 
 def build_model(source: SourceModel, path: Path | None, findings: Findings) -> Model:
-    """The ``Model`` of a file in which nothing was refused; facts worth telling go to ``findings.notes``."""
+    """Build the ``Model`` of a file in which nothing was refused; notable facts go to ``findings.notes``."""
     builder = GraphBuilder(source.ir_version, Inliner.of(source), findings)
     graph = builder.build(source.graph, Body(source.opsets))
     lengths = _lengths_of_defaults(source.graph, graph, findings)
@@ -36,14 +38,14 @@ def build_model(source: SourceModel, path: Path | None, findings: Findings) -> M
 
 @dataclass(frozen=True)
 class GraphBuilder:
-    """Builds the graphs of one model, functions inlined."""
+    """Builder of the graphs of one model, with functions inlined."""
 
     ir_version: int
     inliner: Inliner
     findings: Findings
 
     def build(self, source: SourceGraph, body: Body) -> Graph:
-        """One graph or subgraph, whose names mean what ``body`` says."""
+        """Build one graph or subgraph, whose names mean what ``body`` says."""
         inlined = len(self.inliner.values)
         constants: dict[str, np.ndarray] = {}
         values: dict[str, Value] = {}
@@ -76,7 +78,10 @@ class GraphBuilder:
         )
 
     def _note_defaults(self, names: Sequence[str]) -> None:
-        """Before IR version 4 listing constants as inputs was the only way to write them; since then it is a choice."""
+        """Note the inputs with a default, which are frozen to it.
+
+        Before IR version 4 listing constants as inputs was the only way to write them; since then it is a choice.
+        """
         if names and self.ir_version >= 4:
             shown = ", ".join(quote(name) for name in names[:3]) + (", …" if len(names) > 3 else "")
             self.findings.note(f"inputs with a default value are frozen to it: {len(names)} ({shown})")
@@ -84,7 +89,7 @@ class GraphBuilder:
     def _add_constant(
         self, name: str, tensor: OnnxTensor, where: str, constants: dict[str, np.ndarray], values: dict[str, Value]
     ) -> None:
-        """Its type is that of its data; a declaration may only agree."""
+        """Add a constant. Its type is that of its data; a declaration may only agree."""
         known = Value(name, tensor.element_type, tensor.array.shape)
         if name in values and not _agrees(values[name], known):
             self.findings.must(
@@ -132,7 +137,7 @@ def _agrees(declared: Value, known: Value) -> bool:
 
 
 def _lengths_of_defaults(source: SourceGraph, graph: Graph, findings: Findings) -> dict[str, int]:
-    """What an input's frozen default says about the dimension variables in its declared shape."""
+    """Return the lengths that frozen defaults of inputs give to the dimension variables of their shapes."""
     lengths: dict[str, int] = {}
     for value in source.inputs:
         if value.name not in graph.constants or value.type is None or value.type.shape is None:
@@ -149,7 +154,7 @@ def _lengths_of_defaults(source: SourceGraph, graph: Graph, findings: Findings) 
 
 
 def value_of(source: SourceValue) -> Value:
-    """A value with its type, as far as it is declared."""
+    """Convert a value with its type, as far as it is declared."""
     return Value(source.name, "", None) if source.type is None else _typed(source.name, source.type)
 
 
@@ -160,7 +165,7 @@ def _typed(name: str, kind: Type) -> Value:
 
 
 def constant_result(node: SourceNode) -> OnnxTensor | None:
-    """What a Constant node gives; None for any other node."""
+    """Return the tensor that a Constant node produces; None for any other node."""
     if node.op_type != "Constant" or node.domain or len(node.attributes) != 1:
         return None
     kind, value = node.attributes[0].kind, node.attributes[0].value

@@ -1,4 +1,4 @@
-"""``onnx-hw check``: everything there is to say about a file, as one value."""
+"""Report of ``onnx-hw check``: everything there is to say about a file, as one value."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MATTERS_OF_FORM = frozenset(("model-domain", "name-not-identifier", "dimension-n
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a check found.
+    """Result of checking a file.
 
     Attributes:
         path: the file.
-        valid: it is an ONNX model by the specification.
-        stage: the first stage that refuses it: ``parse``, ``validate``, ``external``, ``capability``; "" for none.
+        valid: whether it is an ONNX model by the specification.
+        stage: the first stage that refuses it: ``parse``, ``validate``, ``external``, ``capability``; "" without one.
         problems: every refusal, those of the first stage first.
-        warnings: what is accepted, but should be mended.
+        warnings: faults that are accepted, but should be mended.
         notes: facts worth knowing.
         summary: ``producer``, ``ir_version``, ``opsets``, ``inputs``, ``outputs``, ``nodes`` (number by operator),
             ``parameters`` (elements of all constants); empty when the file is not valid.
@@ -44,18 +44,18 @@ class CheckReport:
 
     @property
     def verdict(self) -> str:
-        """``accepted``; ``unsupported``: a valid model, but not one onnx-hw can build; ``refused``: not a valid one."""
+        """Verdict: ``accepted``, ``unsupported`` (valid, but onnx-hw cannot build it), ``refused`` (not valid)."""
         if not self.valid:
             return "refused"
         return "unsupported" if self.problems else "accepted"
 
     @property
     def remarks(self) -> tuple[Problem, ...]:
-        """The warnings that somebody should act upon."""
+        """Warnings that somebody should act upon."""
         return tuple(warning for warning in self.warnings if warning.code not in MATTERS_OF_FORM)
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain lists and dictionaries."""
+        """Convert the report to plain lists and dictionaries."""
         return {"verdict": self.verdict, **asdict(self)}
 
 

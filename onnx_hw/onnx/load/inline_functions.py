@@ -1,4 +1,4 @@
-"""Calls of model-local functions become the function's nodes, under names of their own."""
+"""Inlining of model-local functions: a call becomes the function's nodes, under names of their own."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from onnx_hw.onnx.parse.source_model import (
     SourceValue,
 )
 
-#: A name made from the calling node's is not made longer than this.
+#: Greatest length of a prefix made from the calling node's name.
 _LONGEST_PREFIX = 80
 
 
 @dataclass(frozen=True)
 class Body:
-    """What the names and attributes of a graph or function body mean where it is inlined.
+    """Meaning of the names and attributes of a graph or function body where it is inlined.
 
     Attributes:
-        opsets: which version of an operator the nodes mean.
-        names: new name by old name; None in the main graph, whose names stay.
-        prefix: begins every new name.
+        opsets: the operator versions that the nodes mean, by domain.
+        names: the new name of each old one; None in the main graph, whose names stay.
+        prefix: the beginning of every new name.
         attributes: values for references, by the function's attribute names.
     """
 
@@ -40,7 +40,7 @@ class Body:
 
 @dataclass
 class Inliner:
-    """Inlines the functions of one model.
+    """Inliner of the functions of one model.
 
     Attributes:
         values: types that functions state about their inner values, under the new names.
@@ -53,12 +53,12 @@ class Inliner:
 
     @classmethod
     def of(cls, model: SourceModel) -> Inliner:
-        """For a model that was found free of recursion."""
+        """Create the inliner of a model without recursion."""
         functions = functions_by_key(model)
         return cls(functions, set(_all_names(model.graph)) if functions else set())
 
     def nodes(self, nodes: Iterable[SourceNode], body: Body) -> Iterator[tuple[SourceNode, Body]]:
-        """The nodes of a body and of every function it calls, in order, each with the body whose names it uses.
+        """Yield the nodes of a body and of every function it calls, in order, each with the body whose names it uses.
 
         The nodes' own names are replaced already; those inside their subgraphs are for ``graph`` to replace.
         """
@@ -81,7 +81,7 @@ class Inliner:
             stack.append((iter(callee.nodes), inner))
 
     def graph(self, graph: SourceGraph, body: Body) -> tuple[SourceGraph, Body]:
-        """A subgraph with its inputs, outputs, constants and value_info renamed, and the body for its nodes."""
+        """Rename a subgraph's inputs, outputs, constants and value_info; return it and the body for its nodes."""
         if body.names is None:
             return graph, body
         names = dict(body.names)
@@ -115,7 +115,7 @@ class Inliner:
         )
 
     def _body_of(self, callee: SourceFunction, call: SourceNode) -> Body:
-        """Names and attributes of one call. Missing trailing arguments count as empty."""
+        """Return the names and attributes of one call. Missing trailing arguments count as empty."""
         prefix = call.name or next((name for name in call.outputs if name), callee.name)
         if len(prefix) > _LONGEST_PREFIX:
             prefix = f"call{next(self._numbers)}"
@@ -124,8 +124,8 @@ class Inliner:
         for parameter, name in zip(callee.outputs, call.outputs, strict=False):
             if name and parameter not in callee.inputs:
                 names[parameter] = name
-        given = {attribute.name: attribute for attribute in (*callee.defaults, *call.attributes)}
-        body = Body(callee.opsets, names, prefix, given)
+        arguments_by_name = {attribute.name: attribute for attribute in (*callee.defaults, *call.attributes)}
+        body = Body(callee.opsets, names, prefix, arguments_by_name)
         for value in callee.values:
             if value.name not in callee.inputs:
                 if value.name not in names:
@@ -145,23 +145,25 @@ def _known(body: Body, name: str) -> str:
     return name if body.names is None else body.names.get(name, name)
 
 
-def _resolved(attributes: Iterable[SourceAttribute], given: Mapping[str, SourceAttribute]) -> Iterator[SourceAttribute]:
-    """Attributes with references replaced by the call's value; without one the attribute is left out."""
+def _resolved(
+    attributes: Iterable[SourceAttribute], values: Mapping[str, SourceAttribute]
+) -> Iterator[SourceAttribute]:
+    """Replace references by the call's value; an attribute whose value the call lacks is left out."""
     for attribute in attributes:
         if not attribute.reference:
             yield attribute
-        elif attribute.reference in given:
-            source = given[attribute.reference]
+        elif attribute.reference in values:
+            source = values[attribute.reference]
             yield replace(source, name=attribute.name, where=attribute.where)
 
 
 def _identity(source: str, result: str, call: SourceNode) -> SourceNode:
-    """What a function does whose output is one of its inputs."""
+    """Make the node for a function's output that is one of its inputs."""
     return replace(call, op_type="Identity", domain="", overload="", inputs=(source,), outputs=(result,), attributes=())
 
 
 def _defined(graph: SourceGraph) -> Iterator[str]:
-    """The names a subgraph defines by itself; its nodes' outputs are named as they come."""
+    """Yield the names that a subgraph defines by itself, with those of its nodes' outputs."""
     yield from (value.name for value in graph.inputs)
     yield from (constant.name for constant in graph.constants)
     yield from (name for node in graph.nodes for name in node.outputs if name)

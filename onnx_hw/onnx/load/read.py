@@ -1,4 +1,4 @@
-"""Reads an ONNX file: the one door through which a model comes in.
+"""Reading of an ONNX file: the only way by which a model comes in.
 
     bytes ──parse──▶ messages ──translate──▶ source values ──validate──▶ (the same) ──build──▶ Model
 
@@ -16,7 +16,7 @@ from onnx_hw.onnx.check.graph import check_graph
 from onnx_hw.onnx.check.header import check_header, check_ir_version
 from onnx_hw.onnx.check.names import check_names
 from onnx_hw.onnx.check.scopes import check_scopes
-from onnx_hw.onnx.check.shapes import check_shapes, with_found_shapes
+from onnx_hw.onnx.check.shapes import check_shapes, with_inferred_shapes
 from onnx_hw.onnx.check.signatures import check_signatures
 from onnx_hw.onnx.check.subgraphs import check_subgraphs
 from onnx_hw.onnx.check.types import check_types
@@ -39,7 +39,7 @@ def read(
     newer: bool = False,
     dimensions: Mapping[str, int] | None = None,
 ) -> Model:
-    """The model in an ONNX file.
+    """Read the model in an ONNX file.
 
     Args:
         path: the file; external data is looked for in its folder and nowhere else.
@@ -60,7 +60,7 @@ def read(
 
 
 def examine(path: Path, findings: Findings) -> Model | None:
-    """The model in a file, and everything there is to say about it; None when it cannot be built.
+    """Report everything there is to say about a file; return its model, or None when it cannot be built.
 
     Raises:
         UserError: stage ``parse``; the file holds no messages to examine.
@@ -97,4 +97,4 @@ def _check_model(model: Model, findings: Findings) -> Model:
     check_types(model, findings)
     if findings.refusals:  # shapes of values whose types do not fit say nothing
         return model
-    return with_found_shapes(model, check_shapes(model, findings))
+    return with_inferred_shapes(model, check_shapes(model, findings))
