@@ -42,8 +42,7 @@ def corners(thresholds: np.ndarray, odd: np.ndarray, reached: np.ndarray, missed
 
 
 def _hull(thresholds: np.ndarray, there: np.ndarray, side: int) -> np.ndarray:
-    """Return the points (T_k, k) ``there`` that are corners seen from above (1) or below (-1): bool like
-    ``thresholds``.
+    """Return which points (T_k, k) ``there`` are corners, seen from above (1) or below (-1): bool like ``thresholds``.
 
     A point that lies on or behind the line through two others is not a corner, so that many can be left out at once.
     """

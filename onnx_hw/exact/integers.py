@@ -26,9 +26,7 @@ class Int:
 
     @classmethod
     def holding(cls, low: int, high: int) -> Int:
-        """Return the narrowest type that holds every integer of ``low..high``; unsigned when ``low`` is not
-        negative.
-        """
+        """Return the narrowest type that holds every integer of ``low..high``; unsigned if ``low`` is not negative."""
         if low > high:
             raise ValueError(f"the range {low}..{high} is empty")
         if low >= 0:

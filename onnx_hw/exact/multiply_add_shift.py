@@ -142,10 +142,10 @@ def _reach(digits: int) -> int:
 
 
 def find(exact: Steps) -> MultiplyAddShift | None:
-    """Search the circuit with the least shift, hence the narrowest multipliers, None if ``WIDEST_MULTIPLIER`` is too
-    narrow.
+    """Find the circuit with the least shift, hence the narrowest multipliers.
 
-    Results of more than 8 bits may have multipliers of ``WIDEST_FOR_WIDE_RESULTS``.
+    None if ``WIDEST_MULTIPLIER`` is too narrow; results of more than 8 bits may have multipliers of
+    ``WIDEST_FOR_WIDE_RESULTS``.
     """
     circuit = _find_within(exact, WIDEST_MULTIPLIER)
     if circuit is None and exact.high - exact.low >= 1 << 8:

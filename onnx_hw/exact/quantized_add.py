@@ -31,9 +31,7 @@ MAX_OPERAND_VALUES = 1 << 10
 """Greatest number of integers in the range of an operand: up to here the search takes a moment."""
 
 LEVEL_STRIDE = 16
-"""Distance of the levels tried first: most factors fail at every 16th level; only the others are tried at all
-levels.
-"""
+"""Distance of the levels tried first: most factors fail at one of them; only the others are tried at all levels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +81,9 @@ def separate(
         first=least,
         last=greatest,
     )
-    few = slice(None, None, LEVEL_STRIDE)
+    sparse = slice(None, None, LEVEL_STRIDE)
     for j, k in _candidates(abs(slopes[1]) / slopes[0], 2 * max(last - first, greatest - least, 1)):
-        above, below = _sums(rows, a, j, k, few)
+        above, below = _sums(rows, a, j, k, sparse)
         if not (below < above).all():
             continue
         above, below = _sums(rows, a, j, k)

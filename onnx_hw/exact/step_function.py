@@ -66,8 +66,8 @@ class Steps:
         return int(real.min()) - 1, int(real.max())
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Return the values of integers (..., channels) or, when one function serves all channels, of any
-        shape; int64.
+        """Return the values (int64) of integers (..., channels), or of any shape when one function serves all
+        channels.
         """
         if self.channels == 1:
             return self.low + np.searchsorted(self.thresholds[0], x, side="right").astype(np.int64)

@@ -40,10 +40,13 @@ _PAIRS_EXAMINED = 1 << 12
 """Number of pairs that are examined, approximately."""
 
 _MAX_PAIRS = 1 << 18
-"""Greatest number of pairs; where scales are nearly simple multiples of each other only nearer ones are examined."""
+"""Greatest number of pairs that are examined.
+
+There are more where scales are nearly simple multiples of each other; then only nearer ones are examined.
+"""
 
 _NEIGHBOURS = sorted(product(range(-4, 5), repeat=2), key=lambda by: (abs(by[0]) + abs(by[1]), by))
-"""Number of factors next to the nearest ones that are tried, too."""
+"""Offsets from the nearest factors to others that are tried, too, by their distance."""
 
 _BITS_OF_A_SUM = 61
 """Width of a sum in bits, as numpy and the simulator compute it."""
@@ -63,9 +66,8 @@ def weighted(slopes: tuple[Fraction, Fraction], offset: Fraction, ranges: Ranges
         raise ValueError(f"a sum of more than 10 bits must not be rounded {grid.rounding.value}")
     ratio = slopes[1] / slopes[0]
     j, k = ratio.denominator, ratio.numerator
-    if (
-        max(j, abs(k)) < MAX_WIDE_OPERAND_VALUES >> 4
-    ):  # small multiples: their sum takes few values, and the exact function is one of it
+    # with small factors j·a + k·b is proportional to p·a + q·b, so that the exact function is a function of it
+    if max(j, abs(k)) < MAX_WIDE_OPERAND_VALUES >> 4:
         low, high = _ends((j, k), ranges)
         return WeightedSum((j, k), steps([slopes[0] / j], [offset], grid, low, high))
     return _line(_Exact.of(slopes, offset, grid), ranges, grid)
@@ -169,7 +171,7 @@ def _room(exact: _Exact, ranges: Ranges, near: Fraction, line: tuple[int, int, i
 
 
 def _narrowed(room: tuple[int, int], pairs: _Pairs, line: tuple[int, int, int], tie: int) -> tuple[int, int]:
-    """Return those of them with which every pair near a step is on its side of it."""
+    """Narrow ``room`` to the c with which every pair near a step is on its side of it."""
     (low, high), (j, k, shift) = room, line
     low = low + tie  # pairs further away stay on their side of the corrected step, too
     rest = (pairs.level << shift) + tie * pairs.odd - j * pairs.a - k * pairs.b

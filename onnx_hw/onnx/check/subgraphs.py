@@ -1,6 +1,4 @@
-"""Rules for subgraphs: their numbers of inputs and outputs are those that If, Loop, Scan and SequenceMap pass
-to them.
-"""
+"""Rules for subgraphs: numbers of inputs and outputs are those that If, Loop, Scan and SequenceMap pass to them."""
 
 from __future__ import annotations
 

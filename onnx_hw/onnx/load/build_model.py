@@ -1,6 +1,4 @@
-"""Construction of the ``Model`` from the checked plain values: resolved names, frozen defaults, Constants as
-constants.
-"""
+"""Construction of the ``Model`` from the checked values: resolved names, frozen defaults, Constants as constants."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def Relu(x: Array) -> Array:
 
 @operator(since=(11, 12, 13), types=like_first, facts=Facts(Effect.BOUNDS))
 def Clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
-    """``min(max(x, low), high)``: the upper bound wins where the bounds cross."""
+    """Return ``min(max(x, low), high)``: the upper bound wins where the bounds cross."""
     if low is not None:
         x = np.maximum(x, _scalar(low))
     return x if high is None else np.minimum(x, _scalar(high))
@@ -31,7 +31,7 @@ def Clip(x: Array, low: Array | None = None, high: Array | None = None) -> Array
 
 @operator(since=6, types=like_first)
 def Clip_6(x: Array, *, max: float = 3.4028234663852886e38, min: float = -3.4028234663852886e38) -> Array:
-    """In float16 the default bounds are infinities."""
+    """Clip to bounds that are attributes. In float16 the default bounds are infinities."""
     return np.minimum(np.maximum(x, x.dtype.type(min)), x.dtype.type(max))
 
 
@@ -67,7 +67,7 @@ def prelu_type(x: TensorType, slope: TensorType) -> TensorType:
 
 @operator(since=(7, 9, 16), types=prelu_type, facts=Facts(Effect.BENDS))
 def PRelu(x: Array, slope: Array) -> Array:
-    """The slope broadcasts to ``x``."""
+    """Return ``x``, or ``slope * x`` where it is negative; the slope broadcasts to ``x``."""
     return np.where(x < 0, x * slope, x)
 
 
@@ -80,7 +80,7 @@ def prelu_1_type(x: TensorType, slope: TensorType) -> TensorType:
 @operator(since=6, types=prelu_1_type)
 @operator(since=1, types=prelu_1_type, hints=_CONSUMED)
 def PRelu_1(x: Array, slope: Array) -> Array:
-    """One slope for all, or one per channel (axis 1)."""
+    """Apply one slope for all, or one per channel (axis 1)."""
     return PRelu(x, slope if slope.size == 1 else slope.reshape(-1, *(1,) * (x.ndim - 2)))
 
 
@@ -97,7 +97,7 @@ def Selu(x: Array, *, alpha: float = 1.6732631921768188, gamma: float = 1.050701
 
 @operator(since=1, types=like_first, hints=_CONSUMED)
 def Selu_1(x: Array, *, alpha: float = 1.673200011253357, gamma: float = 1.0506999492645264) -> Array:
-    """Other default constants."""
+    """Apply Selu with other default constants."""
     return Selu(x, alpha=alpha, gamma=gamma)
 
 
@@ -149,7 +149,7 @@ def Mish(x: Array) -> Array:
 
 @operator(since=20, types=like_first, facts=Facts(Effect.BENDS))
 def Gelu(x: Array, *, approximate: str = "none") -> Array:
-    """``x * (1 + erf(x / sqrt 2)) / 2``, or its approximation by a hyperbolic tangent."""
+    """Return ``x * (1 + erf(x / sqrt 2)) / 2``, or its approximation by a hyperbolic tangent."""
     wide = widened(x)
     if approximate == "none":
         y = wide * (1 + erf(wide / math.sqrt(2))) / 2
@@ -174,7 +174,7 @@ def SwiGLU(a: Array, b: Array, *, alpha: float = 1.0) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """``1 / (1 + exp(-x))`` in the dtype of ``x``, without overflow."""
+    """Return ``1 / (1 + exp(-x))`` in the dtype of ``x``, without overflow."""
     small = np.exp(-np.abs(x))
     return np.where(x < 0, small, x.dtype.type(1)) / (x.dtype.type(1) + small)
 

@@ -1,4 +1,4 @@
-"""How much computing a model may cost: a file of a few bytes may ask for any amount of memory and time.
+"""Allowance for the computing that a model may cost: a file of a few bytes may ask for any amount of memory and time.
 
 Before a node is computed, its results' size is known from its type rule; operators that need more room or time than
 their inputs and results say so themselves, with ``hold`` and ``spend``. What is refused is refused before it is tried.
@@ -17,28 +17,28 @@ from typing import Any
 import numpy as np
 
 VALUE_BYTES = 1 << 29
-"""One tensor, or what an operator holds meanwhile."""
+"""Greatest size of one tensor, or of what an operator holds while it computes."""
 
 HELD_BYTES = 3 << 28
-"""All tensors that are computed and still needed."""
+"""Greatest total size of the tensors that are computed and still needed."""
 
 STEPS = 1 << 32
-"""Elements read, written or computed, in one run of a graph with all its subgraphs: some seconds."""
+"""Greatest number of elements read, written or computed, in one run of a graph with all its subgraphs: some seconds."""
 
 PRODUCTS_IN_A_STEP = 16
-"""Of a matrix product: BLAS is so much faster than numpy is with single elements."""
+"""Products of a matrix product that count as one step: BLAS is that much faster than numpy with single elements."""
 
 CALL = 1 << 16
 """Steps that any operator takes, however small its tensors."""
 
 
 class TooMuch(ValueError):
-    """Room or time that a node must not take; the text says what must be and what would have been."""
+    """Error: a node asks for memory or time that it must not take; the text says what must be and what would be."""
 
 
 @dataclass
 class Allowance:
-    """What is left.
+    """Allowance that is left.
 
     Attributes:
         steps: to be spent.
@@ -57,7 +57,7 @@ class Allowance:
         self.steps -= steps
 
     def take(self, size: int) -> None:
-        """Keep so many bytes more; negative to let them go."""
+        """Keep this number of bytes more; a negative number lets bytes go."""
         self.held += size
         if self.held > HELD_BYTES:
             raise TooMuch(f"the tensors that are needed at one time must have at most {HELD_BYTES >> 20} MiB together")
@@ -68,7 +68,7 @@ _CURRENT: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 @contextmanager
 def limited(allowance: Allowance) -> Iterator[None]:
-    """Within, ``spend`` takes from this allowance."""
+    """Make ``spend`` take from this allowance within the context."""
     token = _CURRENT.set(allowance)
     try:
         yield
@@ -77,7 +77,7 @@ def limited(allowance: Allowance) -> Iterator[None]:
 
 
 def spend(steps: int, *, calls: int = 0, products: int = 0) -> None:
-    """Time that an operator is about to take: for elements, calls of numpy, and products in a matrix product.
+    """Spend the time that an operator is about to take: for elements, calls of numpy, and products in a matrix product.
 
     Raises:
         TooMuch: it is more than is left.
@@ -87,28 +87,28 @@ def spend(steps: int, *, calls: int = 0, products: int = 0) -> None:
 
 
 def afford(steps: int) -> None:
-    """That so many steps are left, which will be spent one after the other.
+    """Check that this number of steps is left; they will be spent one after the other.
 
     Raises:
-        TooMuch: they are not.
+        TooMuch: fewer are left.
     """
     (_CURRENT.get() or Allowance()).afford(steps)
 
 
 def hold(shape: tuple[int, ...] | list[int], dtype: Any = np.float64) -> None:
-    """Room that an operator is about to take.
+    """Check the memory that an operator is about to take.
 
     Raises:
         TooMuch: one array of this shape is too large.
     """
     size = prod(int(length) for length in shape) * np.dtype(dtype).itemsize
     if size > VALUE_BYTES:
-        told = "×".join(f"{int(length):,}" for length in shape)
-        raise TooMuch(f"no array may be larger than {VALUE_BYTES >> 20} MiB; one of {told} numbers is needed")
+        lengths = "×".join(f"{int(length):,}" for length in shape)
+        raise TooMuch(f"no array may be larger than {VALUE_BYTES >> 20} MiB; one of {lengths} numbers is needed")
 
 
 def bytes_of(value: Any) -> int:
-    """Of an array, or a sequence of them."""
+    """Return the size of an array, or of a sequence of arrays."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     return sum(map(bytes_of, value)) if isinstance(value, list) else 0

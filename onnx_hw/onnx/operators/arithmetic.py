@@ -1,4 +1,4 @@
-"""Add, Sub, Mul, Div, Pow, Mod, Min, Max, Sum, Mean: elementwise arithmetic with broadcasting."""
+"""Elementwise arithmetic with broadcasting: Add, Sub, Mul, Div, Pow, Mod, Min, Max, Sum, Mean."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def Mul(a: Array, b: Array) -> Array:
 
 @operator(since=(7, 13, 14), types=broadcast, facts=Facts(Effect.SCALES, inverts=True))
 def Div(a: Array, b: Array) -> Array:
-    """Integers are divided towards zero."""
+    """Divide; integers are divided towards zero."""
     return quotient(a, b)
 
 
 def quotient(a: Array, b: Array) -> Array:
-    """``a / b``, rounded towards zero for integers."""
+    """Return ``a / b``, rounded towards zero for integers."""
     if not is_integer(a.dtype):
         return np.true_divide(a, b)
     if not np.all(b):
@@ -47,7 +47,7 @@ def quotient(a: Array, b: Array) -> Array:
 
 
 def place_axis(a: Array, b: Array, axis: int | None) -> Array:
-    """``b`` with trailing axes of length 1, so that its first axis meets ``axis`` of ``a``, as before opset 7."""
+    """Add trailing axes of length 1 to ``b``, so that its first axis meets ``axis`` of ``a``, as before opset 7."""
     if axis is None:
         return b
     after = a.ndim - normal_axis(axis, a.ndim) - b.ndim
@@ -55,7 +55,7 @@ def place_axis(a: Array, b: Array, axis: int | None) -> Array:
 
 
 def limited(compute: Callable[[Array, Array], Array], a: Array, b: Array, axis: int | None, broadcast: int) -> Array:
-    """An operator before opset 7: one-sided broadcasting, and only where it is asked for."""
+    """Make an operator from before opset 7: one-sided broadcasting, and only where ``broadcast`` is 1."""
     if not broadcast and a.shape != b.shape:
         raise ValueError(
             f"before opset 7 shapes must be equal unless broadcast is 1, not {list(a.shape)} and {list(b.shape)}"
@@ -67,7 +67,7 @@ def limited(compute: Callable[[Array, Array], Array], a: Array, b: Array, axis: 
 
 
 def like_a(a: TensorType, b: TensorType, **_: int | None) -> TensorType:
-    """The result of one-sided broadcasting."""
+    """Return the type of the result of one-sided broadcasting."""
     return TensorType(same_dtype(a, b), a.shape)
 
 
@@ -104,7 +104,10 @@ def power_type(a: TensorType, b: TensorType, **_: int | None) -> TensorType:
 
 @operator(since=(7, 12, 13, 15), types=power_type, facts=Facts(Effect.BENDS))
 def Pow(a: Array, b: Array) -> Array:
-    """In the type of the base; an integer base with a float exponent is computed in float64 and cut off."""
+    """Raise to a power in the type of the base.
+
+    An integer base with a float exponent is computed in float64 and truncated.
+    """
     return power(a, b)
 
 
@@ -123,7 +126,7 @@ def power(a: Array, b: Array) -> Array:
 
 @operator(since=(10, 13, 28), types=broadcast, facts=Facts(Effect.BENDS, jumps=True))
 def Mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
-    """The remainder with the sign of the divisor, or with ``fmod`` that of the dividend (C's ``fmod``)."""
+    """Return the remainder with the sign of the divisor, or with ``fmod`` that of the dividend (C's ``fmod``)."""
     if is_integer(a.dtype) and not np.all(b):
         raise ValueError("integers must not be divided by zero")
     return np.fmod(a, b) if fmod else np.mod(a, b)
@@ -174,7 +177,7 @@ def Mean_1(*inputs: Array) -> Array:
 
 
 def of_one_shape(inputs: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The inputs, which before opset 8 do not broadcast."""
+    """Check that the inputs have one shape, for before opset 8 they do not broadcast."""
     for x in inputs[1:]:
         if x.shape != inputs[0].shape:
             raise ValueError(f"before opset 8 shapes must be equal, not {list(inputs[0].shape)} and {list(x.shape)}")

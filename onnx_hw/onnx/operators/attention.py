@@ -1,4 +1,4 @@
-"""Attention, RotaryEmbedding, LinearAttention, CausalConvWithState: the operators of language models."""
+"""Operators of language models: Attention, RotaryEmbedding, LinearAttention, CausalConvWithState."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_hw.onnx.operators.tensor_type import TensorType, Types, like_first, mu
 
 
 def attention_macs(_: Node, inputs: Types, results: Types) -> int:
-    """Each query meets all keys, those of the past included, and their weights meet the values."""
+    """Count products: each query meets all keys, those of the past included, and their weights meet the values."""
     past = inputs[4] if len(inputs) > 4 else None
     keys = known(inputs, 1).shape[-2] + (0 if past is None else past.shape[-2])
     return (known(inputs, 0).size + known(results, 0).size) * keys
@@ -44,7 +44,7 @@ def Attention(
     softcap: float = 0.0,
     softmax_precision: int | None = None,
 ) -> tuple[Array, Array, Array, Array]:
-    """``softmax(q k^T + bias) v`` over heads (batch, heads, length, size), or packed (batch, length, heads * size)."""
+    """Return ``softmax(q k^T + bias) v``: (batch, heads, length, size), or packed (batch, length, heads * size)."""
     packed = q.ndim == 3
     if packed:
         if q_num_heads is None or kv_num_heads is None:
@@ -91,12 +91,12 @@ earlier(Attention, since=23, without=("left_window_size", "right_window_size"), 
 
 
 def _unpacked(x: Array, heads: int) -> Array:
-    """(batch, length, heads * size) -> (batch, heads, length, size)."""
+    """Reshape (batch, length, heads * size) -> (batch, heads, length, size)."""
     return x.reshape(x.shape[0], x.shape[1], heads, -1).swapaxes(1, 2)
 
 
 def _bias(mask: Array | None, queries: int, keys: int, dtype: np.dtype) -> Array:
-    """What is added to the scores; a mask that is shorter than the keys hides the rest."""
+    """Return what is added to the scores; a mask that is shorter than the keys hides the rest."""
     if mask is None:
         return np.zeros((queries, keys), dtype)
     if mask.dtype == bool:
@@ -108,7 +108,7 @@ def _bias(mask: Array | None, queries: int, keys: int, dtype: np.dtype) -> Array
 
 
 def _masked_softmax(scores: Array, bias: Array) -> Array:
-    """Softmax over the last axis; a row of which everything is hidden becomes zero."""
+    """Apply softmax over the last axis; a row in which everything is hidden becomes zero."""
     hidden = np.broadcast_to(np.isneginf(bias.astype(np.float32)).all(axis=-1, keepdims=True), (*scores.shape[:-1], 1))
     most = np.where(hidden, scores.dtype.type(0), scores.max(axis=-1, keepdims=True))
     powers = np.exp(scores - most)
@@ -127,7 +127,7 @@ def RotaryEmbedding(
     num_heads: int | None = None,
     rotary_embedding_dim: int = 0,
 ) -> Array:
-    """The first ``rotary_embedding_dim`` entries of each head turned pairwise by the angles of their position."""
+    """Rotate the first ``rotary_embedding_dim`` entries of each head pairwise by the angles of their position."""
     packed = x.ndim == 3
     if packed and not num_heads:
         raise ValueError("num_heads must be given for an input of three axes")
@@ -147,7 +147,7 @@ def RotaryEmbedding(
 
 
 def linear_attention_macs(node: Node, inputs: Types, __: Types) -> int:
-    """Each token's key and value meet in the state of their head, and each query meets the state."""
+    """Count products: each token's key and value meet in the state of their head, each query meets the state."""
     q, k, v = (known(inputs, at) for at in range(3))
     queries, heads = int(node.attributes["q_num_heads"]), int(node.attributes["kv_num_heads"])
     reads = heads if "delta" in str(node.attributes.get("update_rule", "gated_delta")) else 0
@@ -189,7 +189,10 @@ def LinearAttention(
     scale: float = 0.0,
     update_rule: str = "gated_delta",
 ) -> tuple[Array, Array]:
-    """Inputs (batch, length, heads * size); a state (size, value size) per head, updated by each token, then read."""
+    """Update a state (size, value size) per head by each token, then read it.
+
+    The inputs are (batch, length, heads * size).
+    """
     if update_rule not in ("linear", "gated", "delta", "gated_delta") or chunk_size < 1:
         raise ValueError(f"update_rule must be linear, gated, delta or gated_delta, not {update_rule}")
     queries = _unpacked(q, q_num_heads).astype(np.float32)
@@ -218,7 +221,7 @@ def LinearAttention(
 
 
 def causal_conv_macs(_: Node, inputs: Types, __: Types) -> int:
-    """Each channel with its own kernel."""
+    """Count products: each channel meets its own kernel."""
     return known(inputs, 0).size * known(inputs, 1).shape[2]
 
 
@@ -233,13 +236,13 @@ def causal_conv_type(
         must_have_axes(of, 3, 3)
     batch, channels, _length = x.shape
     taps = w.shape[2]
-    for name, given, shape in (
+    for name, tensor, shape in (
         ("weight", w, (channels, 1, taps)),
         ("bias", bias, (channels,)),
         ("past_state", past_state, (batch, channels, taps - 1)),
     ):
-        if given is not None and given.shape != shape:
-            raise ValueError(f"{name} must be of the shape {list(shape)}, not {list(given.shape)}")
+        if tensor is not None and tensor.shape != shape:
+            raise ValueError(f"{name} must be of the shape {list(shape)}, not {list(tensor.shape)}")
     return like_first(x), x.with_shape((batch, channels, taps - 1))
 
 
@@ -247,7 +250,10 @@ def causal_conv_type(
 def CausalConvWithState(
     x: Array, w: Array, bias: Array | None = None, past_state: Array | None = None, *, activation: str = "none"
 ) -> tuple[Array, Array]:
-    """Each channel (batch, channels, length) convolved with its own kernel over the past; also the last inputs."""
+    """Convolve each channel of (batch, channels, length) with its own kernel over the past.
+
+    The last inputs are returned, too.
+    """
     if activation not in ("none", "silu", "swish"):
         raise ValueError(f"activation must be none, silu or swish, not {activation}")
     taps = w.shape[2]

@@ -1,4 +1,4 @@
-"""Cast, CastLike, BitCast: conversion between element types."""
+"""Conversion between element types: Cast, CastLike, BitCast."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_hw.onnx.operators.facts import Effect, Facts
 from onnx_hw.onnx.operators.registry import operator
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
-# The float types that have a choice: beyond their range the result is the largest number, or else NaN or infinity.
+# The float types that have a choice: beyond their range the result is the largest number, or NaN or infinity.
 _FLOAT8 = frozenset(dtype_of_name(name) for name in ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz"))
 # The float types without NaN and infinity: beyond their range the result is always the largest number.
 _ALWAYS_SATURATING = frozenset(dtype_of_name(name) for name in ("float4e2m1", "float6e2m3", "float6e3m2"))
@@ -25,7 +25,7 @@ def cast_type(x: TensorType, *, to: int, **_: Any) -> TensorType:
 
 @operator(since=(24, 25, 28), types=cast_type, facts=Facts(Effect.KEEPS))
 def Cast(x: Array, *, round_mode: str = "up", saturate: int = 1, to: int) -> Array:
-    """``round_mode`` is for float8e8m0 alone, ``saturate`` for the 8-bit floats."""
+    """Convert ``x``; ``round_mode`` is for float8e8m0 alone, ``saturate`` for the 8-bit floats."""
     return convert(x, dtype_of_code(to), saturate=bool(saturate), round_mode=round_mode)
 
 
@@ -45,7 +45,7 @@ def cast_1_type(x: TensorType, *, to: str) -> TensorType:
 
 @operator(since=1, types=cast_1_type)
 def Cast_1(x: Array, *, to: str) -> Array:
-    """The type by name, such as FLOAT."""
+    """Convert ``x`` to a type that is stated by name, such as FLOAT."""
     return convert(x, _dtype_of_upper_name(to))
 
 
@@ -70,7 +70,7 @@ def CastLike_15(x: Array, target: Array) -> Array:
 
 @operator(since=26, types=cast_type)
 def BitCast(x: Array, *, to: int) -> Array:
-    """The same bits, read as another type of the same width."""
+    """Read the same bits as another type of the same width."""
     dtype = dtype_of_code(to)
     if dtype.itemsize != x.dtype.itemsize or "O" in (dtype.kind, x.dtype.kind):
         raise ValueError(f"the bits of {x.dtype} cannot be read as {dtype}")
@@ -78,11 +78,11 @@ def BitCast(x: Array, *, to: int) -> Array:
 
 
 def convert(x: Array, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up") -> Array:
-    """``x`` in another element type: floats rounded to nearest even, float to integer cut off, integers modulo 2^bits.
+    """Convert ``x``: floats are rounded to nearest even, float to integer truncated, integers taken modulo 2^bits.
 
     Args:
-        saturate: what becomes of a float that an 8-bit float type cannot hold: its largest number; else NaN, infinity.
-        round_mode: to which power of two float8e8m0 rounds: ``up``, ``down`` or ``nearest``.
+        saturate: whether a float that an 8-bit float type cannot hold becomes its largest number; else NaN or infinity.
+        round_mode: the direction in which float8e8m0 rounds to a power of two: ``up``, ``down`` or ``nearest``.
     """
     if x.dtype == dtype:
         return x
@@ -109,14 +109,14 @@ def _as_float(x: Array) -> Array:
 
 
 def _wrap(x: Array, dtype: np.dtype[Any]) -> Array:
-    """To an integer of 4 or 2 bits: the low bits, as a sign or a magnitude."""
+    """Reduce to an integer of 4 or 2 bits: the low bits, as a signed or unsigned number."""
     low, high = integer_range(dtype)
     wide = (_as_float(x) if x.dtype.kind == "V" else x).astype(np.int64)
     return ((wide - low) % (high - low + 1) + low).astype(np.int8 if low else np.uint8).astype(dtype)
 
 
 def _to_power(x: Array, saturate: bool, round_mode: str) -> Array:
-    """To the powers of two ``2^-127 .. 2^127``; signs are dropped, NaN stays."""
+    """Round to the powers of two ``2^-127 .. 2^127``; signs are dropped, NaN stays."""
     if round_mode not in ("up", "down", "nearest"):
         raise ValueError(f"round_mode must be up, down or nearest, not {round_mode}")
     mantissa, exponent = np.frexp(np.abs(x.astype(np.float64)))  # x = mantissa * 2^exponent, mantissa in 1/2 .. 1
@@ -132,7 +132,7 @@ def _to_power(x: Array, saturate: bool, round_mode: str) -> Array:
 
 
 def _to_text(x: Array) -> Array:
-    """Numbers as Python writes them, whole floats without point; special values as NaN, INF, -INF."""
+    """Write numbers as Python does, whole floats without point; special values as NaN, INF, -INF."""
     return np.array([_text(value) for value in x.reshape(-1).tolist()], object).reshape(x.shape)
 
 

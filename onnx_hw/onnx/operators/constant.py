@@ -1,4 +1,4 @@
-"""Constant and the operators that make tensors from next to nothing."""
+"""Constant and the operators that make tensors from very little."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def Constant(
     value_string: str | None = None,
     value_strings: Strings | None = None,
 ) -> Array:
-    """The one value that is given; a sparse one arrives with its zeros filled in."""
-    given: list[Array] = [x for x in (sparse_value, value) if x is not None]
+    """Return the one value that the node has; the zeros of a sparse one are already filled in."""
+    values: list[Array] = [x for x in (sparse_value, value) if x is not None]
     if value_float is not None:
-        given.append(np.array(value_float, np.float32))
+        values.append(np.array(value_float, np.float32))
     if value_floats is not None:
-        given.append(np.array(value_floats, np.float32))
+        values.append(np.array(value_floats, np.float32))
     if value_int is not None:
-        given.append(np.array(value_int, np.int64))
+        values.append(np.array(value_int, np.int64))
     if value_ints is not None:
-        given.append(np.array(value_ints, np.int64))
+        values.append(np.array(value_ints, np.int64))
     if value_string is not None:
-        given.append(np.array(value_string, np.object_))
+        values.append(np.array(value_string, np.object_))
     if value_strings is not None:
-        given.append(np.array(value_strings, np.object_))
-    if len(given) != 1:
-        raise ValueError(f"Constant must have exactly one value, not {len(given)}")
-    return given[0]
+        values.append(np.array(value_strings, np.object_))
+    if len(values) != 1:
+        raise ValueError(f"Constant must have exactly one value, not {len(values)}")
+    return values[0]
 
 
 earlier(
@@ -64,7 +64,7 @@ def constant_of_shape_type(shape: TensorType, *, value: Array | None = None) -> 
 
 @operator(since=(9, 20, 21, 23, 24, 25), types=constant_of_shape_type, shape_inputs=(0,))
 def ConstantOfShape(shape: Array, *, value: Array | None = None) -> Array:
-    """One value everywhere, float32 zero if none is given."""
+    """Fill a tensor with one value, by default float32 zero."""
     value = np.zeros(1, np.float32) if value is None else value
     return np.full(shape.tolist(), value.reshape(()), value.dtype)
 
@@ -76,7 +76,7 @@ def eye_like_type(x: TensorType, *, dtype: int | None = None, **_: int) -> Tenso
 
 @operator(since=(9, 22), types=eye_like_type)
 def EyeLike(x: Array, *, dtype: int | None = None, k: int = 0) -> Array:
-    """Ones on the k-th diagonal."""
+    """Put ones on the k-th diagonal."""
     return np.eye(x.shape[0], x.shape[1], k=k).astype(x.dtype if dtype is None else dtype_of_code(dtype))
 
 
@@ -87,22 +87,22 @@ def range_type(start: TensorType, limit: TensorType, delta: TensorType, **_: int
 
 @operator(since=11, types=range_type, shape_inputs=(0, 1, 2))
 def Range_11(start: Array, limit: Array, delta: Array) -> Array:
-    """``start``, ``start + delta``, ... before ``limit``."""
+    """Return ``start``, ``start + delta``, ... before ``limit``."""
     return _range(start, limit, delta, start.dtype)
 
 
 @operator(since=27, types=range_type, shape_inputs=(0, 1, 2))
 def Range(start: Array, limit: Array, delta: Array, *, stash_type: int = 1) -> Array:
-    """Half floats are computed in ``stash_type``."""
+    """Return ``start``, ``start + delta``, ... before ``limit``; half floats are computed in ``stash_type``."""
     narrow = start.dtype.itemsize < 4 and not is_integer(start.dtype)
     return _range(start, limit, delta, dtype_of_code(stash_type) if narrow else start.dtype)
 
 
 def range_length(start: Array, limit: Array, delta: Array) -> int:
-    """How many steps of ``delta`` lie between start and limit, in exact arithmetic.
+    """Count the steps of ``delta`` between start and limit, in exact arithmetic.
 
     Raises:
-        ValueError: no step at all, or infinitely many.
+        ValueError: ``delta`` is 0, or the number of steps is infinite.
     """
     first, last, step = (Fraction(x.reshape(()).astype(np.float64).item()) for x in (start, limit, delta))
     if is_integer(start.dtype):
@@ -113,7 +113,7 @@ def range_length(start: Array, limit: Array, delta: Array) -> int:
 
 
 def _range(start: Array, limit: Array, delta: Array, dtype: np.dtype[Any]) -> Array:
-    """Each element computed from the start, not from the one before."""
+    """Compute each element from the start, not from the one before."""
     first, last, step = (x.reshape(()).astype(dtype) for x in (start, limit, delta))
     count = range_length(first, last, step)
     return (first + np.arange(count).astype(dtype) * step).astype(start.dtype)

@@ -1,4 +1,4 @@
-"""If, Loop, Scan: operators that run subgraphs."""
+"""Operators that run subgraphs: If, Loop, Scan."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from onnx_hw.onnx.operators.dtypes import Array, dtype_of_name
 from onnx_hw.onnx.operators.registry import Call, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, TypeCall, normal_axis
 
-#: A Loop without trip count must end by its condition within so many iterations.
+#: Number of iterations within which a Loop without trip count must end by its condition.
 LOOP_LIMIT = 1 << 20
 
 
 def if_type(
     condition: TensorType, *, else_branch: Graph, then_branch: Graph, call: TypeCall
 ) -> tuple[TensorType | None, ...]:
-    """Of the branch that will be taken; while that is not known, what both agree on."""
+    """Return the type of the branch that will be taken; while that is not known, what both agree on."""
     if condition.value is not None:
         taken = then_branch if bool(condition.value.reshape(())) else else_branch
         return tuple(call.graph_types(taken, []))
@@ -33,7 +33,7 @@ def If(condition: Array, *, else_branch: Graph, then_branch: Graph, call: Call) 
     return tuple(call.run_graph(branch, []))
 
 
-#: The condition inside a loop: its body runs only while it holds.
+#: Condition inside a loop: its body runs only while it holds.
 _TRUE = TensorType(np.dtype(np.bool_), (), np.array(True))
 
 
@@ -44,7 +44,10 @@ def loop_type(
     body: Graph,
     call: TypeCall,
 ) -> tuple[TensorType | None, ...]:
-    """Carried values of which an iteration does not change the type keep it; scan outputs are as long as the trips."""
+    """Infer types: carried values whose type no iteration changes keep it.
+
+    Scan outputs have one entry per iteration.
+    """
     before = [None if of is None else TensorType(of.dtype, of.shape) for of in carried]
     while True:  # a type that changes is not known any more, which may unsettle others
         inputs = [TensorType(np.dtype(np.int64), ()), _TRUE, *before]
@@ -67,7 +70,7 @@ def loop_type(
 def Loop(
     trips: Array | None = None, condition: Array | None = None, *carried: Any, body: Graph, call: Call
 ) -> tuple[Any, ...]:
-    """The body gets iteration, condition and carried values; gives the condition, carried values and scan outputs."""
+    """Run the body: iteration, condition, carried values → condition, carried values, scan outputs."""
     most = LOOP_LIMIT if trips is None else int(trips.reshape(()))
     going = True if condition is None else bool(condition.reshape(()))
     values = list(carried)
@@ -92,7 +95,7 @@ def Loop(
 
 
 def _goes_on(body: Graph) -> bool:
-    """Whether a body hands on the condition under which it runs, which is true."""
+    """Tell whether a body hands on the condition under which it runs, which is true."""
     name = body.outputs[0].name
     copied = {node.outputs[0]: node.inputs[0] for node in body.nodes if node.op_type == "Identity" and not node.domain}
     while name in copied:
@@ -109,7 +112,7 @@ def scan_type(
     call: TypeCall,
     **_: Ints,
 ) -> tuple[TensorType | None, ...]:
-    """States keep their types; scan outputs are as long as the scanned inputs."""
+    """Infer types: states keep theirs; scan outputs are as long as the scanned inputs."""
     states, scanned = inputs[: len(inputs) - num_scan_inputs], inputs[len(inputs) - num_scan_inputs :]
     lengths, slices = set(), []
     for x, axis in zip(scanned, scan_input_axes or (0,) * num_scan_inputs, strict=True):
@@ -142,7 +145,7 @@ def Scan(
     scan_output_directions: Ints | None = None,
     call: Call,
 ) -> tuple[Array, ...]:
-    """The body runs once for each slice of the scanned inputs; states come first, scanned ones last."""
+    """Run the body once for each slice of the scanned inputs; states come first, scanned ones last."""
     states, scanned = list(inputs[: len(inputs) - num_scan_inputs]), inputs[len(inputs) - num_scan_inputs :]
     axes = scan_input_axes or (0,) * num_scan_inputs
     backward = scan_input_directions or (0,) * num_scan_inputs
@@ -182,7 +185,10 @@ def Scan_8(
     num_scan_inputs: int,
     call: Call,
 ) -> tuple[Array, ...]:
-    """For each sample of a batch by itself (axis 0), along axis 1; ``lengths``: of each sample, zeros behind."""
+    """Scan each sample of a batch (axis 0) by itself, along axis 1.
+
+    ``lengths`` states the length of each sample; zeros follow it.
+    """
     samples = []
     longest = inputs[-1].shape[1]
     states = len(inputs) - num_scan_inputs
@@ -199,7 +205,10 @@ def Scan_8(
 
 
 def _stacked(values: list[Array], body: Graph, position: int) -> Array:
-    """Values of all iterations on a new first axis; when there was none, an empty tensor of the declared type."""
+    """Stack the values of all iterations on a new first axis.
+
+    Without iterations the result is an empty tensor of the declared type.
+    """
     if values:
         return np.stack(values)
     declared = body.outputs[position]

@@ -1,4 +1,4 @@
-"""Conv: every window becomes a column of a matrix, and BLAS multiplies it with the weights."""
+"""Convolution (Conv): every window becomes a column of a matrix, and BLAS multiplies it with the weights."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def Conv(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """``x``: (batch, channels, *spatial), ``w``: (outputs, channels / group, *kernel), ``b``: (outputs,)."""
+    """Convolve ``x`` (batch, channels, *spatial) with ``w`` (outputs, channels / group, *kernel).
+
+    ``b`` (outputs,) is added.
+    """
     window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
     dtype = x.dtype
     if dtype.itemsize < 4:  # float16 and bfloat16 are summed in float32, as every runtime does
@@ -70,7 +73,7 @@ def conv_window(
     pads: Ints | None,
     strides: Ints | None,
 ) -> SpatialWindow:
-    """The window of a convolution of shapes ``x`` and ``w``.
+    """Return the window of a convolution of shapes ``x`` and ``w``.
 
     Raises:
         ValueError: the shapes and attributes do not fit together.
@@ -85,7 +88,7 @@ def conv_window(
 
 
 def convolve(x: Array, w: Array, window: SpatialWindow, group: int = 1) -> Array:
-    """The sums of a convolution without bias, zero padded, in the dtype of ``x`` (float32 or float64)."""
+    """Return the sums of a convolution without bias, zero padded, in the dtype of ``x`` (float32 or float64)."""
     batch, channels = x.shape[:2]
     outputs, inner = w.shape[:2]
     hold((batch, outputs, *window.output), x.dtype)
@@ -125,18 +128,18 @@ def convolve(x: Array, w: Array, window: SpatialWindow, group: int = 1) -> Array
 
 
 def _depthwise(x: Array, w: Array, window: SpatialWindow, y: Array) -> Array:
-    """Each channel by itself: the taps are added up one after the other, without a matrix."""
+    """Convolve each channel by itself: the taps are added up one after the other, without a matrix."""
     batch, channels = x.shape[:2]
     ones = (1,) * len(window.kernel)
     sums = y.reshape(batch, channels, -1, *window.output)
     term = np.empty_like(sums)
     spend(w[0].size * y.size, calls=w[0].size)
-    for number, (tap, seen) in enumerate(window.taps(x)):
+    for number, (tap, view) in enumerate(window.taps(x)):
         index: Any = (slice(None), 0, *tap)
         weight = w[index].reshape(channels, -1, *ones)
         if number == 0:
-            np.multiply(seen[:, :, None], weight, out=sums)
+            np.multiply(view[:, :, None], weight, out=sums)
         else:
-            np.multiply(seen[:, :, None], weight, out=term)
+            np.multiply(view[:, :, None], weight, out=term)
             sums += term
     return y

@@ -1,4 +1,4 @@
-"""NonMaxSuppression."""
+"""Detection of objects: NonMaxSuppression."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ def NonMaxSuppression(
     *,
     center_point_box: int = 0,
 ) -> Array:
-    """(selected, 3) int64: batch, class and box of the best boxes that do not overlap a better one too much."""
+    """Select the best boxes that do not overlap a better one too much.
+
+    Returns:
+        (selected, 3) int64: batch, class and box.
+    """
     most = 0 if max_output_boxes_per_class is None else int(max_output_boxes_per_class.reshape(()))
     overlap = 0.0 if iou_threshold is None else float(iou_threshold.reshape(()))
     least = None if score_threshold is None else float(score_threshold.reshape(()))
@@ -53,7 +57,7 @@ def _best(corners: Array, scores: Array, most: int, overlap: float, least: float
 
 
 def _intersection_over_union(box: Array, others: Array) -> Array:
-    """Boxes are (y1, x1, y2, x2), the smaller corner first."""
+    """Return the overlap of boxes (y1, x1, y2, x2), the smaller corner first."""
     common = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     intersection = np.prod(np.maximum(common, 0), axis=-1)
     union = np.prod(box[2:] - box[:2]) + np.prod(others[:, 2:] - others[:, :2], axis=-1) - intersection

@@ -1,8 +1,8 @@
-"""The dtypes that operators compute with: numpy's own, and those of ``ml_dtypes`` for what numpy lacks.
+"""Dtypes that operators compute with: numpy's own, and those of ``ml_dtypes`` for what numpy lacks.
 
-A model holds a bfloat16 tensor as float32 values (see ``graph.element_types``). To compute with it, its type
-must be seen in the array itself, since it decides how results are rounded: ``tagged`` gives the array that dtype,
-``held`` takes it off again. Both are exact.
+A model holds a bfloat16 tensor as float32 values (see ``graph.element_types``). To compute with it, its type must be
+visible in the array itself, since it decides how results are rounded: ``tagged`` gives the array that dtype, ``held``
+takes it off again. Both are exact.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _NARROW_INTEGERS = frozenset(_NARROW[name] for name in ("uint4", "int4", "uint2"
 
 
 def dtype_of_name(element_type: str) -> np.dtype[Any]:
-    """The dtype of an element type such as ``float`` or ``uint4``; KeyError if there is none."""
+    """Return the dtype of an element type such as ``float`` or ``uint4``; KeyError if there is no such type."""
     return _NARROW[element_type] if element_type in _NARROW else BY_NAME[element_type].dtype
 
 
 def dtype_of_code(code: int) -> np.dtype[Any]:
-    """The dtype of a ``TensorProto.DataType`` number, as ``Cast(to=...)`` writes it.
+    """Return the dtype of a ``TensorProto.DataType`` number, as ``Cast(to=...)`` writes it.
 
     Raises:
         ValueError: there is no such type.
@@ -55,7 +55,7 @@ def dtype_of_code(code: int) -> np.dtype[Any]:
 
 
 def name_of_dtype(dtype: np.dtype[Any]) -> str:
-    """The element type of a dtype, strings included; KeyError if ONNX has no such type."""
+    """Return the element type of a dtype, strings included; KeyError if ONNX has no such type."""
     if dtype in _NAME_OF_NARROW:
         return _NAME_OF_NARROW[dtype]
     try:
@@ -65,34 +65,36 @@ def name_of_dtype(dtype: np.dtype[Any]) -> str:
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """True for signed and unsigned integers of every width, 2 bits included."""
+    """Tell whether a dtype is a signed or unsigned integer of any width, 2 bits included."""
     return dtype.kind in "iu" or dtype in _NARROW_INTEGERS
 
 
 def is_signed(dtype: np.dtype[Any]) -> bool:
-    """True for integers that can be negative."""
+    """Tell whether a dtype is an integer that can be negative."""
     return integer_range(dtype)[0] < 0
 
 
 def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """The lowest and the highest value of an integer type."""
+    """Return the lowest and the highest value of an integer type."""
     info: Any = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
     return int(info.min), int(info.max)
 
 
 def greatest(dtype: np.dtype[Any]) -> float:
-    """The largest finite number of a float type."""
+    """Return the largest finite number of a float type."""
     return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 
 
 def tagged(values: Array, element_type: str) -> Array:
-    """An array as the model holds it, in the dtype that tells its element type."""
+    """Convert an array, as the model holds it, to the dtype that determines its element type."""
     dtype = _NARROW.get(element_type)
     return values if dtype is None else values.astype(dtype, copy=False)
 
 
 def held(values: Any) -> Any:
-    """An array in the dtype in which a model holds it; the inverse of ``tagged``. Sequences element by element."""
+    """Convert an array to the dtype in which a model holds it, a sequence element by element; the inverse of
+    ``tagged``.
+    """
     if isinstance(values, list):
         return [held(value) for value in values]
     if isinstance(values, np.ndarray) and values.dtype in _NAME_OF_NARROW:
@@ -101,5 +103,5 @@ def held(values: Any) -> Any:
 
 
 def widened(x: Array) -> Array:
-    """``x`` itself, or in float32 when its floats are narrower: what sums and transcendental functions compute in."""
+    """Return ``x``, in float32 when its floats are narrower: what sums and transcendental functions compute in."""
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x

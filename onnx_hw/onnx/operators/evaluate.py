@@ -1,4 +1,4 @@
-"""Computing nodes and graphs with the operators' functions."""
+"""Evaluation of nodes and graphs with the operators' functions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from onnx_hw.onnx.operators.registry import Call, OnnxOperator, operator_of, pla
 from onnx_hw.onnx.operators.tensor_type import TensorType
 
 TOO_MUCH = "too-much-to-compute"
-"""Code of the problem that a node would need too much room or time."""
+"""Code of the problem that a node would need too much memory or time."""
 
 Observer = Callable[[str, Any], None]
 GraphRunner = Callable[[Graph, Sequence[Any]], list[Any]]
 
 
 def tagged_constants(graph: Graph) -> dict[str, Array]:
-    """The graph's constants in the dtypes that operators compute with."""
+    """Return the graph's constants in the dtypes that operators compute with."""
     return {
         name: tagged(array, graph.values[name].element_type) if name in graph.values else array
         for name, array in graph.constants.items()
@@ -33,29 +33,30 @@ def tagged_constants(graph: Graph) -> dict[str, Array]:
 def evaluate(
     graph: Graph,
     feeds: Mapping[str, Any],
-    wanted: Sequence[str],
+    targets: Sequence[str],
     *,
     outer: Mapping[str, Any] | None = None,
     observe: Observer | None = None,
     allowance: Allowance | None = None,
     instead: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The wanted values of a graph; what they do not depend on is not computed.
+    """Compute values of a graph, and nothing that they do not depend on.
 
     Each value is let go after its last reader, so that memory holds only what is still needed.
 
     Args:
         feeds: a value for each graph input.
+        targets: names of the values to compute.
         outer: the values of the scopes around a subgraph.
-        observe: is shown every fed or computed value.
-        allowance: of the graph around a subgraph.
-        instead: by name, what takes the place of a value after it was computed and observed.
+        observe: a function that is called with every fed or computed value.
+        allowance: the allowance of the graph around a subgraph.
+        instead: by name, the replacement of a value after it was computed and observed.
 
     Raises:
-        UserError: an operator is not known, cannot compute what it is given, or would need too much room or time.
-        KeyError: a wanted value is none of the graph's.
+        UserError: an operator is not known, cannot compute its inputs, or would need too much memory or time.
+        KeyError: the graph has no value of that name.
     """
-    nodes = needed_nodes(graph, wanted)
+    nodes = needed_nodes(graph, targets)
     allowance = allowance or Allowance()
     replaced = instead or {}
     values: dict[str, Any] = {**(outer or {}), **tagged_constants(graph), **feeds}
@@ -64,7 +65,7 @@ def evaluate(
             observe(name, value)
     read_by = [reads(node) for node in nodes]
     last = {name: number for number, names in enumerate(read_by) for name in names}
-    last |= dict.fromkeys(wanted, len(nodes))
+    last |= dict.fromkeys(targets, len(nodes))
     held: dict[str, int] = {}
 
     def run_graph(subgraph: Graph, inputs: Sequence[Any]) -> list[Any]:
@@ -94,7 +95,7 @@ def evaluate(
         except TooMuch as reason:
             raise too_much(node, reason) from reason
     allowance.take(-sum(held.values()))
-    return {name: values[name] for name in wanted}
+    return {name: values[name] for name in targets}
 
 
 def _no_subgraphs(*_: Any) -> list[Any]:
@@ -104,15 +105,15 @@ def _no_subgraphs(*_: Any) -> list[Any]:
 def compute(
     node: Node, inputs: Sequence[Any], run_graph: GraphRunner = _no_subgraphs, allowance: Allowance | None = None
 ) -> list[Any]:
-    """The outputs of one node, as many as it names.
+    """Compute all outputs that one node names.
 
     Args:
         inputs: one value per input of the node; None for an omitted one.
-        run_graph: computes a subgraph of the node; without it the node must have none.
-        allowance: what it may cost; a whole one by default.
+        run_graph: the function that computes a subgraph of the node; without it the node must have no subgraph.
+        allowance: the allowance for its cost; a whole one by default.
 
     Raises:
-        UserError: the operator is not known, an attribute does not fit, or the values do not, or it would cost more.
+        UserError: the operator is not known, an attribute or a value does not fit, or the node would cost more.
     """
     operator = operator_of(node)
     arguments = operator.bind(node)
@@ -126,10 +127,10 @@ def compute(
     except TooMuch as reason:
         raise too_much(node, reason) from reason
     except (ValueError, IndexError, TypeError, ArithmeticError, MemoryError) as reason:
-        given = ", ".join(_shown(value) for value in inputs)
+        described = ", ".join(_shown(value) for value in inputs)
         raise user_error(
             "operator-failed",
-            f"{node.op_type} must be able to compute ({given}): {reason}",
+            f"{node.op_type} must be able to compute ({described}): {reason}",
             where=place(node),
             stage="capability",
         ) from reason
@@ -145,20 +146,20 @@ def compute(
 
 
 def _check_cost(operator: OnnxOperator, inputs: Sequence[Any], arguments: dict[str, Any], allowance: Allowance) -> None:
-    """That the results, whose types are known beforehand, are not too large; the elements are paid for.
+    """Check that the results, whose types are known beforehand, are not too large; spend the steps of the elements.
 
     Raises:
-        TooMuch: they are.
+        TooMuch: they are too large.
     """
     arrays = [x for x in inputs if isinstance(x, np.ndarray)]
     results: Sequence[Any] = ()
     if operator.types is not None and not operator.rule_takes_call:
         types = [TensorType(x.dtype, x.shape, x) if isinstance(x, np.ndarray) else None for x in inputs]
         try:
-            found = operator.types(*types, **arguments)
-            results = found if isinstance(found, tuple) else (found,)
+            inferred = operator.types(*types, **arguments)
+            results = inferred if isinstance(inferred, tuple) else (inferred,)
         except (ValueError, IndexError, TypeError, ArithmeticError, AttributeError):
-            pass  # the function says it better
+            pass  # the function raises it with a better message
     for result in results:
         if result is not None:
             hold(result.shape, result.dtype)
@@ -166,18 +167,18 @@ def _check_cost(operator: OnnxOperator, inputs: Sequence[Any], arguments: dict[s
 
 
 def too_much(node: Node, reason: TooMuch) -> UserError:
-    """The error for a node that would cost too much."""
+    """Make the error for a node that would cost too much."""
     return user_error(
         TOO_MUCH,
-        f"{node.op_type} `{node.label}` asks for too much: {reason}",
+        f"{node.op_type} `{node.label}` would cost too much: {reason}",
         where=place(node),
-        hint="smaller shapes (--dim NAME=NUMBER), fewer iterations",
+        hint="use smaller shapes (--dim NAME=NUMBER) or fewer iterations",
         stage="capability",
     )
 
 
 def is_too_much(error: UserError) -> bool:
-    """Whether a node could not be computed for what it costs."""
+    """Tell whether a node was not computed because of its cost."""
     return any(problem.code == TOO_MUCH for problem in error.problems)
 
 

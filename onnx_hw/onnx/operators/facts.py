@@ -1,7 +1,7 @@
-"""What else there is to know of an operator, beside what it computes: one row per (domain, operator).
+"""Facts about an operator besides what it computes: one row per (domain, operator).
 
-The row stands at the operator's function (``@operator(..., facts=Facts(...))``), and whoever wants to know whether a
-node is a product, where its weights are or what it does to integers asks it. Nobody else keeps a list of names.
+The row stands at the operator's function (``@operator(..., facts=Facts(...))``); it answers whether a node is a
+product, where its weights are and what it does to integers. No other module keeps a list of names.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from onnx_hw.onnx.operators.tensor_type import Types
 
 
 class Effect(Enum):
-    """What an operator does to the integers that stand for its data: it says where a float model wants new ones.
+    """Effect of an operator on the integers that stand for its data: it says where a float model wants new ones.
 
     Members:
         KEEPS: the result has some of them, with the same meaning.
         SUMS: adds up many of them.
-        ADDS: they stand for numbers that are moved by a constant; of two tensors, for sums.
+        ADDS: they stand for numbers plus a constant; of two tensors, for sums.
         SCALES: they stand for numbers times a constant; of two tensors, for products.
-        AFFINE: both, with constants.
+        AFFINE: both of these, with constants.
         BOUNDS: they stand for numbers within bounds.
         BENDS: they stand for any function of the numbers.
         JOINS: the result has those of several tensors.
-        PICKS: the result says where the greatest or the least of them is.
+        PICKS: the result is the position of the greatest or the least of them.
         QUANTIZES: real numbers become integers of a scale.
         DEQUANTIZES: and integers real numbers.
         SNAPS: both at once: real numbers become others, those that integers of a scale stand for.
@@ -49,26 +49,26 @@ class Effect(Enum):
 
 
 STRAIGHT = frozenset((Effect.ADDS, Effect.SCALES, Effect.AFFINE))
-"""Functions whose graph is a line, where all operands but one are constant."""
+"""Effects of functions whose graph is a line, where all operands but one are constant."""
 
 OF_SCALES = frozenset((Effect.QUANTIZES, Effect.DEQUANTIZES, Effect.SNAPS))
-"""From real numbers to integers of a scale, back, and both."""
+"""Effects that involve scales: from real numbers to integers of a scale, back, and both."""
 
 Macs = Callable[[Node, Types, Types], int]
-"""(node, types of its inputs, types of its results), all of them known, to multiply-accumulates."""
+"""Function (node, types of its inputs, types of its results) -> multiply-accumulates; all types are known."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Where the weights of a product are.
+    """Position of the weights of a product.
 
     Attributes:
-        at: the input.
-        axis: of the weights, along which the outputs lie. Where it has only those of one group, the first axis has the
-            inputs group by group.
-        channel: axis of the result along which the outputs lie.
-        rank: of weights that hold one number per input and output; None: any.
-        turned: attribute that says that the axes are the other way round, or empty.
+        at: the number of the input.
+        axis: the axis of the weights along which the outputs lie. Where it has only those of one group, the first axis
+            has the inputs group by group.
+        channel: the axis of the result along which the outputs lie.
+        rank: the rank of weights that hold one number per input and output; None: any.
+        turned: the attribute that says that the axes are reversed; "" without one.
     """
 
     at: int
@@ -78,12 +78,12 @@ class Weights:
     turned: str = ""
 
     def axis_of_outputs(self, node: Node, rank: int) -> int:
-        """The axis of weights of a rank along which a node's outputs lie."""
+        """Return the axis of weights of a rank along which a node's outputs lie."""
         axis = self.axis % rank
         return rank - 1 - axis if self.turned and node.attributes.get(self.turned, 0) else axis
 
     def beside(self, node: Node, shape: Sequence[int], column: np.ndarray) -> np.ndarray:
-        """One number, or one per output, as it is broadcast to weights of a shape."""
+        """Broadcast one number, or one per output, to weights of a shape."""
         if column.size == 1:
             return column.reshape(())
         axis = self.axis_of_outputs(node, len(shape))
@@ -98,10 +98,10 @@ class Weights:
 
 @dataclass(frozen=True)
 class Means:
-    """An operator on integers is one on real numbers, between DequantizeLinear and QuantizeLinear.
+    """Meaning of an operator on integers: one on real numbers, between DequantizeLinear and QuantizeLinear.
 
     Attributes:
-        operator: of real numbers, and the opset whose meaning it has.
+        operator: the operator on real numbers, and the opset whose meaning it has.
         data: inputs that hold the integers of an operand, each before its scale and zero point.
         bias: input with int32 integers whose scale is the product of the operands'.
     """
@@ -113,24 +113,24 @@ class Means:
 
 @dataclass(frozen=True)
 class Facts:
-    """The row.
+    """Row of facts about an operator.
 
     Attributes:
-        effect: what quantization sees in the operator; None: nothing that it can use.
-        macs: multiply-accumulates of a node, of data with weights or with other data; None: it is no product. Fixed
-            factors (of a transform, an interpolation) are none, nor is what is multiplied element by element.
-        weights: where they are; None: it has none, or none of one kind.
-        inverts: the second operand counts by its inverse.
-        rounded: of an operator that rounds to integers, the input with the scale of the result, behind which its zero
-            point is.
-        means: the operator of real numbers that one on integers stands for.
-        jumps: it is a function with jumps: on one, the last bit of an argument decides.
-        moves: all that the results have are elements of its first input, whole; the others and the attributes say which
-            of them is where.
-        along_axis: a batch is treated entry by entry unless its attribute ``axis`` names the axis of the batch.
+        effect: the effect that quantization uses; None: it has no effect that quantization can use.
+        macs: the multiply-accumulates of a node, of data with weights or with other data; None: it is not a product.
+            Products with fixed factors (of a transform, an interpolation) and element by element do not count.
+        weights: the position of the weights; None: it has no weights, or not of one kind.
+        inverts: whether the second operand counts by its inverse.
+        rounded: for an operator that rounds to integers, the input with the scale of the result, which its zero point
+            follows; None for all others.
+        means: the operator on real numbers that one on integers stands for.
+        jumps: whether it is a function with jumps: on one, the last bit of an argument decides.
+        moves: whether the results consist of unchanged elements of its first input; the other inputs and the attributes
+            say where each of them goes.
+        along_axis: whether a batch is treated entry by entry unless the attribute ``axis`` names the axis of the batch.
         shape_at: the input that may state the lengths of the result's axes.
-        random: equal inputs give other results each time.
-        chooses_scale: it rounds to integers whose scale each input chooses anew.
+        random: whether equal inputs give other results each time.
+        chooses_scale: whether it rounds to integers whose scale each input chooses anew.
     """
 
     effect: Effect | None = None

@@ -1,4 +1,4 @@
-"""Gather, Scatter, Slice and what else picks elements by position."""
+"""Operators that pick elements by position: Gather, Scatter, Slice, TopK ..."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def gather_type(x: TensorType, indices: TensorType, *, axis: int = 0) -> TensorT
 
 @operator(since=(1, 11, 13), types=gather_type, facts=Facts(Effect.KEEPS, moves=True))
 def Gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
-    """Slices along one axis; negative indices count from the end."""
+    """Take slices along one axis; negative indices count from the end."""
     return np.take(x, indices, axis=axis)
 
 
@@ -43,7 +43,7 @@ def gather_elements_type(x: TensorType, indices: TensorType, *, axis: int = 0) -
 
 @operator(since=(11, 13), types=gather_elements_type)
 def GatherElements(x: Array, indices: Array, *, axis: int = 0) -> Array:
-    """An element for each index, which stands in for the position along one axis."""
+    """Take an element for each index, which replaces the position along one axis."""
     return x[_element_index(indices, axis, x.shape)]
 
 
@@ -61,7 +61,7 @@ def gather_nd_type(x: TensorType, indices: TensorType, *, batch_dims: int = 0) -
 
 @operator(since=(12, 13), types=gather_nd_type)
 def GatherND(x: Array, indices: Array, *, batch_dims: int = 0) -> Array:
-    """The last axis of ``indices`` holds positions; the first ``batch_dims`` axes belong together."""
+    """Take slices by positions in the last axis of ``indices``; the first ``batch_dims`` axes belong together."""
     batch = np.indices(indices.shape[:-1], sparse=True)[:batch_dims]
     return x[(*batch, *np.moveaxis(indices, -1, 0))]
 
@@ -71,13 +71,13 @@ earlier(GatherND, since=11, without=("batch_dims",))
 
 @operator(since=18, types=like_first)
 def ScatterElements(x: Array, indices: Array, updates: Array, *, axis: int = 0, reduction: str = "none") -> Array:
-    """``x`` with an element put, added, multiplied, maximised or minimised at each index."""
+    """Put an update into ``x`` at each index, or add, multiply, maximise or minimise with it."""
     return _scattered(x, _element_index(indices, axis, x.shape), updates, reduction)
 
 
 @operator(since=16, types=like_first)
 def ScatterElements_16(x: Array, indices: Array, updates: Array, *, axis: int = 0, reduction: str = "none") -> Array:
-    """Without max and min."""
+    """Scatter elements without max and min."""
     if reduction in ("max", "min"):
         raise ValueError("reduction must be none, add or mul before opset 18")
     return ScatterElements(x, indices, updates, axis=axis, reduction=reduction)
@@ -88,19 +88,19 @@ earlier(ScatterElements, since=(11, 13), without=("reduction",))
 
 @operator(since=(9, 11), types=like_first)
 def Scatter(x: Array, indices: Array, updates: Array, *, axis: int = 0) -> Array:
-    """The old name of ScatterElements."""
+    """Scatter elements: the old name of ScatterElements."""
     return ScatterElements(x, indices, updates, axis=axis)
 
 
 @operator(since=18, types=like_first)
 def ScatterND(x: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
-    """Slices put, added ... at the positions in the last axis of ``indices``."""
+    """Put slices at the positions in the last axis of ``indices``, or add, multiply ... with them."""
     return _scattered(x, tuple(np.moveaxis(indices, -1, 0)), updates, reduction)
 
 
 @operator(since=16, types=like_first)
 def ScatterND_16(x: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
-    """Without max and min."""
+    """Scatter slices without max and min."""
     if reduction in ("max", "min"):
         raise ValueError("reduction must be none, add or mul before opset 18")
     return ScatterND(x, indices, updates, reduction=reduction)
@@ -113,7 +113,10 @@ earlier(ScatterND, since=(11, 13), without=("reduction",))
 def TensorScatter(
     x: Array, update: Array, write_indices: Array | None = None, *, axis: int = -2, mode: str = "linear"
 ) -> Array:
-    """A cache with new entries along ``axis``, from another place on for each sample; ``circular`` wraps around."""
+    """Write new entries into a cache along ``axis``, from another place on for each sample.
+
+    ``mode`` circular wraps around.
+    """
     along = normal_axis(axis, x.ndim)
     if along == 0 or mode not in ("linear", "circular"):
         raise ValueError(f"axis must not be that of the batch, and mode linear or circular, not {mode}")
@@ -141,7 +144,7 @@ def slice_type(
 
 @operator(since=(10, 11, 13), types=slice_type, shape_inputs=(1, 2, 3, 4), facts=Facts(Effect.KEEPS, moves=True))
 def Slice(x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Array:
-    """Python's slices, steps below zero included; the others axes stay whole."""
+    """Slice as Python does, steps below zero included; the other axes stay whole."""
     return x[slices(x.shape, starts, ends, axes, steps)]
 
 
@@ -161,7 +164,7 @@ def slices(
     axes: Sequence[int] | Array | None,
     steps: Sequence[int] | Array | None,
 ) -> tuple[slice, ...]:
-    """One slice per axis.
+    """Return one slice per axis.
 
     Raises:
         ValueError: lists of different lengths, an axis twice, or a step of zero.
@@ -198,7 +201,7 @@ def Compress(x: Array, condition: Array, *, axis: int | None = None) -> Array:
 
 @operator(since=(9, 13), dynamic=True)
 def NonZero(x: Array) -> Array:
-    """(rank, count) int64: the positions of what is not zero."""
+    """Return the positions of the elements that are not zero: (rank, count) int64."""
     if not x.ndim:
         return np.empty((0, int(bool(x))), np.int64)  # a scalar has one position, of no coordinates
     return np.array(np.nonzero(x), np.int64).reshape(x.ndim, -1)
@@ -206,7 +209,7 @@ def NonZero(x: Array) -> Array:
 
 @operator(since=(11, 28), dynamic=True)
 def Unique(x: Array, *, axis: int | None = None, sorted: int = 1) -> tuple[Array, Array, Array, Array]:
-    """Unique elements or slices, where each was first seen, which one each is, and how often it occurs."""
+    """Return unique elements or slices, the first position of each, which one each is, and how often it occurs."""
     y, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     inverse = inverse.reshape(-1)
     if not sorted:
@@ -226,14 +229,14 @@ def one_hot_type(indices: TensorType, depth: TensorType, values: TensorType, *, 
 
 @operator(since=(9, 11, 28), types=one_hot_type, shape_inputs=(1,))
 def OneHot(indices: Array, depth: Array, values: Array, *, axis: int = -1) -> Array:
-    """A new axis with the second value where the index says, the first elsewhere; indices out of range are nowhere."""
+    """Add an axis with the second value at the index, the first elsewhere; indices out of range have no position."""
     along = normal_axis(axis, indices.ndim + 1)
     count = int(depth.reshape(()))
-    wanted = np.expand_dims(indices.astype(np.int64), along)
-    wanted = np.where(wanted < 0, wanted + count, wanted)
+    positions = np.expand_dims(indices.astype(np.int64), along)
+    positions = np.where(positions < 0, positions + count, positions)
     hold((count,), np.int64)
     places = np.arange(count).reshape(-1, *(1,) * (indices.ndim - along))
-    return np.where(places == wanted, values[1], values[0])
+    return np.where(places == positions, values[1], values[0])
 
 
 def reverse_sequence_type(x: TensorType, lengths: TensorType, *, batch_axis: int = 1, **_: int) -> TensorType:
@@ -245,7 +248,7 @@ def reverse_sequence_type(x: TensorType, lengths: TensorType, *, batch_axis: int
 
 @operator(since=(10, 28), types=reverse_sequence_type)
 def ReverseSequence(x: Array, lengths: Array, *, batch_axis: int = 1, time_axis: int = 0) -> Array:
-    """For each sample the first so many time steps in reverse order."""
+    """Reverse the first ``lengths[sample]`` time steps of each sample."""
     if {batch_axis, time_axis} != {0, 1}:
         raise ValueError("batch_axis and time_axis must be 0 and 1, in either order")
     times = np.arange(x.shape[time_axis])
@@ -256,7 +259,7 @@ def ReverseSequence(x: Array, lengths: Array, *, batch_axis: int = 1, time_axis:
 
 @operator(since=14, types=like_first_of(2))
 def Trilu(x: Array, k: Array | None = None, *, upper: int = 1) -> Array:
-    """The upper or lower triangle of each matrix, ``k`` diagonals above the main one."""
+    """Keep the upper or lower triangle of each matrix, ``k`` diagonals above the main one."""
     diagonal = 0 if k is None else int(k.reshape(()))
     return np.triu(x, diagonal) if upper else np.tril(x, diagonal)
 
@@ -272,7 +275,7 @@ def top_k_1_type(x: TensorType, *, axis: int = -1, k: int) -> tuple[TensorType, 
 
 @operator(since=(11, 24), types=top_k_type, shape_inputs=(1,))
 def TopK(x: Array, k: Array, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Array, Array]:
-    """The k largest or smallest values and their indices; among equals the first come first."""
+    """Return the k largest or smallest values and their indices; among equals the first come first."""
     del sorted  # they always are, which the unsorted order allows
     return top(x, int(k.reshape(())), axis, bool(largest))
 
@@ -308,7 +311,7 @@ def _top_type(x: TensorType, k: int, axis: int) -> tuple[TensorType, TensorType]
 
 
 def _element_index(indices: Array, axis: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """The index of an element for each entry: itself along ``axis``, its place along the others."""
+    """Return the index of an element for each entry: itself along ``axis``, its place along the others."""
     index: list[Any] = list(np.indices(indices.shape, sparse=True))
     index[normal_axis(axis, len(shape))] = indices
     return tuple(index)

@@ -51,7 +51,7 @@ def ConvInteger(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """``conv(x - x_zero_point, w - w_zero_point)``, exactly, modulo 2^32; padding counts as the zero point."""
+    """Return ``conv(x - x_zero_point, w - w_zero_point)``, exactly, modulo 2^32; padding counts as the zero point."""
     window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
     sums = convolve(centred(x, x_zero_point), centred(w, w_zero_point, axis=0), window, group)
     return sums.astype(np.int64).astype(np.int32)
@@ -69,7 +69,10 @@ def matmul_integer_type(
     facts=Facts(macs=matrix_macs, weights=Weights(1, axis=-1, channel=-1, rank=2)),
 )
 def MatMulInteger(a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None) -> Array:
-    """``(a - a_zero_point) @ (b - b_zero_point)``, exactly, modulo 2^32; zero points per row of a, per column of b."""
+    """Return ``(a - a_zero_point) @ (b - b_zero_point)``, exactly, modulo 2^32.
+
+    Zero points are per row of a, per column of b.
+    """
     product = integer_product(_centred_rows(a, a_zero_point), centred(b, b_zero_point, axis=-1))
     return product.astype(np.int64).astype(np.int32)
 
@@ -118,7 +121,7 @@ def QLinearConv(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """Exact sums, the bias (int32, of scale ``x_scale * w_scale``) included; then one multiplication in float32."""
+    """Sum exactly, the bias (int32, of scale ``x_scale * w_scale``) included; then multiply once in float32."""
     window = conv_window(x.shape, w.shape, auto_pad, dilations, group, kernel_shape, pads, strides)
     sums = convolve(centred(x, x_zero_point), centred(w, w_zero_point, axis=0), window, group)
     shape = (-1, *(1,) * len(window.kernel))
@@ -164,7 +167,7 @@ def QLinearMatMul(
     y_scale: Array,
     y_zero_point: Array,
 ) -> Array:
-    """Scales and zero points: one for all, or one per row of a, per column of b."""
+    """Multiply matrices; scales and zero points: one for all, or one per row of a, per column of b."""
     sums = integer_product(_centred_rows(a, a_zero_point), centred(b, b_zero_point, axis=-1))
     ratio = _per_row(a_scale) * _per_column(b_scale) / _per_row(y_scale)
     return requantized(sums, ratio, _per_row(y_zero_point))
@@ -176,7 +179,7 @@ def dynamic_quantize_type(x: TensorType) -> tuple[TensorType, TensorType, Tensor
 
 @operator(since=11, types=dynamic_quantize_type, facts=Facts(chooses_scale=True))
 def DynamicQuantizeLinear(x: Array) -> tuple[Array, Array, Array]:
-    """uint8 over the range of ``x`` widened to hold 0; with the scale and zero point that were chosen."""
+    """Quantize to uint8 over the range of ``x`` widened to hold 0; return the scale and zero point, too."""
     low, high = np.minimum(x.min(initial=0), 0), np.maximum(x.max(initial=0), 0)
     scale = np.asarray((high - low) / np.float32(255), np.float32)
     if scale == 0:
@@ -187,7 +190,7 @@ def DynamicQuantizeLinear(x: Array) -> tuple[Array, Array, Array]:
 
 
 def centred(x: Array, zero_point: Array | None, axis: int = 0) -> Array:
-    """``x - zero_point`` in float64, where every sum of products of 8-bit numbers is exact."""
+    """Return ``x - zero_point`` in float64, where every sum of products of 8-bit numbers is exact."""
     wide = x.astype(np.float64)
     if zero_point is None:
         return wide
@@ -201,9 +204,9 @@ def centred(x: Array, zero_point: Array | None, axis: int = 0) -> Array:
 
 
 def requantized(sums: Array, ratio: Array, zero_point: Array) -> Array:
-    """``saturate(round_half_even(sums * ratio) + zero_point)``, multiplied in float32 as onnxruntime does.
+    """Return ``saturate(round_half_even(sums * ratio) + zero_point)``, multiplied in float32 as onnxruntime does.
 
-    Scales in double precision, which no model has, are multiplied in it: that tells how near to a tie a value was.
+    Scales in double precision, which no model has, are multiplied in it: that shows how near to a tie a value was.
     """
     low, high = integer_range(zero_point.dtype)
     dtype = np.dtype(np.float64 if ratio.dtype == np.float64 else np.float32)
@@ -212,7 +215,7 @@ def requantized(sums: Array, ratio: Array, zero_point: Array) -> Array:
 
 
 def _per_row(parameter: Array) -> Array:
-    """A scale or zero point, one for all or one per row, so that it broadcasts over a matrix."""
+    """Shape a scale or zero point, one for all or one per row, so that it broadcasts over a matrix."""
     if parameter.size == 1:
         return parameter.reshape(())
     return parameter.reshape(-1, 1) if parameter.ndim == 1 else parameter

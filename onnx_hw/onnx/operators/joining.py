@@ -1,4 +1,4 @@
-"""Concat, Split, Tile, Pad, CenterCropPad: tensors put together, cut, repeated and framed."""
+"""Operators that join, cut, repeat and frame tensors: Concat, Split, Tile, Pad, CenterCropPad."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def Concat(*inputs: Array, axis: int) -> Array:
 
 @operator(since=1, types=concat_type)
 def Concat_1(*inputs: Array, axis: int | None = None) -> Array:
-    """Along axis 1, unless said otherwise."""
+    """Join tensors along axis 1, unless another axis is stated."""
     return np.concatenate(inputs, 1 if axis is None else axis)
 
 
@@ -48,19 +48,19 @@ def split_2_type(x: TensorType, *, axis: int = 0, split: Ints | None = None, cal
 def Split(
     x: Array, split: Array | None = None, *, axis: int = 0, num_outputs: int | None = None, call: Call
 ) -> tuple[Array, ...]:
-    """Parts of these lengths; else equal ones, the last being shorter where they do not divide the axis."""
+    """Cut into parts of these lengths; else equal ones, the last being shorter where they do not divide the axis."""
     return _split(x, part_lengths(x.shape, split, axis, num_outputs, call.results), axis)
 
 
 @operator(since=13, types=split_type, shape_inputs=(1,))
 def Split_13(x: Array, split: Array | None = None, *, axis: int = 0, call: Call) -> tuple[Array, ...]:
-    """Equal parts must divide the axis."""
+    """Cut into parts; equal ones must divide the axis."""
     return _split(x, part_lengths(x.shape, split, axis, None, call.results), axis)
 
 
 @operator(since=(2, 11), types=split_2_type)
 def Split_2(x: Array, *, axis: int = 0, split: Ints | None = None, call: Call) -> tuple[Array, ...]:
-    """Lengths as an attribute."""
+    """Cut into parts whose lengths are an attribute."""
     return _split(x, part_lengths(x.shape, split, axis, None, call.results), axis)
 
 
@@ -72,26 +72,26 @@ def split_1_type(
     split: Ints | None = None,
     call: TypeCall,
 ) -> tuple[TensorType, ...]:
-    given = split if lengths is None else lengths.value
-    return _parts(x, given, axis or 0, None, call.results)
+    part_sizes = split if lengths is None else lengths.value
+    return _parts(x, part_sizes, axis or 0, None, call.results)
 
 
 @operator(since=1, types=split_1_type, shape_inputs=(1,))
 def Split_1(
     x: Array, lengths: Array | None = None, *, axis: int | None = None, split: Ints | None = None, call: Call
 ) -> tuple[Array, ...]:
-    """Lengths as an input or as an attribute."""
-    given = split if lengths is None else lengths
-    return _split(x, part_lengths(x.shape, given, axis or 0, None, call.results), axis or 0)
+    """Cut into parts whose lengths are an input or an attribute."""
+    part_sizes = split if lengths is None else lengths
+    return _split(x, part_lengths(x.shape, part_sizes, axis or 0, None, call.results), axis or 0)
 
 
 def part_lengths(
     shape: tuple[int, ...], split: Sequence[int] | Array | None, axis: int, num_outputs: int | None, results: int
 ) -> list[int]:
-    """The lengths of the parts.
+    """Return the lengths of the parts.
 
     Raises:
-        ValueError: they do not add up to the axis, or are not as many as there are outputs.
+        ValueError: they do not add up to the axis, or their number is not that of the outputs.
     """
     total = shape[normal_axis(axis, len(shape))]
     if split is not None and len(split):
@@ -141,7 +141,7 @@ def tile_1_type(x: TensorType, tiles: TensorType, axis: TensorType) -> TensorTyp
 
 @operator(since=1, types=tile_1_type, shape_inputs=(1, 2))
 def Tile_1(x: Array, tiles: Array, axis: Array) -> Array:
-    """Along one axis."""
+    """Repeat along one axis."""
     repeats = [1] * x.ndim
     repeats[int(axis.reshape(()))] = int(tiles.reshape(()))
     return np.tile(x, repeats)
@@ -164,13 +164,13 @@ def pad_type(
 def Pad(
     x: Array, pads: Array, value: Array | None = None, axes: Array | None = None, *, mode: str = "constant"
 ) -> Array:
-    """Negative padding cuts off."""
+    """Pad the axes; negative padding cuts off."""
     return pad(x, pads, value, axes, mode)
 
 
 @operator(since=(11, 13), types=pad_type, shape_inputs=(1,))
 def Pad_11(x: Array, pads: Array, value: Array | None = None, *, mode: str = "constant") -> Array:
-    """All axes."""
+    """Pad all axes."""
     return pad(x, pads, value, None, mode)
 
 
@@ -180,7 +180,7 @@ def pad_2_type(x: TensorType, *, mode: str = "constant", pads: Ints, **_: float)
 
 @operator(since=2, types=pad_2_type)
 def Pad_2(x: Array, *, mode: str = "constant", pads: Ints, value: float = 0.0) -> Array:
-    """Everything as attributes."""
+    """Pad all axes; everything is an attribute."""
     return pad(x, pads, np.array(value, x.dtype), None, mode)
 
 
@@ -194,10 +194,10 @@ def Pad_1(x: Array, *, mode: str = "constant", paddings: Ints, value: float = 0.
 
 
 def axis_pads(rank: int, pads: Sequence[int] | Array, axes: Sequence[int] | Array | None) -> list[tuple[int, int]]:
-    """Padding before and after every axis.
+    """Return the padding before and after every axis.
 
     Raises:
-        ValueError: not two numbers for each axis.
+        ValueError: the number of pads is not two for each axis.
     """
     padded = list(range(rank)) if axes is None else list(normal_axes(axes, rank))  # type: ignore[arg-type]
     if len(pads) != 2 * len(padded):
@@ -225,7 +225,7 @@ def padded_shape(
 def pad(
     x: Array, pads: Sequence[int] | Array, value: Array | None, axes: Sequence[int] | Array | None, mode: str
 ) -> Array:
-    """``x`` framed by a value or by what lies inside; negative padding cuts off first."""
+    """Frame ``x`` by a value or by what lies inside; negative padding cuts off first."""
     shape = padded_shape(x.shape, pads, axes, mode)
     both = axis_pads(x.ndim, pads, axes)
     kept = tuple(slice(max(-before, 0), n - max(-after, 0)) for n, (before, after) in zip(x.shape, both, strict=True))
@@ -245,11 +245,11 @@ def center_crop_pad_type(x: TensorType, shape: TensorType, *, axes: Ints | None 
 
 @operator(since=18, types=center_crop_pad_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
 def CenterCropPad(x: Array, shape: Array, *, axes: Ints | None = None) -> Array:
-    """Cut or framed with zeros to the wanted lengths, equally on both sides; an odd element is taken at the end."""
-    wanted = centered_shape(x.shape, shape, axes)
-    y = np.zeros(wanted, x.dtype)
+    """Cut or frame with zeros to these lengths, equally on both sides; an odd element is taken at the end."""
+    lengths = centered_shape(x.shape, shape, axes)
+    y = np.zeros(lengths, x.dtype)
     source, target = [], []
-    for old, new in zip(x.shape, wanted, strict=True):
+    for old, new in zip(x.shape, lengths, strict=True):
         cut, frame = max(old - new, 0) // 2, max(new - old, 0) // 2
         source.append(slice(cut, cut + min(old, new)))
         target.append(slice(frame, frame + min(old, new)))
@@ -257,8 +257,8 @@ def CenterCropPad(x: Array, shape: Array, *, axes: Ints | None = None) -> Array:
     return y
 
 
-def centered_shape(shape: tuple[int, ...], wanted: Array, axes: Ints | None) -> tuple[int, ...]:
+def centered_shape(shape: tuple[int, ...], lengths: Array, axes: Ints | None) -> tuple[int, ...]:
     result = list(shape)
-    for axis, length in zip(normal_axes(axes or range(len(shape)), len(shape)), wanted.tolist(), strict=True):
+    for axis, length in zip(normal_axes(axes or range(len(shape)), len(shape)), lengths.tolist(), strict=True):
         result[axis] = length
     return tuple(result)

@@ -124,7 +124,7 @@ def BitwiseNot(x: Array) -> Array:
 
 @operator(since=(11, 28), types=broadcast)
 def BitShift(x: Array, y: Array, *, direction: str) -> Array:
-    """A shift by as many bits as the type has, or more, or by a negative number, leaves only the sign."""
+    """Shift bits; a shift by the width of the type, or more, or by a negative number, leaves only the sign."""
     if direction not in ("LEFT", "RIGHT"):
         raise ValueError(f"direction must be LEFT or RIGHT, not {direction}")
     bits = 8 * x.dtype.itemsize

@@ -1,4 +1,4 @@
-"""NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss."""
+"""Losses: NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def loss_type(
 def NegativeLogLikelihoodLoss(
     x: Array, target: Array, weight: Array | None = None, *, ignore_index: int | None = None, reduction: str = "mean"
 ) -> Array:
-    """``x``: (batch, classes, ...) log-probabilities, ``target``: (batch, ...) classes, ``weight``: (classes,)."""
+    """Return the loss of log-probabilities ``x`` (batch, classes, ...) for ``target`` (batch, ...) classes.
+
+    The ``weight`` of each class is (classes,).
+    """
     return _loss(x, target, weight, ignore_index, reduction)
 
 
@@ -34,7 +37,7 @@ def entropy_type(
 def SoftmaxCrossEntropyLoss(
     x: Array, labels: Array, weights: Array | None = None, *, ignore_index: int | None = None, reduction: str = "mean"
 ) -> tuple[Array, Array]:
-    """The loss of the log-softmax over the classes (axis 1), and that log-softmax."""
+    """Return the loss of the log-softmax over the classes (axis 1), and that log-softmax."""
     log_probabilities = log_softmax(x, (1,))
     return _loss(log_probabilities, labels, weights, ignore_index, reduction), log_probabilities
 

@@ -1,6 +1,6 @@
-"""How many multiply-accumulates a node has: functions of the node and of the types of its inputs and results.
+"""Number of multiply-accumulates of a node: functions of the node and of the types of its inputs and results.
 
-A product counts whether or not a factor lies in the padding, as everybody counts.
+A product counts whether or not a factor lies in the padding, as is usual.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from onnx_hw.onnx.operators.tensor_type import TensorType, Types
 
 
 def window_macs(weights: int) -> Macs:
-    """Of windows over the data: each result is a sum over all weights of its output; (outputs, ...) are at an input."""
+    """Count those of windows over the data: each result is a sum over all weights of its output.
+
+    The weights (outputs, ...) are input ``at``.
+    """
 
     def macs(_: Node, inputs: Types, results: Types) -> int:
         w = known(inputs, weights)
@@ -23,12 +26,12 @@ def window_macs(weights: int) -> Macs:
 
 
 def scattered_macs(_: Node, inputs: Types, __: Types) -> int:
-    """Of windows that are written: each element of the data meets all weights of its input channel."""
+    """Count those of windows that are written: each element of the data meets all weights of its input channel."""
     return known(inputs, 0).size * prod(known(inputs, 1).shape[1:])
 
 
 def matrix_macs(node: Node, inputs: Types, results: Types) -> int:
-    """Of a matrix product whose first operand is the first input, or its transpose where ``transA`` says so."""
+    """Count those of a matrix product with the first input, or its transpose where ``transA`` says so."""
     shape = list(known(inputs, 0).shape)
     if node.attributes.get("transBatchA", 0) and len(shape) > 2:
         shape = [*shape[1:-1], shape[0], shape[-1]]
@@ -37,7 +40,7 @@ def matrix_macs(node: Node, inputs: Types, results: Types) -> int:
 
 
 def known(types: Types, at: int) -> TensorType:
-    """A type, of which the caller has made sure."""
-    found = types[at]
-    assert found is not None
-    return found
+    """Return a type that the caller has checked to be known."""
+    tensor_type = types[at]
+    assert tensor_type is not None
+    return tensor_type

@@ -1,4 +1,4 @@
-"""MatMul, Gemm: float matrices through BLAS, integer ones exactly."""
+"""Matrix products: MatMul, Gemm, Einsum; float matrices through BLAS, integer ones exactly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from onnx_hw.onnx.operators.tensor_type import TensorType, Types, broadcast_shap
 
 
 def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a product by numpy's rule: vectors are rows on the left, columns on the right, outer axes broadcast.
+    """Return the shape of a product by numpy's rule.
+
+    Vectors are rows on the left and columns on the right; outer axes broadcast.
 
     Raises:
         ValueError: the inner lengths differ, an operand is a scalar, or the outer axes do not broadcast.
@@ -71,7 +73,7 @@ def Gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Array:
-    """``alpha * A' @ B' + beta * C``; ``C`` broadcasts to the product's shape."""
+    """Return ``alpha * A' @ B' + beta * C``; ``C`` broadcasts to the product's shape."""
     y = product(a.T if transA else a, b.T if transB else b)
     if alpha != 1.0:
         y = (y * alpha).astype(a.dtype)
@@ -95,7 +97,7 @@ def Gemm_1(
     transA: int = 0,
     transB: int = 0,
 ) -> Array:
-    """``C`` broadcasts only where ``broadcast`` says so."""
+    """Return ``alpha * A' @ B' + beta * C``; ``C`` broadcasts only where ``broadcast`` says so."""
     y = Gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
     if not broadcast and c.shape != y.shape:
         raise ValueError(f"C must have the shape of the product, {list(y.shape)}, unless broadcast is 1")
@@ -103,7 +105,7 @@ def Gemm_1(
 
 
 def product(a: Array, b: Array) -> Array:
-    """The matrix product in the operands' own type: half floats are summed in float32, integers wrap around.
+    """Return the matrix product in the operands' own type: half floats are summed in float32, integers wrap around.
 
     Integers go through the float64 routines of BLAS wherever no sum can leave the range that those represent exactly.
     """
@@ -116,7 +118,7 @@ def product(a: Array, b: Array) -> Array:
 
 
 def integer_product(a: Array, b: Array) -> Array:
-    """The exact matrix product of integers as float64 or, where float64 cannot hold it, as int64 (modulo 2^64)."""
+    """Return the exact matrix product of integers: float64 or, where that cannot hold it, int64 (modulo 2^64)."""
     _pay(a, b)
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     if _largest(wide_a) * _largest(wide_b) * a.shape[-1] < 2**53:
@@ -147,7 +149,7 @@ def Det(x: Array) -> Array:
 
 
 def einsum_type(*inputs: TensorType, equation: str) -> TensorType:
-    """The length of each letter of the result; the axes of an ellipsis broadcast."""
+    """Infer the length of each letter of the result; the axes of an ellipsis broadcast."""
     terms, arrow, result = equation.replace(" ", "").partition("->")
     lengths, outer = _lengths(terms.split(","), inputs)
     letters = terms.replace(",", "").replace(".", "")
@@ -160,7 +162,7 @@ def einsum_type(*inputs: TensorType, equation: str) -> TensorType:
 
 
 def _lengths(terms: Sequence[str], inputs: Sequence[TensorType]) -> tuple[dict[str, int], tuple[int, ...]]:
-    """The length of each letter, and of the axes of the ellipses."""
+    """Return the length of each letter, and of the axes of the ellipses."""
     lengths: dict[str, int] = {}
     unnamed: list[tuple[int, ...]] = []
     for term, x in zip(terms, inputs, strict=True):
@@ -178,7 +180,7 @@ def _lengths(terms: Sequence[str], inputs: Sequence[TensorType]) -> tuple[dict[s
 
 
 def einsum_macs(node: Node, inputs: Types, _: Types) -> int:
-    """One for each combination of indices and operand but the first: a single operand is no product."""
+    """Count one for each combination of indices and operand but the first: a single operand is not a product."""
     terms = str(node.attributes["equation"]).replace(" ", "").partition("->")[0].split(",")
     lengths, outer = _lengths(terms, [known(inputs, k) for k in range(len(inputs))])
     return prod((*lengths.values(), *outer)) * (len(terms) - 1)
@@ -186,7 +188,7 @@ def einsum_macs(node: Node, inputs: Types, _: Types) -> int:
 
 @operator(since=(12, 28), types=einsum_type, facts=Facts(macs=einsum_macs))
 def Einsum(*inputs: Array, equation: str) -> Array:
-    """Einstein's summation, contracted pairwise through matrix products."""
+    """Compute Einstein's summation, contracted pairwise through matrix products."""
     wide = [x if is_integer(x.dtype) else widened(x) for x in inputs]
     path, steps = _contraction(equation.replace(" ", ""), wide)
     spend(0, products=steps)
@@ -194,10 +196,10 @@ def Einsum(*inputs: Array, equation: str) -> Array:
 
 
 def _contraction(equation: str, inputs: list[Array]) -> tuple[Any, int]:
-    """An order of products without large results in between, and at most how many multiplications it takes."""
-    path, told = np.einsum_path(equation, *inputs, optimize=("greedy", VALUE_BYTES // 8))
+    """Return an order of products without large intermediates, and the greatest number of its multiplications."""
+    path, description = np.einsum_path(equation, *inputs, optimize=("greedy", VALUE_BYTES // 8))
     steps, largest = (
-        float(told.split(f"{what}:")[1].split()[0]) for what in ("Optimized FLOP count", "Largest intermediate")
+        float(description.split(f"{what}:")[1].split()[0]) for what in ("Optimized FLOP count", "Largest intermediate")
     )
     hold((int(largest),))
     return path, int(steps)

@@ -1,4 +1,4 @@
-"""MatMulNBits of com.microsoft: weights of 2 to 8 bits, packed, in blocks of inputs with a scale each.
+"""Blocked weights (MatMulNBits of com.microsoft): 2 to 8 bits, packed, in blocks of inputs with a scale each.
 
 Specification: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md.
 """
@@ -42,9 +42,9 @@ def matmul_nbits_type(
     if zero_points is not None:
         packed = zero_points.dtype == np.uint8
         sizes["zero_points"] = zero_points, N * _bytes(blocks, bits) if packed else N * blocks
-    for name, (given, size) in sizes.items():
-        if given is not None and given.size != size:
-            raise ValueError(f"{name} must have {size} elements, not the shape {list(given.shape)}")
+    for name, (tensor, size) in sizes.items():
+        if tensor is not None and tensor.size != size:
+            raise ValueError(f"{name} must have {size} elements, not the shape {list(tensor.shape)}")
     return TensorType(a.dtype, (*a.shape[:-1], N))
 
 
@@ -69,7 +69,7 @@ def MatMulNBits(
     accuracy_level: int = 0,
     weight_prepacked: int = 0,
 ) -> Array:
-    """``a @ weights + bias``."""
+    """Return ``a @ weights + bias``."""
     del accuracy_level, weight_prepacked  # less accurate products are only allowed; another order is refused
     counts, steps = weights_of_blocks(b, scales, zero_points, g_idx, K=K, N=N, block_size=block_size, bits=bits)
     y = MatMul(a, (counts * steps).astype(a.dtype))
@@ -87,7 +87,7 @@ def weights_of_blocks(
     block_size: int,
     bits: int,
 ) -> tuple[Array, Array]:
-    """Weights (K, N) as ``counts * steps``, both float64; the counts are whole unless a zero point is not."""
+    """Return weights (K, N) as ``counts * steps``, both float64; counts are integers unless a zero point is not."""
     blocks = -(-K // block_size)
     block = np.arange(K) // block_size if g_idx is None else g_idx.astype(np.int64).reshape(-1)
     integers = unpacked(b.reshape(N, blocks, -1), bits, block_size).reshape(N, -1)[:, :K]
@@ -102,7 +102,7 @@ def weights_of_blocks(
 
 
 def unpacked(packed: Array, bits: int, count: int) -> Array:
-    """``count`` integers of some bits from the bytes of the last axis, the lowest bits first; int64."""
+    """Unpack ``count`` integers of some bits from the bytes of the last axis, the lowest bits first; int64."""
     ones = np.unpackbits(packed.astype(np.uint8), axis=-1, bitorder="little")[..., : count * bits]
     return ones.reshape(*packed.shape[:-1], count, bits).astype(np.int64) @ (1 << np.arange(bits))
 

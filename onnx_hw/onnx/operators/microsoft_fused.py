@@ -50,7 +50,7 @@ def FusedConv(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """Conv, plus ``z``, then an activation."""
+    """Apply Conv, add ``z``, then apply an activation."""
     y = Conv(
         x,
         w,
@@ -91,9 +91,9 @@ def FusedGemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Array:
-    """Gemm, then an activation."""
-    given = (activation_alpha, activation_beta, activation_gamma)
-    parameters = tuple(value for value in given if value is not None)
+    """Apply Gemm, then an activation."""
+    stated = (activation_alpha, activation_beta, activation_gamma)
+    parameters = tuple(value for value in stated if value is not None)
     return activated(Gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB), activation, parameters)
 
 
@@ -122,14 +122,14 @@ def FusedMatMul(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Array:
-    """MatMul of transposed operands; ``transBatch`` moves the first axis before the last but one."""
+    """Apply MatMul to transposed operands; ``transBatch`` moves the first axis before the last but one."""
     left = a.transpose(fused_order(a.ndim, transA, transBatchA))
     right = b.transpose(fused_order(b.ndim, transB, transBatchB))
     return (product(left, right) * alpha).astype(a.dtype) if alpha != 1 else MatMul(left, right)
 
 
 def fused_order(rank: int, last: int, batch: int) -> list[int]:
-    """The axes of an operand of FusedMatMul as the product sees it: ``transX`` and ``transBatchX`` of that operand."""
+    """Return the axes of an operand of FusedMatMul as the product sees it, by its ``transX`` and ``transBatchX``."""
     order = list(range(rank))
     if batch and rank > 2:
         order = [*order[1:-1], 0, order[-1]]
@@ -154,22 +154,22 @@ def BiasGelu(x: Array, b: Array) -> Array:
 
 @operator(since=1, domain=_DOMAIN, types=like_first)
 def FastGelu(x: Array, b: Array | None = None) -> Array:
-    """The approximation by a hyperbolic tangent."""
+    """Apply the approximation of Gelu by a hyperbolic tangent."""
     return Gelu(x if b is None else x + b, approximate="tanh")
 
 
 @operator(since=1, domain=_DOMAIN, types=like_first)
 def QuickGelu(x: Array, *, alpha: float = 1.7020000219345093) -> Array:
-    """``x * sigmoid(alpha * x)``."""
+    """Return ``x * sigmoid(alpha * x)``."""
     wide = widened(x)
     return (wide * sigmoid(wide * wide.dtype.type(alpha))).astype(x.dtype, copy=False)
 
 
 def activated(x: Array, activation: str, parameters: Floats) -> Array:
-    """The activation that was fused into another operator.
+    """Apply the activation that was fused into another operator.
 
     Raises:
-        ValueError: an unknown one.
+        ValueError: the activation is not known.
     """
     if activation in ("", "Relu", "Tanh", "Sigmoid"):
         return {"": lambda y: y, "Relu": Relu, "Tanh": Tanh, "Sigmoid": Sigmoid}[activation](x)

@@ -62,7 +62,7 @@ def QLinearConv_microsoft(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """QLinearConv, also with the channels innermost."""
+    """Apply QLinearConv, also with the channels innermost."""
     y = QLinearConv(
         np.moveaxis(x, -1, 1) if channels_last else x,
         x_scale,
@@ -135,7 +135,10 @@ def QGemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Array:
-    """The bias is int32 of scale ``alpha * a_scale * b_scale``; without a scale for the result that is float32."""
+    """Multiply matrices and add a bias (int32, of scale ``alpha * a_scale * b_scale``).
+
+    Without a scale for the result the result is float32.
+    """
     left = a.astype(np.int64) - a_zero_point.astype(np.int64).reshape(())
     right = b.astype(np.int64).T if transB else b.astype(np.int64)
     right = right - b_zero_point.astype(np.int64)  # one, or one per column
@@ -200,6 +203,6 @@ def dynamic_matmul_type(
 def DynamicQuantizeMatMul(
     a: Array, b: Array, b_scale: Array, b_zero_point: Array | None = None, bias: Array | None = None
 ) -> Array:
-    """``a`` is quantized to uint8 over its own range first."""
+    """Quantize ``a`` to uint8 over its own range, then multiply."""
     x, scale, zero_point = DynamicQuantizeLinear(a)
     return MatMulIntegerToFloat(x, b, scale, b_scale, zero_point, b_zero_point, bias)

@@ -36,12 +36,12 @@ _DOMAIN = "com.microsoft"
 
 
 def real(x: Array, scale: Array, zero_point: Array | None) -> Array:
-    """The real numbers that integers stand for."""
+    """Return the real numbers that integers stand for."""
     return dequantize(x, scale, zero_point, scale.dtype)
 
 
 def integers(y: Array, scale: Array, zero_point: Array | None, like: Array) -> Array:
-    """Real numbers as integers; without a zero point in the type of ``like``, around 0."""
+    """Round real numbers to integers; without a zero point in the type of ``like``, around 0."""
     return quantize(y, scale, zero_point, like.dtype if zero_point is None else zero_point.dtype)
 
 
@@ -145,7 +145,7 @@ def QLinearSoftmax(
     axis: int = -1,
     opset: int,
 ) -> Array:
-    """``opset`` says which Softmax is meant: before 13 over ``axis`` and all axes behind it."""
+    """Apply the Softmax that ``opset`` states: before 13 over ``axis`` and all axes behind it."""
     values = real(x, x_scale, x_zero_point)
     y = Softmax(values, axis=axis) if opset >= 13 else Softmax_1(values, axis=axis)
     return integers(y, y_scale, y_zero_point, x)
@@ -191,7 +191,7 @@ def qlinear_concat_type(_: TensorType, y_zero_point: TensorType, *inputs: Tensor
     facts=Facts(Effect.JOINS, rounded=0),
 )
 def QLinearConcat(y_scale: Array, y_zero_point: Array, *inputs: Array, axis: int) -> Array:
-    """After scale and zero point of the result: tensor, scale, zero point of each input."""
+    """Join tensors; the inputs are scale and zero point of the result, then tensor, scale, zero point of each."""
     parts = [real(*inputs[k : k + 3]) for k in range(0, len(inputs), 3)]
     return integers(Concat(*parts, axis=axis), y_scale, y_zero_point, inputs[0])
 
@@ -259,7 +259,7 @@ def global_average_type(x: TensorType, *_: TensorType, channels_last: int = 0) -
 def QLinearGlobalAveragePool(
     x: Array, x_scale: Array, x_zero_point: Array, y_scale: Array, y_zero_point: Array, *, channels_last: int = 0
 ) -> Array:
-    """The sum of the integers is exact, then one multiplication in float32."""
+    """Average: the sum of the integers is exact, then one multiplication in float32."""
     axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
     sums = (x.astype(np.int64) - x_zero_point.astype(np.int64).reshape(())).sum(axis=axes, keepdims=True)
     count = math.prod(x.shape[axis] for axis in axes)

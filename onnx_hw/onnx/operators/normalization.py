@@ -1,4 +1,4 @@
-"""BatchNormalization and the normalizations that compute their own statistics.
+"""Normalizations: BatchNormalization and those that compute their own statistics.
 
 Statistics are computed in float32 at least, means first, so that no large squares are subtracted from each other.
 """
@@ -36,7 +36,7 @@ def batch_norm_type(
     spatial: int = 1,
     **_: float,
 ) -> tuple[TensorType, ...]:
-    """``spatial`` 0, before opset 9: a parameter for every element of a sample instead of every channel."""
+    """Infer types; with ``spatial`` 0, before opset 9, each element of a sample has a parameter, not each channel."""
     per = x.shape[1:2] if spatial else x.shape[1:]
     for name, of in (("scale", scale), ("B", bias), ("mean", mean), ("var", var)):
         if of.shape != per and (spatial or of.size != math.prod(per)):
@@ -56,7 +56,10 @@ def BatchNormalization(
     momentum: float = _MOMENTUM,
     training_mode: int = 0,
 ) -> tuple[Array, ...]:
-    """``(x - mean) / sqrt(var + epsilon) * scale + bias`` per channel; in training with the batch's own statistics."""
+    """Return ``(x - mean) / sqrt(var + epsilon) * scale + bias`` per channel.
+
+    In training the batch's own statistics are used.
+    """
     if not training_mode:
         return (_normalized(x, scale, bias, mean, var, epsilon),)
     axes = (0, *range(2, x.ndim))
@@ -80,7 +83,7 @@ def BatchNormalization_9(
     momentum: float = _MOMENTUM,
     call: Call,
 ) -> tuple[Array, ...]:
-    """Trains when it has more than one output: mean, variance, and both of the batch."""
+    """Normalize; train when there is more than one output: mean, variance, and both of the batch."""
     if call.results == 1:
         return (_normalized(x, scale, bias, mean, var, epsilon),)
     y, running_mean, running_var = BatchNormalization(
@@ -104,7 +107,7 @@ def BatchNormalization_7(
     spatial: int = 1,
     call: Call,
 ) -> tuple[Array, ...]:
-    """``spatial`` 0: statistics for every element of a sample instead of every channel."""
+    """Normalize; with ``spatial`` 0 statistics are for every element of a sample instead of every channel."""
     if spatial:
         return BatchNormalization_9(x, scale, bias, mean, var, epsilon=epsilon, momentum=momentum, call=call)
     if call.results > 1:
@@ -128,7 +131,7 @@ def BatchNormalization_6(
     spatial: int = 1,
     call: Call,
 ) -> tuple[Array, ...]:
-    """``is_test`` 1 or a single output: inference, as in later versions."""
+    """Normalize; ``is_test`` 1 or a single output means inference, as in later versions."""
     if is_test and call.results > 1:
         raise ValueError("with is_test there is one output")
     return BatchNormalization_7(
@@ -137,7 +140,10 @@ def BatchNormalization_6(
 
 
 def _normalized(x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float) -> Array:
-    """As one multiplication and one addition per element; parameters per channel, or of a whole sample's shape."""
+    """Normalize by one multiplication and one addition per element.
+
+    The parameters are per channel, or of a whole sample's shape.
+    """
     wide = widened(x)
     dtype = wide.dtype
     gain = scale.astype(np.float64) / np.sqrt(var.astype(np.float64) + epsilon)
@@ -159,7 +165,7 @@ def _of_channels(x: TensorType, *each: TensorType, **_: float) -> TensorType:
 @operator(since=(6, 22), types=_of_channels)
 @operator(since=1, types=_of_channels, hints=("consumed_inputs",))
 def InstanceNormalization(x: Array, scale: Array, bias: Array, *, epsilon: float = _EPSILON) -> Array:
-    """Statistics of each channel of each sample."""
+    """Normalize by the statistics of each channel of each sample."""
     y = _standardized(widened(x), tuple(range(2, x.ndim)), epsilon)
     shape = (-1, *(1,) * (x.ndim - 2))
     return (y * scale.reshape(shape) + bias.reshape(shape)).astype(x.dtype, copy=False)
@@ -169,7 +175,7 @@ def InstanceNormalization(x: Array, scale: Array, bias: Array, *, epsilon: float
 def GroupNormalization(
     x: Array, scale: Array, bias: Array, *, epsilon: float = _EPSILON, num_groups: int, stash_type: int = 1
 ) -> Array:
-    """Statistics of each group of channels of each sample; scale and bias per channel."""
+    """Normalize by the statistics of each group of channels of each sample; scale and bias per channel."""
     y = _group_standardized(x, num_groups, epsilon, stash_type).astype(x.dtype, copy=False)
     shape = (-1, *(1,) * (x.ndim - 2))
     return y * scale.reshape(shape) + bias.reshape(shape)
@@ -177,7 +183,7 @@ def GroupNormalization(
 
 @operator(since=18, types=like_first)
 def GroupNormalization_18(x: Array, scale: Array, bias: Array, *, epsilon: float = _EPSILON, num_groups: int) -> Array:
-    """Scale and bias per group."""
+    """Normalize groups of channels; scale and bias per group."""
     each = x.shape[1] // num_groups
     return GroupNormalization(x, np.repeat(scale, each), np.repeat(bias, each), epsilon=epsilon, num_groups=num_groups)
 
@@ -214,7 +220,7 @@ def LayerNormalization(
     epsilon: float = _EPSILON,
     stash_type: int = 1,
 ) -> tuple[Array, Array, Array]:
-    """Statistics of all axes from ``axis`` on; also gives the mean and the inverse of the standard deviation."""
+    """Normalize over all axes from ``axis`` on; return mean and inverse of the standard deviation, too."""
     axes = tuple(range(normal_axis(axis, x.ndim), x.ndim))
     wide = x.astype(dtype_of_code(stash_type))
     mean = wide.mean(axis=axes, keepdims=True)
@@ -228,7 +234,7 @@ def LayerNormalization(
 def RMSNormalization(
     x: Array, scale: Array, *, axis: int = -1, epsilon: float = _EPSILON, stash_type: int = 1
 ) -> Array:
-    """Divided by the root of the mean square of all axes from ``axis`` on."""
+    """Divide by the root of the mean square of all axes from ``axis`` on."""
     axes = tuple(range(normal_axis(axis, x.ndim), x.ndim))
     wide = x.astype(dtype_of_code(stash_type))
     root = np.sqrt(np.square(wide).mean(axis=axes, keepdims=True) + wide.dtype.type(epsilon))
@@ -237,13 +243,13 @@ def RMSNormalization(
 
 @operator(since=(9, 13), types=like_first)
 def MeanVarianceNormalization(x: Array, *, axes: Ints = (0, 2, 3)) -> Array:
-    """Mean 0 and variance 1 over the axes."""
+    """Normalize to mean 0 and variance 1 over the axes."""
     return _standardized(widened(x), normal_axes(axes, x.ndim), 1e-9**2).astype(x.dtype, copy=False)
 
 
 @operator(since=(1, 22), types=like_first)
 def LpNormalization(x: Array, *, axis: int = -1, p: int = 2) -> Array:
-    """Divided by the p-norm along one axis; zeros stay zeros."""
+    """Divide by the p-norm along one axis; zeros stay zeros."""
     if p not in (1, 2):
         raise ValueError(f"p must be 1 or 2, not {p}")
     wide = widened(x)
@@ -253,7 +259,7 @@ def LpNormalization(x: Array, *, axis: int = -1, p: int = 2) -> Array:
 
 @operator(since=(1, 13), types=like_first)
 def LRN(x: Array, *, alpha: float = 9.999999747378752e-05, beta: float = 0.75, bias: float = 1.0, size: int) -> Array:
-    """Divided by a power of the mean square of ``size`` neighbouring channels."""
+    """Divide by a power of the mean square of ``size`` neighbouring channels."""
     square = np.square(widened(x))
     before, after = (size - 1) // 2, size // 2
     channels = x.shape[1]
@@ -267,6 +273,6 @@ def LRN(x: Array, *, alpha: float = 9.999999747378752e-05, beta: float = 0.75, b
 
 
 def _standardized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
-    """Mean 0 and variance 1 over the axes."""
+    """Normalize to mean 0 and variance 1 over the axes."""
     centred = x - x.mean(axis=axes, keepdims=True)
     return centred / np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + x.dtype.type(epsilon))

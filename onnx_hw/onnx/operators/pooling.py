@@ -47,7 +47,7 @@ def pool_window(
     pads: Ints | None,
     strides: Ints | None,
 ) -> SpatialWindow:
-    """The window of a pooling over a tensor of that shape.
+    """Return the window of a pooling over a tensor of that shape.
 
     Raises:
         ValueError: the tensor has no spatial axis, or the attributes do not fit.
@@ -78,7 +78,10 @@ def MaxPool(
     strides: Ints | None = None,
     call: Call,
 ) -> Array | tuple[Array, Array]:
-    """Maxima, and if asked for the flat index in ``x`` of each (``storage_order`` 1: first axis runs fastest)."""
+    """Return maxima, and for a second output the flat index in ``x`` of each.
+
+    With ``storage_order`` 1 the first axis runs fastest in the index.
+    """
     window = pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
     padded = window.padded(x, lowest(x.dtype))
     y = along_axes(np.maximum, padded, window)
@@ -99,7 +102,7 @@ def MaxPool_1(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """Without indices."""
+    """Return maxima without indices."""
     window = pool_window(x.shape, kernel_shape, auto_pad, 0, None, pads, strides)
     return along_axes(np.maximum, window.padded(x, lowest(x.dtype)), window)
 
@@ -116,7 +119,7 @@ def AveragePool(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """Means over the elements of ``x``; with ``count_include_pad`` the stated padding counts as zeros."""
+    """Return means over the elements of ``x``; with ``count_include_pad`` the stated padding counts as zeros."""
     window = pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
     sums = along_axes(np.add, window.padded(x.astype(np.float64), 0), window)
     counts = window.counts(x.shape[2:], include_pads=bool(count_include_pad))
@@ -156,7 +159,7 @@ def LpPool(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """p-norms over windows; padding counts as zero."""
+    """Return p-norms over windows; padding counts as zero."""
     window = pool_window(x.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
     powers = np.abs(widened(x)) ** p
     return (along_axes(np.add, window.padded(powers, 0), window) ** (1 / p)).astype(x.dtype)
@@ -173,29 +176,29 @@ def GlobalLpPool(x: Array, *, p: int = 2) -> Array:
 
 @operator(since=1, types=global_pool_type)
 def GlobalLpPool_1(x: Array, *, p: float = 2.0) -> Array:
-    """Also norms between the whole ones."""
+    """Return a global p-norm, also for a p that is not an integer."""
     powers = np.abs(widened(x)) ** p
     return (powers.sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p)).astype(x.dtype)
 
 
 def along_axes(combine: np.ufunc, padded: Array, window: SpatialWindow) -> Array:
-    """``combine`` over each window of the padded tensor, one spatial axis after the other."""
+    """Apply ``combine`` over each window of the padded tensor, one spatial axis after the other."""
     y = padded
     for axis, kernel in enumerate(window.kernel, start=2):
         stride, dilation, count = window.strides[axis - 2], window.dilations[axis - 2], window.output[axis - 2]
         before = (slice(None),) * axis
         spend(kernel * (y.size // max(y.shape[axis], 1)) * count, calls=kernel)
-        seen = [
+        taps = [
             y[(*before, slice(k * dilation, k * dilation + (count - 1) * stride + 1, stride))] for k in range(kernel)
         ]
-        y = seen[0].copy()
-        for other in seen[1:]:
+        y = taps[0].copy()
+        for other in taps[1:]:
             combine(y, other, out=y)
     return y
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """What a maximum is compared with where there is nothing: minus infinity, or the lowest integer."""
+    """Return the number below every other, with which a maximum begins: minus infinity, or the lowest integer."""
     return integer_range(dtype)[0] if is_integer(dtype) else -np.inf
 
 

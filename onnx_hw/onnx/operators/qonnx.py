@@ -1,4 +1,4 @@
-"""The quantization operators of QONNX, FINN and Brevitas: values stay float, but lie on a grid of so many bits.
+"""Quantization operators of QONNX, FINN and Brevitas: values stay float, but lie on a grid of some number of bits.
 
 Specification: https://github.com/fastmachinelearning/qonnx/tree/main/docs/qonnx-custom-ops
 """
@@ -20,16 +20,16 @@ from onnx_hw.onnx.operators.registry import F, Ints, operator
 from onnx_hw.onnx.operators.tensor_type import TensorType, like_first
 
 DOMAINS = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
-"""The same operators have been published under three names of their domain."""
+"""Domains of these operators, which have been published under three names."""
 
 CHANNELS_LAST = "qonnx.custom_op.channels_last"
-"""The domain of operators with the channels innermost."""
+"""Domain of operators with the channels innermost."""
 
 SNAPS = Facts(Effect.SNAPS)
 
 
 def qonnx_operator(*, since: int | tuple[int, ...], facts: Facts | None = None) -> Callable[[F], F]:
-    """An operator of all the domains, with a result like its first input."""
+    """Register an operator of all the domains, with a result like its first input."""
 
     def register(function: F) -> F:
         for domain in DOMAINS:
@@ -50,7 +50,7 @@ def Quant(
     rounding_mode: str = "ROUND",
     signed: int = 1,
 ) -> Array:
-    """``(round(clamp(x / scale + zero_point)) - zero_point) * scale``; one signed bit means -1 and 1."""
+    """Return ``(round(clamp(x / scale + zero_point)) - zero_point) * scale``; one signed bit means -1 and 1."""
     y = x / scale + zero_point
     if signed and bit_width.size == 1 and int(bit_width.reshape(())) == 1:
         y = np.where(y >= 0, 1, -1)
@@ -70,13 +70,13 @@ def IntQuant(
     rounding_mode: str = "ROUND",
     signed: int = 1,
 ) -> Array:
-    """The newer name of Quant."""
+    """Quantize: the newer name of Quant."""
     return Quant(x, scale, zero_point, bit_width, narrow=narrow, rounding_mode=rounding_mode, signed=signed)
 
 
 @qonnx_operator(since=(1, 2), facts=SNAPS)
 def BipolarQuant(x: Array, scale: Array) -> Array:
-    """The scale with the sign of ``x``; zero counts as positive."""
+    """Return the scale with the sign of ``x``; zero counts as positive."""
     return (np.where(x >= 0, 1, -1).astype(x.dtype) * scale).astype(x.dtype, copy=False)
 
 
@@ -93,8 +93,8 @@ def Trunc(
     rounding_mode: str = "FLOOR",
     signed: int = 1,
 ) -> Array:
-    """Integers divided by the power of two nearest to ``out_scale / scale``, clamped and rounded."""
-    del in_bit_width  # the ratio of the scales tells how many bits go
+    """Divide integers by the power of two nearest to ``out_scale / scale``, clamp and round."""
+    del in_bit_width  # the ratio of the scales determines the number of dropped bits
     y = np.rint(x / scale + zero_point)
     ratio = 2 ** np.rint(np.log2(out_scale / scale))
     y = rounded(np.clip(y / ratio, *integer_bounds(out_bit_width, signed, narrow)), rounding_mode)
@@ -111,7 +111,7 @@ def Trunc_1(
     *,
     rounding_mode: str = "FLOOR",
 ) -> Array:
-    """The difference of the widths in bits is cut off; the scale stays."""
+    """Cut off the number of bits by which the widths differ; the scale stays."""
     y = np.rint(x / scale + zero_point) / 2.0 ** (in_bit_width - out_bit_width)
     return ((rounded(y, rounding_mode) - zero_point) * scale).astype(x.dtype, copy=False)
 
@@ -131,7 +131,7 @@ def FloatQuant(
     rounding_mode: str = "ROUND",
     saturation: int = 1,
 ) -> Array:
-    """Numbers of a small float format times ``scale``, saturating at ``max_val``."""
+    """Round to numbers of a small float format times ``scale``, saturating at ``max_val``."""
     if not (saturation and has_subnormal):
         raise ValueError(
             "a format that does not saturate, or has no subnormal numbers, must be rounded by its own rules"
@@ -155,7 +155,7 @@ def MultiThreshold(
     out_dtype: str,
     out_scale: float = 1.0,
 ) -> Array:
-    """How many thresholds (channels or 1, steps) each value reaches, times ``out_scale`` plus ``out_bias``."""
+    """Count the thresholds (channels or 1, steps) that each value reaches; times ``out_scale`` plus ``out_bias``."""
     if data_layout not in ("NCHW", "NHWC", "NC"):
         raise ValueError(f"data_layout must be NCHW or NHWC, not {data_layout}")
     del out_dtype  # says which integers can occur
@@ -171,7 +171,7 @@ def MultiThreshold(
 
 
 def integer_bounds(bit_width: Array, signed: int, narrow: int) -> tuple[Any, Any]:
-    """The lowest and highest integer of that many bits; ``narrow`` gives one value away."""
+    """Return the lowest and highest integer of that many bits; ``narrow`` leaves out one value."""
     bits = bit_width.astype(np.float64)
     if signed:
         return -(2.0 ** (bits - 1)) + (1 if narrow else 0), 2.0 ** (bits - 1) - 1
@@ -179,10 +179,10 @@ def integer_bounds(bit_width: Array, signed: int, narrow: int) -> tuple[Any, Any
 
 
 def rounded(x: Array, mode: str) -> Array:
-    """To integers; ``UP`` is away from zero, ``DOWN`` towards it, and so for the halves.
+    """Round to integers; ``UP`` is away from zero, ``DOWN`` towards it, and so for the halves.
 
     Raises:
-        ValueError: an unknown mode.
+        ValueError: the mode is not known.
     """
     half_away = {"HALF_UP": lambda: np.floor(np.abs(x) + 0.5), "HALF_DOWN": lambda: np.ceil(np.abs(x) - 0.5)}
     modes: dict[str, Callable[[], Array]] = {
@@ -218,7 +218,7 @@ def Conv_channels_last(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """Conv with the channels of ``x``, of the weights and of the result innermost."""
+    """Apply Conv with the channels of ``x``, of the weights and of the result innermost."""
     y = Conv(
         np.moveaxis(x, -1, 1),
         np.moveaxis(w, -1, 1),
@@ -250,7 +250,7 @@ def MaxPool_channels_last(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """MaxPool with the channels innermost."""
+    """Apply MaxPool with the channels innermost."""
     first = np.moveaxis(x, -1, 1)
     window = pool_window(first.shape, kernel_shape, auto_pad, ceil_mode, dilations, pads, strides)
     y = along_axes(np.maximum, window.padded(first, lowest(x.dtype)), window)
@@ -268,6 +268,6 @@ def BatchNormalization_channels_last(
     epsilon: float = 9.999999747378752e-06,
     momentum: float = 0.8999999761581421,
 ) -> Array:
-    """BatchNormalization for inference with the channels innermost."""
+    """Apply BatchNormalization for inference with the channels innermost."""
     y = BatchNormalization(np.moveaxis(x, -1, 1), scale, bias, mean, var, epsilon=epsilon, momentum=momentum)
     return np.ascontiguousarray(np.moveaxis(y[0], 1, -1))

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear: per tensor, per axis and per block."""
+"""Quantization: QuantizeLinear and DequantizeLinear, per tensor, per axis and per block."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def QuantizeLinear(
     precision: int = 0,
     saturate: int = 1,
 ) -> Array:
-    """``saturate(round_half_even(x / scale) + zero_point)``; the division is done in type ``precision``."""
+    """Return ``saturate(round_half_even(x / scale) + zero_point)``; the division is done in type ``precision``."""
     dtype = quantized_dtype(zero_point, output_dtype)
     division = dtype_of_code(precision) if precision else scale.dtype
     check_scale(x.shape, scale.shape, None if zero_point is None else zero_point.shape, axis, block_size)
@@ -74,7 +74,7 @@ def one_quantized_type(x: TensorType, scale: TensorType, zero_point: TensorType 
 
 @operator(since=10, types=one_quantized_type)
 def QuantizeLinear_10(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
-    """Per tensor."""
+    """Quantize per tensor."""
     one_scale(scale)
     return QuantizeLinear(x, scale.reshape(()), zero_point)
 
@@ -89,7 +89,7 @@ def DequantizeLinear(
     block_size: int = 0,
     output_dtype: int = 0,
 ) -> Array:
-    """``(x - zero_point) * scale`` in the output's type; the difference is exact."""
+    """Return ``(x - zero_point) * scale`` in the output's type; the difference is exact."""
     check_scale(x.shape, scale.shape, None if zero_point is None else zero_point.shape, axis, block_size)
     dtype = dtype_of_code(output_dtype) if output_dtype else scale.dtype
     return dequantize(x, scale, zero_point, dtype, axis, block_size)
@@ -107,7 +107,7 @@ def one_dequantized_type(x: TensorType, scale: TensorType, zero_point: TensorTyp
 
 @operator(since=10, types=one_dequantized_type)
 def DequantizeLinear_10(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
-    """Per tensor."""
+    """Dequantize per tensor."""
     one_scale(scale)
     return DequantizeLinear(x, scale.reshape(()), zero_point)
 
@@ -122,7 +122,7 @@ def quantize(
     division: np.dtype[Any] | None = None,
     saturate: bool = True,
 ) -> Array:
-    """``x`` as numbers of type ``dtype``; scale and zero point are one for all, or one per ``axis`` entry or block."""
+    """Quantize ``x`` to ``dtype``; scale and zero point are one for all, or one per ``axis`` entry or block."""
     division = scale.dtype if division is None else division
     scale = per_element(scale, x.shape, axis, block_size).astype(division, copy=False)
     ratio = np.asarray(np.divide(x.astype(division, copy=False), scale))  # numpy makes a scalar of 0-d arrays
@@ -143,7 +143,7 @@ def quantize(
 def dequantize(
     x: Array, scale: Array, zero_point: Array | None, dtype: np.dtype[Any], axis: int = 1, block_size: int = 0
 ) -> Array:
-    """The real numbers that ``x`` stands for, in ``dtype``."""
+    """Return the real numbers that ``x`` stands for, in ``dtype``."""
     narrow = is_integer(x.dtype) and x.dtype.itemsize <= 2 and dtype.itemsize >= 4
     if narrow and zero_point is not None:
         wide = np.subtract(x, per_element(zero_point, x.shape, axis, block_size), dtype=dtype)  # exact: 17 bits
@@ -161,7 +161,7 @@ def dequantize(
 
 
 def per_element(parameter: Array, shape: tuple[int, ...], axis: int, block_size: int) -> Array:
-    """Scale or zero point in a shape that broadcasts to the tensor's."""
+    """Shape a scale or zero point so that it broadcasts to the tensor's shape."""
     if parameter.ndim == 0 or (parameter.size == 1 and not block_size):
         return parameter.reshape(())
     axis = normal_axis(axis, len(shape)) if len(shape) > 1 else 0
@@ -177,7 +177,7 @@ def check_scale(
     axis: int,
     block_size: int,
 ) -> None:
-    """That scale and zero point fit a tensor of ``shape``.
+    """Check that scale and zero point fit a tensor of ``shape``.
 
     Raises:
         ValueError: they do not.
@@ -188,17 +188,17 @@ def check_scale(
         return
     axis = normal_axis(axis, len(shape)) if len(shape) > 1 else 0
     if block_size:
-        wanted = tuple(-(-n // block_size) if number == axis else n for number, n in enumerate(shape))
+        expected = tuple(-(-n // block_size) if number == axis else n for number, n in enumerate(shape))
     else:
-        wanted = shape[axis : axis + 1]
-    if scale != wanted:
+        expected = shape[axis : axis + 1]
+    if scale != expected:
         raise ValueError(
-            f"the scale must have shape {list(wanted)} for axis {axis} of {list(shape)}, not {list(scale)}"
+            f"the scale must have shape {list(expected)} for axis {axis} of {list(shape)}, not {list(scale)}"
         )
 
 
 def quantized_dtype(zero_point: Array | TensorType | None, output_dtype: int) -> np.dtype[Any]:
-    """The zero point's type, else the attribute's, else uint8.
+    """Return the zero point's type, else the attribute's, else uint8.
 
     Raises:
         ValueError: zero point and attribute differ.
@@ -211,7 +211,7 @@ def quantized_dtype(zero_point: Array | TensorType | None, output_dtype: int) ->
 
 
 def one_scale(scale: Array | TensorType) -> None:
-    """That the scale is one number, as it must be before opset 13.
+    """Check that the scale is one number, as it must be before opset 13.
 
     Raises:
         ValueError: it is not.
@@ -228,5 +228,5 @@ def _size(shape: tuple[int, ...]) -> int:
 
 
 def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """An integer type of numpy's own that holds every value of ``dtype``."""
+    """Return an integer type of numpy's own that holds every value of ``dtype``."""
     return np.dtype(np.int8) if dtype.kind == "V" else dtype

@@ -13,7 +13,7 @@ from onnx_hw.onnx.operators.tensor_type import TensorType, bool_like_first
 
 
 def generator(seed: float | None) -> np.random.Generator:
-    """Random numbers for the seed of an operator."""
+    """Make the random generator for the seed of an operator."""
     return np.random.default_rng(0 if seed is None else int(np.float32(seed).view(np.uint32)))
 
 
@@ -59,7 +59,7 @@ def RandomUniformLike(
 
 @operator(since=(15, 22), types=like_type, stateless=False, facts=Facts(random=True))
 def Bernoulli(x: Array, *, dtype: int | None = None, seed: float | None = None) -> Array:
-    """1 with the probability that ``x`` says."""
+    """Draw 1 with the probability that ``x`` says, else 0."""
     drawn = generator(seed).uniform(size=x.shape) < x.astype(np.float64)
     return drawn.astype(x.dtype if dtype is None else dtype_of_code(dtype))
 
@@ -70,7 +70,7 @@ def multinomial_type(x: TensorType, *, dtype: int = 6, sample_size: int = 1, **_
 
 @operator(since=(7, 22), types=multinomial_type, stateless=False, facts=Facts(random=True))
 def Multinomial(x: Array, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Array:
-    """Classes drawn by their unnormalized log-probabilities (batch, classes)."""
+    """Draw classes by their unnormalized log-probabilities (batch, classes)."""
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True).astype(np.float64))
     limits = np.cumsum(powers / powers.sum(axis=1, keepdims=True), axis=1)
     drawn = generator(seed).uniform(size=(x.shape[0], sample_size))
@@ -86,7 +86,7 @@ def dropout_type(x: TensorType, *_: TensorType | None, **__: Any) -> tuple[Tenso
 def Dropout(
     x: Array, ratio: Array | None = None, training_mode: Array | None = None, *, seed: int | None = None
 ) -> tuple[Array, Array]:
-    """``x`` itself; in training with a share of elements set to zero, the others scaled up. And which were kept."""
+    """Return ``x``, in training with a share of elements set to zero and the others scaled up; and which were kept."""
     share = 0.5 if ratio is None else float(ratio.reshape(()))
     if training_mode is None or not bool(training_mode.reshape(())) or share == 0:
         return x, np.ones(x.shape, bool)
@@ -97,7 +97,7 @@ def Dropout(
 
 @operator(since=10, types=dropout_type)
 def Dropout_10(x: Array, *, ratio: float = 0.5) -> tuple[Array, Array]:
-    """Only for inference."""
+    """Return ``x``, for inference only."""
     del ratio  # what is left out in training
     return x, np.ones(x.shape, bool)
 
@@ -108,7 +108,7 @@ def old_dropout_type(x: TensorType, **_: Any) -> tuple[TensorType, TensorType]:
 
 @operator(since=7, types=old_dropout_type)
 def Dropout_7(x: Array, *, ratio: float = 0.5) -> tuple[Array, Array]:
-    """The mask in the type of ``x``."""
+    """Return ``x``, and a mask of its type."""
     del ratio  # what is left out in training
     return x, np.ones_like(x)
 
@@ -116,7 +116,7 @@ def Dropout_7(x: Array, *, ratio: float = 0.5) -> tuple[Array, Array]:
 @operator(since=6, types=old_dropout_type, stateless=False)
 @operator(since=1, types=old_dropout_type, stateless=False, hints=("consumed_inputs",))
 def Dropout_1(x: Array, *, is_test: int = 0, ratio: float = 0.5) -> tuple[Array, Array]:
-    """Trains unless ``is_test``."""
+    """Drop elements in training, which it is unless ``is_test``."""
     if is_test or ratio == 0:
         return x, np.ones_like(x)
     kept = np.asarray(generator(None).uniform(size=x.shape) >= ratio)

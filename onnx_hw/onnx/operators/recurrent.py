@@ -1,4 +1,7 @@
-"""RNN, GRU and LSTM: one step of time after the other, the input's share of all steps in a single matrix product."""
+"""Recurrent layers (RNN, GRU, LSTM): one step of time after the other.
+
+The input's share of all steps is a single matrix product.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ Activation = Callable[[Array], Array]
 
 
 def _activations(alpha: float | None, beta: float | None) -> dict[str, Activation]:
-    """Every activation that the specification names, by its name in lower case."""
+    """Return every activation that the specification names, by its name in lower case."""
 
     def either(value: float | None, default: float) -> float:
         return default if value is None else value
@@ -44,7 +47,7 @@ def _activations(alpha: float | None, beta: float | None) -> dict[str, Activatio
 
 @dataclass(frozen=True)
 class Recurrence:
-    """What the three operators have in common; the fields are attributes.
+    """Common part of the three operators; the fields are attributes.
 
     Attributes:
         functions: one activation for each gate kind, for each direction.
@@ -93,7 +96,7 @@ class Recurrence:
         )
 
     def bounded(self, x: Array) -> Array:
-        """The input of an activation, clipped where the model says so."""
+        """Return the input of an activation, clipped where the model says so."""
         return x if self.clip is None else np.clip(x, -self.clip, self.clip)
 
 
@@ -109,11 +112,11 @@ def run_through(
     hidden: int,
     lengths: Array | None,
 ) -> tuple[Array, ...]:
-    """All hidden states, and the last of every state, in the operator's layout.
+    """Compute all hidden states, and the last of every state, in the operator's layout.
 
     Args:
         shares: the input's contribution to the gates for all times of a direction.
-        step: (contribution at one time, states, direction) -> new states.
+        step: function (contribution at one time, states, direction) -> new states.
         starts: initial states, None for zeros.
         lengths: (batch,) valid time steps of each sample; later outputs are zero.
     """
@@ -159,7 +162,7 @@ def recurrent_type(
 
 
 def recurrent_macs(_: Node, inputs: Types, __: Types) -> int:
-    """Of RNN, GRU and LSTM: at every time, data and state meet the weights of all gates in all directions."""
+    """Count those of RNN, GRU and LSTM: at every time, data and state meet the weights of all gates and directions."""
     x, w, r = (known(inputs, k) for k in range(3))
     return prod(x.shape[:2]) * (w.size + r.size)
 
@@ -181,7 +184,7 @@ def RNN(
     hidden_size: int | None = None,
     layout: int = 0,
 ) -> tuple[Array, ...]:
-    """``h = f(x W + h R + b)``."""
+    """Compute ``h = f(x W + h R + b)``."""
     hidden = checked_hidden(hidden_size, r)
     how = Recurrence.of(direction, ("Tanh",), activations, activation_alpha, activation_beta, clip, layout)
 
@@ -213,7 +216,10 @@ def GRU(
     layout: int = 0,
     linear_before_reset: int = 0,
 ) -> tuple[Array, ...]:
-    """Gates in the order z, r, h; ``linear_before_reset`` applies r after the matrix product instead of before."""
+    """Compute gates in the order z, r, h.
+
+    ``linear_before_reset`` applies r after the matrix product instead of before.
+    """
     n = checked_hidden(hidden_size, r)
     how = Recurrence.of(direction, ("Sigmoid", "Tanh"), activations, activation_alpha, activation_beta, clip, layout)
     zeros = np.zeros((w.shape[0], 6 * n), x.dtype)
@@ -257,7 +263,10 @@ def LSTM(
     input_forget: int = 0,
     layout: int = 0,
 ) -> tuple[Array, ...]:
-    """Gates in the order i, o, f, c; ``p`` are peephole weights of i, o, f; ``input_forget`` couples f to 1 - i."""
+    """Compute gates in the order i, o, f, c.
+
+    ``p`` are peephole weights of i, o, f; ``input_forget`` couples f to 1 - i.
+    """
     n = checked_hidden(hidden_size, r)
     defaults = ("Sigmoid", "Tanh", "Tanh")
     how = Recurrence.of(direction, defaults, activations, activation_alpha, activation_beta, clip, layout)
@@ -281,7 +290,7 @@ earlier(LSTM, since=7, without=("layout",))
 
 
 def input_shares(w: Array, b: Array | None) -> Callable[[Array, int], Array]:
-    """What the input adds to the gates, both biases included: (time, batch, features) -> (time, batch, gates)."""
+    """Compute the input's share in the gates, with both biases: (time, batch, features) -> (time, batch, gates)."""
 
     def shares(x: Array, number: int) -> Array:
         share = x @ w[number].T
@@ -291,7 +300,7 @@ def input_shares(w: Array, b: Array | None) -> Callable[[Array, int], Array]:
 
 
 def checked_hidden(hidden_size: int | None, r: Array) -> int:
-    """The number of hidden units, as the recurrent weights have it.
+    """Return the number of hidden units, as the recurrent weights have it.
 
     Raises:
         ValueError: ``hidden_size`` says otherwise.

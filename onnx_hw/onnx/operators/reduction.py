@@ -1,4 +1,4 @@
-"""Reductions over axes: ReduceSum and its kin, ArgMax, ArgMin, CumSum, CumProd."""
+"""Reductions over axes: ReduceSum and its variants, ArgMax, ArgMin, CumSum, CumProd."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Reducer = Callable[[Array, tuple[int, ...], bool], Array]
 def reduced_type(
     x: TensorType, axes: TensorType | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> TensorType:
-    """Axes as an input."""
+    """Infer the type; the axes are an input."""
     return x.with_shape(reduced_shape(x.shape, None if axes is None else axes.value, keepdims, noop_with_empty_axes))
 
 
 def reduced_1_type(x: TensorType, *, axes: Ints | None = None, keepdims: int = 1) -> TensorType:
-    """Axes as an attribute."""
+    """Infer the type; the axes are an attribute."""
     return x.with_shape(reduced_shape(x.shape, axes, keepdims))
 
 
@@ -37,17 +37,17 @@ def reduced_shape(
 
 
 def reduced_axes(rank: int, axes: Sequence[int] | Array | None, noop_with_empty_axes: int = 0) -> tuple[int, ...]:
-    """The axes to reduce: all when none are given, unless that is said to mean none."""
-    given = [] if axes is None else [int(axis) for axis in axes]
-    if not given:
+    """Return the axes to reduce; without stated axes all, or none with ``noop_with_empty_axes``."""
+    stated = [] if axes is None else [int(axis) for axis in axes]
+    if not stated:
         return () if noop_with_empty_axes else tuple(range(rank))
-    return normal_axes(given, rank)
+    return normal_axes(stated, rank)
 
 
 def reduce(
     compute: Reducer, x: Array, axes: Sequence[int] | Array | None, keepdims: int, noop_with_empty_axes: int = 0
 ) -> Array:
-    """A reduction in float32 at least, its result in the type of ``x``."""
+    """Reduce in float32 at least; the result has the type of ``x``."""
     wide = x if is_integer(x.dtype) or x.dtype.kind == "b" else widened(x)
     y = compute(wide, reduced_axes(x.ndim, axes, noop_with_empty_axes), bool(keepdims))
     return np.asarray(y).astype(x.dtype, copy=False)
@@ -62,7 +62,7 @@ def _prod(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 
 def _mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """In float64: the mean of quantized values is often a tie when it is quantized again, and must stay one."""
+    """Average in float64: the mean of quantized values is often a tie when it is quantized again, and must stay one."""
     return np.asarray(np.mean(x, axis=axes, keepdims=keepdims, dtype=np.float64))
 
 
@@ -91,7 +91,7 @@ def _log_sum(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 
 def _log_sum_exp(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """Shifted by the maximum, so that nothing overflows."""
+    """Compute log(sum(exp(x))), shifted by the maximum, so that nothing overflows."""
     wide = x.astype(np.float64) if is_integer(x.dtype) else x
     most = np.max(wide, axis=axes, keepdims=True, initial=-np.inf)
     most = np.where(np.isfinite(most), most, 0).astype(wide.dtype)
@@ -100,7 +100,7 @@ def _log_sum_exp(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 
 def _bounds(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """What the maximum and the minimum of nothing are."""
+    """Return the maximum and the minimum of no elements."""
     if dtype.kind == "b":
         return False, True
     return integer_range(dtype) if is_integer(dtype) else (-np.inf, np.inf)
@@ -252,7 +252,7 @@ def CumProd(x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> A
 def _cumulated(
     compute: Callable[..., Array], x: Array, axis: Array, exclusive: int, reverse: int, neutral: int
 ) -> Array:
-    """Along one axis; ``exclusive``: of all elements before each one, beginning with the neutral element."""
+    """Accumulate along one axis; ``exclusive``: all elements before each one, beginning with the neutral element."""
     along = normal_axis(int(axis.reshape(())), x.ndim)
     x = np.flip(x, along) if reverse else x
     y = compute(x, axis=along, dtype=x.dtype)

@@ -1,4 +1,4 @@
-"""How a Python function becomes the meaning of an ONNX operator.
+"""Registry of operators: how a Python function becomes the meaning of an ONNX operator.
 
 The signature *is* the schema: positional parameters are the operator's inputs (optional ones default to None, variadic
 ones are ``*inputs``), keyword-only parameters are its attributes with ONNX's own names and defaults. The function's
@@ -15,10 +15,10 @@ A version that only lacks attributes or inputs of a later one is one line after 
 
     earlier(AveragePool, since=7, without=("ceil_mode", "dilations"))
 
-What else is known of an operator stands there, too: ``facts=Facts(Effect.KEEPS)`` (``facts.py``).
+Further facts about an operator stand there, too: ``facts=Facts(Effect.KEEPS)`` (``facts.py``).
 
-The keyword-only parameter ``call`` is no attribute: a function that has it is given the ``Call``, from which it learns
-how many outputs are wanted and how to run a subgraph.
+The keyword-only parameter ``call`` is not an attribute: a function that has it gets the ``Call``, which says how many
+outputs the node has and runs subgraphs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Strings = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Call:
-    """What a function may want to know about the node it computes.
+    """Node of which a function computes the outputs, and the means to run its subgraphs.
 
     Attributes:
         node: the node.
@@ -58,13 +58,13 @@ class Call:
 
     @property
     def results(self) -> int:
-        """How many outputs the node has, omitted ones in the middle included."""
+        """Number of outputs of the node, omitted ones in the middle included."""
         return len(self.node.outputs)
 
 
 @dataclass(frozen=True)
 class AttributeSpec:
-    """An attribute; ``kind`` is int, float, str, Ints, Floats, Strings, np.ndarray, Graph or Value (a type)."""
+    """Attribute; ``kind`` is int, float, str, Ints, Floats, Strings, np.ndarray, Graph or Value (a type)."""
 
     name: str
     kind: Any
@@ -74,7 +74,7 @@ class AttributeSpec:
 
 @dataclass(frozen=True)
 class OnnxOperator:
-    """One operator from one opset version on, until the next one of the same name.
+    """Operator from one opset version on, until the next one of the same name.
 
     Attributes:
         versions: opset versions at which ONNX published this meaning; it holds from the first of them on.
@@ -82,8 +82,8 @@ class OnnxOperator:
         types: the type rule: a function of the same signature over ``TensorType``; None means that the types are found
             by computing on zeros.
         shape_inputs: positions of the inputs whose *values* decide the shape of an output.
-        dynamic: the shape of an output depends on values that are not known before the model runs.
-        stateless: computing twice gives the same result, so that constant inputs give a constant.
+        dynamic: whether the shape of an output depends on values that are not known before the model runs.
+        stateless: whether computing twice gives the same result, so that constant inputs give a constant.
     """
 
     domain: str
@@ -105,7 +105,7 @@ class OnnxOperator:
         return self.versions[0]
 
     def bind(self, node: Node) -> dict[str, Any]:
-        """The keyword arguments for the function, from the node's attributes.
+        """Return the keyword arguments for the function, from the node's attributes.
 
         Raises:
             UserError: an attribute that the operator does not have, lacks, or that is of the wrong kind, or a wrong
@@ -132,10 +132,10 @@ class OnnxOperator:
             if attribute.required and attribute.name not in node.attributes:
                 message = f"{self!r} must have the attribute `{attribute.name}`"
                 problems.append(_problem(node, "attribute-missing", message))
-        given = len(node.inputs)
-        if given < self.min_inputs or (self.max_inputs is not None and given > self.max_inputs):
+        count = len(node.inputs)
+        if count < self.min_inputs or (self.max_inputs is not None and count > self.max_inputs):
             most = "any number of" if self.max_inputs is None else str(self.max_inputs)
-            message = f"{self!r} must have {self.min_inputs} to {most} inputs, not {given}"
+            message = f"{self!r} must have {self.min_inputs} to {most} inputs, not {count}"
             problems.append(_problem(node, "input-count", message))
         if problems:
             raise UserError(*problems)
@@ -247,20 +247,20 @@ def _enter(entry: OnnxOperator) -> None:
 
 
 def lookup(domain: str, op_type: str, version: int) -> OnnxOperator | None:
-    """The operator of that name which holds in that opset version, or None when there is none."""
+    """Return the operator of that name which holds in that opset version, or None when there is no such operator."""
     held = [row for row in _OPERATORS.get((domain, op_type), ()) if row.since <= version]
     return held[-1] if held else None
 
 
 def operator_of(node: Node) -> OnnxOperator:
-    """The operator that a node means.
+    """Return the operator that a node means.
 
     Raises:
         UserError: the operator, or its version, is not known.
     """
-    found = lookup(node.domain, node.op_type, node.version)
-    if found is not None:
-        return found
+    row = lookup(node.domain, node.op_type, node.version)
+    if row is not None:
+        return row
     rows = _OPERATORS.get((node.domain, node.op_type))
     domain = f"domain `{node.domain}`" if node.domain else "the default domain"
     if rows:
@@ -272,22 +272,22 @@ def operator_of(node: Node) -> OnnxOperator:
 
 
 def facts_of(node: Node) -> Facts:
-    """What is known of a node's operator."""
+    """Return the facts about a node's operator."""
     return facts_of_operator(node.domain, node.op_type)
 
 
 def facts_of_operator(domain: str, op_type: str) -> Facts:
-    """The row of an operator; that of one which states nothing is empty."""
+    """Return the row of an operator; it is empty where the operator states nothing."""
     return _FACTS.get((domain, op_type), NOTHING)
 
 
 def operators() -> tuple[OnnxOperator, ...]:
-    """Every registered operator, by domain, name and version."""
+    """Return every registered operator, by domain, name and version."""
     return tuple(row for key in sorted(_OPERATORS) for row in _OPERATORS[key])
 
 
 def place(node: Node) -> str:
-    """Where a node stands, in the user's words: ``graph.node[12](Conv "c1")``."""
+    """Return the location of a node, in the user's words: ``graph.node[12](Conv "c1")``."""
     return f'{node.where}({node.op_type} "{node.label}")'
 
 
@@ -327,7 +327,7 @@ def _is_kind(value: Any, kind: Any) -> bool:
 
 
 def _without(function: Function, hints: tuple[str, ...]) -> Function:
-    """The function, with the attributes that never change the result taken away before it is called."""
+    """Wrap the function, so that attributes that never change the result are removed before it is called."""
     if not hints:
         return function
 

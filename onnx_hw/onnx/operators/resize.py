@@ -28,7 +28,7 @@ _COORDINATES = (
 
 @dataclass(frozen=True)
 class Interpolation:
-    """How a value between the elements of an axis is found; the fields are attributes of Resize."""
+    """Interpolation between the elements of an axis; the fields are attributes of Resize."""
 
     mode: str = "nearest"
     coordinates: str = "half_pixel"
@@ -80,7 +80,10 @@ def Resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Array:
-    """To ``sizes`` or by ``scales``, of all axes or of ``axes``; ``roi`` is the part to crop for tf_crop_and_resize."""
+    """Resize all axes, or ``axes``, to ``sizes`` or by ``scales``.
+
+    ``roi`` is the part to crop for tf_crop_and_resize.
+    """
     how = Interpolation(
         mode,
         coordinate_transformation_mode,
@@ -104,13 +107,13 @@ def scaled_type(x: TensorType, scales: TensorType, **_: str) -> TensorType:
 
 @operator(since=10, types=scaled_type, shape_inputs=(1,))
 def Resize_10(x: Array, scales: Array, *, mode: str = "nearest") -> Array:
-    """Output position divided by the scale; nearest means the element before."""
+    """Resize; a source position is the output position divided by the scale, and nearest means the element before."""
     return upsampled(x, scales, mode)
 
 
 @operator(since=(9, 10), types=scaled_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS))
 def Upsample(x: Array, scales: Array, *, mode: str = "nearest") -> Array:
-    """The old name of Resize."""
+    """Resize: the old name."""
     return upsampled(x, scales, mode)
 
 
@@ -129,7 +132,7 @@ def upsample_1_type(x: TensorType, *, height_scale: float, width_scale: float, *
 
 @operator(since=1, types=upsample_1_type)
 def Upsample_1(x: Array, *, height_scale: float, mode: str = "nearest", width_scale: float) -> Array:
-    """The last two of four axes; ``bilinear`` is today's linear."""
+    """Resize the last two of four axes; ``bilinear`` is today's linear."""
     mode = "linear" if mode == "bilinear" else mode
     return upsampled(x, np.array([1, 1, height_scale, width_scale], np.float32), mode)
 
@@ -146,7 +149,7 @@ def extents(
     axes: Ints | None,
     policy: str,
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """The length of every axis of the result, and the factor by which it is scaled.
+    """Return the length of every axis of the result, and the factor by which it is scaled.
 
     Raises:
         ValueError: not exactly one of scales and sizes, or not one entry per axis.
@@ -158,21 +161,21 @@ def extents(
     if by_size == (scales is not None and scales.size > 0):
         raise ValueError("exactly one of scales and sizes must be given")
     lengths, factors = list(shape), [1.0] * len(shape)
-    given = (sizes if by_size else scales).tolist()  # type: ignore[union-attr]
-    if len(given) != len(which):
-        raise ValueError(f"scales or sizes must have {len(which)} entries, one per axis, not {len(given)}")
+    stated = (sizes if by_size else scales).tolist()  # type: ignore[union-attr]
+    if len(stated) != len(which):
+        raise ValueError(f"scales or sizes must have {len(which)} entries, one per axis, not {len(stated)}")
     if by_size and policy != "stretch":
         choose = min if policy == "not_larger" else max
-        common = choose(size / shape[axis] for axis, size in zip(which, given, strict=True))
-        given = [math.floor(common * shape[axis] + 0.5) for axis in which]
-        for axis, size in zip(which, given, strict=True):
+        common = choose(size / shape[axis] for axis, size in zip(which, stated, strict=True))
+        stated = [math.floor(common * shape[axis] + 0.5) for axis in which]
+        for axis, size in zip(which, stated, strict=True):
             lengths[axis], factors[axis] = size, common
         return tuple(lengths), tuple(factors)
-    for axis, wanted in zip(which, given, strict=True):
+    for axis, extent in zip(which, stated, strict=True):
         if by_size:
-            lengths[axis], factors[axis] = wanted, wanted / shape[axis] if shape[axis] else 1.0
+            lengths[axis], factors[axis] = extent, extent / shape[axis] if shape[axis] else 1.0
         else:
-            lengths[axis], factors[axis] = math.floor(shape[axis] * wanted), wanted
+            lengths[axis], factors[axis] = math.floor(shape[axis] * extent), extent
     return tuple(lengths), tuple(factors)
 
 
@@ -184,7 +187,7 @@ def interpolated(
     roi: Array | None,
     axes: Ints | None,
 ) -> Array:
-    """``x`` with axes of other lengths."""
+    """Interpolate ``x`` to other lengths of its axes."""
     which = list(range(x.ndim)) if axes is None else list(normal_axes(axes, x.ndim))
     cropping = how.coordinates == "tf_crop_and_resize"
     if cropping and (roi is None or roi.size != 2 * len(which)):
@@ -214,12 +217,12 @@ def interpolated(
 
 
 def source_positions(length: int, new: int, factor: float, coordinates: str, part: tuple[float, float]) -> Array:
-    """Where each of ``new`` elements lies on the old axis, in float64.
+    """Return the position of each of ``new`` elements on the old axis, in float64.
 
     Formulas: ONNX operator specification of Resize, ``coordinate_transformation_mode``.
     """
     k = np.arange(new, dtype=np.float64)
-    exact = factor * length  # what the new length would be if it needed not be whole
+    exact = factor * length  # the new length before it is rounded
     if coordinates == "asymmetric":
         return k / factor
     if coordinates == "align_corners":
@@ -238,7 +241,7 @@ def source_positions(length: int, new: int, factor: float, coordinates: str, par
 
 
 def nearest(places: Array, length: int, mode: str) -> Array:
-    """The index of the nearest element."""
+    """Return the index of the nearest element."""
     rounded = {
         "round_prefer_floor": np.ceil(places - 0.5),
         "round_prefer_ceil": np.floor(places + 0.5),
@@ -249,7 +252,7 @@ def nearest(places: Array, length: int, mode: str) -> Array:
 
 
 def interpolation_weights(places: Array, length: int, factor: float, how: Interpolation) -> Array:
-    """(new, length) float64: how much each old element counts for each new one.
+    """Return the weight of each old element for each new one: (new, length) float64.
 
     Elements beyond the ends are taken to equal the last ones, or to count nothing (``exclude_outside``). With
     ``antialias`` the kernel is widened where the axis shrinks.
@@ -275,7 +278,7 @@ def interpolation_weights(places: Array, length: int, factor: float, how: Interp
 
 
 def cubic(distance: Array, a: float) -> Array:
-    """Keys' kernel (1981), of support 2."""
+    """Evaluate Keys' kernel (1981), of support 2."""
     d = distance
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a

@@ -1,4 +1,4 @@
-"""What is known of a node's outputs before the model runs: their types, and their values where inputs are constant."""
+"""Types of a node's outputs before the model runs, and their values where inputs are constant."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from onnx_hw.onnx.operators.evaluate import compute, is_too_much
 from onnx_hw.onnx.operators.registry import OnnxOperator, operator_of, place
 from onnx_hw.onnx.operators.tensor_type import GraphTypes, TensorType, TypeCall, Types
 
-#: Values of at most so many elements are computed while types are inferred: shapes, axes, scales, not weights.
+#: Greatest number of elements of a value that is computed while types are inferred: shapes, axes, scales, not weights.
 VALUE_LIMIT = 1 << 12
-#: An operator without type rule is computed on zeros only when its inputs have at most so many elements in all.
+#: Greatest number of elements of all inputs with which an operator without type rule is computed on zeros.
 _ZEROS_LIMIT = 1 << 24
 
 
 def result_types(node: Node, inputs: Types, graph_types: GraphTypes) -> list[TensorType | None]:
-    """The types of a node's outputs, None for an output of which nothing is known.
+    """Infer the types of a node's outputs, None for an output of which nothing is known.
 
     Args:
         inputs: one type per input of the node; None for an omitted one. All must be known.
-        graph_types: infers the types of the outputs of a subgraph.
+        graph_types: the function that infers the types of the outputs of a subgraph.
 
     Raises:
         UserError: the operator is not known, or the inputs cannot be those of this node.
@@ -33,29 +33,29 @@ def result_types(node: Node, inputs: Types, graph_types: GraphTypes) -> list[Ten
     operator = operator_of(node)
     arguments = operator.bind(node)
     unknown: list[TensorType | None] = [None] * len(node.outputs)
-    given = [x for x in inputs if x is not None]
-    size = sum(x.size for x in given)
-    constant = operator.stateless and size <= VALUE_LIMIT and all(x.value is not None for x in given)
+    present = [x for x in inputs if x is not None]
+    size = sum(x.size for x in present)
+    constant = operator.stateless and size <= VALUE_LIMIT and all(x.value is not None for x in present)
     decided = not any(_is_open(inputs, position) for position in operator.shape_inputs)
     if operator.types is not None:
-        found = _by_rule(operator, node, inputs, arguments, graph_types) if decided else unknown
-        if not constant or any(of is not None and of.size > VALUE_LIMIT for of in found):
-            return found
+        inferred = _by_rule(operator, node, inputs, arguments, graph_types) if decided else unknown
+        if not constant or any(of is not None and of.size > VALUE_LIMIT for of in inferred):
+            return inferred
     elif not constant and (operator.dynamic or not decided or size > _ZEROS_LIMIT):
         return unknown
     else:
-        found = unknown
+        inferred = unknown
     try:
         values = [None if x is None else _zeros(x) for x in inputs]
     except ValueError:  # no elements, but lengths that numpy cannot count
-        return found
+        return inferred
     try:
         results = compute(node, values, _no_subgraph)
     except _NoSubgraph:
-        return found
+        return inferred
     except UserError as error:
         if is_too_much(error):
-            return found
+            return inferred
         raise
     return [_computed(x, constant) for x in results]
 
@@ -67,11 +67,11 @@ def _by_rule(
     if operator.rule_takes_call:
         arguments["call"] = TypeCall(node, graph_types)
     try:
-        found = operator.types(*inputs, **arguments)
+        inferred = operator.types(*inputs, **arguments)
     except (ValueError, IndexError, TypeError, ArithmeticError, MemoryError) as reason:  # attributes may hold anything
         message = f"{node.op_type} must fit its inputs: {reason}"
         raise user_error("type-mismatch", message, where=place(node), stage="validate") from reason
-    types = list(found) if isinstance(found, tuple) else [found]
+    types = list(inferred) if isinstance(inferred, tuple) else [inferred]
     if len(types) < len(node.outputs):
         message = f"{operator!r} has {len(types)} outputs, not {len(node.outputs)}"
         raise user_error("output-count", message, where=place(node), stage="validate")
@@ -79,7 +79,7 @@ def _by_rule(
 
 
 def _is_open(inputs: Types, position: int) -> bool:
-    """Whether an input is given, but its value not known."""
+    """Tell whether an input is present, but its value not known."""
     if position >= len(inputs):
         return False
     x = inputs[position]
@@ -87,14 +87,14 @@ def _is_open(inputs: Types, position: int) -> bool:
 
 
 def _computed(value: Any, constant: bool) -> TensorType | None:
-    """The type of a computed value; with the value, unless it was computed from zeros."""
+    """Return the type of a computed value; with the value, unless it was computed from zeros."""
     if not isinstance(value, np.ndarray):
         return None
     return TensorType(value.dtype, value.shape, value if constant else None)
 
 
 def _zeros(x: TensorType) -> Array:
-    """The value where it is known, else zeros that take no memory."""
+    """Return the value where it is known, else zeros that take no memory."""
     if x.value is not None:
         return x.value
     zero: Any = "" if x.dtype == object else 0
@@ -102,7 +102,7 @@ def _zeros(x: TensorType) -> Array:
 
 
 class _NoSubgraph(Exception):
-    """An operator wanted to run a subgraph, of which only types are known."""
+    """Error: an operator tries to run a subgraph, of which only types are known."""
 
 
 def _no_subgraph(_: Graph, __: Sequence[Any]) -> list[Any]:

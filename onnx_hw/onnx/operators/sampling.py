@@ -1,4 +1,4 @@
-"""Values between the pixels: GridSample, AffineGrid, RoiAlign, MaxRoiPool, DeformConv."""
+"""Sampling between the pixels: GridSample, AffineGrid, RoiAlign, MaxRoiPool, DeformConv."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def grid_sample_type(x: TensorType, grid: TensorType, **_: int | str) -> TensorT
 def GridSample(
     x: Array, grid: Array, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
 ) -> Array:
-    """``x``: (batch, channels, *spatial), ``grid``: (batch, *output, rank), positions from -1 to 1, last axis first."""
+    """Sample ``x`` (batch, channels, *spatial) at ``grid`` (batch, *output, rank): -1 to 1, last axis first."""
     if mode not in ("linear", "nearest", "cubic") or padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError(f"mode must be linear, nearest or cubic, padding_mode known, not {mode}, {padding_mode}")
     lengths = np.array(x.shape[2:])
@@ -42,7 +42,7 @@ def GridSample(
         positions = reflected(positions, low, low + span)
 
     def border(taps: Array, axis: int) -> Array:
-        """Taps beyond the ends, brought inside; -1 where the value is zero."""
+        """Move taps beyond the ends inside; -1 where the value is zero."""
         last = x.shape[2 + axis] - 1
         if padding_mode == "zeros":
             return np.where((taps < 0) | (taps > last), -1, taps)
@@ -57,7 +57,7 @@ def GridSample(
 def GridSample_16(
     x: Array, grid: Array, *, align_corners: int = 0, mode: str = "bilinear", padding_mode: str = "zeros"
 ) -> Array:
-    """The modes under their two-dimensional names."""
+    """Sample; the modes have their two-dimensional names."""
     names = {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}
     if mode not in names:
         raise ValueError(f"mode must be one of {', '.join(names)}, not {mode}")
@@ -65,7 +65,7 @@ def GridSample_16(
 
 
 def reflected(positions: Array, low: Array, high: Array) -> Array:
-    """Positions folded back at both ends until they lie inside."""
+    """Fold positions back at both ends until they lie inside."""
     span = np.maximum(high - low, 1e-300)
     along = np.abs(positions - low)
     turns = np.floor(along / span)
@@ -74,10 +74,10 @@ def reflected(positions: Array, low: Array, high: Array) -> Array:
 
 
 def sampled(x: Array, positions: Array, mode: str, border: Border) -> Array:
-    """(batch, channels, *output): ``x`` at positions (batch, *output, rank), in elements along each axis.
+    """Sample ``x`` at positions (batch, *output, rank), in elements along each axis: (batch, channels, *output).
 
     Args:
-        border: (taps, axis) -> taps inside, or -1 where the value is zero.
+        border: function (taps, axis) -> taps inside, or -1 where the value is zero.
     """
     batch, channels = x.shape[:2]
     rank = x.ndim - 2
@@ -117,7 +117,7 @@ def affine_grid_type(theta: TensorType, size: TensorType, **_: int) -> TensorTyp
 
 @operator(since=20, types=affine_grid_type, shape_inputs=(1,))
 def AffineGrid(theta: Array, size: Array, *, align_corners: int = 0) -> Array:
-    """Positions for GridSample: each pixel's own, from -1 to 1, mapped by the matrices (batch, rank, rank + 1)."""
+    """Make positions for GridSample: each pixel's own, from -1 to 1, mapped by matrices (batch, rank, rank + 1)."""
     batch, _channels, *spatial = size.tolist()
     axes = []
     for length in spatial:
@@ -150,7 +150,7 @@ def RoiAlign(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> Array:
-    """Each region (x1, y1, x2, y2) as a grid of bins, the mean or maximum of sampled points in each."""
+    """Sample each region (x1, y1, x2, y2) in a grid of bins; return the mean or maximum of the points in each."""
     if mode not in ("avg", "max"):
         raise ValueError(f"mode must be avg or max, not {mode}")
     half_pixel = coordinate_transformation_mode == "half_pixel"
@@ -184,7 +184,7 @@ def RoiAlign_10(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> Array:
-    """Without the shift by half a pixel."""
+    """Align regions without the shift by half a pixel."""
     return RoiAlign(
         x,
         rois,
@@ -199,7 +199,7 @@ def RoiAlign_10(
 
 
 def _binned(image: Array, rows: Array, columns: Array, mode: str) -> Array:
-    """(channels, bins, bins): of each bin the mean, or the greatest weighted corner value, at its points.
+    """Return for each bin the mean, or the greatest weighted corner value, at its points: (channels, bins, bins).
 
     Args:
         rows, columns: (bins, points) positions. A point further than one pixel outside counts as zero.
@@ -231,7 +231,7 @@ def max_roi_type(x: TensorType, rois: TensorType, *, pooled_shape: Ints, **_: fl
 
 @operator(since=(1, 22), types=max_roi_type)
 def MaxRoiPool(x: Array, rois: Array, *, pooled_shape: Ints, spatial_scale: float = 1.0) -> Array:
-    """The maximum of each bin of regions (sample, x1, y1, x2, y2), rounded to whole pixels; of an empty bin zero."""
+    """Return the maximum of each bin of regions (sample, x1, y1, x2, y2), rounded to whole pixels; empty: zero."""
     spend(len(rois) * x[:1].size, calls=len(rois) * pooled_shape[0] * pooled_shape[1])
     y = np.zeros((len(rois), x.shape[1], *pooled_shape), x.dtype)
     for number, roi in enumerate(rois):
@@ -284,7 +284,7 @@ def DeformConv(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """A convolution whose every tap is moved by an offset of its own, per output pixel, and weighted by a mask."""
+    """Convolve with every tap moved by an offset of its own, per output pixel, and weighted by a mask."""
     window = conv_window(x.shape, w.shape, "NOTSET", dilations, group, kernel_shape, pads, strides)
     batch, channels = x.shape[:2]
     rank, taps = len(window.kernel), int(np.prod(window.kernel))
@@ -302,10 +302,10 @@ def DeformConv(
     for number, tap in enumerate(np.ndindex(*window.kernel)):
         moved = np.moveaxis(moves[:, :, number], 2, -1).reshape(batch * offset_group, *window.output, rank)
         positions = origin + np.array(tap) * np.array(window.dilations) + moved
-        seen = sampled(parts, positions, "linear", border)
+        samples = sampled(parts, positions, "linear", border)
         if weight is not None:
-            seen = seen * weight[:, :, number].reshape(batch * offset_group, 1, *window.output)
-        columns.append(seen.reshape(batch, group, channels // group, -1))
+            samples = samples * weight[:, :, number].reshape(batch * offset_group, 1, *window.output)
+        columns.append(samples.reshape(batch, group, channels // group, -1))
     matrix = np.stack(columns, axis=3).reshape(batch, group, channels // group * taps, -1)
     y = widened(w).reshape(group, w.shape[0] // group, -1) @ matrix
     y = y.reshape(batch, w.shape[0], *window.output)

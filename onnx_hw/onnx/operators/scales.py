@@ -14,15 +14,15 @@ Rule = Callable[..., Any]
 def scaled(
     rule: Rule, *, one: tuple[int, ...] = (), along: Mapping[int, tuple[int, int]] | None = None, rest: bool = False
 ) -> Rule:
-    """The type rule of a node, some of whose inputs are scales and zero points.
+    """Check the inputs that are scales and zero points, then apply a type rule.
 
     Args:
         one: numbers of the inputs that must have a single element.
         along: numbers of inputs that may also have one per entry of an axis of their data: (its number, the axis).
-        rest: after those in ``one`` come triples: data, and two of a single element.
+        rest: whether after those in ``one`` come triples: data, and two of a single element.
 
     Raises:
-        ValueError: (the rule) one has another shape.
+        ValueError: (the rule) a scale or zero point has another shape.
     """
 
     @wraps(rule)
@@ -30,34 +30,36 @@ def scaled(
         last = len(one)
         singles = (*one, *(k for k in range(last, len(inputs)) if (k - last) % 3)) if rest else one
         for k in singles:
-            given = inputs[k] if k < len(inputs) else None
-            if given is not None and given.size != 1:
-                raise ValueError(f"input {k}, a scale or zero point, must be a scalar, not {list(given.shape)}")
+            scale = inputs[k] if k < len(inputs) else None
+            if scale is not None and scale.size != 1:
+                raise ValueError(f"input {k}, a scale or zero point, must be a scalar, not {list(scale.shape)}")
         for k, (data, axis) in (along or {}).items():
-            given, of = (inputs[n] if n < len(inputs) else None for n in (k, data))
-            if given is not None and of is not None:
-                check_entries(k, given, of, axis)
+            scale, of = (inputs[n] if n < len(inputs) else None for n in (k, data))
+            if scale is not None and of is not None:
+                check_entries(k, scale, of, axis)
         return rule(*inputs, **attributes)
 
     return checked
 
 
-def check_entries(number: int, given: TensorType, data: TensorType, axis: int) -> None:
-    """One for all, or one per entry of an axis; -1 and -2 are columns and rows of matrices, each of which may have own.
+def check_entries(number: int, scale: TensorType, data: TensorType, axis: int) -> None:
+    """Check that there is one for all, or one per entry of an axis.
+
+    The axes -1 and -2 are columns and rows of matrices, each of which may have its own.
 
     Raises:
-        ValueError: neither.
+        ValueError: the shape is neither.
     """
-    if given.size == 1:
+    if scale.size == 1:
         return
     if data.ndim > axis >= -data.ndim:
         entries = data.shape[axis]
         other = -1 if axis == -2 else -2
         whole = tuple(1 if k - data.ndim == other else n for k, n in enumerate(data.shape))
-        if given.shape == (entries,) or (axis < 0 and data.ndim > 1 and given.shape == whole):
+        if scale.shape == (entries,) or (axis < 0 and data.ndim > 1 and scale.shape == whole):
             return
         raise ValueError(
             f"input {number}, a scale or zero point, must be a scalar or have {entries} entries, not the shape "
-            f"{list(given.shape)}"
+            f"{list(scale.shape)}"
         )
     raise ValueError(f"input {number}, a scale or zero point, must be a scalar for data of shape {list(data.shape)}")

@@ -17,7 +17,7 @@ Sequence = list[Array]
 
 @operator(since=11, dynamic=True)
 def SequenceEmpty(*, dtype: int | None = None) -> Sequence:
-    """An empty sequence of tensors of that type, float unless said otherwise."""
+    """Return an empty sequence of tensors of that type, by default float."""
     dtype_of_code(1 if dtype is None else dtype)
     return []
 
@@ -34,14 +34,14 @@ def SequenceAt(sequence: Sequence, position: Array) -> Array:
 
 @operator(since=11, dynamic=True)
 def SequenceErase(sequence: Sequence, position: Array | None = None) -> Sequence:
-    """Without the element at ``position``, the last one if none is given."""
+    """Remove the element at ``position``, by default the last one."""
     gone = len(sequence) - 1 if position is None else _position(position, len(sequence), len(sequence) - 1)
     return sequence[:gone] + sequence[gone + 1 :]
 
 
 @operator(since=11, dynamic=True)
 def SequenceInsert(sequence: Sequence, tensor: Array, position: Array | None = None) -> Sequence:
-    """With a tensor before ``position``, at the end if none is given."""
+    """Insert a tensor before ``position``, by default at the end."""
     at = len(sequence) if position is None else _position(position, len(sequence), len(sequence))
     return [*sequence[:at], tensor, *sequence[at:]]
 
@@ -53,7 +53,7 @@ def SequenceLength(sequence: Sequence) -> Array:
 
 @operator(since=17, dynamic=True)
 def SequenceMap(sequence: Sequence, *others: Any, body: Graph, call: Call) -> tuple[Sequence, ...]:
-    """The body for each element, together with the elements of other sequences and with tensors."""
+    """Run the body for each element, together with the elements of other sequences and with tensors."""
     results: list[Sequence] = [[] for _ in body.outputs]
     room = 0
     for k, element in enumerate(sequence):
@@ -68,14 +68,14 @@ def SequenceMap(sequence: Sequence, *others: Any, body: Graph, call: Call) -> tu
 
 @operator(since=11, dynamic=True)
 def ConcatFromSequence(sequence: Sequence, *, axis: int, new_axis: int = 0) -> Array:
-    """The elements side by side along an axis, or stacked on a new one."""
+    """Join the elements along an axis, or stack them on a new one."""
     hold((bytes_of(sequence),), np.int8)
     return np.stack(sequence, axis) if new_axis else np.concatenate(sequence, axis)
 
 
 @operator(since=(11, 24), dynamic=True)
 def SplitToSequence(x: Array, split: Array | None = None, *, axis: int = 0, keepdims: int = 1) -> Sequence:
-    """Parts of one length (a scalar ``split``; the last may be shorter), of these lengths, or single slices."""
+    """Cut into parts of one length (a scalar ``split``; the last may be shorter), of these lengths, or slices."""
     along = normal_axis(axis, x.ndim)
     total = x.shape[along]
     if split is None:
@@ -90,7 +90,7 @@ def SplitToSequence(x: Array, split: Array | None = None, *, axis: int = 0, keep
 
 @operator(since=(15, 28), dynamic=True)
 def Optional(x: Any = None, *, type: Value | None = None) -> Any:
-    """The value itself, or None: an empty optional of that type."""
+    """Return the value itself, or None: an empty optional of that type."""
     if x is None and type is None:
         raise ValueError("an empty optional must have a type")
     return x
@@ -114,12 +114,12 @@ def OptionalHasElement_15(x: Any) -> Array:
 
 
 def _position(position: Array, length: int, most: int) -> int:
-    """A position counted from the front.
+    """Return a position counted from the front.
 
     Raises:
-        ValueError: out of range.
+        ValueError: it is out of range.
     """
-    given = int(position.reshape(()))
-    if not -length <= given <= most:
-        raise ValueError(f"position must be within {-length}..{most}, not {given}")
-    return given + length if given < 0 else given
+    stated = int(position.reshape(()))
+    if not -length <= stated <= most:
+        raise ValueError(f"position must be within {-length}..{most}, not {stated}")
+    return stated + length if stated < 0 else stated

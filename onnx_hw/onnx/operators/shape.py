@@ -1,4 +1,4 @@
-"""Operators that move, add or drop axes without touching a value: Reshape, Transpose, Flatten, Squeeze, ..."""
+"""Operators that move, add or drop axes without touching a value: Reshape, Transpose, Flatten, Squeeze ..."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reshape_type(x: TensorType, shape: TensorType, *, allowzero: int = 0) -> Ten
     facts=Facts(Effect.KEEPS, moves=True, shape_at=1),
 )
 def Reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
-    """-1 takes what is left; 0 keeps the length of ``x`` there, unless ``allowzero``."""
+    """Change the shape: -1 takes what is left; 0 keeps the length of ``x`` there, unless ``allowzero``."""
     return x.reshape(new_shape(x.shape, shape, allowzero))
 
 
@@ -52,30 +52,30 @@ def Reshape_1(x: Array, *, shape: Ints | None = None) -> Array:
 
 
 def new_shape(old: tuple[int, ...], shape: Sequence[int] | Array, allowzero: int) -> tuple[int, ...]:
-    """The shape that Reshape means.
+    """Return the shape that Reshape means.
 
     Raises:
         ValueError: more than one -1, a 0 without counterpart, or another number of elements.
     """
-    wanted = [int(length) for length in shape]
+    lengths = [int(length) for length in shape]
     if not allowzero:
-        if any(length == 0 and axis >= len(old) for axis, length in enumerate(wanted)):
-            raise ValueError(f"0 in shape must stand for an axis of the input, {list(old)}, not in {wanted}")
-        wanted = [old[axis] if length == 0 else length for axis, length in enumerate(wanted)]
-    size, known, free = 1, 1, wanted.count(-1)
+        if any(length == 0 and axis >= len(old) for axis, length in enumerate(lengths)):
+            raise ValueError(f"0 in shape must stand for an axis of the input, {list(old)}, not in {lengths}")
+        lengths = [old[axis] if length == 0 else length for axis, length in enumerate(lengths)]
+    size, known, free = 1, 1, lengths.count(-1)
     for length in old:
         size *= length
-    for length in wanted:
+    for length in lengths:
         known *= 1 if length == -1 else length
-    if free > 1 or min(wanted, default=0) < -1:
-        raise ValueError(f"shape must have at most one -1 and nothing below, not {wanted}")
+    if free > 1 or min(lengths, default=0) < -1:
+        raise ValueError(f"shape must have at most one -1 and nothing below, not {lengths}")
     if free:
         if known == 0 or size % known:
-            raise ValueError(f"{size} elements of {list(old)} cannot be reshaped to {wanted}")
-        wanted[wanted.index(-1)] = size // known
+            raise ValueError(f"{size} elements of {list(old)} cannot be reshaped to {lengths}")
+        lengths[lengths.index(-1)] = size // known
     elif known != size:
-        raise ValueError(f"{size} elements of {list(old)} cannot be reshaped to {wanted}, which holds {known}")
-    return tuple(wanted)
+        raise ValueError(f"{size} elements of {list(old)} cannot be reshaped to {lengths}, which holds {known}")
+    return tuple(lengths)
 
 
 def transpose_type(x: TensorType, *, perm: Ints | None = None) -> TensorType:
@@ -84,15 +84,15 @@ def transpose_type(x: TensorType, *, perm: Ints | None = None) -> TensorType:
 
 @operator(since=(1, 13, 21, 23, 24, 25), types=transpose_type, facts=Facts(Effect.KEEPS, moves=True))
 def Transpose(x: Array, *, perm: Ints | None = None) -> Array:
-    """Axis ``i`` of the result is axis ``perm[i]`` of ``x``; without ``perm`` the order is reversed."""
+    """Permute the axes: axis ``i`` of the result is axis ``perm[i]`` of ``x``; by default the order is reversed."""
     return x.transpose(permutation(perm, x.ndim))
 
 
 def permutation(perm: Ints | None, rank: int) -> tuple[int, ...]:
-    """The order of axes.
+    """Return the order of axes.
 
     Raises:
-        ValueError: not every axis exactly once.
+        ValueError: not every axis is named exactly once.
     """
     if perm is None:
         return tuple(reversed(range(rank)))
@@ -107,7 +107,7 @@ def flatten_type(x: TensorType, *, axis: int = 1) -> TensorType:
 
 @operator(since=(1, 9, 11, 13, 21, 23, 24, 25), types=flatten_type, facts=Facts(Effect.KEEPS, moves=True))
 def Flatten(x: Array, *, axis: int = 1) -> Array:
-    """A matrix: the axes before ``axis`` are its rows, the others its columns."""
+    """Make a matrix: the axes before ``axis`` are its rows, the others its columns."""
     return x.reshape(flat_shape(x.shape, axis))
 
 
@@ -137,15 +137,15 @@ def squeeze_type(x: TensorType, axes: TensorType | None = None) -> TensorType:
 
 @operator(since=(13, 21, 23, 24, 25), types=squeeze_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS, moves=True))
 def Squeeze(x: Array, axes: Array | None = None) -> Array:
-    """Drops the axes, or all of length 1 when none are given."""
+    """Drop the axes, by default all of length 1."""
     return x.reshape(squeezed(x.shape, axes))
 
 
 def squeezed(shape: tuple[int, ...], axes: Sequence[int] | Array | None) -> tuple[int, ...]:
-    """``shape`` without ``axes``.
+    """Return ``shape`` without ``axes``.
 
     Raises:
-        ValueError: an axis out of range, or of a length other than 1.
+        ValueError: an axis is out of range, or of a length other than 1.
     """
     if axes is None:
         return tuple(length for length in shape if length != 1)
@@ -171,7 +171,7 @@ def unsqueeze_type(x: TensorType, axes: TensorType) -> TensorType:
 
 @operator(since=(13, 21, 23, 24, 25), types=unsqueeze_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS, moves=True))
 def Unsqueeze(x: Array, axes: Array) -> Array:
-    """New axes of length 1 at these places of the result."""
+    """Add axes of length 1 at these places of the result."""
     return x.reshape(unsqueezed(x.shape, axes))
 
 
@@ -188,7 +188,7 @@ def shape_type(x: TensorType, *, end: int | None = None, start: int = 0) -> Tens
 
 @operator(since=(15, 19, 21, 23, 24, 25), types=shape_type)
 def Shape(x: Array, *, end: int | None = None, start: int = 0) -> Array:
-    """The lengths of the axes ``start .. end - 1``, counted and clamped as Python does."""
+    """Return the lengths of the axes ``start .. end - 1``, counted and clamped as Python does."""
     return np.array(x.shape[start:end], np.int64)
 
 
@@ -201,14 +201,14 @@ def size_type(x: TensorType) -> TensorType:
 
 @operator(since=(1, 13, 19, 21, 23, 24, 25), types=size_type)
 def Size(x: Array) -> Array:
-    """The number of elements."""
+    """Return the number of elements."""
     return np.array(x.size, np.int64)
 
 
 def expand_type(x: TensorType, shape: TensorType) -> TensorType:
     assert shape.value is not None  # it decides the shape
-    wanted = TensorType(x.dtype, tuple(shape.value.tolist()))
-    return x.with_shape(broadcast_shape(x, wanted))
+    stated = TensorType(x.dtype, tuple(shape.value.tolist()))
+    return x.with_shape(broadcast_shape(x, stated))
 
 
 @operator(since=(8, 13), types=expand_type, shape_inputs=(1,), facts=Facts(Effect.KEEPS, moves=True, shape_at=1))
@@ -226,7 +226,7 @@ def depth_to_space_type(x: TensorType, *, blocksize: int, mode: str = "DCR") -> 
 
 @operator(since=(11, 13, 28), types=depth_to_space_type, facts=Facts(Effect.KEEPS, moves=True))
 def DepthToSpace(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
-    """Channels become blocks of pixels; the block (``mode`` DCR) or the channel (CRD) is the outer index."""
+    """Turn channels into blocks of pixels; the outer index is the block (``mode`` DCR) or the channel (CRD)."""
     batch, channels, height, width = x.shape
     b = blocksize
     inner = channels // (b * b)
@@ -251,7 +251,7 @@ def space_to_depth_type(x: TensorType, *, blocksize: int, mode: str = "DCR") -> 
 
 @operator(since=28, types=space_to_depth_type, facts=Facts(Effect.KEEPS, moves=True))
 def SpaceToDepth(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
-    """The inverse of DepthToSpace."""
+    """Turn blocks of pixels into channels: the inverse of DepthToSpace."""
     batch, channels, height, width = x.shape
     b = blocksize
     blocks = x.reshape(batch, channels, height // b, b, width // b, b)
@@ -263,10 +263,10 @@ earlier(SpaceToDepth, since=(1, 13), without=("mode",))
 
 
 def four(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """Batch, channels, height, width.
+    """Return batch, channels, height, width.
 
     Raises:
-        ValueError: not four axes.
+        ValueError: the tensor does not have four axes.
     """
     if len(shape) != 4:
         raise ValueError(f"the input must be (batch, channels, height, width), not {list(shape)}")

@@ -31,7 +31,7 @@ def BlackmanWindow(size: Array, *, output_datatype: int = 1, periodic: int = 1) 
 
 
 def _cosine_window(size: Array, terms: tuple[float, ...], output_datatype: int, periodic: int) -> Array:
-    """``terms[0] - terms[1] cos(2 pi t) + terms[2] cos(4 pi t)``, t from 0 to 1 (without 1 when periodic)."""
+    """Return ``terms[0] - terms[1] cos(2 pi t) + terms[2] cos(4 pi t)``, t from 0 to 1 (without 1 when periodic)."""
     count = int(size.reshape(()))
     t = np.arange(count) / (count if periodic else max(count - 1, 1))
     y = sum((-1) ** k * term * np.cos(2 * np.pi * k * t) for k, term in enumerate(terms))
@@ -61,13 +61,13 @@ def dft_17_type(
 def DFT(
     x: Array, dft_length: Array | None = None, axis: Array | None = None, *, inverse: int = 0, onesided: int = 0
 ) -> Array:
-    """The Fourier transform along one axis; one-sided: only the half that a real signal's spectrum needs."""
+    """Transform along one axis; one-sided: only the half that a real signal's spectrum needs."""
     return _transform(x, dft_length, -2 if axis is None else int(axis.reshape(())), inverse, onesided)
 
 
 @operator(since=17, types=dft_17_type, shape_inputs=(1,))
 def DFT_17(x: Array, dft_length: Array | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0) -> Array:
-    """The axis as an attribute."""
+    """Transform along an axis that is an attribute."""
     return _transform(x, dft_length, axis, inverse, onesided)
 
 
@@ -96,9 +96,9 @@ def STFT(
     *,
     onesided: int = 1,
 ) -> Array:
-    """(batch, frames, bins, 2): the transforms of windowed frames of a signal (batch, length, 1 or 2).
+    """Transform windowed frames of a signal (batch, length, 1 or 2): (batch, frames, bins, 2).
 
-    A real one may lack the last axis, as PyTorch writes it and onnxruntime takes it.
+    A real signal may lack the last axis, as PyTorch writes it and onnxruntime takes it.
     """
     signal = signal[:, :, None] if signal.ndim == 2 else signal
     step = int(frame_step.reshape(()))
@@ -131,7 +131,7 @@ def MelWeightMatrix(
     *,
     output_datatype: int = 1,
 ) -> Array:
-    """(bins of the spectrum, mel bins): triangles of height 1, their corners equally far apart on the mel scale."""
+    """Return triangles of height 1, their corners equally far apart on the mel scale: (spectrum bins, mel bins)."""
     count, length, rate = (int(x.reshape(())) for x in (num_mel_bins, dft_length, sample_rate))
     hold((length, 2))
     hold((count + 2, 2))

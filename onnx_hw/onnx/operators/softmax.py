@@ -1,4 +1,4 @@
-"""Softmax, LogSoftmax and Hardmax."""
+"""Softmax and its variants: LogSoftmax and Hardmax."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def Softmax(x: Array, *, axis: int = -1) -> Array:
 
 @operator(since=(1, 11), types=like_first)
 def Softmax_1(x: Array, *, axis: int = 1) -> Array:
-    """Over ``axis`` and all axes behind it together."""
+    """Apply Softmax over ``axis`` and all axes behind it together."""
     return softmax(x, flat_axes(x, axis))
 
 
@@ -28,13 +28,13 @@ def LogSoftmax(x: Array, *, axis: int = -1) -> Array:
 
 @operator(since=(1, 11), types=like_first)
 def LogSoftmax_1(x: Array, *, axis: int = 1) -> Array:
-    """Over ``axis`` and all axes behind it together."""
+    """Apply LogSoftmax over ``axis`` and all axes behind it together."""
     return log_softmax(x, flat_axes(x, axis))
 
 
 @operator(since=13, types=like_first, facts=Facts(along_axis=True))
 def Hardmax(x: Array, *, axis: int = -1) -> Array:
-    """1 at the first maximum along the axis, 0 elsewhere."""
+    """Put 1 at the first maximum along the axis, 0 elsewhere."""
     y = np.zeros_like(x)
     np.put_along_axis(y, np.expand_dims(x.argmax(axis=axis), axis), x.dtype.type(1), axis)
     return y
@@ -42,14 +42,14 @@ def Hardmax(x: Array, *, axis: int = -1) -> Array:
 
 @operator(since=(1, 11), types=like_first)
 def Hardmax_1(x: Array, *, axis: int = 1) -> Array:
-    """Over ``axis`` and all axes behind it together."""
+    """Apply Hardmax over ``axis`` and all axes behind it together."""
     first = min(flat_axes(x, axis), default=x.ndim)
     flat = x.reshape(*x.shape[:first], -1)
     return Hardmax(flat, axis=-1).reshape(x.shape)
 
 
 def softmax(x: Array, axes: tuple[int, ...]) -> Array:
-    """``exp(x) / sum(exp(x))`` over the axes, shifted by the maximum so that nothing overflows."""
+    """Return ``exp(x) / sum(exp(x))`` over the axes, shifted by the maximum so that nothing overflows."""
     wide = widened(x)
     if wide.size == 0:
         return x.copy()
@@ -59,7 +59,7 @@ def softmax(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def log_softmax(x: Array, axes: tuple[int, ...]) -> Array:
-    """``log(softmax(x))`` without computing the quotient."""
+    """Return ``log(softmax(x))`` without computing the quotient."""
     wide = widened(x)
     if wide.size == 0:
         return x.copy()
@@ -69,5 +69,5 @@ def log_softmax(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def flat_axes(x: Array, axis: int) -> tuple[int, ...]:
-    """``axis`` and all behind it: what was flattened into one row before opset 13."""
+    """Return ``axis`` and all behind it: what was flattened into one row before opset 13."""
     return tuple(range(axis if axis == x.ndim else normal_axis(axis, x.ndim), x.ndim))

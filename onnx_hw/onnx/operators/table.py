@@ -1,4 +1,4 @@
-"""The table of operators that ``onnx-hw ops`` prints: generated from the registry, so that it cannot be out of date."""
+"""Table of operators that ``onnx-hw ops`` prints: generated from the registry, so that it cannot be out of date."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from onnx_hw.onnx.operators import operators
 
 @dataclass(frozen=True)
 class OperatorRow:
-    """One operator.
+    """Row of the table: an operator.
 
     Attributes:
         domain: "" for the default one.
         name: the operator's.
         versions: opset versions that published it, ascending.
-        meanings: those of them from which on another function of ours holds; empty when we have none.
+        meanings: those of them from which on another function of ours holds; empty when we have no function.
     """
 
     domain: str
@@ -32,7 +32,7 @@ class OperatorRow:
 
 
 def rows() -> tuple[OperatorRow, ...]:
-    """Every operator that the default domain ever had, and those of other domains that we compute; by name."""
+    """Return every operator that the default domain ever had, and those of other domains that we compute; by name."""
     ours: dict[tuple[str, str], list[tuple[int, ...]]] = {}
     for operator in operators():
         ours.setdefault((operator.domain, operator.op_type), []).append(operator.versions)
@@ -46,7 +46,7 @@ def rows() -> tuple[OperatorRow, ...]:
 
 
 def markdown(of: Iterable[OperatorRow], hardware: Mapping[tuple[str, str], str]) -> str:
-    """The rows as a table; ``hardware`` says for each (domain, operator) what becomes of it there."""
+    """Format the rows as a table; ``hardware`` says for each (domain, operator) what becomes of it there."""
     lines = ["| operator | opset versions | reference | hardware |", "|---|---|---|---|"]
     for row in of:
         name = f"{row.domain}.{row.name}" if row.domain else row.name

@@ -1,4 +1,4 @@
-"""The type of a tensor, and the type rules that many operators share.
+"""Type of a tensor, and the type rules that many operators share.
 
 A type rule has its operator's signature with ``TensorType`` in place of arrays, and returns the types of the outputs.
 It is called only when every input's shape is known. It may give None for an output of which it knows nothing; a
@@ -47,18 +47,18 @@ Types = Sequence[TensorType | None]
 
 
 class GraphTypes(Protocol):
-    """Infers the types of a subgraph's outputs from those of its inputs; None where nothing is known."""
+    """Function from the types of a subgraph's inputs to those of its outputs; None where nothing is known."""
 
     def __call__(self, graph: Graph, inputs: Types, /) -> list[TensorType | None]: ...
 
 
 @dataclass(frozen=True)
 class TypeCall:
-    """What a type rule that has the parameter ``call`` may want to know about its node.
+    """Node for whose outputs a type rule with the parameter ``call`` infers types, and the means to infer subgraphs.
 
     Attributes:
         node: the node.
-        graph_types: infers the types of a subgraph's outputs, the names around it visible.
+        graph_types: the function that infers the types of a subgraph's outputs, the names around it visible.
     """
 
     node: Node
@@ -66,17 +66,17 @@ class TypeCall:
 
     @property
     def results(self) -> int:
-        """How many outputs the node has, omitted ones in the middle included."""
+        """Number of outputs of the node, omitted ones in the middle included."""
         return len(self.node.outputs)
 
 
 def like_first(x: TensorType, *_: Any, **__: Any) -> TensorType:
-    """Element type and shape of the first input."""
+    """Return the type of the first input."""
     return TensorType(x.dtype, x.shape)
 
 
 def like_first_of(rank: int) -> Callable[..., TensorType]:
-    """The rule ``like_first`` for a first input of so many axes, or more."""
+    """Make the rule ``like_first`` for a first input of this number of axes, or more."""
 
     def rule(x: TensorType, *_: Any, **__: Any) -> TensorType:
         must_have_axes(x, rank)
@@ -86,7 +86,7 @@ def like_first_of(rank: int) -> Callable[..., TensorType]:
 
 
 def onto_first(x: TensorType, *others: TensorType | None, **_: Any) -> TensorType:
-    """Element type and shape of the first input, to which the others must broadcast (one-sidedly)."""
+    """Return the type of the first input, to which the others must broadcast (one-sidedly)."""
     for other in others:
         if other is not None and broadcast_shape(x, other) != x.shape:
             raise ValueError(f"{list(other.shape)} must broadcast to the shape of the data, {list(x.shape)}")
@@ -94,32 +94,34 @@ def onto_first(x: TensorType, *others: TensorType | None, **_: Any) -> TensorTyp
 
 
 def must_have_axes(x: TensorType, least: int, most: int | None = None) -> None:
-    """Raises:
-    ValueError: it has fewer axes, or more.
+    """Check the number of axes of a tensor.
+
+    Raises:
+        ValueError: it has fewer axes, or more.
     """
     if x.ndim < least or (most is not None and x.ndim > most):
-        wanted = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
-        raise ValueError(f"the data must have {wanted} axes, not the shape {list(x.shape)}")
+        expected = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        raise ValueError(f"the data must have {expected} axes, not the shape {list(x.shape)}")
 
 
 def bool_like_first(x: TensorType, *_: Any, **__: Any) -> TensorType:
-    """A boolean for each element of the first input."""
+    """Return a boolean for each element of the first input."""
     return x.with_dtype(np.bool_)
 
 
 def broadcast(*inputs: TensorType, **_: Any) -> TensorType:
-    """All inputs of one element type, broadcast against each other."""
+    """Broadcast all inputs, which have one element type, against each other."""
     return TensorType(same_dtype(*inputs), broadcast_shape(*inputs))
 
 
 def broadcast_bool(*inputs: TensorType, **_: Any) -> TensorType:
-    """A boolean for each element of the inputs, broadcast against each other."""
+    """Return a boolean for each element of the inputs, broadcast against each other."""
     same_dtype(*inputs)
     return TensorType(np.dtype(np.bool_), broadcast_shape(*inputs))
 
 
 def same_dtype(*inputs: TensorType | None) -> np.dtype[Any]:
-    """The one element type of all inputs (omitted ones left out).
+    """Return the one element type of all inputs (omitted ones left out).
 
     Raises:
         ValueError: they differ.
@@ -134,7 +136,7 @@ def same_dtype(*inputs: TensorType | None) -> np.dtype[Any]:
 
 
 def broadcast_shape(*inputs: TensorType) -> tuple[int, ...]:
-    """The shape to which all inputs broadcast (numpy's rule, which ONNX shares since opset 7).
+    """Return the shape to which all inputs broadcast (numpy's rule, which ONNX shares since opset 7).
 
     Raises:
         ValueError: they do not broadcast.
@@ -151,10 +153,10 @@ def broadcast_shape(*inputs: TensorType) -> tuple[int, ...]:
 
 
 def normal_axis(axis: int, rank: int) -> int:
-    """The axis counted from the front.
+    """Return the axis counted from the front.
 
     Raises:
-        ValueError: outside ``-rank .. rank - 1``.
+        ValueError: it is outside ``-rank .. rank - 1``.
     """
     if not -rank <= axis < rank:
         raise ValueError(f"axis must be within {-rank}..{rank - 1}, not {axis}")
@@ -162,10 +164,10 @@ def normal_axis(axis: int, rank: int) -> int:
 
 
 def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """The axes counted from the front, in the given order.
+    """Return the axes counted from the front, in their order.
 
     Raises:
-        ValueError: one is out of range, or comes twice.
+        ValueError: one is out of range, or occurs twice.
     """
     result = tuple(normal_axis(int(axis), rank) for axis in axes)
     if len(set(result)) != len(result):

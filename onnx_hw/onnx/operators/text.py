@@ -24,7 +24,7 @@ def StringConcat(x: Array, y: Array) -> Array:
 
 @operator(since=20, dynamic=True)
 def StringSplit(x: Array, *, delimiter: str | None = None, maxsplit: int | None = None) -> tuple[Array, Array]:
-    """The pieces of each string on a new last axis, filled up with empty ones, and how many there are."""
+    """Split each string; return the pieces on a new last axis, filled up with empty ones, and their number."""
     most = -1 if maxsplit is None else maxsplit
     pieces = [text.split(delimiter or None, most) for text in x.reshape(-1)]
     longest = max(map(len, pieces), default=0)
@@ -35,7 +35,7 @@ def StringSplit(x: Array, *, delimiter: str | None = None, maxsplit: int | None 
 
 @operator(since=20, types=bool_like_first)
 def RegexFullMatch(x: Array, *, pattern: str | None = None) -> Array:
-    """Whether the whole string matches the regular expression."""
+    """Tell whether the whole string matches the regular expression."""
     matches = re.compile(pattern or "").fullmatch
     return np.array([matches(text) is not None for text in x.reshape(-1)], bool).reshape(x.shape)
 
@@ -49,7 +49,7 @@ def StringNormalizer(
     locale: str | None = None,
     stopwords: Strings | None = None,
 ) -> Array:
-    """[C] or [1, C] strings without stop words, in another case; one empty string where none is left."""
+    """Remove stop words and change the case of [C] or [1, C] strings; one empty string where none is left."""
     actions: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
     if case_change_action not in actions:
         raise ValueError(f"case_change_action must be NONE, LOWER or UPPER, not {case_change_action}")
@@ -79,7 +79,7 @@ def TfIdfVectorizer(
     pool_strings: Strings | None = None,
     weights: Floats | None = None,
 ) -> Array:
-    """How often each n-gram of the pool occurs in each row, gaps of up to ``max_skip_count`` included."""
+    """Count the n-grams of the pool in each row, gaps of up to ``max_skip_count`` included."""
     if mode not in ("TF", "IDF", "TFIDF"):
         raise ValueError(f"mode must be TF, IDF or TFIDF, not {mode}")
     places = _pool_places(pool_strings if pool_int64s is None else pool_int64s, ngram_counts, ngram_indexes)
@@ -97,7 +97,7 @@ def TfIdfVectorizer(
 
 
 def _pool_places(pool: Ints | Strings | None, starts: Ints, indexes: Ints) -> dict[tuple[Any, ...], int]:
-    """Where the count of each n-gram goes. ``starts[n - 1]``: where the n-grams begin in the pool."""
+    """Return the position of each n-gram's count. ``starts[n - 1]`` is the position of the first n-gram in the pool."""
     entries = list(pool or ())
     grams: list[tuple[Any, ...]] = []
     for n, start in enumerate(starts, start=1):

@@ -1,4 +1,4 @@
-"""ConvTranspose, Col2Im, MaxUnpool: windows written instead of read. A tap of the kernel at a time."""
+"""Transposed convolutions (ConvTranspose, Col2Im, MaxUnpool): windows written instead of read, a tap at a time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def ConvTranspose(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """``x``: (batch, channels, *spatial), ``w``: (channels, outputs / group, *kernel). The adjoint of Conv."""
+    """Convolve transposed: ``x`` (batch, channels, *spatial), ``w`` (channels, outputs / group, *kernel).
+
+    It is the adjoint of Conv.
+    """
     window = transposed_window(
         x.shape,
         w.shape,
@@ -84,7 +87,7 @@ def transposed_window(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> SpatialWindow:
-    """The window of the convolution whose adjoint is meant: it reads the result and yields ``x``.
+    """Return the window of the convolution whose adjoint is meant: it reads the result and yields ``x``.
 
     ``begin`` and ``end`` may be negative where ``output_shape`` asks for more than the windows write. Formulas: ONNX
     operator specification of ConvTranspose.
@@ -105,13 +108,13 @@ def transposed_window(
         for n, s, d, k, more in zip(x[2:], stride, dilation, w[2:], extra, strict=True)
     ]
     if output_shape is not None:
-        wanted = tuple(output_shape[-rank:])
+        lengths = tuple(output_shape[-rank:])
     elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        wanted = tuple(n * s for n, s in zip(x[2:], stride, strict=True))
+        lengths = tuple(n * s for n, s in zip(x[2:], stride, strict=True))
     else:
         both = _each(pads if auto_pad in ("NOTSET", "") else None, 2 * rank, 0)
         return SpatialWindow(w[2:], stride, dilation, both[:rank], _ends(spans, both, extra), x[2:])
-    total = [span - length for span, length in zip(spans, wanted, strict=True)]
+    total = [span - length for span, length in zip(spans, lengths, strict=True)]
     half = [pad // 2 if auto_pad == "SAME_UPPER" else pad - pad // 2 for pad in total]
     rest = [pad - h - more for pad, h, more in zip(total, half, extra, strict=True)]
     return SpatialWindow(w[2:], stride, dilation, tuple(half), tuple(rest), x[2:])
@@ -126,7 +129,7 @@ def _ends(spans: Sequence[int], pads: Sequence[int], extra: Sequence[int]) -> tu
 
 
 def _image(window: SpatialWindow) -> tuple[int, ...]:
-    """The spatial shape that the windows read: what they span, less the padding."""
+    """Return the spatial shape that the windows read: what they span, less the padding."""
     return tuple(
         (out - 1) * stride + (kernel - 1) * dilation + 1 - begin - end
         for out, stride, kernel, dilation, begin, end in zip(
@@ -136,7 +139,7 @@ def _image(window: SpatialWindow) -> tuple[int, ...]:
 
 
 def fold(columns: Array, window: SpatialWindow, image: Sequence[int]) -> Array:
-    """Each window's elements ``(batch, channels, *kernel, *output)`` added up where they lie in an image."""
+    """Add up each window's elements ``(batch, channels, *kernel, *output)`` where they lie in an image."""
     batch, channels = columns.shape[:2]
     reach = [
         max((out - 1) * stride + (kernel - 1) * dilation + 1, begin + length)
@@ -151,11 +154,11 @@ def fold(columns: Array, window: SpatialWindow, image: Sequence[int]) -> Array:
     whole = np.zeros(shape, columns.dtype)
     everything = (slice(None), slice(None))
     for tap in product(*map(range, window.kernel)):
-        place = tuple(
+        area = tuple(
             slice(more + k * d, more + k * d + (out - 1) * s + 1, s)
             for k, d, out, s, more in zip(tap, window.dilations, window.output, window.strides, before, strict=True)
         )
-        whole[everything + place] += columns[everything + tap]
+        whole[everything + area] += columns[everything + tap]
     kept = tuple(slice(more + b, more + b + n) for more, b, n in zip(before, window.begin, image, strict=True))
     return np.ascontiguousarray(whole[everything + kept])
 
@@ -180,7 +183,7 @@ def Col2Im(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """Columns ``(batch, channels * block, positions)`` added up into an image."""
+    """Add up columns ``(batch, channels * block, positions)`` into an image."""
     image, kernel = tuple(image_shape.tolist()), tuple(block_shape.tolist())
     rank = len(image)
     stride, dilation, both = _each(strides, rank, 1), _each(dilations, rank, 1), _each(pads, 2 * rank, 0)
@@ -208,7 +211,7 @@ def MaxUnpool(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Array:
-    """The maxima where MaxPool found them, zeros elsewhere."""
+    """Put the maxima where MaxPool found them, zeros elsewhere."""
     smallest = unpooled_shape(x.shape, None, kernel_shape=kernel_shape, pads=pads, strides=strides)
     hold(smallest, x.dtype)
     y = np.zeros(int(np.prod(smallest)), x.dtype)

@@ -41,7 +41,7 @@ def Floor(x: Array) -> Array:
 
 @operator(since=(11, 22), types=like_first, facts=Facts(Effect.BENDS, jumps=True))
 def Round(x: Array) -> Array:
-    """Ties go to the even neighbour."""
+    """Round to integers; ties go to the even neighbour."""
     return np.rint(x)
 
 
@@ -146,7 +146,10 @@ def Erf(x: Array) -> Array:
 
 
 def erf(x: Array) -> Array:
-    """The error function to about 1e-16, in float64: its Taylor series around the nearest of some thousand points."""
+    """Compute the error function to about 1e-16, in float64.
+
+    It is evaluated by its Taylor series around the nearest of some thousand points.
+    """
     values, slopes = _erf_at_points()
     x = np.asarray(x, np.float64)
     number = np.rint(np.minimum(np.abs(np.nan_to_num(x)), _ERF_END) * _POINTS_PER_UNIT).astype(np.int64)

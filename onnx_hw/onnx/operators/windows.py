@@ -1,4 +1,4 @@
-"""Where the windows of a convolution or pooling lie, and views of a tensor through them.
+"""Windows of a convolution or pooling: their positions, and views of a tensor through them.
 
 Tensors are ``(batch, channels, *spatial)``. Every function works for any number of spatial axes.
 """
@@ -18,7 +18,7 @@ from onnx_hw.onnx.operators.dtypes import Array
 
 @dataclass(frozen=True)
 class SpatialWindow:
-    """A window that slides over the spatial axes.
+    """Window that slides over the spatial axes.
 
     Attributes:
         kernel, strides, dilations: one entry per spatial axis.
@@ -36,7 +36,7 @@ class SpatialWindow:
     left_out: bool = False
 
     def padded(self, x: Array, value: Any) -> Array:
-        """``x`` with ``value`` around it so far as the windows reach; ``x`` itself where nothing is to be added."""
+        """Pad ``x`` by ``value`` as far as the windows reach; return ``x`` itself where nothing is to be added."""
         spatial = x.shape[2:]
         reach = [
             (out - 1) * stride + (kernel - 1) * dilation + 1
@@ -54,7 +54,7 @@ class SpatialWindow:
         return result
 
     def taps(self, padded: Array) -> Iterator[tuple[tuple[int, ...], Array]]:
-        """For each element of the kernel its index and what it sees: a view ``(batch, channels, *output)``."""
+        """Yield for each element of the kernel its index and what it sees: a view ``(batch, channels, *output)``."""
         for tap in product(*map(range, self.kernel)):
             view = tuple(
                 slice(k * dilation, k * dilation + (out - 1) * stride + 1, stride)
@@ -63,7 +63,7 @@ class SpatialWindow:
             yield tap, padded[(slice(None), slice(None), *view)]
 
     def views(self, padded: Array) -> Array:
-        """What every window sees: a read-only view ``(batch, channels, *output, *kernel)``."""
+        """Return what every window sees: a read-only view ``(batch, channels, *output, *kernel)``."""
         batch, channel, *spatial = padded.strides
         strides = [
             *(step * stride for step, stride in zip(spatial, self.strides, strict=True)),
@@ -73,14 +73,14 @@ class SpatialWindow:
         return np.lib.stride_tricks.as_strided(padded, shape, (batch, channel, *strides), writeable=False)
 
     def counts(self, spatial: Sequence[int], *, include_pads: bool) -> Array:
-        """How many elements of the tensor, or of tensor and stated padding, each window sees: ``(*output,)`` int64."""
+        """Count the elements of the tensor, or of tensor and stated padding, in each window: ``(*output,)`` int64."""
         result = np.ones((), np.int64)
         for axis, length in enumerate(spatial):
             hold((self.output[axis], self.kernel[axis]))
             first = np.arange(self.output[axis])[:, None] * self.strides[axis] - self.begin[axis]
-            seen = first + np.arange(self.kernel[axis]) * self.dilations[axis]
+            positions = first + np.arange(self.kernel[axis]) * self.dilations[axis]
             low, high = (-self.begin[axis], length + self.end[axis]) if include_pads else (0, length)
-            result = np.multiply.outer(result, ((seen >= low) & (seen < high)).sum(axis=1))
+            result = np.multiply.outer(result, ((positions >= low) & (positions < high)).sum(axis=1))
         return result
 
 
@@ -94,13 +94,13 @@ def slide(
     dilations: Sequence[int] | None = None,
     ceil_mode: int = 0,
 ) -> SpatialWindow:
-    """The window of an operator with these attributes over axes of the lengths ``spatial``.
+    """Return the window of an operator with these attributes over axes of the lengths ``spatial``.
 
     Formulas: ONNX operator specification of Conv and MaxPool. With ``ceil_mode`` a window that would begin in the
     padding behind the tensor is left out.
 
     Raises:
-        ValueError: an attribute of the wrong length or value, or no window fits.
+        ValueError: an attribute has a wrong length or value, or no window fits.
     """
     rank = len(spatial)
     strides = _per_axis("strides", strides, rank, 1)
@@ -135,7 +135,7 @@ def slide(
 def same_padding(
     spatial: Sequence[int], output: Sequence[int], span: Sequence[int], strides: Sequence[int], *, upper: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Padding before and after each axis for ``auto_pad`` SAME: an odd one goes behind when ``upper``, else before."""
+    """Return the padding of each axis for ``auto_pad`` SAME: an odd one goes behind when ``upper``, else before."""
     total = [
         max((out - 1) * stride + far - length, 0)
         for length, out, far, stride in zip(spatial, output, span, strides, strict=True)

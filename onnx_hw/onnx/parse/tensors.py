@@ -168,7 +168,7 @@ def _check_padding(padding: np.ndarray, element: ElementType, where: str, findin
 
 
 def _typed(values: Any, element: ElementType, count: int, where: str, findings: Findings) -> np.ndarray | None:
-    """Decode a typed field: one value per entry, but 4- and 2-bit types packed into bytes and complex in two
+    """Decode a typed field: one value per entry, but 4- and 2-bit types are packed into bytes, complex in two
     entries.
     """
     per_entry = 8 // element.bits if element.bits in (2, 4) else 1
