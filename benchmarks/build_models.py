@@ -34,6 +34,7 @@ from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions
 from onnx_hw.runtime.progress import Running, Silent
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 from onnx_hw_sim.circuit import Recording
 from onnx_hw_sim.lockstep.simulator import LockstepSimulator
@@ -194,13 +195,13 @@ def measure(pipe: Connection, path: Path, out: Path, until: Stage, board: str, m
         frames = samples_of(model, path.parent / "inputs.npz")
         np.savez(out.with_suffix(".npz"), **frames)
         options = BuildOptions(
-            path,
+            model=path,
             out=out,
             inputs=out.with_suffix(".npz"),
             calibration=out.with_suffix(".npz"),
             board=board,
-            multipliers=multipliers,
             stop_after=until,
+            scheduling=ScheduleRequest(multipliers=multipliers),
         )
         facts |= asdict(build(options, progress).report)
         facts |= speeds(model, frames)

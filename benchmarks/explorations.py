@@ -163,7 +163,7 @@ def wrong(asked: argparse.Namespace) -> None:
         build(DIGITS / "digits.onnx", out=out, stop_after=Stage.SIMULATE)
         for jobs in (1, 2):
             began = time.monotonic()
-            options = VerifyOptions(out, Path(place) / "all.npz", jobs=jobs, stalls=Stalls.RANDOM)
+            options = VerifyOptions(folder=out, inputs=Path(place) / "all.npz", jobs=jobs, stalls=Stalls.RANDOM)
             forked = patch.object(
                 multiprocessing, "get_context", lambda _: fresh("fork")
             )  # so that workers lie as well

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,6 @@ from onnx_hw.onnx.check.supported import require_capability
 from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.read import read as read_onnx
-from onnx_hw.ops.folding import Folding
 from onnx_hw.prove.circuit import prove as simulation
 from onnx_hw.prove.circuit.engines import bench_of
 from onnx_hw.prove.circuit.gate_level import GateLevel
@@ -50,6 +50,7 @@ from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw.runtime.listener import NULL_LISTENER, Listener
 from onnx_hw.runtime.options import DEFAULT_BOARD, BuildOptions, ReadOptions, SimulationEngine
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.schedule_for_board import schedule_for_board
 
 
@@ -105,34 +106,20 @@ def quantized(model: Model, source: Source, scheme: Scheme | None = None) -> Qua
 def schedule(
     network: Network,
     board: str = DEFAULT_BOARD,
-    *,
-    clock_mhz: float | None = None,
-    multipliers: int | None = None,
-    fps: float | None = None,
-    foldings: Mapping[str, Folding] | None = None,
-    depths: Mapping[str, int] | None = None,
+    request: ScheduleRequest | None = None,
+    **choices: Any,
 ) -> Design:
-    """The design of a network for a board: foldings, gearboxes and FIFO depths chosen, every cycle known.
+    """Return the design of a network for a board: foldings, gearboxes and FIFO depths are chosen, every cycle is known.
 
     Args:
-        clock_mhz: None for the board's own.
-        multipliers: at most so many MAC lanes; None for what the chip has.
-        fps: the cheapest design that does so many frames a second; None for the fastest that fits.
-        foldings: of every node (copies of a tensor are nodes, too), instead of a search.
-        depths: beside ``foldings``: of some FIFOs, by tensor.
+        request: clock, lanes and rate, or the foldings and FIFO depths; None for the fastest design that fits.
+        choices: fields of ``ScheduleRequest`` that take the place of those of ``request``: ``multipliers=32``.
 
     Raises:
-        UserError: nothing fits; says by how much. Foldings or depths that cannot be.
+        UserError: nothing fits; the message says by how much. Foldings or depths are not possible.
     """
-    return schedule_for_board(
-        find_board(board),
-        verify_network(network),
-        clock_mhz=clock_mhz,
-        multipliers=multipliers,
-        fps=fps,
-        foldings=foldings,
-        depths=depths,
-    )[0]
+    request = replace(request or ScheduleRequest(), **choices)
+    return schedule_for_board(find_board(board), verify_network(network), request)[0]
 
 
 def assemble(design: Design, board: str = DEFAULT_BOARD) -> Netlist:
@@ -244,7 +231,7 @@ def check_hardware(options: BuildOptions) -> UserError | None:
     """
     try:
         net = quantized(read(options.model, options.reading), without_data).network
-        schedule(net, options.board, clock_mhz=options.clock_mhz, multipliers=options.multipliers, fps=options.fps)
+        schedule(net, options.board, options.scheduling)
     except UserError as error:
         return error
     return None

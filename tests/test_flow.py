@@ -19,6 +19,7 @@ from onnx_hw.messages.errors import ExitCode, UserError
 from onnx_hw.report.model import Report
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
 from onnx_hw.runtime.progress import Silent
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.schedule.schedule_network import schedule_network
 from support.fixture_paths import CHECKOUT, EXAMPLES
@@ -33,7 +34,11 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Digits, all its test images through the circuit; shared by the tests that only look."""
     out = tmp_path_factory.mktemp("digits") / "out"
     options = BuildOptions(
-        DIGITS / "digits.onnx", out=out, inputs=DIGITS / "digits_test.npz", stop_after=Stage.SIMULATE, multipliers=40
+        model=DIGITS / "digits.onnx",
+        out=out,
+        inputs=DIGITS / "digits_test.npz",
+        stop_after=Stage.SIMULATE,
+        scheduling=ScheduleRequest(multipliers=40),
     )
     return build(options)
 
@@ -71,7 +76,7 @@ def test_written_folding_gives_the_same_design(simulated: Build, tmp_path: Path)
     text = (simulated.folder / "folding.toml").read_text()
     place = tmp_path / "folding.toml"
     place.write_text(text)
-    options = BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", folding=place, stop_after=Stage.SCHEDULE)
+    options = BuildOptions(model=DIGITS / "digits.onnx", out=tmp_path / "out", folding=place, stop_after=Stage.SCHEDULE)
     assert build(options).report.design.interval_cycles == simulated.report.design.interval_cycles  # type: ignore[union-attr]
 
 
@@ -92,7 +97,9 @@ def test_a_wrong_folding_file(simulated: Build, tmp_path: Path, find: str, repla
     place = tmp_path / "folding.toml"
     place.write_text(text)
     with pytest.raises(UserError, match=told):
-        build(BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", folding=place, stop_after=Stage.SCHEDULE))
+        build(
+            BuildOptions(model=DIGITS / "digits.onnx", out=tmp_path / "out", folding=place, stop_after=Stage.SCHEDULE)
+        )
 
 
 def test_other_foldings_are_proven_too(tmp_path: Path) -> None:
@@ -105,12 +112,12 @@ def test_other_foldings_are_proven_too(tmp_path: Path) -> None:
 
 def test_float_model_is_calibrated_and_proven(tmp_path: Path) -> None:
     options = BuildOptions(
-        DIGITS / "digits_float.onnx",
+        model=DIGITS / "digits_float.onnx",
         out=tmp_path / "out",
         calibration=DIGITS / "digits_calibration.npz",
         inputs=DIGITS / "digits_test.npz",
-        multipliers=20,
         stop_after=Stage.SIMULATE,
+        scheduling=ScheduleRequest(multipliers=20),
     )
     made = build(options)
     assert made.report.simulation.mismatches == 0  # type: ignore[union-attr]
@@ -121,7 +128,14 @@ def test_run_engines_agree(tmp_path: Path) -> None:
     with np.load(DIGITS / "digits_test.npz") as stored:
         np.savez(tmp_path / "few.npz", **{name: stored[name][:12] for name in stored})
     outputs = {
-        engine: run(RunOptions(DIGITS / "digits.onnx", tmp_path / "few.npz", engine, multipliers=20))
+        engine: run(
+            RunOptions(
+                model=DIGITS / "digits.onnx",
+                inputs=tmp_path / "few.npz",
+                engine=engine,
+                scheduling=ScheduleRequest(multipliers=20),
+            )
+        )
         for engine in (Evaluator.REFERENCE, Evaluator.GOLDEN, Evaluator.SIMULATION)
     }
     (name,) = outputs[Evaluator.GOLDEN]
@@ -138,9 +152,9 @@ def test_one_sample_is_enough(tmp_path: Path) -> None:
     """The circuit is shown it twice, since state must not leak; what is asked for is told once."""
     model, asked = small_model(tmp_path / "small.onnx"), {"inputs": tmp_path / "one.npz"}
     np.savez(tmp_path / "one.npz", x=np.ones((1, 8), np.float32), labels=np.array([1]))
-    outputs = run(RunOptions(model, engine=Evaluator.SIMULATION, **asked))
+    outputs = run(RunOptions(model=model, engine=Evaluator.SIMULATION, **asked))
     assert [len(array) for array in outputs.values()] == [1] and len(outputs.labels) == 1  # type: ignore[arg-type]
-    options = BuildOptions(model, out=tmp_path / "out", stop_after=Stage.SIMULATE, **asked)
+    options = BuildOptions(model=model, out=tmp_path / "out", stop_after=Stage.SIMULATE, **asked)
     accuracy = build(options).report.accuracy
     assert accuracy is not None and accuracy.samples == accuracy.circuit_samples == 1
     assert accuracy.circuit == accuracy.golden
@@ -157,14 +171,16 @@ def test_what_does_not_fit_is_refused_with_numbers() -> None:
 
 def test_an_unknown_board() -> None:
     with pytest.raises(UserError, match="ecp6") as caught:
-        build(BuildOptions(DIGITS / "digits.onnx", board="ecp6"))
+        build(BuildOptions(model=DIGITS / "digits.onnx", board="ecp6"))
     assert "did you mean `ecp5`" in str(caught.value)
 
 
 @pytest.mark.slow(minutes=2)
 def test_a_bitstream_at_100_mhz_and_again(tmp_path: Path) -> None:
     """All stages, 12 lanes at 100 MHz; a second build is cached. Larger networks: ``benchmarks/build_models.py``."""
-    options = BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", multipliers=12, clock_mhz=100.0)
+    options = BuildOptions(
+        model=DIGITS / "digits.onnx", out=tmp_path / "out", scheduling=ScheduleRequest(multipliers=12, clock_mhz=100.0)
+    )
     first = build(options).report
     design, proof, synthesis = first.design, first.simulation, first.synthesis
     assert proof is not None and design is not None and synthesis is not None
@@ -202,7 +218,7 @@ def test_two_processes_in_one_folder(tmp_path: Path) -> None:
 
 def test_stages_are_told_in_order(tmp_path: Path) -> None:
     progress = Silent()
-    build(BuildOptions(DIGITS / "digits.onnx", out=tmp_path / "out", stop_after=Stage.ASSEMBLE), progress)
+    build(BuildOptions(model=DIGITS / "digits.onnx", out=tmp_path / "out", stop_after=Stage.ASSEMBLE), progress)
     assert [running.stage for running in progress.stages] == list(Stage)[:4]
     assert all(running.fact for running in progress.stages)
     assert isinstance(Report, type)

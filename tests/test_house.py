@@ -40,7 +40,8 @@ FLOORS = (
     ("lower", "timing"),
     ("ir",),
     ("implement", "samples"),
-    ("onnx", "ops", "runtime"),
+    ("runtime",),
+    ("onnx", "ops"),
     ("messages",),
     ("exact",),
 )

@@ -33,14 +33,6 @@ CALIBRATION = click.option(
     metavar="X.npz",
     help="Samples to learn a float model's ranges from; or a folder of them.",
 )
-MULTIPLIERS = click.option("--multipliers", type=click.IntRange(min=1), metavar="N", help="At most so many MAC lanes.")
-FPS = click.option(
-    "--fps", type=click.FloatRange(min=0, min_open=True), metavar="N",
-    help="The cheapest design that does so many frames a second, instead of the fastest.",
-)  # fmt: skip
-CLOCK = click.option(
-    "--clock", type=click.FloatRange(min=0, min_open=True), metavar="MHZ", help="Instead of the board's own."
-)
 FOLDING = click.option("--folding", type=FILE, metavar="FILE", help="Lanes of every core; a build writes folding.toml.")
 VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Show what the tools print.")
 STORE = click.option(

@@ -7,11 +7,13 @@ from pathlib import Path
 import click
 
 from onnx_hw import __version__
-from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, STORE, VERBOSE
+from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, STORE, VERBOSE
 from onnx_hw.cli.quantize_options import how_to_quantize
 from onnx_hw.cli.read_options import how_to_read
+from onnx_hw.cli.schedule_options import schedule_options
 from onnx_hw.cli.session import CliSession
 from onnx_hw.runtime.options import SEEDS, BuildOptions, QuantizeOptions, ReadOptions
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 
 
@@ -21,10 +23,8 @@ from onnx_hw.runtime.stage import Stage
 @click.option("--out", type=FILE, metavar="DIR", help="Everything is written here.  [default: MODEL-BOARD]")
 @click.option("--inputs", type=FILE, metavar="X.npz", help="Samples to prove with; `labels` may say their classes.")
 @CALIBRATION
-@MULTIPLIERS
-@FPS
+@schedule_options
 @FOLDING
-@click.option("--clock", type=click.FloatRange(min=0, min_open=True), metavar="MHZ", help="To miss it is an error.")
 @click.option(
     "--stop-after", type=click.Choice([s.value for s in Stage]), default=Stage.PACK.value, metavar="STAGE",
     help=f"Leave out what comes after it; one of {', '.join(Stage)}.",
@@ -45,10 +45,8 @@ def build(
     out: Path | None,
     inputs: Path | None,
     calibration: Path | None,
-    multipliers: int | None,
-    fps: float | None,
+    scheduling: ScheduleRequest,
     folding: Path | None,
-    clock: float | None,
     stop_after: str,
     seed: int,
     store: Path | None,
@@ -64,22 +62,20 @@ def build(
     from onnx_hw.commands.build import clamp_stages
 
     options = BuildOptions(
-        model,
-        board,
-        out,
-        inputs,
-        calibration,
-        multipliers,
-        folding,
-        clock,
-        Stage(stop_after),
-        reading,
-        fps,
-        quantizing,
-        not no_gate_level,
-        seed,
-        store,
-        waves,
+        model=model,
+        board=board,
+        out=out,
+        inputs=inputs,
+        calibration=calibration,
+        folding=folding,
+        scheduling=scheduling,
+        stop_after=Stage(stop_after),
+        reading=reading,
+        quantizing=quantizing,
+        gate_level=not no_gate_level,
+        seed=seed,
+        store=store,
+        waves=waves,
     )
     options = clamp_stages(options)
     session.folder, terminal = options.folder, session.terminal

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.cli.arguments import BOARD, CLOCK, FPS, MODEL, MULTIPLIERS
+from onnx_hw.cli.arguments import BOARD, MODEL
 from onnx_hw.cli.read_options import how_to_read
+from onnx_hw.cli.schedule_options import schedule_options
 from onnx_hw.cli.session import CliSession
 from onnx_hw.messages.errors import ExitCode
 from onnx_hw.runtime.options import BuildOptions, ReadOptions
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 
 @click.command(short_help="Say what is wrong with a model.")
 @MODEL
 @BOARD
-@MULTIPLIERS
-@FPS
-@CLOCK
+@schedule_options
 @how_to_read
 @click.option("--onnx-only", is_flag=True, help="Leave out whether a circuit can be built.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything that was found as JSON.")
@@ -28,9 +28,7 @@ def check(
     session: CliSession,
     model: Path,
     board: str,
-    multipliers: int | None,
-    fps: float | None,
-    clock: float | None,
+    scheduling: ScheduleRequest,
     onnx_only: bool,
     as_json: bool,
     reading: ReadOptions,
@@ -42,7 +40,7 @@ def check(
     found = check_file(model, **asdict(reading))
     checked, obstacle = Checked(found), None
     if found.verdict == "accepted" and not onnx_only:
-        options = BuildOptions(model, board, multipliers=multipliers, clock_mhz=clock, reading=reading, fps=fps)
+        options = BuildOptions(model=model, board=board, scheduling=scheduling, reading=reading)
         obstacle = session.workshop.check_hardware(options)
         checked = replace(checked, obstacles=obstacle.problems if obstacle else ())
     terminal = session.terminal

@@ -134,12 +134,27 @@ def explore(
     from onnx_hw.commands.explore.grid import ChoiceGrid
     from onnx_hw.commands.explore.report import DATA
 
-    quantizing = QuantizeOptions(OutputKind(output) if output else None, precision=precision)
+    quantizing = QuantizeOptions(output=OutputKind(output) if output else None, precision=precision)
     like = BuildOptions(
-        model, out=out, inputs=inputs, calibration=calibration, reading=reading, quantizing=quantizing, store=store
+        model=model,
+        out=out,
+        inputs=inputs,
+        calibration=calibration,
+        reading=reading,
+        quantizing=quantizing,
+        store=store,
     )
-    grid = ChoiceGrid(boards, multipliers, fps, clocks, foldings or (None,), bits, tuple(range(1, seeds + 1)))
-    options = ExploreOptions(like, grid, Limits(Stage(until), stop_at, budget, everything), jobs, scheduler)
+    grid = ChoiceGrid(
+        boards=boards,
+        multipliers=multipliers,
+        fps=fps,
+        clocks_mhz=clocks,
+        foldings=foldings or (None,),
+        bits=bits,
+        seeds=tuple(range(1, seeds + 1)),
+    )
+    limits = Limits(until=Stage(until), clock_mhz=stop_at, seconds=budget, everything=everything)
+    options = ExploreOptions(like=like, grid=grid, limits=limits, jobs=jobs, scheduler=scheduler)
     session.folder, terminal = options.folder, session.terminal
     terminal.note(f"onnx-hw {__version__}   {model}", f"→ {len(grid):,} choices in {options.folder}")
     with terminal.watching() as watch:

@@ -26,7 +26,7 @@ def infer(session: CliSession, folder: Path, inputs: Path, port: str, out: Path 
     from onnx_hw.commands.infer import InferOptions
     from onnx_hw.samples.read_samples import write_samples
 
-    made = session.workshop.infer(InferOptions(folder, inputs, port, check), session.terminal)
+    made = session.workshop.infer(InferOptions(folder=folder, inputs=inputs, port=port, check=check), session.terminal)
     if out is not None:
         write_samples(out, made.outputs)
     session.terminal.show(shown(made))

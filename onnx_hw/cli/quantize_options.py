@@ -51,7 +51,9 @@ def how_to_quantize(command: Callable[..., Any]) -> Callable[..., Any]:
         **options: Any,
     ) -> Any:
         leaving = OutputKind(output) if output else None
-        quantizing = QuantizeOptions(leaving, **bits, precision=precision, sqnr=sqnr, accuracy_loss=accuracy_loss)
+        quantizing = QuantizeOptions(
+            output=leaving, **bits, precision=precision, sqnr=sqnr, accuracy_loss=accuracy_loss
+        )
         return command(*arguments, quantizing=quantizing, **options)
 
     return OUTPUT(BITS(PRECISION(SQNR(ACCURACY_LOSS(with_quantizing)))))

@@ -26,7 +26,11 @@ def how_to_read(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_reading(
         *arguments: Any, dimensions: dict[str, int], strict: bool, lenient: bool, newer: bool, **options: Any
     ) -> Any:
-        return command(*arguments, reading=ReadOptions(dimensions, strict, lenient, newer), **options)
+        return command(
+            *arguments,
+            reading=ReadOptions(dimensions=dimensions, strict=strict, lenient=lenient, newer=newer),
+            **options,
+        )
 
     return DIMENSIONS(STRICT(LENIENT(NEWER(with_reading))))
 

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import click
 
-from onnx_hw.cli.arguments import BOARD, CALIBRATION, CLOCK, FILE, FOLDING, FPS, MODEL, MULTIPLIERS, VERBOSE
+from onnx_hw.cli.arguments import BOARD, CALIBRATION, FILE, FOLDING, MODEL, VERBOSE
 from onnx_hw.cli.quantize_options import how_to_quantize
 from onnx_hw.cli.read_options import how_to_read
+from onnx_hw.cli.schedule_options import schedule_options
 from onnx_hw.cli.session import CliSession
 from onnx_hw.runtime.options import Evaluator, QuantizeOptions, ReadOptions, RunOptions
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 
 @click.command(short_help="Compute a model's outputs.")
@@ -25,9 +27,7 @@ from onnx_hw.runtime.options import Evaluator, QuantizeOptions, ReadOptions, Run
 @click.option("--out", type=FILE, metavar="Y.npz", help="Write the outputs, one array per graph output.")
 @BOARD
 @CALIBRATION
-@MULTIPLIERS
-@FPS
-@CLOCK
+@schedule_options
 @FOLDING
 @how_to_quantize
 @how_to_read
@@ -41,9 +41,7 @@ def run(
     out: Path | None,
     board: str,
     calibration: Path | None,
-    multipliers: int | None,
-    fps: float | None,
-    clock: float | None,
+    scheduling: ScheduleRequest,
     folding: Path | None,
     verbose: bool,
     reading: ReadOptions,
@@ -55,17 +53,15 @@ def run(
 
     session.terminal.verbose = verbose
     options = RunOptions(
-        model,
-        inputs,
-        Evaluator(engine),
-        board,
-        calibration,
-        multipliers,
-        folding,
-        reading,
-        clock,
-        fps,
-        quantizing,
+        model=model,
+        inputs=inputs,
+        engine=Evaluator(engine),
+        board=board,
+        calibration=calibration,
+        folding=folding,
+        scheduling=scheduling,
+        reading=reading,
+        quantizing=quantizing,
     )
     outputs = session.workshop.run(options, session.terminal)
     if out is not None:

@@ -44,6 +44,12 @@ def verify(
     from onnx_hw.cli.show.verify_summary import shown
 
     options = VerifyOptions(
-        folder, inputs, frames, SimulationEngine(engine) if engine else None, Stalls(stalls), jobs, scheduler
+        folder=folder,
+        inputs=inputs,
+        frames=frames,
+        engine=SimulationEngine(engine) if engine else None,
+        stalls=Stalls(stalls),
+        jobs=jobs,
+        scheduler=scheduler,
     )
     session.terminal.show(shown(session.workshop.verify(options, session.terminal)))

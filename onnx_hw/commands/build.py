@@ -58,18 +58,18 @@ def build(
     """Run the stages up to ``options.stop_after`` and write ``report.json``, also when a stage fails.
 
     Args:
-        options: what to build, or the model's path; ``choices`` are further fields of ``BuildOptions``, or other ones.
+        options: what to build, or the model's path.
+        choices: fields of ``BuildOptions`` and numbers of its ``ScheduleRequest`` that take the place of those of
+            ``options``: ``multipliers=32, stop_after="route"``.
         toolchain: who simulates, synthesizes, places and packs.
 
     Raises:
         UserError: anything the user can mend.
         ToolMissing, ToolFailed: a program is not there, or failed.
     """
-    if isinstance(options, BuildOptions):
-        options = replace(options, **choices)
-    else:
-        options = BuildOptions(options, **choices)  # type: ignore[arg-type]  # may be a text
-    options = clamp_stages(options)
+    if not isinstance(options, BuildOptions):
+        options = BuildOptions(model=options)  # type: ignore[arg-type]  # may be a text
+    options = clamp_stages(options.but(**choices))
     work = BuildState(options, progress or Silent(), toolchain)
     if not os.path.isfile(options.model):  # false also where the path is too long, or a loop of links
         read_onnx(options.model)  # says what is wrong
@@ -104,11 +104,10 @@ def _finish(work: BuildState, options: BuildOptions) -> Build:
 
 def _keeps_word(work: BuildState) -> bool:
     """Whether the clock and the rate that were asked for are reached, as far as that is known."""
-    made, asked = work.account.report.synthesis, work.options
+    made = work.account.report.synthesis
     if made is None or made.fmax_mhz is None or made.timing_met:
         return True
-    enough = asked.fps is None or made.fmax_mhz * 1e6 >= asked.fps * work.design.interval
-    return asked.clock_mhz is None and enough
+    return work.options.scheduling.allows(made.fmax_mhz, work.design.interval)
 
 
 def clamp_stages(options: BuildOptions) -> BuildOptions:

@@ -55,9 +55,9 @@ from onnx_hw.runtime.subprocess_call import in_own_process
 from onnx_hw.samples.frames import InputData, by_reference, read_input_data
 from onnx_hw.samples.read_samples import frame_count
 from onnx_hw.schedule.bottleneck import what_bounds
-from onnx_hw.schedule.folding_file import read_foldings, to_text
+from onnx_hw.schedule.folding_file import to_text
 from onnx_hw.schedule.insert_forks import insert_forks
-from onnx_hw.schedule.schedule_for_board import excess_over_target, target_budget
+from onnx_hw.schedule.schedule_for_board import excess_over_target, target_budget, with_folding_file
 from onnx_hw_boards.verilog_board import VerilogBoard
 
 WORTH_A_PROCESS = 24
@@ -163,28 +163,19 @@ class BuildState:
         account.say(f"{fact}; {compared.agreement}")
 
     def schedule(self) -> None:
-        asked, forked = self.options, insert_forks(self.network)
-        foldings, depths = (None, None) if asked.folding is None else read_foldings(asked.folding, forked)
-        self.design = flow.schedule(
-            self.network,
-            asked.board,
-            clock_mhz=asked.clock_mhz,
-            multipliers=asked.multipliers,
-            fps=asked.fps,
-            foldings=foldings,
-            depths=depths,
-        )
-        full = excess_over_target(self.design, self.board, asked.multipliers)
+        request = with_folding_file(self.options.scheduling, self.options.folding, self.network)
+        self.design = flow.schedule(self.network, self.options.board, request)
+        full = excess_over_target(self.design, self.board, request.multipliers)
         if full:
             hint = "routing may take long, or miss the clock"
             self.account.warn(f"the chip is fuller than is comfortable: {full}", hint)
-        chosen = {node.name: self.design.foldings[node.name] for node in forked.nodes}
+        chosen = {node.name: self.design.foldings[node.name] for node in insert_forks(self.network).nodes}
         self.folder.write("design.txt", f"{self.design!r}\n")
         self.folder.write("folding.toml", to_text(self.design, chosen))
         if orders := sections.irregular_orders(self.design):
             self.folder.write("orders.json", orders)
             self.account.note_file("orders", "orders.json")
-        planned = sections.describe_plan(self.design, fps=asked.fps)
+        planned = sections.describe_plan(self.design, request)
         if planned.interval_cycles > self.design.interval:
             slow = f"{planned.interval_cycles:,} cycles a frame instead of {self.design.interval:,}"
             hint = "larger depths under [fifo], or none there"
@@ -198,8 +189,8 @@ class BuildState:
         serial = sections.describe_serial(self.design, self.board)
         self.account.note(serial=serial)
         busy = serial is not None and serial.limit == "link"
-        free = not (foldings or asked.fps is not None or busy)
-        unused, above = self.note_bound(asked.multipliers) if free else ("", "")
+        free = request.wants_fastest and not busy
+        unused, above = self.note_bound(request.multipliers) if free else ("", "")
         self.account.say(
             f"{len(planned.nodes)} cores, {planned.lanes} lanes{unused}, {planned.interval_cycles:,} cycles a frame "
             f"({planned.mac_efficiency:.0%} busy{above}); {short(planned.bottleneck.name)} sets the pace"
@@ -232,7 +223,7 @@ class BuildState:
                 design, self.given.frames, board, folder=self.folder.path, circuit=self.circuit, listener=account
             )
             account.note(
-                design=sections.describe_plan(design, self.proof, fps=self.options.fps),
+                design=sections.describe_plan(design, self.options.scheduling, self.proof),
                 simulation=sections.describe_proof(self.proof),
                 accuracy=self._accuracy(),
             )
@@ -307,7 +298,7 @@ class BuildState:
         self.account.note(synthesis=sections.describe_synthesis(self.synthesized, self.routed, self.design))
         if not self.routed.timing_met:
             reached, rate = f"{self.routed.fmax_mhz:.1f} MHz, not {clock_mhz:g} MHz", ""
-            if self.options.fps is not None:
+            if not self.options.scheduling.wants_fastest:
                 rate = f", hence {self.routed.fmax_mhz * 1e6 / self.design.interval:,.1f} frames a second"
             self.account.warn(
                 f"the circuit reaches {reached}{rate}",

@@ -42,7 +42,7 @@ TIMEOUT = 1.5
 """Seconds without any news."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InferOptions:
     """What ``onnx-hw infer`` was asked to do.
 

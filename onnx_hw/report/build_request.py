@@ -13,9 +13,13 @@ from typing import Annotated, Any
 import msgspec
 
 from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.schedule_request import NUMBERS
 
 SAMPLES = ("inputs", "calibration")
 """Options that may name a folder."""
+
+SCHEDULING = "scheduling"
+"""Field of ``BuildOptions`` whose numbers stand among the other options; foldings are in a file."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ def describe_asked(options: BuildOptions) -> BuildRequest:
     """To be asked before the stage that reads the files has begun, or once it is done."""
     names = (n for n in files_of(options) if n in SAMPLES or not os.path.isdir(getattr(options, n)))
     found = {name: sha256(getattr(options, name)) for name in names}
-    return BuildRequest(plain(options), {name: digest for name, digest in found.items() if digest is not None})
+    return BuildRequest(flat(options), {name: digest for name, digest in found.items() if digest is not None})
 
 
 def files_of(options: BuildOptions) -> tuple[str, ...]:
@@ -53,6 +57,19 @@ def sha256(path: Path) -> str | None:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
+
+
+def flat(options: BuildOptions) -> dict[str, Any]:
+    """Return the fields of the options for JSON, with the numbers for the scheduler among them."""
+    built = plain(options)
+    numbers = built.pop(SCHEDULING)
+    return built | {name: numbers[name] for name in NUMBERS}
+
+
+def nested(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ``flat`` was made of."""
+    others = {name: value for name, value in options.items() if name not in NUMBERS}
+    return others | {SCHEDULING: {name: options[name] for name in NUMBERS if name in options}}
 
 
 def plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from onnx_hw.messages.errors import UserError, user_error
-from onnx_hw.report.build_request import plain
+from onnx_hw.report.build_request import SCHEDULING, nested, plain
 from onnx_hw.report.model import Report
 from onnx_hw.runtime.options import BuildOptions
 
@@ -51,7 +51,7 @@ def options_of(report: Report, folder: Path) -> BuildOptions:
     if report.asked is None or report.design is None:
         hint = "build it again, at least to the stage `schedule`"
         raise user_error("no-design", "the build must have come to a design", where=str(folder), hint=hint)
-    return replace(_convert(report.asked.options, BuildOptions, folder / REPORT, "asked.options"), out=folder)
+    return replace(_convert(nested(report.asked.options), BuildOptions, folder / REPORT, "asked.options"), out=folder)
 
 
 def _convert(stored: Any, type_: type[T], path: Path, section: str = "") -> T:
@@ -70,7 +70,8 @@ def _convert(stored: Any, type_: type[T], path: Path, section: str = "") -> T:
     try:
         value = msgspec.convert(stored, type_, dec_hook=lambda inner, text: inner(text))
     except msgspec.ValidationError as error:
-        raise _format_error(path, str(error).replace("`$", f"`{at}")) from None
+        reason = str(error).replace("`$", f"`{at}").replace(f".{SCHEDULING}.", ".")
+        raise _format_error(path, reason) from None
     for key in _unknown_keys(stored, plain(value), at):
         raise _format_error(path, f"`{key}` must be left out")
     return value

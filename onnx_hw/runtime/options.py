@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import did_you_mean, file_name
+from onnx_hw.runtime.schedule_request import NUMBERS, ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 
 DEFAULT_BOARD = "ecp5"
@@ -50,7 +51,7 @@ class Stalls(StrEnum):
     FROZEN = "frozen"  # one output takes nothing for a frame, the others all there is
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadOptions:
     """How an ONNX file is read; see ``onnx_hw.onnx.load.read``.
 
@@ -78,7 +79,7 @@ MOST_DB = 90.0
 """That integers of 16 bits may reach; float32 itself has some 140."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class QuantizeOptions:
     """How integers are chosen where a model has floats; what is not said is as usual.
 
@@ -109,50 +110,55 @@ class QuantizeOptions:
             _take_texts(self, ("precision",), {} if self.output is None else {"output": OutputKind})
 
 
-@dataclass(frozen=True)
-class BuildOptions:
-    """What ``onnx-hw build`` was asked to do. Paths, and the stage, may be given as texts.
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """Options of every command that makes a network or a circuit of a model. Paths may be given as texts.
 
     Attributes:
         model: the ONNX file.
         board: name of a file in ``onnx_hw_boards``, or a file of the user's that ends in ``.py``.
-        out: folder for everything written; None for ``<model>-<board>`` in the current folder.
         inputs: npz with the frames to prove with (and ``labels``); None for random ones.
         calibration: npz, or a folder, with frames that show the ranges of a float model's tensors.
-        multipliers: at most so many MAC lanes; None for what the board has.
-        fps: the cheapest design that does so many frames a second at the clock; None for the fastest that fits.
-        gate_level: whether the netlist of the chip is simulated, too.
         folding: TOML file with the lanes of every node, instead of a search.
-        clock_mhz: the clock to reach; missing it is an error. None for the board's own, missing which is a warning.
-        stop_after: last stage to run.
+        scheduling: clock, lanes and rate of the design. To miss a clock that is asked for is an error; to miss the
+            board's own is a warning. Foldings come from the file ``folding``.
         reading: how the ONNX file is read.
         quantizing: how integers are chosen for a float model.
+    """
+
+    model: Path
+    board: str = DEFAULT_BOARD
+    inputs: Path | None = None
+    calibration: Path | None = None
+    folding: Path | None = None
+    scheduling: ScheduleRequest = field(default_factory=ScheduleRequest)
+    reading: ReadOptions = ReadOptions()
+    quantizing: QuantizeOptions = QuantizeOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions(ModelOptions):
+    """Options of ``onnx-hw build``. Paths, and the stage, may be given as texts.
+
+    Attributes:
+        out: folder for everything written; None for ``<model>-<board>`` in the current folder.
+        stop_after: last stage to run.
+        gate_level: whether the netlist of the chip is simulated, too.
         seed: of the placer; another one gives another place to every cell, and another clock.
         store: folder for results that other builds may use, too; None for the user's.
         waves: whether the circuit's first cycles are written as a waveform.
     """
 
-    model: Path
-    board: str = DEFAULT_BOARD
     out: Path | None = None
-    inputs: Path | None = None
-    calibration: Path | None = None
-    multipliers: int | None = None
-    folding: Path | None = None
-    clock_mhz: float | None = None
     stop_after: Stage = Stage.PACK
-    reading: ReadOptions = ReadOptions()
-    fps: float | None = None
-    quantizing: QuantizeOptions = QuantizeOptions()
     gate_level: bool = True
     seed: int = 1
     store: Path | None = None
     waves: bool = False
 
     def __post_init__(self) -> None:
-        """Raises ``UserError`` for numbers that are none, and a stage that there is not."""
+        """Raise ``UserError`` for a seed out of range, and for a stage that does not exist."""
         _take_texts(self, ("model", "out", "inputs", "calibration", "folding", "store"), {"stop_after": Stage})
-        check_numbers(self.multipliers, self.clock_mhz, self.fps)
         if not SEEDS[0] <= self.seed <= SEEDS[1]:
             message = f"the seed must be within {SEEDS[0]} .. {SEEDS[1]:,}, not {self.seed}"
             raise UserError(Problem("argument", message, "--seed", stage="arguments"))
@@ -163,54 +169,50 @@ class BuildOptions:
 
     @property
     def folder(self) -> Path:
-        """Where the build is written."""
+        """Folder in which the build is written."""
         board = Path(self.board).stem if self.board.endswith(".py") else self.board
         return self.out if self.out is not None else Path(f"{file_name(self.model.stem)}-{file_name(board)}")
 
     @property
     def stages(self) -> tuple[Stage, ...]:
+        """Stages to run, in their order."""
         stages = Stage.until(self.stop_after)
         return stages if self.gate_level else tuple(stage for stage in stages if stage is not Stage.GATES)
 
+    def but(self, **choices: Any) -> BuildOptions:
+        """Return the same options but for some fields; numbers of ``scheduling`` may be given too: ``multipliers=32``.
 
-@dataclass(frozen=True)
-class RunOptions:
-    """What ``onnx-hw run`` was asked to do; attributes as in ``BuildOptions``, but ``inputs`` must be given."""
+        Raises:
+            UserError: as the constructors.
+        """
+        numbers = {name: choices.pop(name) for name in NUMBERS if name in choices}
+        if numbers:
+            choices["scheduling"] = replace(choices.get("scheduling", self.scheduling), **numbers)
+        return replace(self, **choices)
 
-    model: Path
-    inputs: Path
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(ModelOptions):
+    """Options of ``onnx-hw run``.
+
+    Attributes:
+        inputs: npz with the samples.
+        engine: who computes the outputs.
+    """
+
+    inputs: Path = field()
     engine: Evaluator = Evaluator.GOLDEN
-    board: str = DEFAULT_BOARD
-    calibration: Path | None = None
-    multipliers: int | None = None
-    folding: Path | None = None
-    reading: ReadOptions = ReadOptions()
-    clock_mhz: float | None = None
-    fps: float | None = None
-    quantizing: QuantizeOptions = QuantizeOptions()
 
     def __post_init__(self) -> None:
-        """Raises ``UserError`` for numbers that are none, and an engine that there is not."""
+        """Raise ``UserError`` for an engine that does not exist."""
         _take_texts(self, ("model", "inputs", "calibration", "folding"), {"engine": Evaluator})
-        check_numbers(self.multipliers, self.clock_mhz, self.fps)
 
     def build(self) -> BuildOptions:
-        """The build whose network or circuit computes the outputs."""
-        return BuildOptions(
-            self.model,
-            self.board,
-            inputs=self.inputs,
-            calibration=self.calibration,
-            multipliers=self.multipliers,
-            folding=self.folding,
-            clock_mhz=self.clock_mhz,
-            reading=self.reading,
-            fps=self.fps,
-            quantizing=self.quantizing,
-        )
+        """Return the build whose network or circuit computes the outputs."""
+        return BuildOptions(**{field.name: getattr(self, field.name) for field in fields(ModelOptions)})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class VerifyOptions:
     """What ``onnx-hw verify`` was asked to do. Paths and choices may be given as texts.
 
@@ -274,25 +276,4 @@ def _take_texts(
 
 
 SEEDS = (1, 2**31 - 1)
-CLOCKS_MHZ = (1e-3, 1e4)
-RATES = (1e-6, 1e10)  # frames a second: from one in eleven days to one in every cycle of the fastest clock
-
-
-def check_numbers(multipliers: int | None, clock_mhz: float | None, fps: float | None) -> None:
-    """That what a caller asks for are numbers with a meaning; whether they can be reached is seen later.
-
-    Raises:
-        UserError: all that are none.
-    """
-    problems = []
-    for what, option, given, (low, high) in (
-        ("number of multipliers", "--multipliers", multipliers, (1, math.inf)),
-        ("clock in MHz", "--clock", clock_mhz, CLOCKS_MHZ),
-        ("frames per second", "--fps", fps, RATES),
-    ):
-        if given is not None and not low <= given <= high:  # false for NaN
-            positive = math.isfinite(given) and given > 0
-            must = f"within {low:g} .. {high:g}" if positive else "positive"
-            problems.append(Problem("argument", f"the {what} must be {must}, not {given:g}", option, stage="arguments"))
-    if problems:
-        raise UserError(*problems)
+"""Least and largest seed of the placer."""

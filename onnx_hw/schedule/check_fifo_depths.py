@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from onnx_hw.ir.design import Design, Edge
-from onnx_hw.messages.errors import Problem, UserError, user_error
+from onnx_hw.ir.design import Edge
+from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.messages.text import did_you_mean
 from onnx_hw.schedule.bisect import least
 
@@ -56,23 +56,6 @@ def too_shallow(
             problems.append(Problem("fifo-too-shallow", message, _where(edges[tensor]), hint, "schedule"))
         before[tensor] = needed
     return problems
-
-
-def too_slow(design: Design, cycles: int, fps: float, interval: int) -> UserError:
-    """With its FIFOs a design takes ``cycles`` for a frame, and not ``interval`` at most as for so many a second."""
-    shallow = [
-        f"`{tensor}` holds {size.depth} tokens, {size.rate_depth} would keep the pace"
-        for tensor, size in design.fifos.items()
-        if size.depth < size.rate_depth
-    ]
-    return user_error(
-        "fifo-too-slow",
-        f"with the FIFO depths that were given a frame takes {cycles:,} cycles; {fps:.12g} frames a second at "
-        f"{design.clock_mhz:g} MHz allow {interval:,}",
-        where="; ".join(shallow),
-        hint="larger depths, or none: then they are chosen",
-        stage="schedule",
-    )
 
 
 def _where(edge: Edge) -> str:

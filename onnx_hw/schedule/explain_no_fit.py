@@ -69,6 +69,23 @@ def folding_too_slow(design: Design, fps: float, interval: int) -> UserError:
     )
 
 
+def fifos_too_slow(design: Design, cycles: int, fps: float, interval: int) -> UserError:
+    """Return the error that a design takes ``cycles`` for a frame with its FIFO depths, more than ``interval``."""
+    shallow = [
+        f"`{tensor}` holds {size.depth} tokens, {size.rate_depth} would keep the pace"
+        for tensor, size in design.fifos.items()
+        if size.depth < size.rate_depth
+    ]
+    return user_error(
+        "fifo-too-slow",
+        f"with the FIFO depths that were given a frame takes {cycles:,} cycles; {fps:.12g} frames a second at "
+        f"{design.clock_mhz:g} MHz allow {interval:,}",
+        where="; ".join(shallow),
+        hint="larger depths, or none: then they are chosen",
+        stage="schedule",
+    )
+
+
 def folding_too_big(design: Design, most: Budget) -> UserError:
     """The folding that was given takes more than there is."""
     return _too_big("this folding", design, most, "fewer lanes in the folding file")

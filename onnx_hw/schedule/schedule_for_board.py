@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import onnx_hw_boards
 from onnx_hw.assemble.shell_area import shell_cells
@@ -11,10 +12,12 @@ from onnx_hw.ir.design import Design
 from onnx_hw.ir.network import Network
 from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.ops.folding import Folding
-from onnx_hw.runtime.options import check_numbers
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.budget import RESOURCES, Budget, amount
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.explain_no_fit import OtherTarget
+from onnx_hw.schedule.folding_file import read_foldings
+from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
 from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw_boards.bare_chip import BareChip
@@ -63,50 +66,49 @@ def pins_of(board: Board) -> int | None:
 
 
 def schedule_for_board(
-    board: Board,
-    network: Network,
-    *,
-    clock_mhz: float | None = None,
-    multipliers: int | None = None,
-    fps: float | None = None,
-    foldings: Mapping[str, Folding] | None = None,
-    depths: Mapping[str, int] | None = None,
+    board: Board, network: Network, request: ScheduleRequest | None = None
 ) -> tuple[Design, dict[str, Folding]]:
-    """The design of a network for a board; see ``schedule_network``.
+    """Return the design of a network for a board, and its foldings; see ``schedule_network``.
 
-    On a board with a link, and where nothing else is asked for, the cheapest design that keeps the link busy; only
+    On a board with a link, and where nothing bounds the speed, the cheapest design that keeps the link busy; only
     where none fits, the fastest one.
 
-    Args:
-        clock_mhz: None for the board's own.
-        multipliers: at most so many MAC lanes; None for what the chip has.
-
     Raises:
-        UserError: as ``schedule_network`` and ``check_numbers``.
+        UserError: as ``schedule_network``.
     """
-    check_numbers(multipliers, clock_mhz, fps)
-    clock = clock_of(board, clock_mhz)
+    request = request or ScheduleRequest()
+    multipliers, clock = request.multipliers, clock_of(board, request.clock_mhz)
     shell = shell_cells(network, board, clock)
 
-    def scheduled(fps: float | None, elsewhere: Mapping[str, OtherTarget]) -> tuple[Design, dict[str, Folding]]:
+    def scheduled(request: ScheduleRequest, elsewhere: Mapping[str, OtherTarget]) -> tuple[Design, dict[str, Folding]]:
         return schedule_network(
             network,
             target_budget(board, multipliers, shell),
-            most=full_budget(board, multipliers, shell),
+            request,
             clock_mhz=clock,
-            fps=fps,
-            foldings=foldings,
-            depths=depths,
+            most=full_budget(board, multipliers, shell),
             elsewhere=elsewhere,
             cost=Cost.of(board.family),
         )
 
-    if isinstance(board, LinkedBoard) and not (multipliers or fps or foldings):
+    if isinstance(board, LinkedBoard) and request.wants_fastest and not multipliers:
         try:
-            return scheduled(most_frames_a_second(network, board.link), {})
+            return scheduled(replace(request, fps=most_frames_a_second(network, board.link)), {})
         except UserError:
             pass  # the chip does not keep the link busy: as fast as it can, then
-    return scheduled(fps, OtherBoards(board, multipliers, clock_mhz, shell))
+    return scheduled(request, OtherBoards(board, multipliers, request.clock_mhz, shell))
+
+
+def with_folding_file(request: ScheduleRequest, path: Path | None, network: Network) -> ScheduleRequest:
+    """Return a request with the foldings and FIFO depths of a file; the same where ``path`` is None.
+
+    Raises:
+        UserError: everything that is wrong with the file.
+    """
+    if path is None:
+        return request
+    foldings, depths = read_foldings(path, insert_forks(network))
+    return replace(request, foldings=foldings, depths=depths)
 
 
 def clock_of(board: Board, mhz: float | None) -> float:

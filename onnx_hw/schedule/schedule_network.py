@@ -15,13 +15,14 @@ from onnx_hw.messages.errors import UserError, user_error
 from onnx_hw.messages.invariants import refuse
 from onnx_hw.ops.folding import Folding
 from onnx_hw.runtime.gc_pause import garbage_collection_paused
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.candidates import Offers
-from onnx_hw.schedule.check_fifo_depths import too_slow
 from onnx_hw.schedule.cost_model import Cost
 from onnx_hw.schedule.cost_model import cost as own_cost
 from onnx_hw.schedule.explain_no_fit import (
     OtherTarget,
+    fifos_too_slow,
     folding_too_big,
     folding_too_slow,
     nothing_fits,
@@ -39,26 +40,25 @@ from onnx_hw.schedule.size_fifos import kept_interval, size_fifos
 def schedule_network(
     network: Network,
     budget: Budget,
+    request: ScheduleRequest = ScheduleRequest(),  # noqa: B008
     *,
     clock_mhz: float,
     most: Budget | None = None,
-    fps: float | None = None,
-    foldings: Mapping[str, Folding] | None = None,
-    depths: Mapping[str, int] | None = None,
     elsewhere: Mapping[str, OtherTarget] | None = None,
     search: Search = Search(),  # noqa: B008
     cost: Cost = own_cost,
 ) -> tuple[Design, dict[str, Folding]]:
     """Forks, foldings, gearboxes and FIFO depths.
 
-    The fastest design within ``budget``; with ``fps``, the cheapest that does so many frames a second. Where the budget
-    is too small, as little of ``most`` is added as helps; where that does not, look-up tables do the work of
-    multipliers. FIFOs count against ``most``: the margin is for them, too.
+    The fastest design within ``budget``; with ``request.fps``, the cheapest that does so many frames a second. Where
+    the budget is too small, as little of ``most`` is added as helps; where that does not, look-up tables do the work
+    of multipliers. FIFOs count against ``most``: the margin is for them, too.
 
     Args:
+        request: rate, or the foldings of every node (after ``insert_forks``), which must keep ``most`` and the rate,
+            and depths of some FIFOs; see ``size_fifos``. Its clock and lanes are in the other arguments.
+        clock_mhz: clock of the design, MHz.
         most: None for no more than ``budget``.
-        foldings: of every node (after ``insert_forks``), instead of a search; they must keep ``most`` and ``fps``.
-        depths: beside ``foldings`` only: of some FIFOs, by tensor, instead of what would be chosen; see ``size_fifos``.
         elsewhere: other boards by name, to be named where nothing fits here.
         search: what finds the foldings.
         cost: what cores and FIFOs cost on the chip.
@@ -71,6 +71,7 @@ def schedule_network(
             are given and cannot be built.
     """
     network = verify_network(insert_forks(network), "insert_forks")
+    fps, foldings, depths = request.fps, request.foldings, request.depths
     most = most or budget
     interval = None if fps is None else interval_of(fps, clock_mhz)
     if foldings is not None:
@@ -80,7 +81,7 @@ def schedule_network(
             if design.interval > interval:
                 raise folding_too_slow(design, fps, interval)
             if depths and (cycles := kept_interval(design)) > interval:
-                raise too_slow(design, cycles, fps, interval)
+                raise fifos_too_slow(design, cycles, fps, interval)
         if most.excess(design.with_fifos()):
             raise folding_too_big(design, most)
         return design, dict(foldings)

@@ -28,6 +28,7 @@ from onnx_hw.ops.fork import Fork
 from onnx_hw.ops.matmul import MatMul, MatMulFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.ops.window import Window
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.link_bandwidth import frames_a_second, most_frames_a_second
 from onnx_hw.schedule.schedule_for_board import clock_of, schedule_for_board
 from onnx_hw.timing.link_times import BehindALink
@@ -205,5 +206,5 @@ def test_a_design_is_the_cheapest_that_keeps_the_link_busy() -> None:
         carried = most_frames_a_second(network, one.link)
         assert design.clock_mhz * 1e6 / design.interval >= carried
     assert designs[0].resources().mac_lanes < designs[1].resources().mac_lanes
-    asked = schedule_for_board(slow, network, multipliers=20)[0]
+    asked = schedule_for_board(slow, network, ScheduleRequest(multipliers=20))[0]
     assert asked.interval < designs[0].interval

@@ -11,6 +11,7 @@ import onnx_hw_boards
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.ops.operator import OWN_RESET
 from onnx_hw.ops.outbox import outbox_demand
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.schedule_for_board import full_budget, schedule_for_board, target_budget
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
@@ -124,7 +125,7 @@ def test_what_is_comfortable_is_less_than_all(board: Board) -> None:
 
 @every_board
 def test_a_design_is_reckoned_in_cells_of_its_own_chip(board: Board) -> None:
-    design, _ = schedule_for_board(board, convolutions(6, (2, 3)), multipliers=4)
+    design, _ = schedule_for_board(board, convolutions(6, (2, 3)), ScheduleRequest(multipliers=4))
     family = board.family
     assert design.price is family.cost and design.deepest_at_once == family.deepest_at_once
     cores = [node.operator.demand(design.folding(node)) + OWN_RESET for node in design.network.nodes]

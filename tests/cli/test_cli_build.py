@@ -9,7 +9,7 @@ import pytest
 from onnx_hw import __version__
 from onnx_hw.assemble.board_lookup import find_board
 from onnx_hw.cli.session import Workshop
-from onnx_hw.commands.build import Build, Toolchain, build
+from onnx_hw.commands.build import Build, StageFunctions, build
 from onnx_hw.implement.route import BITSTREAM, RouteResult
 from onnx_hw.implement.synthesize import SynthesisResult
 from onnx_hw.messages.errors import ExitCode, Problem, UserError
@@ -20,6 +20,7 @@ from onnx_hw.prove.circuit.prove import Proof
 from onnx_hw.report.json_schema import json_schema
 from onnx_hw.runtime.build_folder import Made
 from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 from onnx_hw_boards.cells import Cells
 from support.cli_runner import Instead, call
@@ -62,7 +63,7 @@ def elsewhere(monkeypatch, tmp_path):
 
 def test_build_defaults(fake):
     assert call("build", "m.onnx", by=fake).exit_code == 0
-    assert fake.options == BuildOptions(Path("m.onnx"))
+    assert fake.options == BuildOptions(model=Path("m.onnx"))
     assert fake.options.folder == Path("m-ecp5")
 
 
@@ -83,10 +84,18 @@ def test_build_every_option(fake):
     )
     assert done.exit_code == 0
     assert fake.options == BuildOptions(
-        Path("m.onnx"), "up5k", Path("o"), Path("i.npz"), Path("c.npz"), 7, Path("f.toml"), 62.5, Stage.ROUTE,
-        fps=30.5, gate_level=False, waves=True,
-    )  # fmt: skip
-    assert Stage.GATES in BuildOptions(Path("m.onnx")).stages and Stage.GATES not in fake.options.stages
+        model=Path("m.onnx"),
+        board="up5k",
+        out=Path("o"),
+        inputs=Path("i.npz"),
+        calibration=Path("c.npz"),
+        folding=Path("f.toml"),
+        stop_after=Stage.ROUTE,
+        gate_level=False,
+        waves=True,
+        scheduling=ScheduleRequest(multipliers=7, clock_mhz=62.5, fps=30.5),
+    )
+    assert Stage.GATES in BuildOptions(model=Path("m.onnx")).stages and Stage.GATES not in fake.options.stages
 
 
 def test_waveforms_need_a_simulation(fake):
@@ -166,7 +175,7 @@ def test_a_build_keeps_its_word_or_says_so(options, fmax, code, rate):
     Path("made").mkdir()
     (Path("made") / BITSTREAM).touch()
     synthesized = SynthesisResult(Path("netlist"), Cells(1, 1, 1, 1), {}, "abc9", made)
-    tools = Toolchain(
+    tools = StageFunctions(
         simulate=lambda *_, **__: Proof("none", 2, (Run("none", 1, 1, 1, 0, 1, 0, None, 1, 1),)),
         reach=lambda *_: Reach(),
         emit=lambda *_: None,

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_hw.cli.cli import main
 from onnx_hw.messages.errors import Problem, UserError
 from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from support.cli_runner import Instead, call
 from support.fixture_paths import EXAMPLES
 
@@ -61,7 +62,9 @@ def test_check_names_the_obstacles_to_a_circuit(hardware):
 
 def test_check_asks_for_what_a_build_would(hardware):
     assert call("check", DIGITS, "--multipliers", "3", "--fps", "7", "--clock", "50", by=hardware).exit_code == 0
-    assert hardware.asked == [BuildOptions(Path(DIGITS), multipliers=3, fps=7.0, clock_mhz=50.0)]
+    assert hardware.asked == [
+        BuildOptions(model=Path(DIGITS), scheduling=ScheduleRequest(multipliers=3, fps=7.0, clock_mhz=50.0))
+    ]
 
 
 def test_check_says_which_rate_a_board_cannot_do():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from onnx_hw.runtime.options import Evaluator, RunOptions
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.samples.outputs import Outputs
 from support.cli_runner import Instead, call
 from support.fixture_paths import EXAMPLES
@@ -30,7 +31,12 @@ def test_run(labels, told):
     done = call("run", "m.onnx", "--inputs", "x.npz", "--engine", "simulation", "--out", "y.npz", *wanted, by=workshop)
     assert done.exit_code == 0
     assert workshop.asked == [
-        RunOptions(Path("m.onnx"), Path("x.npz"), Evaluator.SIMULATION, multipliers=4, fps=25.0, clock_mhz=50.0)
+        RunOptions(
+            model=Path("m.onnx"),
+            inputs=Path("x.npz"),
+            engine=Evaluator.SIMULATION,
+            scheduling=ScheduleRequest(multipliers=4, fps=25.0, clock_mhz=50.0),
+        )
     ]
     assert done.stdout.startswith("y: int8[2, 3]\n[[0 1 2]\n [3 4 5]]\n") and done.stdout.endswith(f"{told}")
     assert ("accuracy" in done.stdout) == bool(told)

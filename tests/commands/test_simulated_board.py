@@ -26,7 +26,7 @@ def test_the_chip_computes_what_golden_does(tmp_path: Path) -> None:
     path, samples = write(tmp_path, model(nodes, constants=[weights], **sides)), tmp_path / "x.npz"
     np.savez(samples, x=draw.normal(size=(5, 1, 6)).astype(np.float32))
     found, wanted = (
-        run(RunOptions(path, samples, engine, "icebreaker", calibration=samples))
+        run(RunOptions(model=path, inputs=samples, engine=engine, board="icebreaker", calibration=samples))
         for engine in (Evaluator.BOARD, Evaluator.GOLDEN)
     )
     assert found["y"].shape == (5, 1, 4) and np.array_equal(found["y"], wanted["y"])

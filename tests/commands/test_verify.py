@@ -47,7 +47,13 @@ def again(built: Path, tmp_path: Path) -> Path:
 
 
 def test_more_frames_than_there_are_samples(built: Path) -> None:
-    options = VerifyOptions(built / "out", built / "x.npz", 9, SimulationEngine.INTERPRETED, Stalls.RANDOM)
+    options = VerifyOptions(
+        folder=built / "out",
+        inputs=built / "x.npz",
+        frames=9,
+        engine=SimulationEngine.INTERPRETED,
+        stalls=Stalls.RANDOM,
+    )
     found = verify(options)
     assert (found.engine, found.frames, found.samples, found.labelled) == ("interpreted", 9, 5, 5)
     assert found.golden_right == found.circuit_right
@@ -67,7 +73,15 @@ def test_the_first_difference_is_said_with_its_sample(built: Path, monkeypatch: 
 
     monkeypatch.setattr("onnx_hw.prove.circuit.sharded.golden.trace", lies)
     with pytest.raises(UserError, match=r"\[1, 0, 1, 2\]: golden .*\(1 values and 0 firings differ") as caught:
-        verify(VerifyOptions(built / "out", built / "x.npz", 4, SimulationEngine.INTERPRETED, Stalls.NONE))
+        verify(
+            VerifyOptions(
+                folder=built / "out",
+                inputs=built / "x.npz",
+                frames=4,
+                engine=SimulationEngine.INTERPRETED,
+                stalls=Stalls.NONE,
+            )
+        )
     assert caught.value.exit_code is ExitCode.MISMATCH
 
 
@@ -106,7 +120,7 @@ def test_another_model_is_refused(built: Path, tmp_path: Path) -> None:
     report["asked"]["options"]["inputs"] = str(tmp_path / "gone.npz")
     (out / "report.json").write_text(json.dumps(report))
     with pytest.raises(UserError) as caught:
-        verify(VerifyOptions(out))
+        verify(VerifyOptions(folder=out))
     told = [problem.message for problem in caught.value.problems]
     assert "other contents" in told[0] and "not there any more" in told[1] and len(told) == 2
 
@@ -117,7 +131,7 @@ def test_another_design_is_refused(built: Path, tmp_path: Path) -> None:
     report["digest"] = "0" * 64
     (out / "report.json").write_text(json.dumps(report))
     with pytest.raises(UserError, match="made again, it is another one"):
-        verify(VerifyOptions(out, engine=SimulationEngine.INTERPRETED))
+        verify(VerifyOptions(folder=out, engine=SimulationEngine.INTERPRETED))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +150,7 @@ def test_a_report_of_another_form_is_refused(built: Path, tmp_path: Path, change
     change(report)
     (out / "report.json").write_text(json.dumps(report))
     with pytest.raises(UserError, match=told):
-        verify(VerifyOptions(out))
+        verify(VerifyOptions(folder=out))
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 1000, 1001])
@@ -166,7 +180,15 @@ def test_the_command(tmp_path: Path) -> None:
         by=workshop,
     )
     assert workshop.asked == [
-        VerifyOptions(Path("d"), Path("x.npz"), 2000, SimulationEngine.COMPILED, Stalls.ALL, 2, "tcp://h:1")
+        VerifyOptions(
+            folder=Path("d"),
+            inputs=Path("x.npz"),
+            frames=2000,
+            engine=SimulationEngine.COMPILED,
+            stalls=Stalls.ALL,
+            jobs=2,
+            scheduler="tcp://h:1",
+        )
     ]
     assert "2,000 (360 samples, again and again), 500 a second, compiled" in done.stdout
     assert "golden 98.06%, circuit 98.06% of 360 samples" in done.stdout

@@ -10,6 +10,7 @@ import pytest
 
 from onnx_hw import flow
 from onnx_hw.assemble.board_lookup import find_board
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.schedule.folding_file import read_foldings, to_text
 from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.schedule_for_board import schedule_for_board
@@ -48,7 +49,7 @@ def test_less_than_a_cycle_per_pixel(tmp_path: Path, pixels: int) -> None:
             lines[k] = re.sub("{.*}", f"{{ {whole[core]} }}", line)
     file.write_text("\n".join(lines), encoding="utf-8")
     foldings, _ = read_foldings(file, network)
-    design, _ = schedule_for_board(board, network, foldings=foldings)
+    design, _ = schedule_for_board(board, network, ScheduleRequest(foldings=foldings))
     assert design.interval == HEIGHT * -(-WIDTH // pixels) < HEIGHT * WIDTH
     bench = Bench(design)
     run = bench.prove(no_stall(design, 5), frames=5)

@@ -88,11 +88,11 @@ def test_the_bench_sees_a_bit_that_is_wrong(tmp_path: Path) -> None:
 
 def test_a_build_for_verilog_ends_with_the_simulation() -> None:
     for board in SHELLS.values():
-        assert clamp_stages(BuildOptions(Path("m.onnx"), board.name)).stop_after is Stage.SIMULATE
-        early = BuildOptions(Path("m.onnx"), board.name, stop_after=Stage.SCHEDULE)
+        assert clamp_stages(BuildOptions(model=Path("m.onnx"), board=board.name)).stop_after is Stage.SIMULATE
+        early = BuildOptions(model=Path("m.onnx"), board=board.name, stop_after=Stage.SCHEDULE)
         assert clamp_stages(early) is early
     with pytest.raises(UserError, match="has the stages up to simulate, not route") as refusal:
-        clamp_stages(BuildOptions(Path("m.onnx"), "verilog", stop_after=Stage.ROUTE))
+        clamp_stages(BuildOptions(model=Path("m.onnx"), board="verilog", stop_after=Stage.ROUTE))
     assert refusal.value.problems[0].where == "--stop-after"
     assert set(SHELLS) == set(ShellKind)
 

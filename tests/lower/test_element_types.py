@@ -42,11 +42,13 @@ def saved(path: Path, nodes: list[onnx.NodeProto], given: int, result: int, cons
 
 def assert_works(path: Path, folder: Path, *, tolerance: float) -> None:
     """``check``, ``build`` without samples, ``run`` with samples in the model's own dtypes."""
-    assert flow.check_hardware(BuildOptions(path)) is None
-    build(BuildOptions(path, out=folder / "out", stop_after=Stage.QUANTIZE))
+    assert flow.check_hardware(BuildOptions(model=path)) is None
+    build(BuildOptions(model=path, out=folder / "out", stop_after=Stage.QUANTIZE))
     samples = folder / "samples.npz"
     write_samples(samples, synthetic_frames(flow.read(path)))
-    found, wanted = (run(RunOptions(path, samples, engine)) for engine in (Evaluator.GOLDEN, Evaluator.REFERENCE))
+    found, wanted = (
+        run(RunOptions(model=path, inputs=samples, engine=engine)) for engine in (Evaluator.GOLDEN, Evaluator.REFERENCE)
+    )
     assert found.keys() == wanted.keys()
     for name, expected in wanted.items():
         assert (found[name].dtype, found[name].shape) == (expected.dtype, expected.shape)

@@ -153,5 +153,5 @@ def test_data_of_unknown_shape(tmp_path: Path) -> None:
     )
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
-    refusal = flow.check_hardware(BuildOptions(path, reading=ReadOptions(lenient=True)))
+    refusal = flow.check_hardware(BuildOptions(model=path, reading=ReadOptions(lenient=True)))
     assert refusal is not None and "the shape of `second" in str(refusal)

@@ -24,7 +24,7 @@ def survive(folder: Path, cases: Sequence) -> int:
         path.write_bytes(case.model.SerializeToString())
         started = time.process_time()
         if check(path).verdict == "accepted":
-            refusal = flow.check_hardware(BuildOptions(path))
+            refusal = flow.check_hardware(BuildOptions(model=path))
             problems = refusal.problems if refusal else ()
             told = [problem for problem in problems if problem.code.startswith(ABOUT_DATA)]
             assert not told, (case.name, told)

@@ -327,7 +327,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], Patch]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_build_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     model, patch = FAULTS[fault]
-    options = BuildOptions(model(tmp_path), out=tmp_path / "out", stop_after=Stage.QUANTIZE)
+    options = BuildOptions(model=model(tmp_path), out=tmp_path / "out", stop_after=Stage.QUANTIZE)
     found = build(options).report.reference
     assert found is not None and found.frames == 4 and found.worst <= 1
     assert found.equal + found.one_step == found.values_compared

@@ -74,7 +74,7 @@ def test_a_build_says_what_it_chose(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", **random_frames(flow.read(path), 4))
     for given in ({"calibration": tmp_path / "x.npz"}, {"inputs": tmp_path / "x.npz"}):
         progress = Silent()
-        build(BuildOptions(path, out=tmp_path / "out", stop_after=Stage.QUANTIZE, **given), progress)
+        build(BuildOptions(model=path, out=tmp_path / "out", stop_after=Stage.QUANTIZE, **given), progress)
         (warning,) = progress.warnings
         assert "conv" in warning and "sigmoid" in warning and "samples" in warning
 

@@ -11,25 +11,43 @@ from rich.console import Console
 from onnx_hw.cli.show.explore_table import shown
 from onnx_hw.commands.explore.grid import Choice
 from onnx_hw.commands.explore.row import ExploreRow, State
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw_boards.cells import Cells
 
 MADE = ExploreRow(
-    1, Choice("icebreaker", 16), "onnx-hw build", State.PACKED, interval=9_216, used=Cells(12_797, 3_000, 16, 14),
-    fmax_mhz=101.54, frames_per_second=11_018.0, best=True, knee=True,
-)  # fmt: skip
+    1,
+    Choice(board="icebreaker", scheduling=ScheduleRequest(multipliers=16)),
+    "onnx-hw build",
+    State.PACKED,
+    interval=9_216,
+    used=Cells(12_797, 3_000, 16, 14),
+    fmax_mhz=101.54,
+    frames_per_second=11_018.0,
+    best=True,
+    knee=True,
+)
 ROWS = (
     MADE,
     replace(
         MADE,
         number=2,
-        choice=Choice("icebreaker", 8),
+        choice=Choice(board="icebreaker", scheduling=ScheduleRequest(multipliers=8)),
         target_mhz=80,
         fmax_mhz=71.0,
         frames_per_second=None,
         best=False,
         knee=False,
     ),
-    *(ExploreRow(3 + k, Choice("icebreaker", k), "", State.REFUSED, "too few lanes") for k in range(1, 8)),
+    *(
+        ExploreRow(
+            3 + k,
+            Choice(board="icebreaker", scheduling=ScheduleRequest(multipliers=k)),
+            "",
+            State.REFUSED,
+            "too few lanes",
+        )
+        for k in range(1, 8)
+    ),
 )
 
 

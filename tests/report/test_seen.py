@@ -66,7 +66,7 @@ def test_a_file_that_cannot_be_read_is_somebody_else_s_to_complain_of(monkeypatc
     def refuse(*_: object) -> None:
         raise PermissionError
 
-    options = BuildOptions(DIGITS / "digits.onnx", folding=DIGITS)
+    options = BuildOptions(model=DIGITS / "digits.onnx", folding=DIGITS)
     assert set(describe_asked(options).sha256) == {"model"}
     monkeypatch.setattr("pathlib.Path.open", refuse)
     assert describe_asked(options).sha256 == {}

@@ -12,6 +12,7 @@ import pytest
 from onnx_hw.commands.build import build
 from onnx_hw.runtime.options import BuildOptions
 from onnx_hw.runtime.progress import Silent
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.schedule.bottleneck import Bottleneck, what_bounds
 from onnx_hw.schedule.budget import Budget
@@ -64,7 +65,9 @@ def test_more_lanes_than_a_model_can_use() -> None:
 
 def test_the_report_says_it(tmp_path: Path) -> None:
     model = EXAMPLES / "digits" / "digits.onnx"
-    options = BuildOptions(model, out=tmp_path, multipliers=33, stop_after=Stage.SCHEDULE)
+    options = BuildOptions(
+        model=model, out=tmp_path, stop_after=Stage.SCHEDULE, scheduling=ScheduleRequest(multipliers=33)
+    )
     build(options, progress := Silent())
     assert "busy); " in progress.stages[-1].fact
     told = json.loads((tmp_path / "report.json").read_text())
@@ -75,7 +78,7 @@ def test_the_report_says_it(tmp_path: Path) -> None:
 
 def test_the_terminal_says_how_far_it_is_from_the_bound(tmp_path: Path) -> None:
     model = EXAMPLES / "digits" / "digits.onnx"
-    build(BuildOptions(model, out=tmp_path, board="up5k", stop_after=Stage.SCHEDULE), progress := Silent())
+    build(BuildOptions(model=model, out=tmp_path, board="up5k", stop_after=Stage.SCHEDULE), progress := Silent())
     bound = json.loads((tmp_path / "report.json").read_text())["search"]["interval_bound_cycles"]
     fact = progress.stages[-1].fact
     ((cycles, gap),) = re.findall(r"([\d,]+) cycles a frame .*busy, ([\d.]+)% above the bound\)", fact)

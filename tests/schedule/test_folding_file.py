@@ -12,6 +12,7 @@ import pytest
 from onnx_hw.commands.build import Build, build
 from onnx_hw.messages.errors import UserError
 from onnx_hw.runtime.options import BuildOptions
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 from support.fixture_paths import EXAMPLES
 
@@ -22,14 +23,18 @@ DIGITS = EXAMPLES / "digits" / "digits.onnx"
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, str]:
     """A scheduled build and the folding file it wrote."""
     out = tmp_path_factory.mktemp("digits") / "out"
-    made = build(BuildOptions(DIGITS, out=out, multipliers=40, stop_after=Stage.SCHEDULE))
+    made = build(
+        BuildOptions(model=DIGITS, out=out, stop_after=Stage.SCHEDULE, scheduling=ScheduleRequest(multipliers=40))
+    )
     return made, (made.folder / "folding.toml").read_text(encoding="utf-8")
 
 
 def built_with(text: str, place: Path, **choices: object) -> Build:
     folding = place / "folding.toml"
     folding.write_text(text, encoding="utf-8")
-    return build(BuildOptions(DIGITS, out=place / "out", folding=folding, stop_after=Stage.SCHEDULE, **choices))  # type: ignore[arg-type]
+    return build(
+        BuildOptions(model=DIGITS, out=place / "out", folding=folding, stop_after=Stage.SCHEDULE).but(**choices)
+    )
 
 
 def depths(made: Build) -> dict[str, int]:
@@ -171,7 +176,7 @@ def test_products_of_look_up_tables_are_proven(written: tuple[Build, str], tmp_p
         text = text.replace(line, line.replace(" }", ', multiplier = "logic" }'))
     place = tmp_path / "folding.toml"
     place.write_text(text, encoding="utf-8")
-    proven = build(BuildOptions(DIGITS, out=tmp_path / "out", folding=place, stop_after=Stage.SIMULATE)).report
+    proven = build(BuildOptions(model=DIGITS, out=tmp_path / "out", folding=place, stop_after=Stage.SIMULATE)).report
     assert proven.design is not None and proven.simulation is not None
     assert proven.design.multipliers.dsp == 0 and proven.design.multipliers.lut > 0
     assert proven.simulation.mismatches == proven.simulation.firing_mismatches == 0 < proven.simulation.values_compared

@@ -29,6 +29,7 @@ from onnx_hw.schedule.search_folding import cheapest_folding, least_interval
 from onnx_hw_boards.pins import PadStream
 from support.fixture_paths import model
 from support.hand_built_designs import Sketch, unequal_branches
+from support.schedule_with import schedule_with
 
 CLOCK = 80.0
 AMPLE = Budget(dsp=10_000, lut=1_000_000, bram=10_000)
@@ -50,7 +51,7 @@ NETWORK = convolutions()
 
 
 def scheduled(budget: Budget = AMPLE, **choices: object) -> Design:
-    return schedule_network(NETWORK, budget, clock_mhz=CLOCK, **choices)[0]  # type: ignore[arg-type]
+    return schedule_with(NETWORK, budget, CLOCK, **choices)
 
 
 def refused(budget: Budget, **choices: object) -> str:
@@ -286,16 +287,16 @@ def test_a_given_folding_keeps_what_was_asked_for() -> None:
 @pytest.mark.slow
 def test_a_network_that_fills_the_block_rams() -> None:
     """Nine tenths of them for its weights alone."""
-    options = BuildOptions(model("tinymaix_vww96_mobilenetv1_int8") / "model.onnx")
+    options = BuildOptions(model=model("tinymaix_vww96_mobilenetv1_int8") / "model.onnx")
     assert flow.check_hardware(options) is None
-    refusal = flow.check_hardware(replace(options, multipliers=20))
+    refusal = flow.check_hardware(options.but(multipliers=20))
     assert refusal is not None
     (advice,) = re.findall(r"`--multipliers (\d+)` fits: \1 lanes", str(refusal))
-    assert flow.check_hardware(replace(options, multipliers=int(advice))) is None
-    refusal = flow.check_hardware(replace(options, multipliers=40, fps=1500.0))
+    assert flow.check_hardware(options.but(multipliers=int(advice))) is None
+    refusal = flow.check_hardware(options.but(multipliers=40, fps=1500.0))
     assert refusal is not None
     (rate,) = re.findall(r"`--fps (\d+)` fits: \d+ lanes", str(refusal))
-    assert flow.check_hardware(replace(options, multipliers=40, fps=float(rate))) is None
+    assert flow.check_hardware(options.but(multipliers=40, fps=float(rate))) is None
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------

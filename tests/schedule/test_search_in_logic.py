@@ -20,10 +20,10 @@ from onnx_hw.ops.multiply import WIDEST_FACTOR, Multiply
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.schedule.budget import Budget
 from onnx_hw.schedule.folding_for_interval import resources_of
-from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.schedule.search_folding import choose_folding
 from support.design_bench import assert_proven, prove
 from support.hand_built_designs import Sketch
+from support.schedule_with import schedule_with
 
 
 def network(channels: tuple[int, ...], seed: int = 0) -> Network:
@@ -48,7 +48,7 @@ def soft(design: Design) -> list[NetworkNode]:
 
 
 def designed(network: Network, budget: Budget, **choices: object) -> Design:
-    return schedule_network(network, budget, clock_mhz=80, **choices)[0]  # type: ignore[arg-type]
+    return schedule_with(network, budget, 80, **choices)
 
 
 @settings(max_examples=12, deadline=None)

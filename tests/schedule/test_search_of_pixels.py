@@ -22,10 +22,10 @@ from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.cost_model import Cost, cost
 from onnx_hw.schedule.folding_for_interval import fold_for
 from onnx_hw.schedule.min_cycles import longest_interval
-from onnx_hw.schedule.schedule_network import schedule_network
 from onnx_hw.schedule.search_folding import Search
 from schedule.test_search_folding import convolutions
 from support.design_bench import Bench, assert_proven, no_stall, random_stall
+from support.schedule_with import schedule_with
 
 
 def in_a_line(x: Tensor, *makers) -> Network:  # type: ignore[no-untyped-def]
@@ -42,7 +42,7 @@ def in_a_line(x: Tensor, *makers) -> Network:  # type: ignore[no-untyped-def]
 
 
 def designed(network: Network, budget: Budget = Budget(), **choices) -> Design:  # type: ignore[no-untyped-def]  # noqa: B008
-    return schedule_network(network, budget, clock_mhz=100, **choices)[0]
+    return schedule_with(network, budget, 100, **choices)
 
 
 def rate(cycles: int) -> float:

@@ -58,7 +58,7 @@ def _came(model: onnx.ModelProto, folder: Path) -> tuple[str, str]:
         path.write_bytes(model.SerializeToString())
         if check(path, lenient=True).verdict != "refused":
             stage = "check"
-            refusal = flow.check_hardware(BuildOptions(path, reading=LENIENT))
+            refusal = flow.check_hardware(BuildOptions(model=path, reading=LENIENT))
             stage, fault = "run", _run(path, folder, refusal)
     except UserError as error:
         fault = f"a UserError of a verdict: {error.problems[0].code}"
@@ -78,9 +78,9 @@ def _run(path: Path, folder: Path, refusal: UserError | None) -> str:
             return ""
         frames = synthetic_frames(model)
         write_samples(samples, {name: array[:2] for name, array in frames.items()})
-        run(RunOptions(path, samples, Evaluator.REFERENCE, reading=LENIENT))
+        run(RunOptions(model=path, inputs=samples, engine=Evaluator.REFERENCE, reading=LENIENT))
         try:
-            run(RunOptions(path, samples, Evaluator.GOLDEN, reading=LENIENT))
+            run(RunOptions(model=path, inputs=samples, engine=Evaluator.GOLDEN, reading=LENIENT))
         except UserError as error:
             codes = {problem.code for problem in error.problems}
             if refusal is None and codes.isdisjoint(ABOUT_DATA):

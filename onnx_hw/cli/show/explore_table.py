@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from onnx_hw.commands.explore.result import Explored
 
 BOARD = "--board"
-SHORT = {BOARD: "board", "--multipliers": "lanes", "--clock": "clock"} | {
-    f"--{name}": name for name in ("fps", "folding", "bits", "seed")
-}
-"""What a column of the terminal is called."""
+COLUMNS = {"--multipliers": "lanes"}
+"""Names of columns that differ from the option."""
 LEFT_OUT = {"--seed": "1"}
 """What an option is where a choice does not say it."""
 NAMED = 6  # choices of which the same is said, before the others are counted
@@ -38,7 +36,7 @@ def shown(rows: Sequence[ExploreRow], most: int | None = None) -> Group:
     alive = [row for row in rows if row.state not in ENDED]
     room = len(alive) if most is None else max(1, most - len(below) - 2)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("", *(SHORT.get(option, option) for option in options)):
+    for name in ("", *(COLUMNS.get(option, option.removeprefix("--")) for option in options)):
         table.add_column(name, overflow="fold")
     routed = _routed(alive)
     for name in ("cycles", "LUT4", "mult.", "RAM", *(["MHz"] if routed else []), "frames/s"):

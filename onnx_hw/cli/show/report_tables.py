@@ -152,7 +152,7 @@ def next_step(report: Report, folder: Path) -> str:
     if "bitstream" not in report.files:
         return "leave out --stop-after for a bitstream"
     if report.synthesis is not None and not report.synthesis.timing_met:
-        return "run it at a slower clock, or build it with fewer lanes: --multipliers, --fps"
+        return "run it at a slower clock, or build it with fewer lanes: --multipliers"
     if report.serial is not None:
         infers = f"`onnx-hw infer {folder} --inputs X.npz`"
         return f"`onnx-hw program {folder}{_options_of_program(report)}` puts the bitstream on the board, then {infers}"

@@ -25,7 +25,7 @@ from onnx_hw.runtime.workers.open_executor import open_executor
 UNTIL = (Stage.SCHEDULE, Stage.SYNTHESIZE, Stage.ROUTE, Stage.PACK)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExploreOptions:
     """What ``onnx-hw explore`` was asked to do.
 

@@ -42,7 +42,7 @@ from onnx_hw_boards.board import Board
 __all__ = ["Limits", "Tally", "explore"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """Where to stop.
 
@@ -210,7 +210,7 @@ class _Exploration:
         kinds: dict[tuple[Any, ...], list[tuple[Choice, tuple[int, ...]]]] = {}
         for design, rows in self._designs().items():
             if design in self.plans:
-                kinds.setdefault((design.board, design.clock_mhz, design.weights, design.data), []).append(
+                kinds.setdefault((design.board, design.scheduling.clock_mhz, design.weights, design.data), []).append(
                     (design, rows)
                 )
         for alike in kinds.values():

@@ -5,29 +5,30 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from onnx_hw.messages.errors import Problem, UserError
-from onnx_hw.runtime.options import DEFAULT_BOARD, SEEDS, BuildOptions, check_numbers
+from onnx_hw.runtime.options import DEFAULT_BOARD, SEEDS, BuildOptions
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 MOST_CHOICES = 100_000
 
+BITS = ("weights", "data")
+"""Fields of a choice that are bits of ``QuantizeOptions``."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Choice:
-    """One combination; what is None is as in a build of which nothing is asked.
+    """One combination; a field that is None is as in a build without that option.
 
     Attributes:
-        board: name of a board.
-        multipliers, fps, clock_mhz, folding, seed: as in ``BuildOptions``.
+        board, scheduling, folding, seed: as in ``BuildOptions``.
         weights, data: bits, of a float model.
     """
 
     board: str = DEFAULT_BOARD
-    multipliers: int | None = None
-    fps: float | None = None
-    clock_mhz: float | None = None
+    scheduling: ScheduleRequest = field(default_factory=ScheduleRequest)
     folding: Path | None = None
     weights: int | None = None
     data: int | None = None
@@ -35,43 +36,32 @@ class Choice:
 
     @property
     def design(self) -> Choice:
-        """The same for all seeds."""
+        """The same choice for all seeds."""
         return replace(self, seed=1)
 
     def options(self, like: BuildOptions) -> BuildOptions:
-        """The build of this choice, in all else ``like`` another one."""
+        """Return the build of this choice, in all else like another one."""
+        same = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in BITS}
         quantizing = like.quantizing
         if self.weights is not None or self.data is not None:
             quantizing = replace(quantizing, weights=self.weights, data=self.data)
-        return replace(
-            like,
-            board=self.board,
-            multipliers=self.multipliers,
-            fps=self.fps,
-            clock_mhz=self.clock_mhz,
-            folding=self.folding,
-            seed=self.seed,
-            quantizing=quantizing,
-        )
+        return replace(like, **same, quantizing=quantizing)
 
     def __str__(self) -> str:
         return " ".join(self.arguments())
 
     def arguments(self) -> list[str]:
-        """Of ``onnx-hw build``, for what this choice says."""
-        words = ["--board", self.board]
-        for option, value in (("--multipliers", self.multipliers), ("--fps", self.fps), ("--clock", self.clock_mhz)):
-            if value is not None:
-                words += [option, f"{value:.12g}"]
+        """Return the arguments of ``onnx-hw build`` for this choice."""
+        words = ["--board", self.board, *self.scheduling.arguments()]
         if self.folding is not None:
             words += ["--folding", str(self.folding)]
-        bits = ",".join(f"{name}={n}" for name, n in (("weights", self.weights), ("data", self.data)) if n is not None)
+        bits = ",".join(f"{name}={n}" for name in BITS if (n := getattr(self, name)) is not None)
         if bits:
             words += ["--bits", bits]
         return [*words, "--seed", str(self.seed)] if self.seed != 1 else words
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ChoiceGrid:
     """Values to combine, each field's with all of the others'.
 
@@ -89,15 +79,15 @@ class ChoiceGrid:
 
     def __post_init__(self) -> None:
         problems = []
-        for field in fields(self):
-            values = tuple(dict.fromkeys(getattr(self, field.name)))
-            object.__setattr__(self, field.name, values)
+        for each in fields(self):
+            values = tuple(dict.fromkeys(getattr(self, each.name)))
+            object.__setattr__(self, each.name, values)
             if not values:
-                problems.append(Problem("argument", f"there must be something to try as `{field.name}`"))
+                problems.append(Problem("argument", f"there must be something to try as `{each.name}`"))
         if problems:
             raise UserError(*problems)
-        for multipliers, fps, clock in itertools.zip_longest(self.multipliers, self.fps, self.clocks_mhz):
-            check_numbers(multipliers, clock, fps)
+        for numbers in itertools.zip_longest(self.multipliers, self.fps, self.clocks_mhz):
+            _request(*numbers)  # refuses numbers without a meaning
         wrong = [seed for seed in self.seeds if not SEEDS[0] <= seed <= SEEDS[1]]
         if wrong:
             message = f"seeds must be within {SEEDS[0]} .. {SEEDS[1]:,}, not {wrong[0]}"
@@ -108,18 +98,23 @@ class ChoiceGrid:
 
     def __len__(self) -> int:
         count = 1
-        for field in fields(self):
-            count *= len(getattr(self, field.name))
+        for each in fields(self):
+            count *= len(getattr(self, each.name))
         return count
 
     def choices(self) -> list[Choice]:
-        """All combinations, the seeds of a design one after another."""
+        """Return all combinations, the seeds of a design one after another."""
+        requests = list(itertools.starmap(_request, itertools.product(self.multipliers, self.fps, self.clocks_mhz)))
         return [
-            Choice(board, multipliers, fps, clock, folding, *bits, seed)
-            for board, multipliers, fps, clock, folding, bits, seed in itertools.product(
-                self.boards, self.multipliers, self.fps, self.clocks_mhz, self.foldings, self.bits, self.seeds
+            Choice(board=board, scheduling=request, folding=folding, **dict(zip(BITS, bits, strict=True)), seed=seed)
+            for board, request, folding, bits, seed in itertools.product(
+                self.boards, requests, self.foldings, self.bits, self.seeds
             )
         ]
+
+
+def _request(multipliers: int | None, fps: float | None, clock_mhz: float | None) -> ScheduleRequest:
+    return ScheduleRequest(multipliers=multipliers, fps=fps, clock_mhz=clock_mhz)
 
 
 def command(model: Path, asked: BuildOptions, choice: Choice) -> str:

@@ -34,8 +34,9 @@ def as_json(made: Explored, model: str) -> str:
     rows = []
     for row in made.rows:
         data = asdict(row)
-        folding = row.choice.folding
-        data["choice"]["folding"] = None if folding is None else str(folding)
+        choice, folding = data["choice"], row.choice.folding
+        del choice["scheduling"]
+        choice |= row.choice.scheduling.numbers() | {"folding": None if folding is None else str(folding)}
         rows.append(data)
     facts = {"model": model, "onnx-hw": __version__, "seconds": round(made.seconds, 3), "tasks": asdict(made.tally)}
     return to_json({**facts, "rows": rows})

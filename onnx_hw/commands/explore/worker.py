@@ -17,10 +17,8 @@ from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.messages.translate_error import as_user_error
 from onnx_hw.runtime.artifact_store import user_store
-from onnx_hw.schedule.folding_file import read_foldings
-from onnx_hw.schedule.insert_forks import insert_forks
 from onnx_hw.schedule.link_bandwidth import most_frames_a_second
-from onnx_hw.schedule.schedule_for_board import schedule_for_board
+from onnx_hw.schedule.schedule_for_board import schedule_for_board, with_folding_file
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.linked_board import LinkedBoard
 
@@ -91,18 +89,8 @@ def plan(network: Network, choice: Choice) -> PlannedDesign | Failed:
     """The design of a choice."""
     try:
         board = find_board(choice.board)
-        foldings, depths = None, None
-        if choice.folding is not None:
-            foldings, depths = read_foldings(choice.folding, insert_forks(network))
-        design, _ = schedule_for_board(
-            board,
-            verify_network(network),
-            clock_mhz=choice.clock_mhz,
-            multipliers=choice.multipliers,
-            fps=choice.fps,
-            foldings=foldings,
-            depths=depths,
-        )
+        request = with_folding_file(choice.scheduling, choice.folding, network)
+        design, _ = schedule_for_board(board, verify_network(network), request)
     except UserError as error:
         return _failed(error)
     whole = design.with_fifos()

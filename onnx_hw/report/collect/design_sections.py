@@ -27,6 +27,7 @@ from onnx_hw.report.model import (
     QuantizedTensor,
 )
 from onnx_hw.report.value_statistics import sqnr_of, values_seen
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 
 
 def describe_ports(design: Design) -> tuple[PortSection, ...]:
@@ -93,14 +94,14 @@ def describe_design(
     *,
     interval_cycles: int,
     latency_cycles: int,
-    fps: float | None = None,
+    request: ScheduleRequest,
     max_fill: Mapping[str, int] | None = None,
 ) -> DesignSection:
     """The plan.
 
     Args:
         interval_cycles, latency_cycles: what the timing predicts, in clock cycles.
-        fps: the frames per second that were asked for.
+        request: request to the scheduler.
         max_fill: by edge, the most beats its FIFO held in the simulation.
     """
     network, fills = design.network, max_fill or {}
@@ -119,7 +120,7 @@ def describe_design(
         interval_cycles=interval_cycles,
         latency_cycles=latency_cycles,
         frames_per_second=design.clock_mhz * 1e6 / interval_cycles,
-        frames_per_second_asked=fps,
+        frames_per_second_asked=request.fps,
         nodes=cores,
         fifos=tuple(
             _fifo(edges[name], design.fifos[name], cost, fills.get(name)) for name, cost in design.fifo_costs().items()

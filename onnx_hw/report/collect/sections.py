@@ -41,6 +41,7 @@ from onnx_hw.report.model import (
     SynthesizedCore,
 )
 from onnx_hw.report.timeline import describe_timeline
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 from onnx_hw.samples.outputs import share_right
 from onnx_hw.schedule.link_bandwidth import frames_a_second
@@ -110,11 +111,11 @@ def describe_serial(design: Design, board: Board) -> Serial | None:
     return Serial(board.link.baud, link.input_bytes, link.output_bytes, carried, limit)
 
 
-def describe_plan(design: Design, proof: Proof | None = None, *, fps: float | None = None) -> DesignSection:
+def describe_plan(design: Design, request: ScheduleRequest, proof: Proof | None = None) -> DesignSection:
     """The plan, with its predicted cycles, and what the simulation saw of the FIFOs.
 
     Args:
-        fps: the frames per second that were asked for.
+        request: request to the scheduler.
     """
     prediction = Frames(design).times(FRAMES_AHEAD, interval=0)
     fills: dict[str, int] = {}
@@ -125,7 +126,7 @@ def describe_plan(design: Design, proof: Proof | None = None, *, fps: float | No
         design,
         interval_cycles=prediction.elapsed(FRAMES_AHEAD - 1, FRAMES_AHEAD),
         latency_cycles=prediction.latency(),
-        fps=fps,
+        request=request,
         max_fill=fills or None,
     )
 

@@ -140,7 +140,9 @@ def test_the_proof_of_a_build_elsewhere(tmp_path: Path, monkeypatch: pytest.Monk
     small_model(tmp_path / "small.onnx")
     build(tmp_path / "small.onnx", out=tmp_path / "out", stop_after=Stage.ASSEMBLE, multipliers=2)
     with cluster(tmp_path, 0.0, ("1.0",)) as (address, _):
-        options = VerifyOptions(tmp_path / "out", None, 18, SimulationEngine.INTERPRETED, Stalls.ALL)
+        options = VerifyOptions(
+            folder=tmp_path / "out", inputs=None, frames=18, engine=SimulationEngine.INTERPRETED, stalls=Stalls.ALL
+        )
         there = verify(replace(options, scheduler=address))
     here = verify(replace(options, jobs=1))
     assert replace(there, seconds=0.0) == replace(here, seconds=0.0) and there.runs > 2

@@ -141,11 +141,11 @@ def test_another_version_is_refused_by_name(
 
 
 def test_no_more_than_is_asked_for(small: Network, log: Path, tmp_path: Path) -> None:
-    rows, _ = explored(small, GRID, Store(tmp_path / "a"), Limits(Stage.SCHEDULE))
+    rows, _ = explored(small, GRID, Store(tmp_path / "a"), Limits(until=Stage.SCHEDULE))
     assert {row.state for row in rows} == {State.PLANNED} and not log.exists() and any(row.best for row in rows)
-    rows, _ = explored(small, GRID, Store(tmp_path / "b"), Limits(Stage.SYNTHESIZE))
+    rows, _ = explored(small, GRID, Store(tmp_path / "b"), Limits(until=Stage.SYNTHESIZE))
     assert {row.state for row in rows} == {State.SYNTHESIZED} and tools_called(log) == {"yosys": 2}
-    rows, _ = explored(small, GRID, Store(tmp_path / "b"), Limits(Stage.ROUTE, clock_mhz=1.0), width=1)
+    rows, _ = explored(small, GRID, Store(tmp_path / "b"), Limits(until=Stage.ROUTE, clock_mhz=1.0), width=1)
     left = [row for row in rows if row.state is State.LEFT_OUT]
     assert tools_called(log)["nextpnr-ecp5"] == 4 - len(left) == 2
     assert all("reaches the clock" in row.why for row in left)
@@ -155,7 +155,7 @@ def test_no_more_than_is_asked_for(small: Network, log: Path, tmp_path: Path) ->
 
 def test_what_does_not_fit_is_a_row_that_says_so(small: Network, log: Path, tmp_path: Path) -> None:
     grid = ChoiceGrid(boards=("up5k", "ecp5"), multipliers=(1, 8))
-    rows, _ = explored(small, grid, Store(tmp_path / "store"), Limits(Stage.SCHEDULE))
+    rows, _ = explored(small, grid, Store(tmp_path / "store"), Limits(until=Stage.SCHEDULE))
     refused = [row for row in rows if row.state is State.REFUSED]
     assert refused and all(row.why for row in refused)
 

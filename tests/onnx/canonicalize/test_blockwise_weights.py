@@ -111,5 +111,8 @@ def test_others_get_new_integers_and_the_build_says_what_that_loses(
     assert 1e-7 < ((found - wanted) ** 2).sum() / (wanted**2).sum() < 1e-3
     np.savez(tmp_path / "x.npz", **given)
     progress = Silent()
-    build(BuildOptions(path, out=tmp_path / "o", stop_after=Stage.QUANTIZE, calibration=tmp_path / "x.npz"), progress)
+    build(
+        BuildOptions(model=path, out=tmp_path / "o", stop_after=Stage.QUANTIZE, calibration=tmp_path / "x.npz"),
+        progress,
+    )
     assert any("blocks" in warning and "dB" in warning for warning in progress.warnings)

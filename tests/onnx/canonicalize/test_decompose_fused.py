@@ -128,7 +128,7 @@ def test_a_fused_network_becomes_hardware(tmp_path: Path) -> None:
     assert macs_in_hardware(network) == 1.0
     counts = {"a": 16 * 4 * 18, "b": 4 * 4 * 9, "c": 16 * 5, "h": 5 * 6, "y": 6 * 3}
     assert network.macs == {f"the_{name}": count for name, count in counts.items()}
-    found = build(BuildOptions(path, out=tmp_path / "out", stop_after=Stage.QUANTIZE)).report.reference
+    found = build(BuildOptions(model=path, out=tmp_path / "out", stop_after=Stage.QUANTIZE)).report.reference
     assert found is not None and found.frames and found.equal + found.one_step == found.values_compared
 
 

@@ -14,6 +14,7 @@ from onnx_hw.commands.run import run
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames
 from onnx_hw.runtime.options import BuildOptions, Evaluator, RunOptions
+from onnx_hw.runtime.schedule_request import ScheduleRequest
 from onnx_hw.runtime.stage import Stage
 from support.onnx_files import write
 
@@ -61,7 +62,7 @@ def network(batch: int | str, seed: int, folder: Path) -> Path:
 
 
 def computed(path: Path, samples: Path, engine: Evaluator) -> dict[str, np.ndarray]:
-    return run(RunOptions(path, samples, engine, calibration=samples))
+    return run(RunOptions(model=path, inputs=samples, engine=engine, calibration=samples))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -95,14 +96,20 @@ def labelled(folder: Path, count: int) -> tuple[Path, Path]:
 def test_every_frame_has_a_label(tmp_path: Path) -> None:
     path, samples = labelled(tmp_path, 2)
     with pytest.raises(UserError, match="6, not 2"):
-        build(BuildOptions(path, out=tmp_path / "out", inputs=samples, stop_after=Stage.READ))
-    assert flow.check_hardware(BuildOptions(path)) is None
+        build(BuildOptions(model=path, out=tmp_path / "out", inputs=samples, stop_after=Stage.READ))
+    assert flow.check_hardware(BuildOptions(model=path)) is None
 
 
 @pytest.mark.slow
 def test_a_batch_is_proven_frame_by_frame(tmp_path: Path) -> None:
     path, samples = labelled(tmp_path, 6)
-    options = BuildOptions(path, out=tmp_path / "out", inputs=samples, multipliers=8, stop_after=Stage.SIMULATE)
+    options = BuildOptions(
+        model=path,
+        out=tmp_path / "out",
+        inputs=samples,
+        stop_after=Stage.SIMULATE,
+        scheduling=ScheduleRequest(multipliers=8),
+    )
     made = build(options).report
     assert any("batch" in note for note in made.model.notes)
     assert made.accuracy is not None and made.accuracy.samples == 6

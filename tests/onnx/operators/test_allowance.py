@@ -119,7 +119,7 @@ def test_a_verdict_costs_little(tmp_path: Path, name: str) -> None:
     """Nothing is computed, be it refused or not."""
     path = saved(tmp_path, name)
     with bounded(1 << 29):
-        flow.check_hardware(BuildOptions(path, reading=LENIENT))
+        flow.check_hardware(BuildOptions(model=path, reading=LENIENT))
 
 
 def test_constants_that_double_are_not_folded_for_ever(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_tensors_too_large_for_a_stream_are_named(tmp_path: Path) -> None:
         make_node("GlobalMaxPool", ["big"], ["y"]),
     ]
     content = model(nodes, inputs=[value("x", IMAGE)], outputs=[value("y", None)], constants=[weights])
-    refusal = flow.check_hardware(BuildOptions(write(tmp_path, content), reading=LENIENT))
+    refusal = flow.check_hardware(BuildOptions(model=write(tmp_path, content), reading=LENIENT))
     assert refusal is not None
     assert {problem.code for problem in refusal.problems} == {"tensor-too-large"}
     assert "big" in refusal.problems[0].message and "widens" in refusal.problems[0].where

@@ -202,7 +202,7 @@ def test_a_tie_two_steps_off_is_wrong(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_four_frames(tmp_path: Path, given: int) -> None:
     path, _ = halves(tmp_path)
     np.savez(tmp_path / "few.npz", x=np.ones((given, *SHAPE), dtype=np.float32))
-    options = BuildOptions(path, inputs=tmp_path / "few.npz", out=tmp_path / "out", stop_after=Stage.QUANTIZE)
+    options = BuildOptions(model=path, inputs=tmp_path / "few.npz", out=tmp_path / "out", stop_after=Stage.QUANTIZE)
     found = build(options).report.reference
     assert found is not None and found.frames == 4 and found.values_compared == 4 * 3 * 24
 
@@ -256,6 +256,6 @@ def test_indices_are_drawn(tmp_path: Path, rows: int) -> None:
 
 def test_frames_that_cannot_be_drawn_are_said(tmp_path: Path) -> None:
     path = table(tmp_path, 3, first=1000)
-    made = build(BuildOptions(path, out=tmp_path / "out", stop_after=Stage.QUANTIZE))
+    made = build(BuildOptions(model=path, out=tmp_path / "out", stop_after=Stage.QUANTIZE))
     assert made.report.reference is not None and made.report.reference.frames == 0
     assert any("not compared with the model" in warning for warning in made.report.warnings)
