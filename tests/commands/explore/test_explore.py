@@ -99,7 +99,7 @@ def test_clocks_share_a_synthesis_and_equal_designs_are_one(small: Network, log:
     same = [row for row in rows if row.state is State.SAME]
     assert all(row.why.startswith("the design of --board ecp5 --multipliers") for row in same)
     routed = [row for row in rows if row.state is State.PACKED]
-    assert tools_called(log)["yosys"] == len({row.choice.multipliers for row in routed})
+    assert tools_called(log)["yosys"] == len({row.choice.scheduling.multipliers for row in routed})
     assert tools_called(log)["nextpnr-ecp5"] == len(routed) == 4 - len(same)
 
 
