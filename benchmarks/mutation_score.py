@@ -34,14 +34,23 @@ from functools import cache
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-PLACES = ("rtl/onnx_hw_rtl", "onnx_hw/ops", "onnx_hw/passes", "onnx_hw/quantize/lower")
+PLACES = (
+    "rtl/onnx_hw_rtl",
+    "boards/onnx_hw_boards/families/ecp5/primitives",
+    "onnx_hw/ops",
+    "onnx_hw/passes",
+    "onnx_hw/quantize/lower",
+)
 SEED, MUTATIONS = 13, 300
 FILES_OF_TESTS = 3
 OF_A_PLACE = {
     "rtl/onnx_hw_rtl/assembly": ["tests/assemble/test_elaborate.py"],
     "rtl/onnx_hw_rtl/engine": ["tests/ops/test_own_results.py"],
     "rtl/onnx_hw_rtl/link": ["tests/link/test_link_end.py", "tests/link/test_session.py"],
-    "rtl/onnx_hw_rtl/primitives/ecp5": ["tests/rtl/test_ecp5_primitives.py", "tests/rtl/test_soft_multiplier.py"],
+    "boards/onnx_hw_boards/families/ecp5/primitives": [
+        "tests/rtl/test_ecp5_primitives.py",
+        "tests/rtl/test_soft_multiplier.py",
+    ],
     "onnx_hw/ops": ["tests/ops/test_permutation.py", "tests/ops/demand/test_circuit_constants.py"],
     "onnx_hw/passes": ["tests/passes"],
     "onnx_hw/quantize/lower": [

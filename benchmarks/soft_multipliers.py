@@ -13,6 +13,7 @@ import json
 import random
 import tempfile
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--family",
-        default=onnx_hw_boards.board(DEFAULT_BOARD).family.primitives,
+        default=onnx_hw_boards.board(DEFAULT_BOARD).family.folder,
         help="that yosys has a synth_ command for",
     )
     parser.add_argument("--widest", type=int, default=8, help="bits of an operand")
@@ -68,7 +69,12 @@ def count(blocks: Sequence[Component], family: str) -> list[int]:
     ports = [port for block in blocks for name in ("a", "b", "p") if (port := getattr(block, name, None)) is not None]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        netlist = rtlil.convert(top, ports=ports, platform=Target(family), name="top")
+        netlist = rtlil.convert(
+            top,
+            ports=ports,
+            platform=Target(import_module(f"onnx_hw_boards.families.{family}.primitives").PRIMITIVES),
+            name="top",
+        )
         (place / "top.il").write_text(netlist)
         script = f"read_rtlil top.il; synth_{family} -top top -noflatten; tee -q -o cells.json stat -json"
         tools.run(tools.find("yosys"), ["-q", "-p", script], cwd=place, log=place / "yosys.log")

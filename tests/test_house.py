@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -64,9 +64,24 @@ class Rule:
     importers: tuple[str, ...]
     banned: tuple[str, ...]
     because: str
+    but: Callable[[str, str], bool] = lambda importer, imported: False
 
     def broken_by(self, importer: str, imported: str) -> bool:
-        return within(importer, self.importers) and within(imported, self.banned)
+        banned = within(importer, self.importers) and within(imported, self.banned)
+        return banned and not self.but(importer, imported)
+
+
+def family_part(importer: str, imported: str) -> bool:
+    """Return whether the part of a chip family may build on this: Amaranth cells on ``rtl``, models on ``sim``."""
+    place = importer.removeprefix("onnx_hw_boards.families.").split(".")
+    building_on = {
+        "primitives": ("amaranth", "onnx_hw_rtl.target"),
+        "cell_models": ("onnx_hw_sim.gates",),
+        "recipes": ("onnx_hw_tools.catalogue",),
+    }
+    if importer == "onnx_hw_boards.families.family":  # names the types of the first two
+        return within(imported, ("onnx_hw_rtl.target", "onnx_hw_sim.gates.cell_models"))
+    return len(place) > 1 and within(imported, building_on.get(place[1], ()))
 
 
 CIRCUITS, BENCH = ("onnx_hw_rtl",), ("onnx_hw_sim", "onnx_hw_tools")
@@ -78,7 +93,8 @@ RULES = (
     ),
     Rule(("onnx_hw_link",), (*CIRCUITS, *BENCH, "onnx_hw_boards", "amaranth"), "the driver runs where only numpy is"),
     Rule(("onnx_hw_tools",), ("onnx_hw_sim", "numpy"), "programs are found and run by whoever needs one"),
-    Rule(("onnx_hw_boards",), (*CIRCUITS, *BENCH), "boards and chip families are data"),
+    Rule(("onnx_hw_boards",), (*CIRCUITS, *BENCH), "boards and chip families are data", but=family_part),
+    Rule(("onnx_hw_boards.families",), ("amaranth",), "a family is data but for its primitives", but=family_part),
     Rule(CIRCUITS, (*BENCH, "onnx_hw_boards"), "a circuit knows neither who simulates it nor its board"),
     Rule(BENCH, (*CIRCUITS, "onnx_hw_boards"), "the bench knows streams, not circuits"),
 )
@@ -127,6 +143,9 @@ def test_imports_point_one_way():
         ("onnx_hw_rtl.cores.pool", "from onnx_hw.exact.integers import Int"),
         ("onnx_hw_sim.stalls", "import onnx_hw"),
         ("onnx_hw_tools.process", "from onnx_hw_sim import stalls"),
+        ("onnx_hw_boards.families.ecp5.recipes", "from onnx_hw_rtl.target import Primitives"),
+        ("onnx_hw_boards.families.ecp5.cost", "import amaranth"),
+        ("onnx_hw_boards.families.ecp5.cell_models", "from onnx_hw_sim import stalls"),
     ],
 )
 def test_a_wrong_import_is_seen(module, text):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from onnx_hw_boards.cells import Cells
+from onnx_hw_boards.families.family import Family
 
-if TYPE_CHECKING:
-    from onnx_hw_boards.families.family import Family
-
-__all__ = ["Cells", "ChipType"]
+__all__ = ["ChipType", "PackagedChip"]
 
 
 @dataclass(frozen=True)
@@ -18,13 +15,27 @@ class ChipType:
     """A chip.
 
     Attributes:
-        name: as its maker calls it.
-        family: which primitives it has and which tools build for it.
-        option: how nextpnr is told.
-        cells: what it holds.
+        name: the maker's name.
+        family: the primitives that the chip has, and the tools that build for it.
+        option: nextpnr's name or option for the chip.
+        cells: what the chip holds.
     """
 
     name: str
     family: Family
     option: str
     cells: Cells
+
+
+@dataclass(frozen=True)
+class PackagedChip:
+    """A chip in a package.
+
+    Attributes:
+        device: the chip.
+        package, speed: the package and the speed grade, as nextpnr spells them; empty where it has no word for them.
+    """
+
+    device: ChipType
+    package: str
+    speed: str = ""

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.devices import DEVICES
-from onnx_hw_boards.families.clock_source import CLOCKING, ClockSource
+from onnx_hw_boards.chip_lookup import packaged_chip
+from onnx_hw_boards.families.clock_source import ClockSource
 from onnx_hw_boards.loader import Loader
 
 __all__ = ["LinkedBoard", "Uart", "board"]
@@ -65,7 +65,7 @@ class LinkedBoard(Board):
         """
         platform = self.platform()
         pin = platform.lookup(platform.default_clk).ios[0].names[0]
-        clocking = CLOCKING[self.family.primitives]
+        clocking = self.family.clocking
         return clocking.nearest(self.oscillator_mhz, Fraction(mhz), at_pad=pin == clocking.pll_pads.get(self.package))
 
     def baud_divider(self, mhz: float | Fraction) -> int:
@@ -98,17 +98,13 @@ def board(
     Raises:
         ValueError: its chip is not known.
     """
-    is_gowin = hasattr(platform, "part")
-    chip = getattr(platform, "family" if is_gowin else "device")
-    if chip not in DEVICES:
-        raise ValueError(f"the chip must be one of {', '.join(DEVICES)}, not {chip}")
-    package = platform.part if is_gowin else DEVICES[chip].package_of(platform.package)  # type: ignore[attr-defined]
+    chip = packaged_chip(platform)
     return LinkedBoard(
         name=name,
         title=title,
-        device=DEVICES[chip].device,
-        package=package,
-        speed="" if is_gowin else getattr(platform, "speed", ""),
+        device=chip.device,
+        package=chip.package,
+        speed=chip.speed,
         default_clock_mhz=default_clock_mhz,
         platform=platform,
         link=link,

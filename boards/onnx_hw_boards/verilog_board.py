@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from onnx_hw_boards.board import Board
-from onnx_hw_boards.families.ecp5 import LFE5U_85F
+from onnx_hw_boards.families.ecp5.recipes import LFE5U_85F
 
 __all__ = ["NO_CHIP", "ShellKind", "VerilogBoard", "verilog"]
 

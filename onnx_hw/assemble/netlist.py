@@ -80,7 +80,7 @@ def netlist_of(design: Design, board: Board) -> Netlist:
     streams = pad_streams(design, names)
     constraints = pin_constraints(board, streams, design.clock_mhz)
     shell = Shell(assembly)
-    rtlil = to_rtlil(shell, Target(board.family.primitives))
+    rtlil = to_rtlil(shell, Target(board.family.primitives()))
     pins, delay = sum(stream.pins for stream in streams), shell.RESET_DELAY + assembly.RESET_DELAY
     return Netlist(rtlil, constraints, board.family, design.clock_mhz, pins, delay)
 
@@ -182,7 +182,7 @@ def linked(circuit: Any, board: LinkedBoard, clock_mhz: float) -> Netlist:
         setting = PllSetting(float(board.oscillator_mhz), source.dividers, source.at_pad)
     top = BoardTop(
         circuit,
-        Target(board.family.primitives),
+        Target(board.family.primitives()),
         link=(board.link.resource, board.link.number),
         setting=setting,
         reset_cycles=source.reset_cycles,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from amaranth.hdl import Elaboratable, Module, Value
@@ -63,19 +62,10 @@ class Target:
     """The ``platform`` of a synthesis.
 
     Attributes:
-        family: name of the FPGA family: of a module in ``onnx_hw_rtl.primitives``.
+        primitives: the cells of the chip's family that are placed by hand.
     """
 
-    family: str
-
-    @property
-    def primitives(self) -> Primitives:
-        """
-        Raises:
-            ModuleNotFoundError: there is no such family.
-        """
-        found: Primitives = import_module(f"onnx_hw_rtl.primitives.{self.family}").PRIMITIVES
-        return found
+    primitives: Primitives
 
 
 def primitives_of(platform: object) -> Primitives:

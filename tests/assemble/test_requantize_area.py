@@ -16,7 +16,7 @@ from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.requantize import Requantize, RequantizeFolding
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw.runtime.build_folder import opened
-from onnx_hw_boards.families.ecp5 import ECP5
+from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_rtl.shells.shell import Shell
 from onnx_hw_rtl.target import Target
 from support.estimate_cases import FAMILIES, Estimate, made_of, said_of
@@ -50,7 +50,7 @@ def test_size(channels: int, folding: Folding, tmp_path: Path) -> None:
     operator = requantize(channels)
     assembly, _ = assemble(alone(operator, folding, 4))
     with opened(tmp_path / "build") as folder:
-        made = synthesize(folder, to_rtlil(Shell(assembly), Target("ecp5")), ECP5)
+        made = synthesize(folder, to_rtlil(Shell(assembly), Target(ECP5.primitives())), ECP5)
     told = operator.resources(folding)
     assert (made.used.dsp, made.used.bram) == (0, told.bram)
     assert 1 / 1.3 < made.used.lut / told.lut < 1.3

@@ -17,9 +17,9 @@ from onnx_hw.assemble.shell_area import cells_of_shell, shell_cells
 from onnx_hw.schedule.schedule_for_board import full_budget, target_budget
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import Adder, Demand, Enable, LogicFunction, Memory, Multiplexer, Part, Register
-from onnx_hw_boards.families.ecp5 import ECP5
-from onnx_hw_boards.families.gowin import GOWIN
-from onnx_hw_boards.families.ice40 import ICE40_UP
+from onnx_hw_boards.families.ecp5.recipes import ECP5
+from onnx_hw_boards.families.gowin.recipes import GOWIN
+from onnx_hw_boards.families.ice40.recipes import ICE40_UP
 from onnx_hw_link.link import Link, LinkPort
 from onnx_hw_rtl.link.sender import LinkSender
 from support.random_cores import drawn

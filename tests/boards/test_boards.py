@@ -55,7 +55,7 @@ def pins_of_package(board: BareChip) -> set[str]:
         return set(map(str, PINS_OF_SG48))
     if board.package == "ct256":  # 16 by 16 balls; nextpnr knows which have buffers, see test_other_families.py
         return {f"{row}{column}" for row in "ABCDEFGHJKLMNPRT" for column in range(1, 17)}
-    return known[board.family.primitives](board)
+    return known[board.family.folder](board)
 
 
 @every_board

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -16,12 +18,12 @@ from onnx_hw.schedule.schedule_for_board import full_budget, schedule_for_board,
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.board import Board
 from onnx_hw_boards.cells import Cells
+from onnx_hw_boards.chip_lookup import packaged_chip
 from onnx_hw_boards.demand import Demand, Memory, Product
-from onnx_hw_boards.families.ecp5 import ECP5
+from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_boards.families.family import Family
-from onnx_hw_boards.families.gowin import GOWIN
-from onnx_hw_boards.families.ice40 import ICE40_HX, ICE40_UP
-from onnx_hw_rtl.target import Target
+from onnx_hw_boards.families.gowin.recipes import GOWIN
+from onnx_hw_boards.families.ice40.recipes import ICE40_HX, ICE40_UP
 from onnx_hw_tools.catalogue import CATALOGUE
 from schedule.test_search_folding import convolutions
 
@@ -98,7 +100,7 @@ def test_recipes_name_what_there_is(family: Family) -> None:
     assert words(placement.files) == {"netlist", "constraints", "placed"}
     assert {"placed", "bitstream"} <= words(packing.arguments) <= {"placed", "bitstream", "option"}
     assert packing.suffix.startswith(".") and not words(tuple(sum(family.mappers.values(), ())))
-    assert Target(family.primitives).primitives is not None
+    assert family.primitives().pll is not None
 
 
 @every_board
@@ -157,3 +159,21 @@ def test_words_of_many_block_rams_are_chosen_between(family: Family, constant: b
         deep = cells(more << 14)  # beyond what the deepest of all block RAMs holds
         assert deep.lut - full_budget.lut >= least * width
         assert 0 < deep.ff - full_budget.ff < width  # bits of the address
+
+
+def test_a_family_is_data_until_a_circuit_is_built() -> None:
+    """Neither Amaranth nor a simulator is loaded with the recipes, and each family adds its programs."""
+    script = (
+        "import sys; from onnx_hw_boards.chip_lookup import recipes; from onnx_hw_tools.catalogue import CATALOGUE\n"
+    )
+    script += "assert len(recipes()) >= 3 and {'ecppack', 'icepack', 'gowin_pack'} <= set(CATALOGUE)\n"
+    script += "assert not {'amaranth', 'numpy', 'onnx_hw_rtl', 'onnx_hw_sim'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_chip_that_no_family_has_is_refused() -> None:
+    class Platform:
+        device = "XC7A35T"
+
+    with pytest.raises(ValueError, match=r"one of LFE5U-12F, .*GW1N-9C.*iCE40UP5K.*, not that of Platform"):
+        packaged_chip(Platform)

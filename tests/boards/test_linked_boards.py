@@ -12,13 +12,14 @@ from amaranth.lib.wiring import Component, In, Out
 import onnx_hw_boards
 from onnx_hw.assemble.netlist import linked
 from onnx_hw.messages.errors import UserError
-from onnx_hw_boards.families.clock_source import CLOCKING, TOLERANCE
+from onnx_hw_boards.families.clock_source import TOLERANCE
 from onnx_hw_boards.linked_board import LinkedBoard
 
 ALL = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
 BOARDS = [board for board in ALL if isinstance(board, LinkedBoard)]
 every_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
 
+FAMILIES = {board.family.folder: board.family for board in BOARDS}
 LEAST = {"ecp5": 6, "ice40": 5, "gowin": 2}
 
 
@@ -37,7 +38,7 @@ class Later(Component):
 
 
 def test_people_own_some_of_these() -> None:
-    of_family = [board.family.primitives for board in BOARDS]
+    of_family = [board.family.folder for board in BOARDS]
     assert all(of_family.count(family) >= least for family, least in LEAST.items())
     assert len(of_family) >= 14
 
@@ -52,7 +53,7 @@ STANDARDS = {"ecp5": r'^IOBUF PORT "(\S+)" .*\bIO_TYPE=(\S+?);?(?:\s|$)', "gowin
 
 @every_board
 def test_pins_are_those_of_the_platform(board: LinkedBoard) -> None:
-    platform, family = board.platform(), board.family.primitives
+    platform, family = board.platform(), board.family.folder
     netlist = linked(Later(), board, board.default_clock_mhz)
 
     def pins(resource: str, number: int = 0) -> dict[str, tuple[str, str]]:
@@ -97,7 +98,7 @@ def test_pins_of_our_own_classes_are_the_makers(name: str, pins: set[str]) -> No
     board = onnx_hw_boards.board(name)
     assert isinstance(board, LinkedBoard)
     text = linked(Later(), board, board.default_clock_mhz).constraints
-    assert {pin for _, pin in re.findall(PLACES[board.family.primitives], text, re.MULTILINE)} == pins
+    assert {pin for _, pin in re.findall(PLACES[board.family.folder], text, re.MULTILINE)} == pins
 
 
 @every_board
@@ -116,10 +117,10 @@ MADE = {
 """What the makers' documents say that a PLL with such dividers makes."""
 
 
-@pytest.mark.parametrize("family", CLOCKING)
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("oscillator", [12, 16, 25, 27, 50, 100])
 def test_a_pll_makes_the_clock_that_is_told(family: str, oscillator: int) -> None:
-    clocking, made = CLOCKING[family], 0
+    clocking, made = FAMILIES[family].clocking, 0
     for mhz in map(Fraction, (18, 24, 33.5, 48, 60, 72, 96.5)):
         try:
             source = clocking.nearest(Fraction(oscillator), mhz)
@@ -130,12 +131,12 @@ def test_a_pll_makes_the_clock_that_is_told(family: str, oscillator: int) -> Non
         assert abs(source.mhz - mhz) <= TOLERANCE * mhz
         made += 1
     assert made >= 4
-    assert CLOCKING[family].nearest(Fraction(oscillator), Fraction(oscillator)).dividers is None
+    assert FAMILIES[family].clocking.nearest(Fraction(oscillator), Fraction(oscillator)).dividers is None
 
 
 def test_block_rams_of_an_ice40_are_left_alone_for_a_while() -> None:
     for mhz in (12, 24, 60):
-        assert CLOCKING["ice40"].nearest(Fraction(12), Fraction(mhz)).reset_cycles / mhz >= 15
+        assert FAMILIES["ice40"].clocking.nearest(Fraction(12), Fraction(mhz)).reset_cycles / mhz >= 15
 
 
 def test_a_clock_that_cannot_be_is_refused() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onnx_hw_boards.demand import Demand, Product
-from onnx_hw_boards.families.gowin import GOWIN
-from onnx_hw_boards.families.ice40 import ICE40_HX, ICE40_UP
+from onnx_hw_boards.families.gowin.recipes import GOWIN
+from onnx_hw_boards.families.ice40.recipes import ICE40_HX, ICE40_UP
 
 SIGNED, OF_WHOLE = (True, True), (False, True)
 

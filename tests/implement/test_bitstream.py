@@ -20,6 +20,7 @@ from onnx_hw.implement.synthesize import SynthesisResult, synthesize
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.bare_chip import BareChip
 from onnx_hw_boards.cells import Cells
+from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_boards.pins import PadStream
 from onnx_hw_rtl.arithmetic.multiplier import Multiplier
 from onnx_hw_rtl.parts.rom import Rom
@@ -54,7 +55,7 @@ class Scale(Component):
 
 def netlist(constants: range = range(200)) -> str:
     shell = Shell(Scale([c - 50 for c in constants]))
-    return rtlil.convert(shell, name="top", platform=Target("ecp5"), emit_src=False)
+    return rtlil.convert(shell, name="top", platform=Target(ECP5.primitives()), emit_src=False)
 
 
 @dataclass

@@ -25,7 +25,7 @@ from onnx_hw_tools import tools
 from support.fixture_paths import EXAMPLES
 
 ALL = [onnx_hw_boards.board(name) for name in onnx_hw_boards.names()]
-OTHERS = [board.name for board in ALL if isinstance(board, BareChip) and board.family.primitives != "ecp5"]
+OTHERS = [board.name for board in ALL if isinstance(board, BareChip) and board.family.folder != "ecp5"]
 
 
 def with_tools(name: str) -> Board:
@@ -45,7 +45,7 @@ endmodule
 """
 
 
-@pytest.mark.parametrize("name", [name for name in OTHERS if find_board(name).family.primitives == "ice40"])
+@pytest.mark.parametrize("name", [name for name in OTHERS if find_board(name).family.folder == "ice40"])
 def test_nextpnr_knows_every_pin(name: str, tmp_path: Path) -> None:
     """Its chip database is in no format of others: it is asked to put a buffer on each pin."""
     board = with_tools(name)

@@ -10,7 +10,7 @@ from amaranth.hdl import unsigned
 
 from onnx_hw.assemble.elaborate import to_rtlil
 from onnx_hw.ops.outbox import DEEPEST_IN_LUTRAM, outbox_resources
-from onnx_hw_boards.families.ecp5 import ECP5
+from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_rtl.streams import outbox as circuit
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
@@ -22,7 +22,7 @@ def test_cost_is_what_yosys_makes_of_it(tmp_path: Path) -> None:
     """Nine of ten within 15 %, none off by more than 30 %; block RAMs exactly."""
     off = []
     for width, depth in SIZES:
-        (tmp_path / "top.il").write_text(to_rtlil(circuit.Outbox(unsigned(width), depth), Target("ecp5")))
+        (tmp_path / "top.il").write_text(to_rtlil(circuit.Outbox(unsigned(width), depth), Target(ECP5.primitives())))
         script = "read_rtlil top.il; synth_ecp5 -top top; tee -q -o cells.json stat -json"
         tools.run(tools.find("yosys"), ["-q", "-p", script], cwd=tmp_path, log=tmp_path / "log")
         made = ECP5.count(json.loads((tmp_path / "cells.json").read_text())["modules"]["\\top"]["num_cells_by_type"])

@@ -22,16 +22,17 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.sim import Simulator
 
+from onnx_hw_boards.families.ecp5.primitives import block_ram
+from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_rtl.arithmetic.multiplier import Multiplier, WideMultiplier
 from onnx_hw_rtl.parts.rom import Rom
-from onnx_hw_rtl.primitives.ecp5 import block_ram
 from onnx_hw_rtl.target import Target
 from onnx_hw_sim.circuit import Circuit, Stimulus, Stream
 from onnx_hw_sim.compiled import CompiledSimulator
 from onnx_hw_tools import tools
 
 MODELS = Path(block_ram.__file__).parent
-ECP5 = Target("ecp5")
+TARGET = Target(ECP5.primitives())
 
 Rows = list[list[int]]  # per cycle, one integer per port
 
@@ -92,7 +93,7 @@ def run_primitives(
         except tools.ToolMissing as missing:
             pytest.skip(str(missing))
     circuit = Circuit(
-        with_models(change(rtlil.convert(bench, platform=ECP5, name="top")), folder),
+        with_models(change(rtlil.convert(bench, platform=TARGET, name="top")), folder),
         sources=(Stream("stimulus", len(bench.stimulus_payload), 1, signed=False),),
         sinks=(Stream("response", len(bench.response_payload), 1, signed=False),),
     )
@@ -219,7 +220,9 @@ def test_roms(run: Callable[..., Rows], tmp_path: Path) -> None:
 def test_those_roms_are_of_every_kind() -> None:
     assert {block_ram.best_geometry(*shape)[0] for shape in SHAPES} == set(block_ram.GEOMETRIES)
     assert block_ram.best_geometry(*BANKED)[2] == 3
-    netlists = [rtlil.convert(Rom(shape[0], contents(*shape)), platform=ECP5) for shape in (*SHAPES, BANKED, IN_LOGIC)]
+    netlists = [
+        rtlil.convert(Rom(shape[0], contents(*shape)), platform=TARGET) for shape in (*SHAPES, BANKED, IN_LOGIC)
+    ]
     blocks = [netlist.count(r"cell \DP16KD ") for netlist in netlists]
     assert blocks == [1, 1, 1, 1, 1, 1, 3, 3, 3, 0]
 
@@ -268,7 +271,7 @@ def test_contents_read_back_from_the_netlist(shape: tuple[int, int], tmp_path: P
     width, depth = shape
     words = contents(width, depth)
     rom = Rom(width, words)
-    (tmp_path / "rom.il").write_text(rtlil.convert(rom, name="top", platform=ECP5))
+    (tmp_path / "rom.il").write_text(rtlil.convert(rom, name="top", platform=TARGET))
     script = "read_rtlil rom.il; synth_ecp5 -top top -json rom.json"
     try:
         tools.run(tools.find("yosys"), ["-q", "-p", script], cwd=tmp_path, log=tmp_path / "yosys.log")

@@ -9,6 +9,7 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw.assemble.elaborate import to_rtlil
+from onnx_hw_boards.families.ice40.recipes import ICE40_UP
 from onnx_hw_rtl.arithmetic.multiplier import Multiplier, WideMultiplier
 from onnx_hw_rtl.arithmetic.product import product
 from onnx_hw_rtl.target import Target
@@ -31,7 +32,7 @@ class Products(Component):
 
 
 def test_no_product_is_lost(tmp_path: Path) -> None:
-    (tmp_path / "top.il").write_text(to_rtlil(Products(), Target("ice40")))
+    (tmp_path / "top.il").write_text(to_rtlil(Products(), Target(ICE40_UP.primitives())))
     script = "read_rtlil top.il; synth_ice40 -dsp -device u -top top; check; tee -q -o cells.json stat -json"
     tools.run(tools.find("yosys"), ["-q", "-l", "yosys.log", "-p", script], cwd=tmp_path, log=tmp_path / "output.log")
     cells = json.loads((tmp_path / "cells.json").read_text())["modules"]["\\top"]["num_cells_by_type"]

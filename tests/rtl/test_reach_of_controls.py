@@ -17,6 +17,7 @@ from amaranth.back import rtlil
 from onnx_hw.assemble.elaborate import assemble
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator
+from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_rtl.parts.fanout import BITS_PER_ADDRESS_COPY, BITS_PER_COPY, SHALLOW
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
@@ -38,6 +39,7 @@ CORES["add_far"] = CORES["add_of_one"] = CORES["add"]
 DEPTHS = {"add_far": 50, "add_of_one": 1}
 """Of the FIFO, where it is not one of distributed memory."""
 
+TARGET = Target(ECP5.primitives())
 ASSEMBLY = "assembly"
 FLIP_FLOP = "module TRELLIS_FF(input CLK, LSR, DI, output Q); endmodule"
 
@@ -51,10 +53,10 @@ def netlists(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     for core, (operator, folding) in CORES.items():
         assert not operator.illegal(folding), core
         component = operator.core(folding, dict.fromkeys(operator.outputs, DEPTHS.get(core, 9)))
-        (folder / f"{core}.il").write_text(rtlil.convert(component, name=core, platform=Target("ecp5"), emit_src=False))
+        (folder / f"{core}.il").write_text(rtlil.convert(component, name=core, platform=TARGET, emit_src=False))
         script.append(f"read_rtlil {core}.il")
     assembly, _ = assemble(unequal_branches(8))
-    (folder / "assembly.il").write_text(rtlil.convert(assembly, name=ASSEMBLY, platform=Target("ecp5"), emit_src=False))
+    (folder / "assembly.il").write_text(rtlil.convert(assembly, name=ASSEMBLY, platform=TARGET, emit_src=False))
     script.append("read_rtlil assembly.il")
     script.append("setattr -mod -unset top *; proc; flatten; opt_clean; opt_merge; opt_clean; write_json netlists.json")
     yosys = tools.find("yosys")

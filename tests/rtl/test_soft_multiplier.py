@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_hw.exact.canonical_signed_digit import signed_digits
+from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_rtl.arithmetic.constant_multiplier import ConstantMultiplier, digits_of
 from onnx_hw_rtl.arithmetic.soft_multiplier import SoftMultiplier
 from onnx_hw_rtl.target import Target
@@ -87,7 +88,7 @@ def test_every_product_of_two_bytes(tmp_path: Path) -> None:
 
 def with_cells(script: str, change: Callable[[str], str], folder: Path) -> str:
     """The four for an ECP5, after a script of yosys, with yosys' own models of the cells in their places."""
-    (folder / "dut.il").write_text(change(rtlil.convert(multipliers(), platform=Target("ecp5"), name="top")))
+    (folder / "dut.il").write_text(change(rtlil.convert(multipliers(), platform=Target(ECP5.primitives()), name="top")))
     cells = "read_verilog -DNO_INCLUDES +/ecp5/cells_sim.v; read_rtlil mapped.il"
     for step in (
         f"read_rtlil dut.il; {script}; write_rtlil -selected mapped.il",

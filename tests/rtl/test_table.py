@@ -9,6 +9,7 @@ import pytest
 from amaranth.sim import Simulator, SimulatorContext
 
 from onnx_hw.assemble.elaborate import to_rtlil
+from onnx_hw_boards.families.ice40.recipes import ICE40_UP
 from onnx_hw_rtl.parts.table import Table
 from onnx_hw_rtl.target import Target
 
@@ -21,7 +22,7 @@ def test_a_table_stores_bits_that_are_alike_once(seed: int) -> None:
     columns = [draw.choice([*kinds, 0, (1 << 40) - 1]) for _ in range(9)]
     words = [sum((column >> k & 1) << bit for bit, column in enumerate(columns)) for k in range(40)]
     table = Table(9, words)
-    rtlil = to_rtlil(table, Target("ice40"))
+    rtlil = to_rtlil(table, Target(ICE40_UP.primitives()))
     stored = re.findall(r"^  memory width (\d+) size 40", rtlil, re.M)
     assert stored == [str(len(set(columns) - {0, (1 << 40) - 1}))]
     simulator, found = Simulator(table), list[int]()

@@ -16,10 +16,10 @@ from onnx_hw.schedule.candidates import Offers
 from onnx_hw.schedule.converters import as_array
 from onnx_hw.schedule.cost_model import Cost, cost
 from onnx_hw.schedule.folding_for_interval import LUT, between
-from onnx_hw_boards.families.ecp5 import ECP5
+from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_boards.families.family import Family
-from onnx_hw_boards.families.gowin import GOWIN
-from onnx_hw_boards.families.ice40 import ICE40_UP
+from onnx_hw_boards.families.gowin.recipes import GOWIN
+from onnx_hw_boards.families.ice40.recipes import ICE40_UP
 from schedule.test_search_folding import convolutions
 from support.random_cores import drawn_in_turn
 

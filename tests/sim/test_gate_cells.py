@@ -150,7 +150,7 @@ def test_models_are_as_those_of_yosys(family: str, tmp_path: Path) -> None:
     theirs = library.format("") + "proc; flatten; memory_map; opt; techmap; opt; simplemap; "
     theirs += "dfflegalize -cell $_DFF_P_ 01 -cell $_DFFE_PP_ 01; simplemap; opt_clean; write_json theirs.json"
     tools.run(tools.find("yosys"), ["-q", "-p", ours + theirs], cwd=tmp_path, log=tmp_path / "yosys.log")
-    models = import_module(f"onnx_hw_sim.gates.{family}").MODELS
+    models = import_module(f"onnx_hw_boards.families.{family}.cell_models").LIBRARY.models
     seen = [run(tmp_path / f"{name}.json", known, width) for name, known in (("ours", models), ("theirs", THEIRS))]
     differ = np.flatnonzero((seen[0] != seen[1]).any(axis=(0, 1)))
     assert not len(differ), f"bits {differ.tolist()} of {text}"

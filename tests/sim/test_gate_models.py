@@ -8,7 +8,6 @@ their parameters. ``test_gate_cells.py`` compares with yosys' own models, where 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -106,13 +105,13 @@ def test_cells_do_what_their_twins_do(board: str, tmp_path: Path) -> None:
             pytest.skip(str(missing))
     family, bench = find_board(board).family, Bench([*SHARED, *BLOCKS[board]])
     with opened(tmp_path / "build") as folder:
-        made = synthesize(folder, to_rtlil(bench, Target(family.primitives)), family)
+        made = synthesize(folder, to_rtlil(bench, Target(family.primitives())), family)
     assert made.used.bram >= len(BLOCKS[board]) and made.used.dsp >= 1
-    module = import_module(f"onnx_hw_sim.gates.{family.primitives}")
-    flat = flatten(read_netlist(made.netlist), wires=module.WIRES)
+    library = family.cell_library()
+    flat = flatten(read_netlist(made.netlist), wires=library.wires)
     x, y = (Stream(name, len(port), 1, signed=False) for name, port in (("x", bench.x_payload), ("y", bench.y_payload)))
     values = drawn(bench, np.random.default_rng(5))
-    simulator = GateSimulator(flat, module.MODELS, [x], [y], 1)
+    simulator = GateSimulator(flat, library.models, [x], [y], 1)
     plan = StreamPlan(
         {"x": np.concatenate([in_bits(v, len(p)) for v, p in zip(values, flat_inputs(bench), strict=True)], axis=2)},
         [Pattern({"x": np.zeros(CYCLES, dtype=np.int64)}, {"y": np.ones(0, dtype=bool)})],

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from onnx_hw_boards.chip_lookup import recipes
 from onnx_hw_tools import process, tools
 from onnx_hw_tools.process import Command, execute
 from onnx_hw_tools.tools import Tool, ToolFailed, ToolMissing
 from onnx_hw_tools.user_cache import exclusively, user_cache
+
+recipes()  # every family adds its programs
 
 
 def program(folder: Path, name: str, text: str) -> Path:

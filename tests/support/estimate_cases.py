@@ -12,10 +12,10 @@ from onnx_hw.ops.outbox import outbox_demand
 from onnx_hw.runtime.build_folder import opened
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import Demand
-from onnx_hw_boards.families.ecp5 import ECP5
+from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_boards.families.family import Family
-from onnx_hw_boards.families.gowin import GOWIN
-from onnx_hw_boards.families.ice40 import ICE40_HX, ICE40_UP
+from onnx_hw_boards.families.gowin.recipes import GOWIN
+from onnx_hw_boards.families.ice40.recipes import ICE40_HX, ICE40_UP
 from onnx_hw_rtl.shells.shell import Shell
 from onnx_hw_rtl.target import Target
 from support.random_cores import Drawn
@@ -76,5 +76,5 @@ def made_of(core: Drawn, folder: Path, family: Family = ECP5) -> Cells:
     """The cells that are left, as in a build."""
     assembly, _ = assemble(replace(core.design, deepest_at_once=family.deepest_at_once))
     with opened(folder) as build:
-        used = synthesize(build, to_rtlil(Shell(assembly), Target(family.primitives)), family).used
+        used = synthesize(build, to_rtlil(Shell(assembly), Target(family.primitives())), family).used
     return Cells(used.lut, used.ff - OF_THE_SHELL, used.dsp, used.bram)

@@ -1,7 +1,7 @@
 """An LFE5U-85F by itself: every stream on pins of the chip, the clock and the reset from outside."""
 
 from onnx_hw_boards.bare_chip import BareChip
-from onnx_hw_boards.families.ecp5 import LFE5U_85F
+from onnx_hw_boards.families.ecp5.recipes import LFE5U_85F
 
 # All user pins of the CABGA381 package but the clock, the reset and bank 8 (the configuration flash), clockwise around
 # the die from its upper left corner, so that the bits of a stream stay together.

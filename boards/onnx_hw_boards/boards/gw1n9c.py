@@ -1,7 +1,7 @@
 """A Gowin GW1N-9C by itself: every stream on pins of the chip, the clock and the reset from outside."""
 
 from onnx_hw_boards.bare_chip import BareChip
-from onnx_hw_boards.families.gowin import GW1N_9C
+from onnx_hw_boards.families.gowin.recipes import GW1N_9C
 
 # The pins of the PBGA256 package that have no second use, but the reset; clockwise around the die, so that the bits of
 # a stream stay together.

@@ -1,7 +1,7 @@
 """An iCE40 HX8K by itself: every stream on pins of the chip, the clock and the reset from outside."""
 
 from onnx_hw_boards.bare_chip import BareChip
-from onnx_hw_boards.families.ice40 import HX8K
+from onnx_hw_boards.families.ice40.recipes import HX8K
 
 # All user pins of the CT256 package but the clock, the reset and those of the configuration flash, row by row.
 PINS = """

@@ -1,7 +1,7 @@
 """An iCE40 UltraPlus 5K by itself: every stream on pins of the chip, the clock and the reset from outside."""
 
 from onnx_hw_boards.bare_chip import BareChip
-from onnx_hw_boards.families.ice40 import UP5K
+from onnx_hw_boards.families.ice40.recipes import UP5K
 
 # The pins of the SG48 package with an ordinary buffer, but the clock, the reset and 14 to 17 (the configuration flash).
 # 39 to 41 sink current for LEDs and cannot drive a one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_hw_boards.families.ecp5_cost import cost
+from onnx_hw_boards.families.ecp5.cost import cost
 from onnx_hw_boards.families.family import Price
 
 __all__ = ["usual_price"]

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from onnx_hw_boards.cells import Cells
 from onnx_hw_boards.demand import Demand
+from onnx_hw_boards.families.clock_source import Clocking
+
+if TYPE_CHECKING:
+    from onnx_hw_rtl.target import Primitives
+    from onnx_hw_sim.gates.cell_models import CellLibrary
 
 __all__ = ["Family", "Fill", "Packing", "Placement", "Price"]
 
@@ -89,11 +95,12 @@ class Family:
 
     Attributes:
         name: for people.
-        primitives: name of the module of hand-placed cells in ``onnx_hw_rtl.primitives``.
+        folder: name of the family's folder, which several families may share.
         cells: what one cell of yosys' netlist takes of a chip, by its type; others take nothing that runs out.
         cost: what a demand takes of a chip, estimated.
         mappers: yosys' commands from ``top`` to a netlist of cells, by the technology mapper that they use, best first.
         placement, packing: the steps after it.
+        clocking: the clocks that the chips can make.
         fill: how full its chips are planned.
         logic_cells: how many of them a netlist, as yosys writes it in JSON, needs at least; None where a look-up table
             and a flip-flop do not share one.
@@ -101,15 +108,26 @@ class Family:
     """
 
     name: str
-    primitives: str
+    folder: str
     cells: Mapping[str, Cells] = field(repr=False)
     cost: Price = field(repr=False)
     mappers: Mapping[str, tuple[str, ...]] = field(repr=False)
     placement: Placement = field(repr=False)
     packing: Packing = field(repr=False)
+    clocking: Clocking = field(repr=False)
     fill: Fill = field(repr=False)
     logic_cells: Callable[[Mapping[str, Any]], int] | None = field(default=None, repr=False)
     deepest_at_once: int = 33
+
+    def primitives(self) -> Primitives:
+        """Return the cells that are placed by hand; loads Amaranth."""
+        primitives: Primitives = import_module(f"onnx_hw_boards.families.{self.folder}.primitives").PRIMITIVES
+        return primitives
+
+    def cell_library(self) -> CellLibrary:
+        """Return the models of the cells, for the simulation of a netlist."""
+        library: CellLibrary = import_module(f"onnx_hw_boards.families.{self.folder}.cell_models").LIBRARY
+        return library
 
     @property
     def tools(self) -> tuple[str, str]:

@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,7 +107,7 @@ def prove(
     inputs = {
         "netlist": synthesized.made.files[synthesized.netlist.name],
         "frames": {tensor: hashlib.sha256(array.tobytes()).hexdigest() for tensor, array in integers.items()},
-        "simulator": fingerprint(),
+        "simulator": fingerprint(chip.family.cell_library()),
         "onnx-hw": __version__,
     }
     try:
@@ -179,11 +178,11 @@ def load(design: Design, chip: Netlist, netlist: Path) -> tuple[GateSimulator, R
 
     if chip.reset_delay is None:
         raise UnmodelledCell("its streams are not on pins")
-    family = import_module(f"onnx_hw_sim.gates.{chip.family.primitives}")
-    flat = flatten(read_netlist(netlist), wires=family.WIRES, names=NAMES)
+    library = chip.family.cell_library()
+    flat = flatten(read_netlist(netlist), wires=library.wires, names=NAMES)
     sources, sinks = streams_of(design)
-    simulator = GateSimulator(flat, family.MODELS, sources, sinks, chip.reset_delay)
-    return simulator, decode(design, flat, simulator.parts, family.STORED), len(flat.cells)
+    simulator = GateSimulator(flat, library.models, sources, sinks, chip.reset_delay)
+    return simulator, decode(design, flat, simulator.parts, library.stored), len(flat.cells)
 
 
 def frames_of_a_run(design: Design, nanoseconds: float) -> int:

@@ -67,7 +67,7 @@ class BoardTop(Elaboratable):
             return oscillator.i, Const(1)
         pll = self.target.primitives.pll
         if pll is None:
-            raise ValueError(f"the family {self.target.family} has no PLL")
+            raise ValueError("the chip family has no PLL")
         return pll(m, pad, self.setting)
 
 

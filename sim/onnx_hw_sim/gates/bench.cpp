@@ -2,7 +2,7 @@
 //
 // A run begins at power-up. It may stream for a while and then be reset; what is recorded begins with its cycle 0, the
 // first one with reset low everywhere in the circuit.
-#include "machine.h"
+#include "interpreter.h"
 
 namespace {
 
@@ -151,7 +151,7 @@ void* gates_open(int64_t nets, int32_t reset, uint64_t seed) {
 
 void gates_close(void* handle) { delete static_cast<Bench*>(handle); }
 
-// Rows of one kind, in the order of the structures of machine.h.
+// Rows of one kind, in the order of the structures of interpreter.h.
 void gates_rows(void* handle, int32_t kind, const int32_t* data, int64_t count) {
     Machine& machine = bench(handle).machine;
     switch (kind) {

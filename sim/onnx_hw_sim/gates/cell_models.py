@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell
+from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell, Wires
 
 __all__ = [
     "Block",
     "BlockPort",
+    "CellLibrary",
     "FlipFlop",
     "LutCell",
     "Model",
@@ -194,6 +196,23 @@ Stored = Callable[[ChipCell], tuple[list[int], int]]
 
 Model = Callable[[ChipCell, Parts], None]
 """What a cell adds to the parts; raises NotModelled."""
+
+
+@dataclass(frozen=True)
+class CellLibrary:
+    """Models of the cells of one chip family.
+
+    Attributes:
+        models: by kind of cell, what it is made of.
+        source: the file that states them.
+        wires: kinds of cells that only join a net with another one, or with a constant.
+        stored: by kind of memory cell that the family places by hand, how its contents are decoded.
+    """
+
+    models: Mapping[str, Model]
+    source: Path
+    wires: Wires = field(default_factory=dict)
+    stored: Mapping[str, Stored] = field(default_factory=dict)
 
 
 def require(cell: ChipCell, **pins: int) -> None:

@@ -1,4 +1,4 @@
-#include "machine.h"
+#include "interpreter.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-"""Parts in the order in which they settle, as rows of numbers for the machine (``machine.h``).
+"""Parts in the order in which they settle, as rows of numbers for the machine (``interpreter.h``).
 
 Tables are first made as small as constants allow. What remains is sorted into levels: everything of a level depends on
 lower ones only, so that all tables of one size stand side by side.
@@ -25,7 +25,7 @@ WIDEST, ADDRESS, PARTS = 36, 14, 32
 
 @dataclass(frozen=True)
 class GateProgram:
-    """Rows of int32 by kind, in the order of ``machine.h``.
+    """Rows of int32 by kind, in the order of ``interpreter.h``.
 
     Attributes:
         nets: how many words.

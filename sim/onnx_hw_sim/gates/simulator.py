@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from onnx_hw_sim.circuit import RESET_CYCLES, Stream
-from onnx_hw_sim.gates.cell_models import Model, Parts, not_modelled
+from onnx_hw_sim.gates.cell_models import CellLibrary, Model, Parts, not_modelled
 from onnx_hw_sim.gates.netlist import FlatNetlist
 from onnx_hw_sim.gates.program import GateProgram, program
 from onnx_hw_sim.payload import idle, pack, unpack
@@ -218,12 +218,12 @@ def _array(address: int | None, size: int) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
-def fingerprint() -> str:
-    """Of everything here that a result depends on."""
+def fingerprint(library: CellLibrary) -> str:
+    """Return the digest of all code that a result depends on: the simulator's, and that of the models of the cells."""
     state = hashlib.sha256()
-    for file in sorted(HERE.glob("*")):
-        if file.suffix in (".py", ".cpp", ".h"):
-            state.update(file.read_bytes())
+    own = (file for file in sorted(HERE.glob("*")) if file.suffix in (".py", ".cpp", ".h"))
+    for file in (*own, library.source):
+        state.update(file.read_bytes())
     return state.hexdigest()
 
 
@@ -231,9 +231,9 @@ def fingerprint() -> str:
 def _library() -> ctypes.CDLL:
     """The machine, compiled once per machine and kept in the user's cache."""
     compiler = tools.find("c++")
-    sources = [HERE / "machine.cpp", HERE / "bench.cpp"]
+    sources = [HERE / "interpreter.cpp", HERE / "bench.cpp"]
     state = hashlib.sha256(f"{compiler.version} {FLAGS} {_processor()}".encode())
-    for file in (*sources, HERE / "machine.h"):
+    for file in (*sources, HERE / "interpreter.h"):
         state.update(file.read_bytes())
     folder = user_cache() / "gates" / state.hexdigest()[:20]
     library = folder / "gates.so"

@@ -6,13 +6,14 @@ from onnx_hw.exact import requantization
 from onnx_hw.ops import matmul as matmul_operator
 from onnx_hw.ops import multiply, rearrange_plan
 from onnx_hw.ops.demand import blocks
-from onnx_hw_boards.families import ecp5_cost, yosys_mapping
+from onnx_hw_boards.families import yosys_mapping
+from onnx_hw_boards.families.ecp5 import cost as ecp5_cost
+from onnx_hw_boards.families.ecp5.primitives.block_ram import GEOMETRIES
 from onnx_hw_rtl.arithmetic import multiplier
 from onnx_hw_rtl.cores import gather, weights
 from onnx_hw_rtl.cores import matmul as matmul_core
 from onnx_hw_rtl.parts import fanout, table
 from onnx_hw_rtl.parts.rom import Rom
-from onnx_hw_rtl.primitives.ecp5.block_ram import GEOMETRIES
 
 
 def test_copies() -> None:

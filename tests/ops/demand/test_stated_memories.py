@@ -30,10 +30,10 @@ from onnx_hw.ops.regroup import Regroup, RegroupFolding
 from onnx_hw.ops.stream_order import Order
 from onnx_hw.ops.tensor import Tensor
 from onnx_hw_boards.demand import Adder, Comparator, Demand, Memory, Multiplexer, Unseen
-from onnx_hw_boards.families.ecp5 import ECP5
+from onnx_hw_boards.families.ecp5.recipes import ECP5
 from onnx_hw_boards.families.family import Family
-from onnx_hw_boards.families.gowin import GOWIN
-from onnx_hw_boards.families.ice40 import ICE40_UP
+from onnx_hw_boards.families.gowin.recipes import GOWIN
+from onnx_hw_boards.families.ice40.recipes import ICE40_UP
 from onnx_hw_rtl.target import Target
 from support.random_cores import drawn, kinds
 
@@ -65,7 +65,7 @@ def assert_memories_are_stated(operator: Operator[Any], folding: Any) -> None:
     for part, count in stated:
         if not part.constant:
             said[part.width, part.depth] += count
-    rtlil = to_rtlil(operator.core(folding, dict.fromkeys(operator.outputs, 2)), Target("ice40"))
+    rtlil = to_rtlil(operator.core(folding, dict.fromkeys(operator.outputs, 2)), Target(ICE40_UP.primitives()))
     assert said == Counter((int(width), int(size)) for width, size in WRITTEN.findall(rtlil)), operator
 
 
@@ -119,7 +119,7 @@ def test_a_table_is_a_block_where_it_is_said_to_be(bits: int, rows: int, lanes: 
     dtype = Int(9)
     values = np.random.default_rng(bits).integers(dtype.min, dtype.max + 1, (rows, 1 << bits))
     operator, folding = Lookup(Tensor((2, 2, rows * lanes), Int(bits)), values, dtype), ElementFolding(lanes)
-    netlist = to_rtlil(operator.core(folding, {"o": 1}), Target("ecp5"))
+    netlist = to_rtlil(operator.core(folding, {"o": 1}), Target(ECP5.primitives()))
     assert netlist.count(r"cell \DP16KD ") == ECP5.cost(operator.demand(folding)).bram == blocks
 
 
@@ -130,7 +130,7 @@ def test_an_address_of_nine_bits_takes_no_tenth_in_its_table() -> None:
     operator = Rearrange(Tensor((1, 512, 1), Int(8)), (1, 2048, 1), source, capacity=512)
     folding = RearrangeFolding(1, 1)
     assert max(operator.plan(folding).loops) == 2048
-    netlist = to_rtlil(operator.core(folding, {"o": 1}), Target("ecp5"))
+    netlist = to_rtlil(operator.core(folding, {"o": 1}), Target(ECP5.primitives()))
     assert netlist.count(r"cell \DP16KD ") == 1
 
 
@@ -223,6 +223,6 @@ def test_words_that_may_be_block_ram_are_read_by_a_clock_there(operator: type) -
         Regroup: lambda: (Regroup(image), RegroupFolding(1, 1, 2)),
     }[operator]()
     read = re.compile(r"  cell \$memrd_v2 .*?\n  end\n", re.S)
-    for family, at_once in (("ice40", False), ("ecp5", True), ("gowin", True)):
-        ports = read.findall(to_rtlil(core.core(folding, {"o": 1}), Target(family)))
-        assert ports and all(("CLK_ENABLE 0" in port) == at_once for port in ports), family
+    for family, at_once in ((ICE40_UP, False), (ECP5, True), (GOWIN, True)):
+        ports = read.findall(to_rtlil(core.core(folding, {"o": 1}), Target(family.primitives())))
+        assert ports and all(("CLK_ENABLE 0" in port) == at_once for port in ports), family.name

@@ -76,7 +76,7 @@ def test_a_sound_netlist_agrees(chip: Chip, tmp_path: Path) -> None:
 
 
 def test_faults_are_caught(chip: Chip, tmp_path: Path) -> None:
-    for fault in FAULTS[chip.netlist.family.primitives]:
+    for fault in FAULTS[chip.netlist.family.folder]:
         found = chip.simulate(tmp_path, fault)
         assert not found.agrees, fault.__name__
         assert "node.o[" in found.difference, (fault.__name__, found.difference)
@@ -97,7 +97,7 @@ def test_only_agreement_is_remembered(chip: Chip, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chip", ["ecp5"], indirect=True)
 def test_a_difference_is_told_in_the_words_of_the_model(chip: Chip, tmp_path: Path) -> None:
-    error = gate_level.difference_error(chip.simulate(tmp_path, FAULTS[chip.netlist.family.primitives][0]))
+    error = gate_level.difference_error(chip.simulate(tmp_path, FAULTS[chip.netlist.family.folder][0]))
     assert error.exit_code is ExitCode.MISMATCH
     assert "golden" in error.problems[0].message and "netlist" in error.problems[0].message
     assert "cycle" in error.problems[0].message

@@ -27,7 +27,7 @@ from onnx_hw_boards.demand import (
     Unseen,
     UpDown,
 )
-from onnx_hw_boards.families.ice40_products import in_logic, product
+from onnx_hw_boards.families.ice40.products import in_logic, product
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
     beside_clearing,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from onnx_hw_sim.gates.cell_models import (
     NEVER,
@@ -13,28 +14,26 @@ from onnx_hw_sim.gates.cell_models import (
     UNLESS_IT_WRITES,
     Block,
     BlockPort,
+    CellLibrary,
     FlipFlop,
     Model,
     MultiplierCell,
     Parts,
     SmallMemory,
-    Stored,
     clocked,
     not_modelled,
 )
 from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell, Wires
 
-__all__ = ["MODELS", "STORED", "WIRES"]
+__all__ = ["LIBRARY"]
 
-WIRES: Wires = {
+_WIRES: Wires = {
     "IBUF": ("O", "I"),
     "OBUF": ("O", "I"),
     "GND": ("G", ZERO),
     "VCC": ("V", ONE),
 }
 """Cells that join two nets, or tie one to a constant."""
-
-STORED: dict[str, Stored] = {}
 
 
 def _lut(cell: ChipCell, parts: Parts) -> None:
@@ -192,7 +191,7 @@ def _port(cell: ChipCell, parts: Parts, side: _Side, row: int) -> BlockPort:
     )
 
 
-MODELS: dict[str, Model] = {
+_MODELS: dict[str, Model] = {
     **{f"LUT{inputs}": _lut for inputs in (1, 2, 3, 4)},
     **{f"MUX2_LUT{inputs}": _mux for inputs in (5, 6, 7, 8)},
     "ALU": _alu,
@@ -207,3 +206,5 @@ MODELS: dict[str, Model] = {
     "MULT18X18": _multiplier,
     **dict.fromkeys(_SIDES, _block),
 }
+
+LIBRARY = CellLibrary(_MODELS, Path(__file__), wires=_WIRES)

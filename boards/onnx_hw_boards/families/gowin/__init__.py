@@ -1,0 +1,1 @@
+"""The families Gowin LittleBee and Arora."""

@@ -1,0 +1,1 @@
+"""The family Lattice iCE40."""
