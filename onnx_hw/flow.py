@@ -35,7 +35,6 @@ from onnx_hw.ir.verify_design import verify_design
 from onnx_hw.ir.verify_network import verify_network
 from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
-from onnx_hw.onnx.check.supported import require_capability
 from onnx_hw.onnx.evaluate.infer_shapes import infer
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.onnx.load.read import read as read_onnx
@@ -44,8 +43,9 @@ from onnx_hw.prove.circuit.engines import bench_of
 from onnx_hw.prove.circuit.gate_level import GateLevel
 from onnx_hw.prove.circuit.gate_level import prove as gate_level
 from onnx_hw.prove.circuit.prove import Proof
-from onnx_hw.quantization.quantize import Quantized, Source, to_integers, without_data
-from onnx_hw.quantization.ranges.calibrate import seen_in
+from onnx_hw.quantization.quantize import Quantized, prepare_model, quantize_model
+from onnx_hw.quantization.ranges.assume import assumed_ranges
+from onnx_hw.quantization.ranges.calibrate import Ranges, SampleRanges
 from onnx_hw.quantization.scheme import Scheme
 from onnx_hw.runtime.build_folder import BuildFolder, Made
 from onnx_hw.runtime.listener import NULL_LISTENER, Listener
@@ -88,19 +88,17 @@ def quantize(
     """
     frame, batch = batch_as_frames(model)
     samples, method = calibration and frames_of(calibration, batch), (scheme or Scheme()).ranges
-    return quantized(frame, lambda model, brings: seen_in(samples, method), scheme).network
+    return quantized(frame, None if samples is None else SampleRanges(samples, method), scheme).network
 
 
-def quantized(model: Model, source: Source, scheme: Scheme | None = None) -> Quantized:
+def quantized(model: Model, ranges: Ranges | None, scheme: Scheme | None = None) -> Quantized:
     """``quantize``, with all that is known of the network: which quantized model it equals, and what that was made of.
 
     Args:
-        source: what the ranges of values without integers are learned from.
+        ranges: where the ranges of values without integers come from, such as ``SampleRanges``; None for nowhere.
         scheme: of their integers; None for the usual one.
     """
-    model, _ = batch_as_frames(model)
-    require_capability(model)
-    return to_integers(model, source, scheme)
+    return quantize_model(prepare_model(model), ranges, scheme)
 
 
 def schedule(
@@ -230,7 +228,7 @@ def check_hardware(options: BuildOptions) -> UserError | None:
     A float model is tried with assumed scales, and is not run: whether it can be built does not depend on its data.
     """
     try:
-        net = quantized(read(options.model, options.reading), without_data).network
+        net = quantized(read(options.model, options.reading), assumed_ranges).network
         schedule(net, options.board, options.scheduling)
     except UserError as error:
         return error

@@ -37,8 +37,9 @@ from onnx_hw.prove.circuit.gate_level import difference_error as netlist_error
 from onnx_hw.prove.circuit.outputs import by_circuit
 from onnx_hw.prove.circuit.prove import Proof, compiles
 from onnx_hw.prove.model.compare import compare
-from onnx_hw.quantization.blockwise_loss import loss_of_one_piece
-from onnx_hw.quantization.ranges.calibrate import Ranges, seen_in
+from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import sqnr_of_blockwise_weights
+from onnx_hw.quantization.quantize import PreparedModel, prepare_model, quantize_model
+from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.quantization.ranges.synthetic import synthetic_frames
 from onnx_hw.quantization.scheme import DEFAULT
 from onnx_hw.quantization.scheme_from_options import precision_text, scheme_of
@@ -101,21 +102,12 @@ class BuildState:
         self.account.say(f"{len(self.model.graph.nodes):,} nodes, {sections.parameters(self.model):,} weights")
 
     def quantize(self) -> None:
-        account, data, scheme = self.account, self.given.calibration, scheme_of(self.options.quantizing)
-
-        def source(model: Model, brings: bool) -> Ranges | None:
-            """What there is to learn ranges from; for a model that lacks them all, at least something."""
-            nonlocal data
-            if data is None and not brings:
-                require_samples(self.model, given=self.given.frames is not None)
-                found = "random numbers in 0..1" if self.given.frames is None else "the samples of --inputs"
-                account.warn(f"the scales come from {found}", "give real samples with --calibration")
-            if data is None:
-                data = synthetic_frames(model) if self.given.frames is None and not brings else self.given.frames
-            labels = self.given.labels if data is self.given.frames else self.given.learned_labels
-            return seen_in(data, (scheme or DEFAULT).ranges, labels)
-
-        made = flow.quantized(self.model, source, scheme)
+        account, scheme = self.account, scheme_of(self.options.quantizing)
+        prepared = prepare_model(self.model)
+        data = self._calibration_data(prepared)
+        labels = self.given.labels if data is self.given.frames else self.given.learned_labels
+        ranges = None if data is None else SampleRanges(data, (scheme or DEFAULT).ranges, labels)
+        made = quantize_model(prepared, ranges, scheme)
         if made.chosen and made.brings:
             told = ", ".join(f"{short(name)} ({said})" for name, said in made.chosen.items())
             account.warn(f"hardware needs integers for {told}", "their scales come from the samples")
@@ -126,7 +118,7 @@ class BuildState:
             account.warn(told, "give samples like the data with --calibration")
         elif self.options.calibration is not None and made.brings:
             account.warn("the model brings its scales: --calibration has no effect", "leave it out")
-        if losses := loss_of_one_piece(self.model, (scheme or DEFAULT).weights):
+        if losses := sqnr_of_blockwise_weights(self.model, (scheme or DEFAULT).weights):
             told = f"the weights of {len(losses)} nodes are in blocks whose scales have no common step"
             account.warn(
                 f"{told}: they get new integers, {min(losses.values()):.0f} dB where they lose most",
@@ -161,6 +153,21 @@ class BuildState:
         self.sqnr = {name: likeness.sqnr_db for name, likeness in tensors.items()}
         account.prove(reference_golden=proof_chain.reference_golden(compared.agreement))
         account.say(f"{fact}; {compared.agreement}")
+
+    def _calibration_data(self, prepared: PreparedModel) -> Mapping[str, np.ndarray] | None:
+        """Return the samples that ranges are learned from, by graph input, (samples, *shape).
+
+        For a model without integers there is always something; for others None where no samples are given.
+        """
+        if self.given.calibration is not None:
+            return self.given.calibration
+        if not prepared.brings:
+            require_samples(self.model, given=self.given.frames is not None)
+            source = "random numbers in 0..1" if self.given.frames is None else "the samples of --inputs"
+            self.account.warn(f"the scales come from {source}", "give real samples with --calibration")
+            if self.given.frames is None:
+                return synthetic_frames(prepared.model)
+        return self.given.frames
 
     def schedule(self) -> None:
         request = with_folding_file(self.options.scheduling, self.options.folding, self.network)

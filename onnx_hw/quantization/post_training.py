@@ -29,7 +29,7 @@ from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost, lost_by_te
 from onnx_hw.quantization.placement import choose_quantized_values
 from onnx_hw.quantization.ranges.assume import assumed_ranges
 from onnx_hw.quantization.ranges.batched_run import Frame, samples_of, stride_of
-from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, Ranges, SampleRanges, seen_in
+from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, Ranges, SampleRanges
 from onnx_hw.quantization.ranges.mse import Chosen
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
 from onnx_hw.quantization.sequential_ptq import integers_by_effect
@@ -53,7 +53,9 @@ def quantize_float_model(model: Model, frames: Mapping[str, np.ndarray], scheme:
     Raises:
         UserError: a value is not finite during calibration; the scheme names what is not quantized.
     """
-    return quantize_factored(with_factors_in_weights(prepared(model)), seen_in(frames, scheme.ranges), scheme).model
+    return quantize_factored(
+        with_factors_in_weights(prepared(model)), SampleRanges(frames, scheme.ranges), scheme
+    ).model
 
 
 def quantize_without_data(model: Model) -> Model:

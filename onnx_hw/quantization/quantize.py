@@ -11,13 +11,14 @@ from onnx_hw.onnx.canonicalize.canonicalize import prepared
 from onnx_hw.onnx.canonicalize.cast_to_float32 import in_float32
 from onnx_hw.onnx.canonicalize.decompose_dynamic_quantization import require_samples
 from onnx_hw.onnx.canonicalize.is_quantized import is_quantized
+from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames
+from onnx_hw.onnx.check.supported import require_capability
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.quantization.complete import import_completed
 from onnx_hw.quantization.decisions import Held
 from onnx_hw.quantization.mixed_precision.search import Widths
 from onnx_hw.quantization.mixed_precision.sqnr_by_tensor import Lost
 from onnx_hw.quantization.post_training import QuantizedFloats, quantize_factored, with_factors_in_weights
-from onnx_hw.quantization.ranges.assume import assumed_ranges
 from onnx_hw.quantization.ranges.calibrate import Ranges
 from onnx_hw.quantization.ranges.mse import Chosen
 from onnx_hw.quantization.scheme import DEFAULT, Scheme
@@ -50,32 +51,48 @@ class Quantized:
     lost: Callable[[], tuple[Lost, ...]] = tuple
 
 
-Source = Callable[[Model, bool], Ranges | None]
-"""Says what the ranges of values without integers are learned from, None for nothing; told the model, and whether it
-brings integers of its own."""
+@dataclass(frozen=True)
+class PreparedModel:
+    """A model before quantization.
+
+    Attributes:
+        model: the model as given, of one frame.
+        canonical: the same function in the few operators that are lowered, folded; see ``canonicalize``.
+        brings: whether the model brings integers of its own for its data.
+    """
+
+    model: Model
+    canonical: Model
+    brings: bool
 
 
-def without_data(_model: Model, _brings: bool) -> Ranges | None:
-    """The source for a verdict: assumed ranges, which samples will replace. The model is not run."""
-    return assumed_ranges
-
-
-def to_integers(model: Model, source: Source, scheme: Scheme | None = None) -> Quantized:
-    """The network of a model.
-
-    Args:
-        scheme: of the integers that are chosen; None for the usual one.
+def prepare_model(model: Model) -> PreparedModel:
+    """Bring a model into the form that ``quantize_model`` takes, and look whether it brings integers of its own.
 
     Raises:
-        UserError: every obstacle, with the nodes' own names; a value is not finite during calibration; there is
-            nothing to learn ranges from, and the model lacks them all; there is a scheme and nothing to choose, or it
-            names what is not quantized.
+        UserError: everything that hardware cannot do; a tensor is too large; the model is not typed.
     """
-    chosen_by = scheme or DEFAULT
-    ready = prepared(model)
-    brings, floats = is_quantized(model) or is_quantized(ready), None
+    model, _ = batch_as_frames(model)
+    require_capability(model)
+    canonical = prepared(model)
+    return PreparedModel(model, canonical, is_quantized(model) or is_quantized(canonical))
+
+
+def quantize_model(prepared_model: PreparedModel, ranges: Ranges | None, scheme: Scheme | None = None) -> Quantized:
+    """Return the network of a model.
+
+    Args:
+        ranges: where the ranges of values without integers come from; None where nothing is known of them.
+        scheme: how integers are chosen where the model has none; None for the default scheme.
+
+    Raises:
+        UserError: every obstacle, with the nodes' own names; a value is not finite during calibration; the model has no
+            integers at all and ``ranges`` is None; a scheme is given and there is nothing to choose, or it names what
+            is not quantized.
+    """
+    model, ready, brings = prepared_model.model, prepared_model.canonical, prepared_model.brings
+    chosen_by, floats = scheme or DEFAULT, None
     made: QuantizedFloats | None = None
-    ranges = source(model, brings)
     if not brings and ranges is None:
         require_samples(model, given=False)
         raise user_error(

@@ -19,8 +19,7 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.prove.model.compare import compare
-from onnx_hw.quantization.ranges.calibrate import seen_in
-from onnx_hw.quantization.ranges.common_scale import STEPS, common_steps
+from onnx_hw.quantization.ranges.calibrate import STEPS, SampleRanges, common_steps
 from onnx_hw.runtime.options import BuildOptions
 from support.random_qonnx_models import Qonnx
 
@@ -51,7 +50,7 @@ def test_an_input_without_a_quantizer(tmp_path: Path, step: Fraction | None) -> 
     with pytest.raises(UserError, match="--calibration"):
         flow.quantize(model)
     assert flow.check_hardware(BuildOptions(model=path)) is None
-    made = flow.quantized(model, lambda model, brings: seen_in({"x": frames}))
+    made = flow.quantized(model, SampleRanges({"x": frames}))
     (entry,) = made.network.entries.values()
     assert entry.dtype == (Int(8, signed=False) if step == Fraction(1, 255) else Int(16))
     (told,) = made.chosen.values()
@@ -113,7 +112,7 @@ def test_parts_are_completed(tmp_path: Path, build: Callable[[Qonnx], str]) -> N
     path = s.written(tmp_path / "m.onnx", SHAPE, build(s))
     model, frames = flow.read(path), samples(None, 12)
     assert flow.check_hardware(BuildOptions(model=path)) is None
-    made = flow.quantized(model, lambda model, brings: seen_in({"x": frames}))
+    made = flow.quantized(model, SampleRanges({"x": frames}))
     compare(made.model, made.network, {"x": frames}, made.floats)
     (found,) = golden.run(made.network, {"x": frames}).values()
     wanted = by_reference(path, frames)

@@ -18,8 +18,8 @@ from onnx_hw.messages.errors import UserError
 from onnx_hw.onnx.graph.model import Model
 from onnx_hw.ops.matmul import MatMul
 from onnx_hw.prove.model.compare import TensorComparison, compare
-from onnx_hw.quantization.quantize import Quantized, to_integers
-from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, calibrate, seen_in
+from onnx_hw.quantization.quantize import Quantized, prepare_model, quantize_model
+from onnx_hw.quantization.ranges.calibrate import Range, RangeMethod, SampleRanges, calibrate
 from onnx_hw.quantization.scheme import Precision, Scheme
 from support.fixture_paths import EXAMPLES
 from support.onnx_oracle import assert_circuit_agrees, random_frames, write
@@ -96,7 +96,7 @@ def quantized(scheme: Scheme | None) -> tuple[Quantized, TensorComparison]:
     """Golden of the digits is what the rewritten ONNX model says, tensor by tensor."""
     model, frames = digits()
     method = (scheme or Scheme()).ranges
-    made = to_integers(model, lambda *_: seen_in(frames, method), scheme)
+    made = quantize_model(prepare_model(model), SampleRanges(frames, method), scheme)
     compared = compare(made.model, made.network, frames, made.floats)
     assert compared.agreement.frames >= 4 and compared.agreement.worst <= 1
     return made, compared
@@ -209,7 +209,7 @@ def test_drawn_models(tmp_path: Path, seed: int) -> None:
     data = Precision(int(generator.integers(3, 9)), bool(seed % 2))
     weights = Precision(int(generator.integers(3, 13)), bool(generator.integers(2)), bool(generator.integers(2)))
     frames = random_frames(model, 3)
-    made = to_integers(model, lambda *_: seen_in(frames), Scheme(data, weights))
+    made = quantize_model(prepare_model(model), SampleRanges(frames), Scheme(data, weights))
     compared = compare(made.model, made.network, frames, made.floats)
     assert compared.agreement.frames == 4 and compared.agreement.values_compared > 0
     if seed == 1:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_hw.messages.toml import quoted
+from onnx_hw.onnx.canonicalize.blockwise_weights import Blocks, blocks_of, is_blocked
 from onnx_hw.onnx.evaluate.macs import macs_of
 from onnx_hw.onnx.graph.dependencies import reads
-from onnx_hw.onnx.graph.model import Graph, Node
+from onnx_hw.onnx.graph.model import Graph, Model, Node
 from onnx_hw.onnx.operators import facts_of
 from onnx_hw.quantization.biases import Term
 from onnx_hw.quantization.decisions import IntegerDecisions, StoredTerm
@@ -23,7 +24,7 @@ from onnx_hw.quantization.dequantize import dequantized, reach_of, rounded_to
 from onnx_hw.quantization.mixed_precision.logits import ends_of
 from onnx_hw.quantization.mixed_precision.sensitivity import WidthChoice
 from onnx_hw.quantization.ranges.batched_run import Frame, SideBySide
-from onnx_hw.quantization.scheme import WIDEST
+from onnx_hw.quantization.scheme import WIDEST, Precision
 from onnx_hw.samples.sqnr import LEAST, Likeness
 
 MACS = 2_000_000_000
@@ -193,3 +194,27 @@ class _Walk:
                 likeness = likeness.with_values(given, exact)
             found.append(likeness.noise / max(likeness.signal, LEAST))
         return found
+
+
+def sqnr_of_blockwise_weights(model: Model, precision: Precision) -> dict[str, float]:
+    """Return the SQNR, in dB, of weights in blocks without a common scale, rounded to nearest, by node label.
+
+    Args:
+        precision: of the integers that they get.
+    """
+    blocks = {node.label: blocks_of(model.graph, node) for node in model.graph.nodes if is_blocked(node)}
+    return {
+        label: _sqnr_per_channel(each, precision)
+        for label, each in blocks.items()
+        if each and each.in_one_piece() is None
+    }
+
+
+def _sqnr_per_channel(blocks: Blocks, precision: Precision) -> float:
+    """Return the SQNR, in dB, of integers with one scale per output."""
+    weights = blocks.counts * blocks.steps
+    axis = next((k for k in range(weights.ndim) if k != blocks.axis), 0)
+    grid = precision.of_weights(weights.astype(np.float32), axis)
+    steps = np.array([float(step) for step in grid.step]).reshape([-1 if k == axis else 1 for k in range(weights.ndim)])
+    noise = ((grid.integers(weights.astype(np.float32), axis) * steps - weights) ** 2).sum()
+    return float(10 * np.log10(max((weights**2).sum(), 1e-300) / max(noise, 1e-300)))

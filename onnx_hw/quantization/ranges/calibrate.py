@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import overload
 
 import numpy as np
 
 from onnx_hw.messages.errors import user_error
 from onnx_hw.onnx.evaluate import reference
 from onnx_hw.onnx.graph.model import Model
-from onnx_hw.quantization.ranges.common_scale import common_steps
 from onnx_hw.samples.read_samples import frame_count, one_frame
+
+STEPS = (Fraction(1), Fraction(1, 255), *(Fraction(1, 1 << k) for k in range(1, 15)))
+"""The coarsest first; of 8-bit pixels as numbers of 0..1, and powers of two."""
+
+MAX_MULTIPLE = (1 << 15) - 1
+"""The multiples are integers of 16 bits."""
+
+REL_TOLERANCE = 2.0**-22
+"""Of a multiple of 1/255: how far off float32 may leave it, divided or multiplied."""
+
+NUM_PROBED = 256
+"""Most numbers are seen not to be multiples by the first of them."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,19 @@ def calibrate(
     return ranges
 
 
+def common_steps(numbers: np.ndarray, candidates: Iterable[Fraction] = STEPS) -> tuple[Fraction, ...]:
+    """Those of the candidates of which all numbers, finite ones, are multiples."""
+    flat = numbers.reshape(-1)
+    return tuple(step for step in candidates if _fits(flat[:NUM_PROBED], step) and _fits(flat, step))
+
+
+def _fits(numbers: np.ndarray, step: Fraction) -> bool:
+    counted = numbers.astype(np.float64) * float(1 / step)
+    whole = np.rint(counted)
+    off = 0.0 if step.denominator & (step.denominator - 1) == 0 else REL_TOLERANCE
+    return bool((np.abs(whole) <= MAX_MULTIPLE).all() and (np.abs(counted - whole) <= off * np.abs(whole)).all())
+
+
 Ranges = Callable[[Model, Collection[str]], Mapping[str, Range]]
 """Says, of a model, what range each of the named values takes."""
 
@@ -119,22 +142,3 @@ class SampleRanges:
 
     def __call__(self, model: Model, names: Collection[str]) -> Mapping[str, Range]:
         return calibrate(model, self.frames, names, self.method)
-
-
-@overload
-def seen_in(
-    frames: Mapping[str, np.ndarray], method: RangeMethod = ..., labels: np.ndarray | None = ...
-) -> SampleRanges: ...
-@overload
-def seen_in(frames: None, method: RangeMethod = ..., labels: np.ndarray | None = ...) -> None: ...
-@overload
-def seen_in(
-    frames: Mapping[str, np.ndarray] | None, method: RangeMethod = ..., labels: np.ndarray | None = ...
-) -> SampleRanges | None: ...
-def seen_in(
-    frames: Mapping[str, np.ndarray] | None,
-    method: RangeMethod = RangeMethod.LEAST_LOSS,
-    labels: np.ndarray | None = None,
-) -> SampleRanges | None:
-    """The ranges in samples, by graph input, (frames, *shape); None where there are none."""
-    return None if frames is None else SampleRanges(frames, method, labels)

@@ -22,8 +22,8 @@ from onnx_hw.onnx.canonicalize.unbatch import batch_as_frames, frames_of
 from onnx_hw.prove.model.compare import TensorComparison, compare
 from onnx_hw.prove.model.frames import drawn_frames
 from onnx_hw.quantization.post_training import quantize_factored, with_factors_in_weights
-from onnx_hw.quantization.quantize import to_integers
-from onnx_hw.quantization.ranges.calibrate import seen_in
+from onnx_hw.quantization.quantize import prepare_model, quantize_model
+from onnx_hw.quantization.ranges.calibrate import SampleRanges
 from onnx_hw.runtime.options import BuildOptions, ReadOptions
 from onnx_hw.runtime.stage import Stage
 from support.onnx_oracle import random_frames, write
@@ -59,7 +59,7 @@ def test_float_models(tmp_path: Path, seed: int) -> None:
     model = flow.read(write(drawing.sketch, tmp_path / "m.onnx", inputs, *outputs))
     frames = random_frames(model, 4)
     ready = with_factors_in_weights(prepared(model))
-    made = quantize_factored(ready, seen_in(frames))
+    made = quantize_factored(ready, SampleRanges(frames))
     quantized, ready = made.model, made.floats
     found = compare(quantized, import_model(quantized), frames, (model, ready))
     assert found.agreement.worst <= 1 and set(found.agreement.outputs) == set(outputs)
@@ -89,7 +89,7 @@ def assert_exported_agrees(seed: int, folder: Path) -> bool:
     try:
         model, batch = batch_as_frames(flow.read(drawn.path, reading))
         frames = frames_of(drawn.frames, batch)
-        made = to_integers(model, lambda *_: seen_in(frames))
+        made = quantize_model(prepare_model(model), SampleRanges(frames))
     except UserError:
         return False
     for given_frames in (frames, None):

@@ -114,7 +114,7 @@ def test_classes_stay_right() -> None:
     model = flow.read(DIGITS / "digits_float.onnx")
     with np.load(DIGITS / "digits_calibration.npz") as stored:
         images = stored["image"][:32]
-    made = flow.quantized(model, lambda *_: SampleRanges({"image": images}), Scheme(goal=Goal(accuracy_loss=4.0)))
+    made = flow.quantized(model, SampleRanges({"image": images}), Scheme(goal=Goal(accuracy_loss=4.0)))
     assert made.widths is not None and made.widths.sqnr_db < 30
     wanted = [next(iter(reference.run(model, {"image": image}).values())).argmax() for image in images]
     (found,) = golden.run(made.network, {"image": images}).values()

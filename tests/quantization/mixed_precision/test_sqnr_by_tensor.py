@@ -49,7 +49,7 @@ def test_one_tensor_of_few_bits_makes_the_noise(scores: Path, kind: str, name: s
     model = flow.read(scores)
     with np.load(DIGITS / "digits_calibration.npz") as stored:
         images = stored["image"][:8]
-    made = flow.quantized(model, lambda *_: SampleRanges({"image": images}), scheme)
+    made = flow.quantized(model, SampleRanges({"image": images}), scheme)
     worst, *others = made.lost()
     (found,) = golden.run(made.network, {"image": images}).values()
     (wanted,) = zip(*(reference.run(model, {"image": image}).values() for image in images), strict=True)
@@ -80,5 +80,5 @@ def test_a_build_says_it_and_its_advice_helps(scores: Path, tmp_path: Path, monk
     assert same["bits"] == 7 and same["sqnr_db"] > worst["sqnr_db"] + 6
     monkeypatch.setattr("onnx_hw.quantization.mixed_precision.sqnr_by_tensor.MACS", 1000)
     model = flow.read(scores)
-    made = flow.quantized(model, lambda *_: SampleRanges({"image": images[:2]}))
+    made = flow.quantized(model, SampleRanges({"image": images[:2]}))
     assert made.lost() == ()  # too large to be told
