@@ -128,8 +128,8 @@ def law_delays(by: int) -> Patch:
 
 def circuit_delays(by: int) -> Patch:
     def apply(patch: pytest.MonkeyPatch) -> None:
-        original = feedback.OwnResults.__init__
-        patch.setattr(feedback.OwnResults, "__init__", lambda self, delay, span: original(self, delay + by, span))
+        original = feedback.FeedbackCounter.__init__
+        patch.setattr(feedback.FeedbackCounter, "__init__", lambda self, delay, span: original(self, delay + by, span))
 
     return apply
 

@@ -9,7 +9,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
 from onnx_hw_rtl.parts import lfsr_counter
-from onnx_hw_rtl.parts.lfsr_counter import following, state_after, states, width_for
+from onnx_hw_rtl.parts.lfsr_counter import next_state, state_after, states, width_for
 
 
 @pytest.mark.parametrize("width", range(2, 15))
@@ -53,7 +53,7 @@ def primes_of(number: int) -> set[int]:
 @pytest.mark.parametrize("width", [2, 8, 19, 32])
 def test_the_circuit_passes_them_in_that_order(width: int) -> None:
     m, count, passed = Module(), Signal(width), []
-    m.d.sync += count.eq(following(count))
+    m.d.sync += count.eq(next_state(count))
 
     async def bench(context) -> None:  # type: ignore[no-untyped-def]  # Amaranth does not name its type
         for _ in range(50):

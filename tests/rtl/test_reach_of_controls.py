@@ -18,7 +18,7 @@ from onnx_hw.assemble.elaborate import assemble
 from onnx_hw.ops.folding import Folding
 from onnx_hw.ops.operator import Operator
 from onnx_hw_boards.families.ecp5.recipes import ECP5
-from onnx_hw_rtl.parts.fanout import BITS_PER_ADDRESS_COPY, BITS_PER_COPY, SHALLOW
+from onnx_hw_rtl.parts.fanout import BITS_PER_ADDRESS_COPY, BITS_PER_COPY, MAX_DISTRIBUTED_WORDS
 from onnx_hw_rtl.target import Target
 from onnx_hw_tools import tools
 from support import core_tests
@@ -77,7 +77,7 @@ def steered(netlist: Mapping[str, Any]) -> tuple[Counter[int], Counter[int], Cou
         elif cell["type"] in ("$memrd_v2", "$memwr_v2"):
             controls = {net for net in (*ports["ADDR"], *ports["EN"]) if isinstance(net, int)}
             words = int(netlist["memories"][cell["parameters"]["MEMID"].removeprefix("\\")]["size"])
-            (stored if words <= SHALLOW else deep).update(dict.fromkeys(controls, len(ports["DATA"])))
+            (stored if words <= MAX_DISTRIBUTED_WORDS else deep).update(dict.fromkeys(controls, len(ports["DATA"])))
     return chosen, stored, deep
 
 

@@ -90,7 +90,7 @@ class Circuit(Core):
     def elaborate(self, platform: object) -> Module:
         m = self.begin()
         outbox, last_pixel = self.outboxes["o"], self.pixels - 1
-        own = feedback.OwnResults(self.delay, self.channels)
+        own = feedback.FeedbackCounter(self.delay, self.channels)
         step = engine.Engine(
             m,
             "step",

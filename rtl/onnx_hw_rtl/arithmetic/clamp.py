@@ -1,4 +1,4 @@
-"""Bounds for integers, one cycle later."""
+"""Clamping of integers to bounds, one cycle later."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["clamp", "saturate"]
 
 
 def saturate(m: Module, name: str, x: Value, shape: Shape) -> Signal:
-    """x clamped to a shape, one cycle later; only the bits beyond the shape decide."""
+    """Clamp x to a shape, one cycle later. Only the bits beyond the shape decide."""
     saturated = Signal(shape, name=f"{name}_saturated", reset_less=True)
-    inside = shape.width - shape.signed  # bits below the sign, which must be what every bit above them is
+    inside = shape.width - shape.signed  # number of bits below the sign; every bit above them must equal the sign
     sign = x[-1] if x.shape().signed else Const(0, 1)
     x = Cat(x, sign.replicate(max(1, inside + 1 - len(x))))
     beyond = x[inside:]
@@ -21,7 +21,7 @@ def saturate(m: Module, name: str, x: Value, shape: Shape) -> Signal:
 
 
 def clamp(m: Module, name: str, value: Value, low: int, high: int) -> Signal:
-    """A value clamped to a range, one cycle later; the range may lie beyond what the value's shape holds."""
+    """Clamp a value to a range, one cycle later. The range may exceed what the value's shape holds."""
     clamped = Signal(range(low, high + 1), name=f"{name}_clamped", reset_less=True)
     m.d.sync += clamped.eq(Mux(value < low, low, Mux(value > high, high, value)))
     return clamped

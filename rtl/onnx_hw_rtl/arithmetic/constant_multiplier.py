@@ -1,7 +1,8 @@
-"""A product by a known integer: a tree of sums and differences of shifted copies.
+"""Multiplication by a known integer: a tree of sums and differences of shifted copies.
 
-The integer is written in the digits −1, 0 and 1, so that as few as possible are not 0. A power of two is wires alone;
-each further digit is an adder, past which the lowest bits go by. Where all digits are negative, the sum is negated.
+The integer is written with the digits −1, 0 and 1, and as few of them as possible are not 0. A power of two costs
+wires only; each further digit costs one adder, and the lowest bits bypass it. If all digits are negative, the sum is
+negated at the end.
 """
 
 from __future__ import annotations
@@ -17,26 +18,32 @@ __all__ = ["ConstantMultiplier", "digits_of"]
 
 
 def digits_of(number: int) -> list[tuple[int, int]]:
-    """(sign, shift) of the powers of two that add up to a number, the least first: the non-adjacent form.
+    """Return (sign, shift) of the powers of two that add up to a number, least first: its non-adjacent form.
 
-    The compiler counts them with a function of its own, which circuits do not import; a test compares the two.
+    The compiler counts these digits with a function of its own, because it does not import circuits; a test compares
+    the two.
 
     >>> digits_of(7), digits_of(-12)
     ([(-1, 0), (1, 3)], [(1, 2), (-1, 4)])
     """
-    found, shift = [], 0
+    digits, shift = [], 0
     while number:
         if number & 1:
             sign = 1 if number & 2 == 0 else -1
-            found.append((sign, shift))
+            digits.append((sign, shift))
             number -= sign
         number, shift = number >> 1, shift + 1
-    return found
+    return digits
 
 
 @dataclass(frozen=True)
 class ShiftedMultiple:
-    """A multiple of x that counts as ``sign · value · 2^shift``; value = factor · x, so many adders behind x."""
+    """Multiple of x that counts as ``sign · value · 2^shift``.
+
+    Attributes:
+        value: ``factor · x``.
+        level: number of adders between x and the value.
+    """
 
     value: Value
     factor: int
@@ -46,16 +53,19 @@ class ShiftedMultiple:
 
 
 class ConstantMultiplier(Component):
-    """``p = a · constant``, ``latency`` cycles later; one product per cycle, never stalls, no reset.
+    """Multiplier by a constant: ``p = a · constant``, ``latency`` cycles later.
+
+    It takes one product per cycle, never stalls, and has no reset.
 
     Args:
-        bits, signed: of the operand.
-        constant: not 0.
-        latency: 1 or more; as many as there are levels of adders are a level each, others keep the operand.
+        bits, signed: shape of the operand.
+        constant: the factor; not 0.
+        latency: cycles, 1 or more. Each level of adders may have a register; the registers that are left delay the
+            operand.
 
     Ports:
         a: the operand.
-        p: the product, as wide as it must be.
+        p: the product, in the least width that holds every product.
     """
 
     def __init__(self, bits: int, constant: int, *, signed: bool = True, latency: int = 3) -> None:
@@ -79,19 +89,19 @@ class ConstantMultiplier(Component):
         return m
 
     def _shape(self, factor: int) -> Shape:
-        """Of a multiple of x."""
+        """Return the shape of a multiple of x."""
         bits, signed = self.operand.width, self.operand.signed
         ends = [factor * end for end in ((-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1))]
         return Shape.cast(range(min(ends), max(ends) + 1))
 
     def _sum(self, m: Module, digits: list[tuple[int, int]]) -> ShiftedMultiple:
-        """Counts as positive if a digit is."""
+        """Add the multiples of x for some digits. The result counts as positive if one of the digits is positive."""
         if len(digits) == 1:
             ((sign, shift),) = digits
             return ShiftedMultiple(self.x, 1, sign, shift, 0)
         half = 1 << (len(digits) - 1).bit_length() - 1
         low, high = self._sum(m, digits[:half]), self._sum(m, digits[half:])
-        high = self._later(m, high, low.level)  # the lower half is a full tree, hence the deeper one
+        high = self._later(m, high, low.level)  # the lower half is a full tree, so it is at least as deep
         apart = high.shift - low.shift
         if low.sign < high.sign:
             return self._part(m, (high.value << apart) - low.value, (high.factor << apart) - low.factor, 1, low)
@@ -102,20 +112,20 @@ class ConstantMultiplier(Component):
         return self._part(m, total, low.factor + signs * (high.factor << apart), low.sign, low)
 
     def _part(self, m: Module, total: Value, factor: int, sign: int, low: ShiftedMultiple) -> ShiftedMultiple:
-        """A level above ``low``, in the bits that the multiple needs."""
+        """Build the level above ``low``, in the bits that the multiple needs."""
         shape = self._shape(factor)
         value = total[: shape.width]
         unregistered = ShiftedMultiple(value.as_signed() if shape.signed else value, factor, sign, low.shift, low.level)
         return self._later(m, unregistered, low.level + 1)
 
     def _later(self, m: Module, part: ShiftedMultiple, level: int) -> ShiftedMultiple:
-        """With the registers up to a level."""
+        """Delay a multiple by the registers up to a level."""
         stages = level * self.stages // self.levels - part.level * self.stages // self.levels
         value = delayed(m, part.value, stages, f"level{level}")
         return ShiftedMultiple(value, part.factor, part.sign, part.shift, level)
 
 
 def _at_least(value: Value, bits: int) -> Value:
-    """Extended by copies of the sign, or by zeros."""
+    """Extend a value to a number of bits, with copies of its sign or with zeros."""
     sign = value[-1] if value.shape().signed else Const(0, 1)
     return Cat(value, sign.replicate(max(0, bits - len(value))))

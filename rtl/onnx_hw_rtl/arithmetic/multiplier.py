@@ -1,4 +1,4 @@
-"""Registered multipliers: one hardware multiplier, and wider ones made of several."""
+"""Multipliers with registers: one hardware multiplier, or wide multipliers made of several."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ __all__ = ["Multiplier", "WideMultiplier", "product_shape"]
 
 
 def product_shape(a: Shape, b: Shape) -> Shape:
-    """The shape that holds every product of two integers."""
+    """Return the shape that holds every product of two integers."""
     return Shape(a.width + b.width, a.signed or b.signed)
 
 
 class Multiplier(Component):
-    """``p = a · b``, full width, ``LATENCY`` cycles later; one product per cycle, never stalls, no reset.
+    """Multiplier: ``p = a · b``, full width, ``LATENCY`` cycles later.
 
-    One hardware multiplier with all its registers where the target has it, plain registers elsewhere.
+    It takes one product per cycle, never stalls, and has no reset. It is one hardware multiplier with all its registers
+    if the target has such a primitive, and plain registers otherwise.
 
     Args:
-        a_bits, b_bits: 1..18.
+        a_bits, b_bits: widths, 1..18.
         a_signed, b_signed: whether the operands are two's complement.
-        delayed: whether ``p`` goes into a register and nowhere else. Yosys lets an SB_MAC16 (iCE40) take in the three
-            registers here and that one; without it, it leaves the third in the netlist, which then drives ``p``, too.
+        delayed: whether ``p`` goes into a register and nowhere else. Then yosys can absorb the three registers of this
+            module and that register into an SB_MAC16 (iCE40). Otherwise yosys leaves the third register in the netlist,
+            and this register drives ``p``, too.
 
     Ports:
         a, b: the operands.
-        p: the product, signed if an operand is.
+        p: the product, signed if one of the operands is.
     """
 
     LATENCY = 3
@@ -59,22 +61,22 @@ class Multiplier(Component):
 
 
 class WideMultiplier(Component):
-    """``p = a · b`` for operands of up to 36 bits, ``LATENCY`` cycles later; one product per cycle, no reset.
+    """Multiplier for operands of up to 36 bits: ``p = a · b``, ``LATENCY`` cycles later.
 
-    An operand wider than 18 bits is cut into an unsigned lower limb of 18 bits and the rest. The products of the limbs
-    are added with one carry chain per stage; the lowest bits need none.
+    It takes one product per cycle and has no reset. An operand wider than 18 bits is cut into an unsigned lower limb of
+    18 bits and the rest. The products of the limbs are added with one carry chain per stage; the lowest bits need none.
 
     Args:
-        a_bits, b_bits: 1..36.
+        a_bits, b_bits: widths, 1..36.
         a_signed, b_signed: whether the operands are two's complement.
 
     Attributes:
         dsp: number of hardware multipliers.
-        LATENCY: cycles; 3, and one more for every level of additions.
+        LATENCY: cycles: 3, and one more for every level of additions.
 
     Ports:
         a, b: the operands.
-        p: the product, signed if an operand is.
+        p: the product, signed if one of the operands is.
     """
 
     LIMB = Multiplier.WIDEST
@@ -90,7 +92,7 @@ class WideMultiplier(Component):
 
     @classmethod
     def parts(cls, a_bits: int, b_bits: int) -> int:
-        """Products of limbs."""
+        """Return the number of products of limbs."""
         return (1 + (a_bits > cls.LIMB)) * (1 + (b_bits > cls.LIMB))
 
     @classmethod
@@ -118,7 +120,7 @@ class WideMultiplier(Component):
         return m
 
     def _limbs(self, operand: Value) -> list[Value]:
-        """Least significant first; all but the last unsigned."""
+        """Cut an operand into limbs, least significant first. All but the last are unsigned."""
         if len(operand) <= self.LIMB:
             return [operand]
         high = operand[self.LIMB :]
@@ -130,7 +132,7 @@ class WideMultiplier(Component):
         return part.p
 
     def _add(self, m: Module, name: str, low: Value, high: Value) -> Signal:
-        """``low + high · 2^18`` one cycle later; the lower 18 bits of ``low`` pass by the adder."""
+        """Return ``low + high · 2^18`` one cycle later. The lower 18 bits of ``low`` bypass the adder."""
         total = Signal.like(self.p, name=name, reset_less=True)
         rest = low[self.LIMB :]
         if low.shape().signed:

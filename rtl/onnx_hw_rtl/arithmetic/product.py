@@ -1,4 +1,4 @@
-"""One product per cycle, of one kind of multiplier or the other."""
+"""Choice of the multiplier for one product per cycle."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ __all__ = ["product"]
 def product(
     m: Module, name: str, a: Value, b: Value, shapes: tuple[Shape, Shape], *, latency: int, in_logic: bool
 ) -> Value:
-    """``a · b``, ``latency`` cycles later, no less than a hardware multiplier has; registers fill it up.
+    """Return ``a · b``, ``latency`` cycles later.
 
     Args:
-        shapes: what the bits of a and of b mean.
-        in_logic: of look-up tables; b may then be a ``Const``, and the product costs what its value does.
+        shapes: shapes of a and b; they say whether the bits are signed.
+        latency: cycles, not fewer than a hardware multiplier has; further registers make up the difference.
+        in_logic: whether the product is made of look-up tables. Then b may be a ``Const``, and the cost of the product
+            depends on its value.
     """
     (a_bits, a_signed), (b_bits, b_signed) = ((shape.width, shape.signed) for shape in shapes)
     if not in_logic:

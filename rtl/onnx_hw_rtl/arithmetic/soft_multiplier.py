@@ -1,12 +1,12 @@
-"""A multiplier of look-up tables: rows of two bits of the narrower operand, added by a tree.
+"""Multiplier of look-up tables: rows of two bits of the narrower operand, added by a tree.
 
-A row, ``x·y[k] + 2·x·y[k + 1]``, is one carry chain whose look-up tables also do the ands; 10 of them for 8 bits. The
-tree adds neighbours; the lower bits of the lower one pass by the adder. Where the bits of y are odd in number, the last
-one is no row of its own: the chain that adds it does its ands, too. The top row of a signed y is subtracted where y is
-negative.
+A row, ``x·y[k] + 2·x·y[k + 1]``, is one carry chain whose look-up tables also do the ands; it takes 10 look-up tables
+for 8 bits. The tree adds neighbours; the lower bits of the lower neighbour bypass the adder. If y has an odd number of
+bits, the last bit is not a row of its own: the carry chain that adds it also does its ands. The top row of a signed y
+is subtracted if y is negative.
 
-8 × 8 bits are four rows and three adders, 40 + 32 look-up tables, in three levels. Where both operands together have no
-more bits than a look-up table has inputs, each bit of the product is one.
+8 × 8 bits take four rows and three adders, 40 + 32 look-up tables, in three levels. If the bits of both operands
+together are no more than the inputs of a look-up table, each bit of the product is one look-up table.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["SoftMultiplier"]
 
 
 TABLE_BITS = 4
-"""Inputs of a look-up table."""
+"""Number of inputs of a look-up table."""
 
 
 def _number(code: int, operand: Value) -> int:
-    """What the lowest bits of a code mean as an operand."""
+    """Return the value of the lowest bits of a code, read as an operand."""
     bits, signed = len(operand), operand.shape().signed
     code &= (1 << bits) - 1
     return code - (1 << bits) if signed and code >> bits - 1 else code
@@ -37,13 +37,13 @@ def _number(code: int, operand: Value) -> int:
 
 @dataclass(frozen=True)
 class PartialProduct:
-    """The product of x and some bits of y.
+    """Product of x and some bits of y.
 
     Attributes:
-        value: it; or x, where it is not yet made.
-        low, bits: the bits of y.
-        gate: the bit of y, where it is not yet made.
-        negative: the bit counts as −1.
+        value: the product; or x, if the product is not computed yet.
+        low, bits: position and number of the bits of y.
+        gate: the bit of y, if the product is not computed yet; None otherwise.
+        negative: whether that bit counts as −1.
     """
 
     value: Value
@@ -54,16 +54,19 @@ class PartialProduct:
 
 
 class SoftMultiplier(Component):
-    """``p = a · b``, full width, ``latency`` cycles later; one product per cycle, never stalls, no reset.
+    """Multiplier of look-up tables: ``p = a · b``, full width, ``latency`` cycles later.
+
+    It takes one product per cycle, never stalls, and has no reset.
 
     Args:
-        a_bits, b_bits: 1 or more.
+        a_bits, b_bits: widths, 1 or more.
         a_signed, b_signed: whether the operands are two's complement.
-        latency: 1 or more; as many as the product has levels are a level each, others keep the operands.
+        latency: cycles, 1 or more. Each level of the product may have a register; the registers that are left delay the
+            operands.
 
     Ports:
         a, b: the operands.
-        p: the product, signed if an operand is.
+        p: the product, signed if one of the operands is.
     """
 
     def __init__(
@@ -85,7 +88,7 @@ class SoftMultiplier(Component):
         rows = -(-len(y) // 2)
         levels = 1 + (rows - 1).bit_length()
         spare = max(0, self.LATENCY - levels)
-        if spare:  # beside the rows, where equal registers of other products must not be merged with it
+        if spare:  # placed next to the rows, where it must not be merged with the equal registers of other products
             (copy,) = copies(m, delayed(m, x, spare - 1, "x"), 1, "x")
             x = copy.as_signed() if x.shape().signed else copy
             y = delayed(m, y, spare, "y")
@@ -94,14 +97,14 @@ class SoftMultiplier(Component):
         for level in range(levels):
             if level:
                 pairs = zip(parts[::2], parts[1::2], strict=False)
-                parts = [self._joined(m, low, high) for low, high in pairs] + parts[len(parts) // 2 * 2 :]
+                parts = [self._add_pair(m, low, high) for low, high in pairs] + parts[len(parts) // 2 * 2 :]
             if (level + 1) * stages // levels > level * stages // levels:
-                parts = [self._kept(m, part, level) for part in parts]
+                parts = [self._register(m, part, level) for part in parts]
         m.d.comb += self.p.eq(parts[0].value)
         return m
 
     def _table(self, m: Module) -> Value:
-        """The product as a function of the bits of both operands, and a register behind it."""
+        """Build the product as a truth table of the bits of both operands, followed by a register."""
         bits = delayed(m, Cat(self.a, self.b), self.LATENCY - 1, "operands")
         made = Signal(self.p.shape(), reset_less=True)
         with m.Switch(bits):
@@ -112,7 +115,7 @@ class SoftMultiplier(Component):
         return made
 
     def _row(self, m: Module, x: Value, y: Value, low: int) -> PartialProduct:
-        """x times one or two bits of y; a single bit waits for the chain that adds it, if there is another."""
+        """Multiply x by one or two bits of y. A single bit is left to the chain that adds it, if there is one."""
         negative = low + 2 >= len(y) and y.shape().signed
         if low + 1 < len(y):
             twice = Cat(Const(0, 1), x)
@@ -124,12 +127,12 @@ class SoftMultiplier(Component):
         total = self._sum(m, "row", (Const(0, 1), Const(0, 1)), (x, y[0]), len(x) + 1, negative)
         return PartialProduct(self._with_sign(total, x, negative), 0, 1)
 
-    def _joined(self, m: Module, low: PartialProduct, high: PartialProduct) -> PartialProduct:
-        """The sum of neighbours."""
+    def _add_pair(self, m: Module, low: PartialProduct, high: PartialProduct) -> PartialProduct:
+        """Add two neighbours."""
         shift, one = high.low - low.low, Const(1, 1)
         upper: Value = low.value[shift:]
         upper = upper.as_signed() if low.value.shape().signed else upper
-        bits = len(low.value) - low.bits + high.bits  # those of x, and of the upper part of y
+        bits = len(low.value) - low.bits + high.bits  # the bits of x, and of the upper part of y
         if high.gate is None:
             total: Value = (upper + high.value)[:bits]
             negative = high.value.shape().signed
@@ -140,7 +143,7 @@ class SoftMultiplier(Component):
         return PartialProduct(self._with_sign(total, low.value, negative), low.low, low.bits + high.bits)
 
     def _sum(self, m: Module, name: str, kept: Gated, added: Gated, bits: int, negative: bool) -> Value:
-        """``k·g + a·h``, or ``k·g − a·h``."""
+        """Return ``k·g + a·h``, or ``k·g − a·h`` if ``negative``."""
         if self.gated_sum:
             return self.gated_sum(m, name, kept, added, bits, negative)
         k, a = (Mux(gate, value, 0) for value, gate in (kept, added))
@@ -149,8 +152,8 @@ class SoftMultiplier(Component):
     def _with_sign(self, total: Value, x: Value, negative: bool) -> Value:
         return total.as_signed() if x.shape().signed or negative else total
 
-    def _kept(self, m: Module, part: PartialProduct, level: int) -> PartialProduct:
-        """A cycle later."""
+    def _register(self, m: Module, part: PartialProduct, level: int) -> PartialProduct:
+        """Delay a partial product by one cycle."""
         value = delayed(m, part.value, 1, f"level{level}_{part.low}")
         gate = None if part.gate is None else delayed(m, part.gate, 1, f"level{level}_gate")
         return PartialProduct(value, part.low, part.bits, gate, part.negative)

@@ -58,13 +58,13 @@ class FrameTimestamps(Component):
         begun, done, followed = (Signal(_NUMBER_BITS, name=name) for name in ("begun", "done", "followed"))
         follows, known, waited = Signal(), Signal(), Signal()
         with m.If(self.begins):
-            m.d.sync += begun.eq(lfsr_counter.following(begun))
+            m.d.sync += begun.eq(lfsr_counter.next_state(begun))
             with m.If(~follows):
                 m.d.sync += [follows.eq(1), followed.eq(begun)]
         began, begins = self._kept(m, "began", self.begins & ~follows, clock[:8], place, lowest, first & known)
         ended, _ = self._kept(m, "ended", self.ends, clock[:8], place, lowest, second)
         with m.If(self.ends):
-            m.d.sync += [done.eq(lfsr_counter.following(done)), known.eq(follows & ~begins & (done == followed))]
+            m.d.sync += [done.eq(lfsr_counter.next_state(done)), known.eq(follows & ~begins & (done == followed))]
         with m.If(told & known):
             m.d.sync += [known.eq(0), follows.eq(0)]
         with m.If(told):

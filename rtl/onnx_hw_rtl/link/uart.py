@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
-from onnx_hw_rtl.parts.lfsr_counter import following, state_after, width_for
+from onnx_hw_rtl.parts.lfsr_counter import next_state, state_after, width_for
 
 __all__ = ["LEAST_DIVISOR", "UartReceiver", "UartTransmitter"]
 
@@ -39,7 +39,7 @@ class UartReceiver(Component):
         place = Signal(width_for(self.divisor))  # in a bit: a number of a feedback register
         bits = Signal(9)  # what has come; the start bit, 0 at last, began at the top of nine ones
         busy, first = Signal(), Signal()
-        m.d.sync += place.eq(following(place))
+        m.d.sync += place.eq(next_state(place))
         with m.If(~busy | (place == state_after(self.divisor - 1, len(place)))):
             m.d.sync += place.eq(0)
         with m.If(~busy):
@@ -78,7 +78,7 @@ class UartTransmitter(Component):
         line = Signal(init=1)
         begins = place == state_after(self.divisor - 1, len(place))
         m.d.comb += [self.tx.eq(line), self.i.ready.eq(begins & (bits == 0))]
-        m.d.sync += place.eq(following(place))
+        m.d.sync += place.eq(next_state(place))
         with m.If(begins):
             m.d.sync += [place.eq(0), line.eq(bits[0]), bits.eq(bits >> 1)]
             with m.If(bits == 0):

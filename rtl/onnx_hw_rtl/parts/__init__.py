@@ -1,1 +1,1 @@
-"""Parts without a protocol: memories, registers, counters."""
+"""Parts without a protocol: memories, registers and counters."""

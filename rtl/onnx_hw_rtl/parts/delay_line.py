@@ -1,4 +1,4 @@
-"""A delay line: a chain of registers."""
+"""Delay line: a chain of registers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["delayed"]
 
 
 def delayed(m: Module, value: Any, cycles: int, name: str = "delayed", *, strobe: bool = False) -> Any:
-    """The value some cycles ago: a chain of registers, which a reset clears only for a ``strobe``."""
+    """Delay a value by some cycles in a chain of registers. A reset clears them only if the value is a ``strobe``."""
     for stage in range(cycles):
         register = Signal.like(Value.cast(value), name=f"{name}_{stage + 1}", init=0, reset_less=not strobe)
         m.d.sync += register.eq(value)

@@ -12,7 +12,7 @@ __all__ = ["DistributedMemory", "stored"]
 
 
 class DistributedMemory(Memory):
-    """Distributed memory where the target has some, even where it would fit a block; flip-flops elsewhere."""
+    """Distributed memory if the target has it, even for words that would fit a block; else flip-flops."""
 
     def elaborate(self, platform: object) -> Elaboratable:
         if primitives_of(platform).distributed_memory:
@@ -22,11 +22,14 @@ class DistributedMemory(Memory):
 
 
 def stored(m: Module, data: Value, depth: int, control: Value, name: str, platform: object) -> Value:
-    """What lies at the address to read, one cycle later; nothing is written where it is read, in the same cycle.
+    """Return the word at the read address, one cycle later.
+
+    A word is never written in the cycle in which it is read.
 
     Args:
-        control: strobe, address to write, address to read.
-        platform: without distributed memory it may be a block RAM, which would else be made to answer like one.
+        control: strobe, write address and read address, from the lowest bit on.
+        platform: the target. Without distributed memory the ring may become a block RAM, which is read synchronously;
+            it would cost extra logic to make it answer in the cycle of its address.
     """
     at_once = primitives_of(platform).distributed_memory
     m.submodules[f"{name}_words"] = ring = DistributedMemory(shape=len(data), depth=depth, init=[])
@@ -38,5 +41,5 @@ def stored(m: Module, data: Value, depth: int, control: Value, name: str, platfo
         write_port.en.eq(control[0]),
         read_port.addr.eq(control[middle:]),
     ]
-    found: Value = delayed(m, read_port.data, 1, name) if at_once else read_port.data
-    return found
+    word: Value = delayed(m, read_port.data, 1, name) if at_once else read_port.data
+    return word

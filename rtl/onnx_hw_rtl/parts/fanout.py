@@ -1,4 +1,4 @@
-"""Registered copies of a signal, so that no single register has to reach a whole core or a wide word."""
+"""Registered copies of a signal, so that no single register has to drive a whole core or a wide word."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from onnx_hw_rtl.target import primitives_of
 __all__ = ["BITS_PER_ADDRESS_COPY", "BITS_PER_COPY", "Copy", "copies", "memory_parts", "memory_reach", "spread"]
 
 BITS_PER_COPY = 16
-"""Of a word that a control chooses or lets in."""
+"""Number of bits of a word that one copy of a control selects or enables."""
 
 BITS_PER_ADDRESS_COPY = 6 * 36
-"""Of words in block RAMs, each of which has one address for 36 bits."""
+"""Number of bits in block RAMs that one copy of an address drives; a block RAM has one address for 36 bits."""
 
-SHALLOW = 32
-"""Words of a memory that may be distributed, with addresses that reach every bit."""
+MAX_DISTRIBUTED_WORDS = 32
+"""Depth up to which a memory may be distributed, so that its address drives a look-up table for every bit."""
 
 
 class Copy(Component):
-    """``o`` is ``i`` one cycle later, in flip-flops that synthesis does not merge with equal ones."""
+    """Register that synthesis does not merge with equal registers: ``o`` is ``i`` one cycle later."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -39,28 +39,30 @@ class Copy(Component):
 
 
 def copies(m: Module, value: Value, count: int, name: str = "copy") -> list[Value]:
-    """``count`` registers, all holding ``value`` one cycle later."""
-    found: list[Value] = []
+    """Return ``count`` registers that all hold ``value`` one cycle later."""
+    registers: list[Value] = []
     for k in range(count):
         copy = Copy(len(value))
         m.submodules[f"{name}_copy{k}"] = copy
         m.d.comb += copy.i.eq(value)
-        found.append(copy.o)
-    return found
+        registers.append(copy.o)
+    return registers
 
 
 def memory_reach(depth: int) -> int:
-    """Bits of a word for which a copy of its address is enough."""
-    return BITS_PER_COPY if depth <= SHALLOW else BITS_PER_ADDRESS_COPY
+    """Return the number of bits of a word that one copy of the address can drive."""
+    return BITS_PER_COPY if depth <= MAX_DISTRIBUTED_WORDS else BITS_PER_ADDRESS_COPY
 
 
 def memory_parts(width: int, depth: int) -> list[slice]:
-    """A wide memory in parts with an address each."""
+    """Cut a wide memory into parts that have an address each."""
     size = memory_reach(depth)
     return [slice(at, min(at + size, width)) for at in range(0, width, size)]
 
 
 def spread(m: Module, control: Value, width: int, name: str = "control") -> list[tuple[slice, Value]]:
-    """A control one cycle later, for a word of ``width`` bits: (bits, their own copy), the lowest bits first."""
+    """Return copies of a control, one cycle later, for a word of ``width`` bits: (bits, copy for these bits), the
+    lowest bits first.
+    """
     parts = [slice(at, min(at + BITS_PER_COPY, width)) for at in range(0, width, BITS_PER_COPY)]
     return list(zip(parts, copies(m, control, len(parts), name), strict=True))

@@ -1,7 +1,8 @@
-"""Counting without a carry chain: a shift register fed with a sum of its bits passes all numbers but one, in an order.
+"""Counter without a carry chain: a linear feedback shift register, which runs through all numbers but one in some
+order.
 
-A counter of which only certain numbers are asked for takes one look-up table so, instead of one a bit. It begins at
-zero; a register of ones stays.
+If only certain numbers of a counter matter, it takes one look-up table this way instead of one per bit. It begins at
+zero; a register of ones would stay as it is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from itertools import islice
 
 from amaranth.hdl import Cat, Value
 
-__all__ = ["following", "state_after", "states", "width_for"]
+__all__ = ["next_state", "state_after", "states", "width_for"]
 
 _TAPS: dict[int, tuple[int, ...]] = {
     2: (2, 1), 3: (3, 2), 4: (4, 3), 5: (5, 3), 6: (6, 5), 7: (7, 6), 8: (8, 6, 5, 4), 9: (9, 5), 10: (10, 7),
@@ -20,16 +21,16 @@ _TAPS: dict[int, tuple[int, ...]] = {
     24: (24, 23, 22, 17), 25: (25, 22), 26: (26, 6, 2, 1), 27: (27, 5, 2, 1), 28: (28, 25), 29: (29, 27),
     30: (30, 6, 4, 1), 31: (31, 28), 32: (32, 22, 2, 1),
 }  # fmt: skip
-"""Bits, counted from 1, whose sum is fed back: AMD XAPP052, table 3."""
+"""Taps by width: bits, counted from 1, whose sum is fed back (AMD XAPP052, table 3)."""
 
 
 def width_for(count: int) -> int:
-    """Bits that pass so many numbers."""
+    """Return the width of a register that runs through at least ``count`` numbers."""
     return max(2, count.bit_length())
 
 
-def following(state: Value) -> Value:
-    """The next number."""
+def next_state(state: Value) -> Value:
+    """Return the number that follows."""
     fed: Value = ~state[-1]
     for tap in _TAPS[len(state)][1:]:
         fed = fed ^ state[tap - 1]
@@ -37,12 +38,12 @@ def following(state: Value) -> Value:
 
 
 def state_after(steps: int, width: int) -> int:
-    """The number that so many steps lead to from zero."""
+    """Return the number that is reached from zero after some steps."""
     return next(islice(states(width), steps, None))
 
 
 def states(width: int) -> Iterator[int]:
-    """The numbers in their order, from zero on."""
+    """Yield the numbers in their order, from zero on."""
     state = 0
     while True:
         yield state

@@ -1,4 +1,4 @@
-"""The initial words of memories, taken and written into a netlist as words."""
+"""Faster handling of the initial words of memories: they are checked and written into a netlist as whole words."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import amaranth
 from amaranth.back.rtlil import ModuleEmitter
 from amaranth.hdl import MemoryData, Shape
 
-__all__ = ["LOOKED_AT", "write_memories_as_words"]
+__all__ = ["REPLACED_IN", "write_memories_as_words"]
 
-LOOKED_AT = ("0.5.8", "0.5.9", "0.5.10")
-"""Versions of Amaranth whose writer of memories is the one that is replaced here; any other keeps its own."""
+REPLACED_IN = ("0.5.8", "0.5.9", "0.5.10")
+"""Versions of Amaranth whose writer of memories is replaced here. Any other version keeps its own."""
 
 
 @cache
 def write_memories_as_words() -> None:
-    """Amaranth makes a net of every bit of a memory, of which a network has millions, and a constant of every word.
+    """Make Amaranth write the initial words of memories as words, from now on and in this process.
 
-    From the first call on, whoever writes a netlist in this process writes the same text sooner.
+    Amaranth creates a net for every bit of a memory, of which a network has millions, and a constant for every word.
+    The text of the netlist stays the same; it is only written faster.
     """
-    if amaranth.__version__ in LOOKED_AT:
+    if amaranth.__version__ in REPLACED_IN:
         ModuleEmitter.emit_memory = _emit_memory
         MemoryData.Init.__setitem__ = _set_word
 
@@ -30,19 +31,19 @@ _set_any_word = MemoryData.Init.__setitem__
 
 
 def _set_word(init: Any, index: Any, value: Any) -> None:
-    """A number that a word without a sign can hold is kept as it is; of anything else Amaranth says what it is."""
+    """Store a number that an unsigned word can hold as it is. Leave everything else, and its errors, to Amaranth."""
     shape = init._shape
     if isinstance(shape, Shape):
         shape = None if shape.signed else shape.width
-    plain = type(index) is type(value) is type(shape) is int and not init._frozen
-    if plain and value >= 0 and value >> shape == 0:
+    is_plain = type(index) is type(value) is type(shape) is int and not init._frozen
+    if is_plain and value >= 0 and value >> shape == 0:
         init._elems[index] = value
     else:
         _set_any_word(init, index, value)
 
 
 def _emit_memory(emitter: Any, cell_index: int, cell: Any) -> None:
-    """The initial words of a memory, the last one first, as ``ModuleEmitter.emit_memory`` writes them."""
+    """Write the initial words of a memory, the last one first, as ``ModuleEmitter.emit_memory`` does."""
     mask = (1 << cell.width) - 1
     bits = "".join(f"{row & mask:0{cell.width}b}" for row in reversed(cell.init)) if cell.width else ""
     emitter.builder.cell(

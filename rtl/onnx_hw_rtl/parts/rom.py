@@ -15,20 +15,21 @@ __all__ = ["Rom"]
 
 
 class Rom(Component):
-    """``data = words[addr]``, ``LATENCY`` cycles later; one word per cycle, no reset.
+    """Read-only memory: ``data = words[addr]``, ``LATENCY`` cycles later; one word per cycle, no reset.
 
-    Block RAMs with their own output register, whose 0.9 ns (on ECP5) leave the rest of the cycle to the logic after it
-    (5.6 ns without). Up to ``DEEPEST_IN_LOGIC`` words are look-up tables, since a block RAM is 36 bits wide at most;
-    so are up to ``SMALLEST_BLOCK`` bits.
+    It consists of block RAMs with their own output register, whose clock-to-output time of 0.9 ns (on ECP5) leaves the
+    rest of the cycle to the logic behind it (5.6 ns without the register). A memory of up to ``DEEPEST_IN_LOGIC`` words
+    is made of look-up tables, because a block RAM is at most 36 bits wide; so is a memory of up to ``SMALLEST_BLOCK``
+    bits.
 
     Args:
         width: bits per word.
         words: integers that fit in ``width`` bits, signed or not.
-        in_logic: whether it is made of look-up tables; None to let its size decide. One of ``BITS_IN_LOGIC``
-            takes about the same part of a chip, 400 of them, as a block RAM does.
+        in_logic: whether the memory is made of look-up tables; None lets its size decide. With ``BITS_IN_LOGIC`` bits
+            it takes about the same share of a chip in look-up tables, 400 of them, as a block RAM is.
 
     Ports:
-        addr: addresses beyond the last word read as don't care.
+        addr: the address. Beyond the last word the data may be anything.
         data: the word, unsigned.
     """
 
@@ -59,7 +60,7 @@ class Rom(Component):
         return m
 
     def _describe(self, m: Module) -> None:
-        if self._in_logic:  # the address waits, not the word: it has fewer bits
+        if self._in_logic:  # delay the address, not the word: it has fewer bits
             for bits, waiting in spread(m, self.addr, self.width, "address"):
                 part = [word >> bits.start & (1 << bits.stop - bits.start) - 1 for word in self.words]
                 rom = memory.Memory(

@@ -1,4 +1,4 @@
-"""Constant tables. A block RAM answers late in its cycle: nothing stands between it and a register."""
+"""Tables of constants. A block RAM answers late in its cycle, so nothing stands between it and a register."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ LARGEST_IN_LOGIC = 16
 
 
 class Table(Component):
-    """``data`` is ``words[index]``, ``LATENCY`` cycles later.
+    """Table of constants: ``data`` is ``words[index]``, ``LATENCY`` cycles later.
 
     Args:
         width: bits per word.
-        words: unsigned integers; indices beyond the end read as don't care.
+        words: unsigned integers. For an index beyond the end the data may be anything.
     """
 
     LATENCY = 2
@@ -47,7 +47,9 @@ class Table(Component):
         return m
 
     def _store(self, m: Module) -> None:
-        """In a memory, where bits that are alike lie once: synthesis cannot know of it, and of what follows from it."""
+        """Store the words in a memory, and equal columns of bits only once. Synthesis cannot know that they are equal,
+        nor use what follows from it.
+        """
         columns = [sum((word >> bit & 1) << k for k, word in enumerate(self.words)) for bit in range(self.width)]
         never, always = 0, (1 << len(self.words)) - 1
         kept = [column for column in dict.fromkeys(columns) if column not in (never, always)]

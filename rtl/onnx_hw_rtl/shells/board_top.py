@@ -7,7 +7,7 @@ from typing import Any
 from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Fragment, Module, ResetSignal, Signal, Value
 from amaranth.lib import io
 
-from onnx_hw_rtl.parts.lfsr_counter import following, state_after, width_for
+from onnx_hw_rtl.parts.lfsr_counter import next_state, state_after, width_for
 from onnx_hw_rtl.target import PllSetting, Target
 
 __all__ = ["BoardTop", "reset_at_first"]
@@ -81,7 +81,7 @@ def reset_at_first(m: Module, asleep: Signal, cycles: int) -> None:
     reset, enough = Signal(init=1), count == state_after(cycles, len(count))
     m.d.board += [awake.eq(awake << 1 | ~asleep), reset.eq(~enough)]
     with m.If(~enough):
-        m.d.board += count.eq(following(count))
+        m.d.board += count.eq(next_state(count))
     with m.If(~awake[1]):
         m.d.board += count.eq(0)
     m.d.comb += ResetSignal("sync").eq(reset)

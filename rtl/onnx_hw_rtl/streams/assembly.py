@@ -1,10 +1,11 @@
-"""Cores joined by streams, with flat ports: the circuit of a whole network.
+"""Cores connected by streams, with flat ports: the circuit of a whole network.
 
-Every edge is a name, a producer and a consumer. An edge without a producer enters from outside, one without a consumer
-leaves. ``probes`` show every edge and every firing, for the proof bench; the cores are the same with and without.
+Every edge has a name, a producer and a consumer. An edge without a producer enters from outside; an edge without a
+consumer leaves. ``probes`` make every edge and every firing visible to the test bench; the cores are the same with and
+without them.
 
-Every core has a reset of its own, a register behind the common one: no single register has to reach all of a chip. So a
-reset begins and ends ``RESET_DELAY`` cycles later inside, for all cores alike.
+Every core has a reset of its own, a register behind the common reset, so that no single register has to drive the whole
+chip. Therefore a reset begins and ends ``RESET_DELAY`` cycles later inside, for all cores alike.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["Assembly", "Wire"]
 
 @dataclass(frozen=True)
 class Wire:
-    """A stream between two cores: (core, port) at each end, None for the outside."""
+    """Stream between two cores: (core, port) at each end, None for the outside."""
 
     name: str
     producer: tuple[str, str] | None
@@ -33,9 +34,9 @@ class Wire:
 
 
 class Assembly(Component):
-    """The cores and their wires.
+    """Cores of a network and the wires between them.
 
-    Ports, for every wire with an open end and with ``probes`` for every wire: ``{name}_payload``, ``{name}_valid``,
+    Ports, for every wire with an open end, and with ``probes`` for every wire: ``{name}_payload``, ``{name}_valid`` and
     ``{name}_ready``; with ``probes`` also ``fires``, one bit per engine in the order of ``engines``.
     """
 
@@ -90,9 +91,9 @@ class Assembly(Component):
 
 
 def _with_own_reset(core: Core) -> Module:
-    """The core in a domain of its own, whose reset comes ``RESET_DELAY`` cycles later.
+    """Put a core in a clock domain of its own, whose reset comes ``RESET_DELAY`` cycles later.
 
-    The register belongs to that domain, too: a simulator of events takes all of it at the same edge.
+    The reset register belongs to that domain, too, so that an event-driven simulator sees one clock edge for all of it.
     """
     m = Module()
     m.domains.core = domain = ClockDomain(local=True)

@@ -1,4 +1,4 @@
-"""Bytes of a host into the beats of a network's streams, and beats into bytes: see ``onnx_hw_link.link.LinkPort``."""
+"""Conversion between the bytes of a host and the beats of a network's streams; see ``onnx_hw_link.link.LinkPort``."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from amaranth.lib import memory, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.link import LinkPort
-from onnx_hw_rtl.parts.lfsr_counter import following, states, width_for
+from onnx_hw_rtl.parts.lfsr_counter import next_state, states, width_for
 
 __all__ = ["BeatArbiter", "BeatsFromBytes", "BytesFromBeats", "beat_of_bytes", "bytes_of_beat"]
 
 
 class BeatArbiter(Component):
-    """Whose beat is next.
+    """Arbiter that says to which stream the next beat belongs.
 
-    What repeats itself is kept once; many turns are in a memory, which needs the two cycles that beats are apart.
+    A sequence of turns that repeats is stored once. Many turns are stored in a memory, which needs the two cycles
+    between beats.
 
     Args:
-        turns: (stream, beats) one after the other: a frame.
+        turns: (stream, beats) of one frame, in order.
 
     Ports:
         step: a beat has passed; two cycles or more apart.
-        stream: whose turn it is.
-        first, last: this beat is that of a frame.
+        stream: number of the stream whose turn it is.
+        first, last: the current beat is the first or the last one of a frame.
     """
 
     MOST_IN_LOGIC = 16
@@ -37,7 +38,8 @@ class BeatArbiter(Component):
         self.turns, self.rounds = tuple(turns[:period]), count // period
         self.streams = 1 + max(stream for stream, _ in turns)
         longest = max(beats for _, beats in turns)
-        self._places = tuple(islice(states(width_for(longest)), longest))  # of the longest turn; others begin within
+        # of the longest turn; shorter turns start within it
+        self._places = tuple(islice(states(width_for(longest)), longest))
         super().__init__({"step": In(1), "stream": Out(_numbers(self.streams)), "first": Out(1), "last": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -45,7 +47,7 @@ class BeatArbiter(Component):
         turns, (stream, beats) = self.turns, self.turns[0]
         turn = Signal(_numbers(len(turns)))
         whose = Signal(_numbers(self.streams), init=stream)
-        place = Signal(width_for(len(self._places)), init=self._places[-beats])  # in the turn
+        place = Signal(width_for(len(self._places)), init=self._places[-beats])  # position in the turn
         rounds = Signal(range(self.rounds), init=self.rounds - 1)
         first = Signal(init=1)
         at_end, after = turn == len(turns) - 1, self._after(m, turn, len(place))
@@ -56,15 +58,16 @@ class BeatArbiter(Component):
             self.last.eq(at_last & at_end & (rounds == 0)),
         ]
         with m.If(self.step):
-            m.d.sync += [place.eq(following(place)), first.eq(self.last)]
-        with m.If(self.step & at_last):  # beside what it overrides: where it is a constant, flip-flops do it alone
+            m.d.sync += [place.eq(next_state(place)), first.eq(self.last)]
+        # next to what it overrides: where that is a constant, flip-flops alone are enough
+        with m.If(self.step & at_last):
             m.d.sync += [Cat(place, whose).eq(after), turn.eq(turn + 1)]
             with m.If(at_end):
                 m.d.sync += [turn.eq(0), rounds.eq(Mux(rounds == 0, self.rounds - 1, rounds - 1))]
         return m
 
     def _after(self, m: Module, turn: Signal, width: int) -> Value:
-        """The turn after this one: the place at which it begins, and the stream above it."""
+        """Return the next turn: the place at which it begins, and the number of its stream above it."""
         words = [stream << width | self._places[-beats] for stream, beats in (*self.turns[1:], self.turns[0])]
         shape = width + (self.streams - 1 or 1).bit_length()
         if len(words) > self.MOST_IN_LOGIC:
@@ -81,16 +84,16 @@ class BeatArbiter(Component):
 
 
 def _numbers(count: int) -> range:
-    """The shape of a number below ``count``: one bit at least, since synthesis takes no case of a switch over none."""
+    """Return the shape of a number below ``count``: at least one bit, since synthesis takes no switch over none."""
     return range(max(2, count))
 
 
 class BeatsFromBytes(Component):
-    """Bytes gathered to beats, of which each stream holds one: what needs several of them at once has them.
+    """Collector of bytes into beats. It holds one beat per stream, so that a core that needs several at once gets them.
 
     Args:
         ports: the streams.
-        turns: see ``BeatArbiter``.
+        turns: order of the beats, see ``BeatArbiter``.
 
     Ports:
         i: the bytes.
@@ -115,10 +118,10 @@ class BeatsFromBytes(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.turns = turns = BeatArbiter(self.turns)
-        count = Signal(range(max(port.beat_bytes for port in self.ports)))  # bytes of the beat so far
+        count = Signal(range(max(port.beat_bytes for port in self.ports)))  # bytes of the current beat so far
         full = Array(Signal(name=f"full_{port.name}") for port in self.ports)
         last_byte = Array(count == port.beat_bytes - 1 for port in self.ports)
-        waits = Signal()  # the first beat of a frame, for the network to take it
+        waits = Signal()  # the first beat of a frame waits until the network takes it
         come, (stream_, _) = Signal(), self.turns[0]
         m.d.comb += [
             self.i.ready.eq(~full[turns.stream]),
@@ -147,18 +150,18 @@ class BeatsFromBytes(Component):
 
 
 class BytesFromBeats(Component):
-    """Beats taken apart, and a trailer behind every frame.
+    """Serializer of beats into bytes, with a trailer after every frame.
 
     Args:
         ports: the streams.
-        turns: see ``BeatArbiter``.
+        turns: order of the beats, see ``BeatArbiter``.
 
     Ports:
         {name}_payload, {name}_valid, {name}_ready: each stream.
-        o, last: the bytes, the last one of a frame's trailer marked.
+        o, last: the bytes; ``last`` marks the last byte of a frame's trailer.
         ends: the last beat of a frame is taken.
-        trailer, trailer_last: its next byte, and whether that is its last one.
-        passes: that byte is taken.
+        trailer, trailer_last: the trailer's next byte, and whether it is the last one.
+        passes: that byte of the trailer is taken.
     """
 
     def __init__(self, ports: Sequence[LinkPort], turns: Sequence[tuple[int, int]]) -> None:
@@ -182,8 +185,8 @@ class BytesFromBeats(Component):
         m.submodules.turns = turns = BeatArbiter(self.turns)
         most = max(port.beat_bytes for port in self.ports)
         word = Signal(8 * most, reset_less=True)
-        left = Signal(range(most + 1))  # bytes of the beat
-        behind = Signal()  # the trailer follows, or is on its way
+        left = Signal(range(most + 1))  # bytes left of the current beat
+        behind = Signal()  # the trailer is next, or is being sent
         sent, trailing = Signal(), Signal()
         m.d.comb += [
             sent.eq(self.o.valid & self.o.ready),
@@ -214,12 +217,12 @@ class BytesFromBeats(Component):
 
 
 def beat_of_bytes(port: LinkPort, word: Value) -> Value:
-    """The payload, of a beat as it travels."""
+    """Extract the payload from a beat as it travels over the link."""
     return Cat(*(word[k * port.place_bits :][: port.bits] for k in range(port.width)))
 
 
 def bytes_of_beat(port: LinkPort, payload: Value) -> Value:
-    """A beat as it travels."""
+    """Return a beat as it travels over the link."""
     places = [payload[k * port.bits :][: port.bits] for k in range(port.width)]
     above = port.place_bits - port.bits
     return Cat(*(Cat(place, (place[-1] if port.signed else Const(0, 1)).replicate(above)) for place in places))

@@ -1,4 +1,4 @@
-"""What all cores share: stream ports, one outbox per output, and one ``fires`` bit per engine for the proof bench."""
+"""Base of all cores: stream ports, one outbox per output, and one ``fires`` bit per engine for the test bench."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Core"]
 
 
 class Core(Component):
-    """Base of the cores.
+    """Base class of the cores.
 
     Args:
         inputs: payload shape by port name.
@@ -25,8 +25,8 @@ class Core(Component):
         engines: names of the engines, in the order of the bits of ``fires``.
 
     Attributes:
-        outbox_type: of what is behind every output; another one is a way to break all cores on purpose, as the
-            methods of ``Engine`` and ``Outbox`` are that stand under "the seam".
+        outbox_type: class of the outbox behind every output. Tests replace it to break all cores on purpose, as they do
+            with the methods of ``Engine`` and ``Outbox`` under "the seam".
     """
 
     outbox_type: ClassVar[type[Outbox]] = Outbox
@@ -45,12 +45,12 @@ class Core(Component):
         )
 
     def store(self, *, deepest_at_once: int) -> None:
-        """Let FIFOs of more tokens than these lie in block RAM; to be called before the core is elaborated."""
+        """Let FIFOs with more tokens than this lie in block RAM. Call this before the core is elaborated."""
         for outbox in self.outboxes.values():
             outbox.deepest_at_once = deepest_at_once
 
     def lengthen(self, output: str, *, visible_after: int, credit_return: int) -> None:
-        """Let the consumer of an output be further away than a neighbour; to be called before the core is elaborated.
+        """Let the consumer of an output be further away than a neighbour. Call this before the core is elaborated.
 
         Args:
             visible_after: V of the firing law.
@@ -62,7 +62,7 @@ class Core(Component):
             raise ValueError(f"nobody is nearer than a neighbour: {visible_after} and {credit_return} cycles")
 
     def begin(self) -> Module:
-        """A module in which every outbox drives its port."""
+        """Return a module in which every outbox drives its port."""
         m = Module()
         for name, outbox in self.outboxes.items():
             m.submodules[f"outbox_{name}"] = outbox
@@ -70,7 +70,7 @@ class Core(Component):
         return m
 
     def arrives(self, m: Module, output: str, latency: int) -> None:
-        """What an operation pushes is in the outbox ``latency`` cycles, 1 or more, after it fired."""
+        """Let the token of an operation reach the outbox ``latency`` cycles, 1 or more, after it fired."""
         outbox = self.outboxes[output]
         outbox.foretold = True
         m.d.comb += outbox.write_next.eq(delayed(m, outbox.reserve, latency - 1, "write", strobe=True))

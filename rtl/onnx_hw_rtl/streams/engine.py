@@ -1,14 +1,16 @@
-"""The firing law in gates: counters one operation ahead, a ``go`` register, all-or-none firing.
+"""Firing law as a circuit: counters one operation ahead, a ``go`` register, all-or-none firing.
 
 An engine repeats a fixed list of operations, frame after frame, without end. The loop counters hold operation k + 1;
-everything decoded from them about operation k is a register, so that the decision to fire is a handful of gates:
+everything that is decoded from them about operation k is a register, so that the decision to fire takes a handful of
+gates:
 
-* ``go``: every output the operation pushes on has a credit;
-* every input the operation pops from is valid;
-* ``conditions``: whatever else the law demands, one of each shared buffer and of each own result, themselves made of
-  flip-flops.
+* ``go``: every output on which the operation pushes has a credit;
+* every input from which the operation pops is valid;
+* ``conditions``: whatever else the law demands, one for each shared buffer and for each own result, which are made of
+  flip-flops themselves.
 
-What happens once, before the first frame, waits for nothing; meanwhile the counters stand before the first operation.
+Operations that happen only once, before the first frame, wait for none of these; meanwhile the counters stand before
+the first operation.
 """
 
 from __future__ import annotations
@@ -27,26 +29,26 @@ from onnx_hw_rtl.streams.outbox import Outbox
 __all__ = ["Engine", "Turn", "choose", "delayed", "pick"]
 
 Turn = Mapping[str, Any]
-"""The index of every loop at one operation: integers at elaboration, signals in the circuit."""
+"""Index of every loop at one operation: integers at elaboration, signals in the circuit."""
 
 
 class Engine:
-    """One engine inside the module ``m``.
+    """Engine inside the module ``m``.
 
     Args:
         loops: count of every loop, outermost first.
-        pops: per input stream, which operations pop: a function of the turn.
-        pushes: per outbox, which operations push.
-        conditions: that must hold as well: of each shared buffer ``has_room`` or ``has_beat``, of own results
-            ``has_come``.
-        exclusive: no operation pops from more than one input.
-        once: operations before the first frame, which pop and push nothing.
+        pops: for each input stream, which operations pop: a function of the turn.
+        pushes: for each outbox, which operations push.
+        conditions: further conditions to fire: ``has_room`` or ``has_beat`` of each shared buffer, ``has_come`` of own
+            results.
+        exclusive: whether no operation pops from more than one input.
+        once: number of operations before the first frame, which pop and push nothing.
 
     Attributes:
         fire: high in each cycle in which an operation fires.
-        works: the same of those that belong to a frame.
-        prepares: high while operations fire that happen once.
-        prepared: how many of those have fired.
+        works: the same, only for operations that belong to a frame.
+        prepares: high until the operations that happen once have fired.
+        prepared: number of those that have fired.
     """
 
     def __init__(
@@ -83,33 +85,35 @@ class Engine:
         self._fire_with_many(go_next, pops, [condition | self.prepares for condition in held] if once else held)
 
     # ---- the seam ---------------------------------------------------------------------------------------------------
-    # What an engine asks of the rest of the circuit before it fires, and what it says of its operations (``decode``).
-    # A method each, and no other way around them: whoever breaks an engine on purpose overrides one.
+    # What an engine asks of the rest of the circuit before it fires, and what it says about its operations
+    # (``decode``). Each is one method and there is no other way around them, so a test that breaks an engine on purpose
+    # overrides one.
 
     def has_credit_next(self, outbox: Outbox) -> Value:
-        """Rule 3: in the next cycle the outbox has a place for one token more."""
+        """Return rule 3: in the next cycle the outbox has a place for one more token."""
         return outbox.credit_next
 
     def has_token(self, stream: Any) -> Value:
-        """Rule 2: a token of an input is there to be popped."""
-        found: Value = stream.valid
-        return found
+        """Return rule 2: a token of an input can be popped."""
+        valid: Value = stream.valid
+        return valid
 
     def holds(self, which: int, condition: Value) -> Value:
-        """Rules 4 and 5: one of the conditions, counted from 0, lets the current operation fire."""
+        """Return rules 4 and 5: one of the conditions, counted from 0, lets the current operation fire."""
         return condition
 
     def decode(self, what: Callable[[Turn], Any], shape: Any = 1, name: str = "flag") -> Signal:
-        """A register that holds a function of the current operation's turn; 0 before the first frame."""
+        """Return a register that holds a function of the current operation's turn; 0 before the first frame."""
         current = Signal(shape, init=self._at_first(what), name=f"{self.name}_{name}")
         with self.m.If(self._advances):
             self.m.d.sync += current.eq(what(self.next))
         return current
 
     def decode_copies(self, count: int, what: Callable[[Turn], Any], shape: Any = 1, name: str = "flag") -> list[Value]:
-        """``decode`` in as many registers, which all hold the same.
+        """Return ``count`` registers that all hold what ``decode`` holds.
 
-        A copy has no reset and wakes up as 0: it holds in which bits its value differs from the first operation's.
+        A copy has no reset and starts as 0: it holds the bits in which its value differs from that of the first
+        operation.
         """
         first = self._at_first(what)
         _, following = self._decode(what, shape, name)
@@ -119,7 +123,7 @@ class Engine:
     # ---- counting and firing ----------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Count what happens once; the frames begin with its last operation."""
+        """Count the operations that happen once. The frames begin with the last of them."""
         m, once = self.m, self.once
         self.prepares = Signal(init=1, name=f"{self.name}_prepares")
         self.prepared = Signal(range(once + 1), name=f"{self.name}_prepared")
@@ -131,7 +135,7 @@ class Engine:
         self._advances = self.fire & (~self.prepares | last)
 
     def _count(self) -> None:
-        """Counters of the next operation, advanced by ``fire``."""
+        """Count the loops of the next operation; ``fire`` advances the counters."""
         m = self.m
         self.first: dict[str, int] = dict.fromkeys(self.loops, 0)
         second = dict(self.first)
@@ -158,11 +162,11 @@ class Engine:
             carry = carry & last
 
     def _at_first(self, what: Callable[[Turn], Any]) -> int:
-        """What holds for the first operation of all; for one that happens once, 0."""
+        """Return the value for the very first operation; 0 if that one happens once."""
         return 0 if self.once else int(what(self.first))
 
     def _decode(self, what: Callable[[Turn], Any], shape: Any, name: str) -> tuple[Signal, Signal]:
-        """A register with what holds for the current operation, and its value in the next cycle."""
+        """Return a register with the value for the current operation, and its value in the next cycle."""
         current = Signal(shape, init=self._at_first(what), name=f"{self.name}_{name}")
         following = Signal(shape, name=f"{self.name}_{name}_following")
         self.m.d.comb += following.eq(Mux(self._advances, what(self.next), current))
@@ -170,11 +174,13 @@ class Engine:
         return current, following
 
     def is_last(self, *names: str) -> Callable[[Turn], Any]:
-        """The condition that each named loop is in its last turn."""
+        """Return the condition that each named loop is in its last turn."""
         return lambda turn: reduce(operator.and_, (turn[name] == self.loops[name] - 1 for name in names), 1)
 
     def _fire_with_one_input(self, go_next: Value, pops: Sequence[tuple[Any, Callable[[Turn], Any]]]) -> None:
-        """Every ``ready`` is a flip-flop: it is up exactly when the operation pops there and has its credits."""
+        """Fire with one input. Every ``ready`` is a flip-flop: high exactly if the operation pops there and has its
+        credits.
+        """
         m = self.m
         pops_next: Value = Const(0, 1)
         fires: Value = Const(0, 1)
@@ -189,7 +195,7 @@ class Engine:
         m.d.comb += self.fire.eq(free | fires)
 
     def _fire_with_many(self, go_next: Value, pops: Sequence[tuple[Any, Any]], conditions: Sequence[Value]) -> None:
-        """A join: an input is ready when everything *else* is there."""
+        """Fire with several inputs (a join). An input is ready when everything *else* is there."""
         m = self.m
         go = Signal(init=1, name=f"{self.name}_go")
         m.d.sync += go.eq(go_next)
@@ -206,14 +212,14 @@ def _all(conditions: Iterable[Value]) -> Value:
 
 
 def choose(condition: Any, yes: Any, no: Any) -> Any:
-    """``yes if condition else no`` for integers and for signals."""
+    """Return ``yes if condition else no`` for integers and for signals."""
     if isinstance(condition, int):
         return yes if condition else no
     return Mux(condition, yes, no)
 
 
 def pick(index: Any, values: Sequence[int]) -> Any:
-    """``values[index]`` for an integer or a signal; the most frequent value costs no comparison."""
+    """Return ``values[index]`` for an integer or a signal. The most frequent value costs no comparison."""
     if isinstance(index, int):
         return int(values[index])
     common = max(set(values), key=list(values).count)

@@ -1,7 +1,7 @@
-"""Rule 5 of the firing law in gates: an engine that waits for its own earlier results.
+"""Rule 5 of the firing law as a circuit: an engine that waits for its own earlier results.
 
-One signed counter: results that have come, less those that operations up to the current one have waited for. The
-current operation may fire while it is not negative.
+One signed counter holds the number of results that have come, less those that operations up to the current one have
+waited for. The current operation may fire while the counter is not negative.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from amaranth.hdl import Module, Signal, Value
 
 from onnx_hw_rtl.streams.engine import Engine, delayed
 
-__all__ = ["OwnResults"]
+__all__ = ["FeedbackCounter"]
 
 
-class OwnResults:
-    """A loop-carried dependency, within a frame; the first operation of a frame waits for none.
+class FeedbackCounter:
+    """Counter for a loop-carried dependency within a frame. The first operation of a frame waits for no result.
 
     Args:
         delay: cycles from an operation until one that needs its result may fire.
-        span: the most results that come before they are waited for.
+        span: the greatest number of results that come before they are waited for.
 
     Attributes:
-        has_come: what the current operation needs.
+        has_come: the result that the current operation needs has come.
     """
 
     def __init__(self, delay: int, span: int) -> None:

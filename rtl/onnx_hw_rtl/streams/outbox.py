@@ -1,8 +1,8 @@
-"""The edge between two cores: a FIFO that belongs to its producer, guarded by credits.
+"""Outbox: the edge between two cores, a FIFO that belongs to its producer and is guarded by credits.
 
-A firing engine *reserves* a place; its result arrives some pipeline stages later and always finds it. So the pipeline
-never stalls, and ``valid`` and ``payload`` of the outgoing stream are flip-flops. ``depth`` counts tokens that have
-been fired and not yet popped, the output register included.
+A firing engine *reserves* a place; its result arrives some pipeline stages later and always finds that place. So the
+pipeline never stalls, and ``valid`` and ``payload`` of the outgoing stream are flip-flops. ``depth`` counts the tokens
+that have been fired and not yet popped, including the one in the output register.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEEPEST_IN_LUTRAM = 33  # 32 words of distributed memory and the output register
 
 
 def visible_after(depth: int, deepest_at_once: int = DEEPEST_IN_LUTRAM) -> int:
-    """V of the firing law between neighbours: cycles from a token's arrival in the outbox until its ``valid``."""
+    """Return V of the firing law between neighbours: cycles from a token's arrival until its ``valid``."""
     return 1 if depth <= deepest_at_once else 3
 
 
@@ -31,21 +31,21 @@ class Outbox(Component):
     """Credits, storage and output register of one edge.
 
     Args:
-        shape: of the payload.
-        depth: tokens fired and not yet popped.
-        forward, back: registers on the way to a consumer that is no neighbour, and on the way of the credits back:
-            V is ``visible_after(depth) + forward``, and a place may be reserved again ``1 + back`` cycles after the
-            pop. Tokens are stored at the far end.
+        shape: shape of the payload.
+        depth: greatest number of tokens that are fired and not yet popped.
+        forward, back: number of registers on the way to a consumer that is not a neighbour, and on the way of the
+            credits back: V is ``visible_after(depth) + forward``, and a place may be reserved again ``1 + back`` cycles
+            after the pop. Tokens are stored at the far end.
 
     Attributes:
-        foretold: ``write_next`` is driven, so that every part of a wide word gets a strobe of its own.
-        deepest_at_once: of more tokens than these the storage is block RAM, which takes two cycles longer.
+        foretold: whether ``write_next`` is driven, so that every part of a wide word gets a strobe of its own.
+        deepest_at_once: greatest depth without block RAM; storage in block RAM takes two cycles longer.
 
     Ports:
         o: the outgoing stream.
         reserve: an operation that pushes fires in this cycle.
         write, data: a reserved token arrives.
-        write_next: one will arrive in the next cycle.
+        write_next: a token will arrive in the next cycle.
         credit_next: a place will be free in the next cycle; feeds the engine's ``go`` register.
     """
 
@@ -68,7 +68,7 @@ class Outbox(Component):
 
     @property
     def visible_after(self) -> int:
-        """V of the firing law, where producer and consumer are neighbours."""
+        """V of the firing law, if producer and consumer are neighbours."""
         return visible_after(self.depth, self.deepest_at_once)
 
     def elaborate(self, platform: object) -> Module:
@@ -87,16 +87,17 @@ class Outbox(Component):
             self._store_in_block_ram(m, payload, pop, write, word)
         return m
 
-    # ---- the seam: a method each, for whoever breaks an outbox on purpose -------------------------------------------
+    # ---- the seam: one method each, which tests override to break an outbox on purpose ------------------------------
 
     def arrival(self, m: Module) -> tuple[Value, Value]:
-        """(strobe, word) of the token that is stored now."""
+        """Return (strobe, word) of the token that is stored now."""
         write: Value = delayed(m, self.write, self.forward, "write", strobe=True)
         return write, delayed(m, Value.cast(self.data), self.forward, "data")
 
     def count_credits(self, m: Module, pop: Signal) -> None:
-        """Follow reservations and the credits that come back. ``some`` and ``one`` shadow the counter, so that no carry
-        chain stands before ``credit_next``.
+        """Count reservations and the credits that come back.
+
+        ``some`` and ``one`` shadow the counter, so that no carry chain precedes ``credit_next``.
         """
         credits = Signal(range(self.depth + 1), init=self.depth)
         one = Signal(init=self.depth == 1)
@@ -118,12 +119,13 @@ class Outbox(Component):
                 m.d.sync += payload[bits].eq(word[bits])
 
     def _store_in_lutram(self, m: Module, payload: Signal, write: Value, word: Value, *, whole: bool) -> None:
-        """A token goes around the memory when it finds the output register free and nothing before it.
+        """Store tokens in distributed memory. A token bypasses it if the output register is free and no token is before
+        it.
 
-        The memory is written on ``write`` alone: a token that went around leaves a word that both pointers skip.
+        The memory is written on ``write`` alone: a token that bypassed it leaves a word that both pointers skip.
 
         Args:
-            whole: the memory has no parts with pointers of their own.
+            whole: whether the memory is one piece, without parts that have pointers of their own.
         """
         out = self.o
         words = _power_of_two(self.depth - 1)
@@ -161,7 +163,7 @@ class Outbox(Component):
                 m.d.sync += payload[bits].eq(Mux(its_some, first, word[bits]))
 
     def _words(self, m: Module, part: str, depth: int, write: Value, word: Value, passes: Value) -> Value:
-        """The first word of a ring of distributed memory, with pointers that nothing else follows."""
+        """Return the first word of a ring of distributed memory, with pointers that are used for nothing else."""
         ram = memory.Memory(shape=len(word), depth=depth, init=[])
         m.submodules[f"words{part}"] = ram
         write_port, read_port = ram.write_port(), ram.read_port(domain="comb")
@@ -176,11 +178,11 @@ class Outbox(Component):
             write_port.en.eq(write),
             read_port.addr.eq(read_at),
         ]
-        found: Value = read_port.data
-        return found
+        first: Value = read_port.data
+        return first
 
     def _strobes(self, m: Module, width: int, write: Value) -> list[tuple[slice, Value]]:
-        """The strobe of a token that is stored now, for each part of a word: copies, where it is told in advance."""
+        """Return the strobe of the token stored now, for each part of a word; copies if it is known in advance."""
         if width <= BITS_PER_COPY:
             return [(slice(0, width), write)]
         if not self.foretold:
@@ -189,7 +191,7 @@ class Outbox(Component):
         return spread(m, Mux(ResetSignal(allow_reset_less=True), 0, coming), width, "write")
 
     def _shared(self, m: Module, width: int, *flags: tuple[Signal, Value]) -> list[tuple[slice, list[Value]]]:
-        """Flags, each given with its value in the next cycle, that all of a word asks: copies of them for its parts."""
+        """Copy flags that concern a whole word, each with its value in the next cycle, for the parts of the word."""
         if width <= BITS_PER_COPY:
             return [(slice(0, width), [flag for flag, _ in flags])]
         starts = [0, *accumulate(len(flag) for flag, _ in flags)]
@@ -201,7 +203,7 @@ class Outbox(Component):
         ]
 
     def _store_in_block_ram(self, m: Module, payload: Signal, pop: Signal, write: Value, word: Value) -> None:
-        """Memory, then three registers (one of them the output) that cover the memory's read latency."""
+        """Store tokens in block RAM, followed by three registers (one is the output) that cover the read latency."""
         out = self.o
         words = _power_of_two(self.depth)
         m.submodules.memory = ram = memory.Memory(shape=len(word), depth=words, init=[])

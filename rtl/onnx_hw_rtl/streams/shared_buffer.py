@@ -1,4 +1,4 @@
-"""Rule 4 of the firing law in gates: a writer and a reader around one memory, neither of which looks at the other.
+"""Rule 4 of the firing law as a circuit: a writer and a reader around one memory, neither of which sees the other.
 
 Two signed counters hold what the law compares, less one where that turns "less than" into a sign bit:
 
@@ -18,16 +18,16 @@ __all__ = ["SharedBuffer"]
 
 
 class SharedBuffer:
-    """What a writer and a reader know of one another. A core may have several, also of one engine.
+    """State that a writer and a reader share. A core may have several, and several for one engine.
 
     Args:
-        capacity: beats that may be written and not yet given back.
-        first_need: beats of a frame that the reader's first operation waits for.
-        span: the most beats by which either counter ever differs from 0.
+        capacity: number of beats that may be written and not yet given back.
+        first_need: number of beats of a frame that the reader's first operation waits for.
+        span: the greatest amount by which either counter ever differs from 0, in beats.
 
     Attributes:
-        has_beat: what the reader's current operation needs is written.
-        has_room: a further beat may be written.
+        has_beat: the beat that the reader's current operation needs is written.
+        has_room: one more beat may be written.
     """
 
     def __init__(self, capacity: int, first_need: int, span: int) -> None:
@@ -46,7 +46,7 @@ class SharedBuffer:
         """Follow both engines.
 
         Args:
-            further: from the reader's current operation to its next, by how many beats the need grows; signed.
+            further: beats by which the need grows from the reader's current operation to its next; signed.
             released: beats that the reader's current operation gives back.
         """
         m.d.sync += [
