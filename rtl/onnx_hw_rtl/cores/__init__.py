@@ -1,1 +1,1 @@
-"""Cores: one file per hardware operator, and what they share."""
+"""Cores: one file per hardware operator, and the parts that cores share."""

@@ -1,7 +1,7 @@
-"""``o = j·a + k·b`` for constant j and k, exactly: the sum is as wide as it must be. One beat per cycle.
+"""``o = j·a + k·b`` for constants j and k, exactly: the sum has the width that it needs. One beat per cycle.
 
-A factor is a few signed powers of two, so its product is a few shifted operands. All of them go through one tree of
-adders with a register behind each: one carry chain per stage. A plain sum is one adder.
+A factor is a few signed powers of two, so its product is a few shifted operands. All of these go through one tree of
+adders with a register behind each adder: one carry chain per stage. A plain sum is one adder.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from onnx_hw_rtl.streams.stream import StreamShape
 __all__ = ["Add"]
 
 Digits = Sequence[tuple[int, int]]
-"""``Σ sign · 2^shift`` over pairs (sign, shift)."""
+"""Factor ``Σ sign · 2^shift`` as pairs (sign, shift)."""
 
 Term = tuple[int, Value]
-"""A value and the sign it is added with."""
+"""Sign with which a value is added, and the value."""
 
 
 class Add(Core):
-    """Element by element weighted sum of two streams.
+    """Weighted sum of two streams, element by element.
 
     Args:
         a, b: the operands.
         o: the sum, wide enough for every pair.
-        digits: of the factors; a digit of the first one is positive.
+        digits: digits of the two factors; one digit of the first factor is positive.
         depth: FIFO depth of the output.
 
     Attributes:
-        LATENCY: cycles: levels of the tree.
+        LATENCY: cycles: number of levels of the tree.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Add(Core):
         return m
 
     def _sum(self, m: Module, name: str, terms: list[Term]) -> Value:
-        """The sum of all terms, by pairs. A sum that is only ever subtracted keeps its sign for the next level."""
+        """Add all terms in pairs. A sum that is only ever subtracted leaves its sign to the next level."""
         level = 0
         while len(terms) > 1:
             level += 1
@@ -80,14 +80,14 @@ class Add(Core):
             paired += terms[len(terms) & ~1 :]
             terms = []
             for k, (sign, value) in enumerate(paired):
-                register = Signal(self._narrowed(value), name=f"{name}_{level}_{k}", reset_less=True)
+                register = Signal(self._sum_shape(value), name=f"{name}_{level}_{k}", reset_less=True)
                 m.d.sync += register.eq(value)
                 terms.append((sign, register))
-        ((_, total),) = terms  # with a positive term in it, the sign is positive
+        ((_, total),) = terms  # one term is positive, so the sign is positive
         return total
 
-    def _narrowed(self, value: Value) -> Shape:
-        """Sums may wrap at the width of the result, which none leaves in the end."""
+    def _sum_shape(self, value: Value) -> Shape:
+        """Return the shape of a partial sum. It may wrap around at the width of the result."""
         shape = value.shape()
         return shape if shape.width <= self.result.width else self.result
 

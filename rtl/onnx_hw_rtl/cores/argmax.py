@@ -1,7 +1,8 @@
-"""``o[pixel]`` is the number of the channel with the greatest element, or the least. One beat per cycle.
+"""``o[pixel]`` is the number of the channel with the greatest element, or with the least. One beat per cycle.
 
-A tree of comparisons, one register a level, finds the best element of a beat and its lane; the last stage but one keeps
-the best of the pixel so far, and the last one adds its lane to its beat's first channel. Latency 2 + ceil(log2(lanes)).
+A tree of comparisons, with one register per level, finds the best element of a beat and its lane. The last stage but
+one keeps the best element of the pixel so far, and the last stage adds its lane to its beat's first channel. Latency 2
++ ceil(log2(lanes)).
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ __all__ = ["ArgMax"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """The best of some neighbouring lanes of a beat.
+    """Best element of some neighbouring lanes of a beat.
 
     Attributes:
-        first: the first of these lanes; the others are used only where it is.
-        key: of the element, see ``ArgMax._key``.
-        lane: where it stands.
+        first: index of the first of these lanes; the other fields are valid only in a beat that reaches it.
+        key: the element as an ordered number, see ``ArgMax._key``.
+        lane: the lane of the element.
     """
 
     first: int
@@ -36,10 +37,10 @@ class ArgMax(Core):
     """Index of the extreme element of every pixel.
 
     Args:
-        channels: of a pixel.
+        channels: number of channels of a pixel.
         i, o: the streams; results come one by one.
-        largest: whether the greatest element wins, or the least one.
-        last: whether the last or the first of equal ones does.
+        largest: whether the greatest element wins, or the least.
+        last: whether the last or the first of equal elements wins.
         depth: FIFO depth of the output.
     """
 
@@ -63,19 +64,19 @@ class ArgMax(Core):
         )
         first = engine.decode(lambda turn: turn["chunk"] == 0, 1, "first")
         ends = engine.decode(lambda turn: turn["chunk"] == self.chunks - 1, 1, "ends")
-        channel = Signal(self.index, name="channel")  # of the beat's lane 0
+        channel = Signal(self.index, name="channel")  # channel of the beat's lane 0
         with m.If(engine.fire):
             m.d.sync += channel.eq(Mux(ends, 0, channel + self.lanes))
 
-        found = self._best_of_beat(m, ends)
+        candidate = self._best_of_beat(m, ends)
         there = delayed(m, engine.fire, self.levels, "there", strobe=True)
         first = delayed(m, first, self.levels, "first")
         its_channel = delayed(m, channel, self.levels, "channel")
         best = Signal(self.element.width, name="best", reset_less=True)
-        best_lane = Signal.like(found.lane, name="best_lane", reset_less=True)
+        best_lane = Signal.like(candidate.lane, name="best_lane", reset_less=True)
         best_channel = Signal(self.index, name="best_channel", reset_less=True)
-        with m.If(there & (first | self._beats(found.key, best))):
-            m.d.sync += [best.eq(found.key), best_lane.eq(found.lane), best_channel.eq(its_channel)]
+        with m.If(there & (first | self._beats(candidate.key, best))):
+            m.d.sync += [best.eq(candidate.key), best_lane.eq(candidate.lane), best_channel.eq(its_channel)]
         index = Signal(self.index, name="index", reset_less=True)
         m.d.sync += index.eq(best_channel + best_lane)
         m.d.comb += outbox.data[0].eq(index)
@@ -84,21 +85,21 @@ class ArgMax(Core):
         return m
 
     def _key(self, element: Value) -> Value:
-        """An unsigned integer in the order of the elements: two of them are compared by a bare chain of carries."""
+        """Map an element to an unsigned integer in the same order, so that a bare carry chain compares two of them."""
         return element.as_unsigned() ^ (self.element.signed << self.element.width - 1)
 
     def _beats(self, later: Value, earlier: Value) -> Value:
-        """Whether a key wins against one of a lower index.
+        """Return whether a key wins against a key of a lower index.
 
-        Written with < and >= alone: to a > or <= yosys adds gates that ask whether the operands are equal.
+        This uses only < and >=: for a > or <= yosys adds gates that test whether the operands are equal.
         """
         lower, upper = (earlier, later) if self.largest else (later, earlier)
         return upper >= lower if self.last else lower < upper
 
     def _best_of_beat(self, m: Module, ends: Value) -> Candidate:
-        """The best lane, as many cycles later as the tree has levels.
+        """Return the best lane. It comes one cycle later for each level of the tree.
 
-        Lanes beyond the last channel hold anything: what begins there does not win in a pixel's last beat.
+        Lanes beyond the last channel hold anything: a candidate that begins there does not win in a pixel's last beat.
         """
         used = self.channels - (self.chunks - 1) * self.lanes
         lane_number = Shape(max(1, (self.lanes - 1).bit_length()))

@@ -1,6 +1,6 @@
 """``o`` takes its beats from the inputs in turn: some from the first, then some from the next. One beat per cycle.
 
-Latency 1: a register behind the multiplexer. An operation pops one input alone, so each ``ready`` is a flip-flop.
+Latency 1: a register behind the multiplexer. An operation pops from one input only, so each ``ready`` is a flip-flop.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["Concat"]
 
 
 class Concat(Core):
-    """Joins the streams i0, i1, ..., which are equally wide.
+    """Concatenation of the streams i0, i1, ..., which are equally wide.
 
     Args:
         inputs: the streams i0, i1, ...
-        o: what holds every element of theirs.
-        beats: how many are taken of each input before it is the next one's turn.
+        o: the result, whose elements can hold every element of the inputs.
+        beats: number of beats that are taken from each input before it is the next one's turn.
         depth: FIFO depth of the output.
     """
 
@@ -51,7 +51,7 @@ class Concat(Core):
             pushes=[(outbox, lambda turn: 1)],
             exclusive=True,
         )
-        for lane, part in enumerate(engine.decode_copies(self.lanes, self._part, range(len(streams)), "part")):
+        for lane, part in enumerate(engine.decode_copies(self.lanes, self._input_of, range(len(streams)), "part")):
             joined = Signal(self.result, name=f"joined{lane}", reset_less=True)
             with m.Switch(part):
                 for k, stream in enumerate(streams):
@@ -63,7 +63,7 @@ class Concat(Core):
         return m
 
     def _takes(self, part: int) -> Callable[[Turn], Any]:
-        """Whether a beat comes from an input."""
+        """Return the condition that a beat comes from an input."""
         start, following = self.starts[part], self.starts[part + 1 :]
         if not following:
             return lambda turn: turn["beat"] >= start
@@ -71,8 +71,8 @@ class Concat(Core):
             return lambda turn: turn["beat"] < following[0]
         return lambda turn: (turn["beat"] >= start) & (turn["beat"] < following[0])
 
-    def _part(self, turn: Turn) -> Any:
-        """The number of the input that a beat comes from."""
+    def _input_of(self, turn: Turn) -> Any:
+        """Return the number of the input that a beat comes from."""
         part: Any = 0
         for k, start in enumerate(self.starts[1:], 1):
             part = choose(turn["beat"] >= start, k, part)

@@ -1,18 +1,18 @@
 """``o[pixel, channel] = Σ weights[channel] · i`` under the kernel, channel by channel: a depthwise convolution.
 
-A sliding window that multiplies and adds instead of emitting: per output pixel, per chunk of ``out_lanes`` channels,
-one cycle per element of the kernel. Every lane has one multiplier, which is never idle. Of windows side by side each
-has multipliers of its own, and the weights are fetched once for all of them. Latency 11.
+This is a sliding window that multiplies and accumulates instead of emitting: for each output pixel and each chunk of
+``out_lanes`` channels, one cycle per element of the kernel. Every lane has one multiplier, which is never idle. Windows
+side by side have multipliers of their own, and the weights are fetched once for all of them. Latency 11.
 
     stage  1..6   the elements under the kernel (sliding.py)
            2      the address of the weights, a copy for every few block RAMs
            3..5   the weights (block RAM with its output register), in fabric
-           6      both, in registers beside the multipliers
+           6      both, in registers next to the multipliers
            7..10  the products (three registers in the multiplier, one in fabric; or look-up tables)
            11     the accumulator
 
 With ``multiplier`` results per channel, result c reads channel c // multiplier. The lanes of a beat are cut so that one
-element serves ``multiplier`` lanes side by side, or the only one serves all of them.
+element serves ``multiplier`` lanes side by side, or so that a single element serves all lanes.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ __all__ = ["Depthwise"]
 
 
 class Depthwise(Core):
-    """Every channel under a kernel of its own.
+    """Convolution in which every channel has a kernel of its own.
 
     Args:
         geometry: image and kernel.
         words: (chunks · rows · columns, out_lanes) integers: the weights of every cycle of an output pixel, for each
             chunk, for each element of the kernel; 0 in lanes beyond the last result.
         multiplier: results per channel.
-        weight_bits, weight_signed: that hold every weight.
-        i, o: the streams; results are wide enough for every final sum; with several per channel, the lanes of ``o``
-            divide their number or are a multiple of it. Multipliers are as many as elements in a token of ``o``.
-        capacity: beats the buffer holds.
-        pad_value: what elements outside the image read as.
+        weight_bits, weight_signed: shape that holds every weight.
+        i, o: the streams; results are wide enough for every final sum. With several results per channel, the lanes of
+            ``o`` divide their number or are a multiple of it. Each element in a token of ``o`` has one multiplier.
+        capacity: beats that the buffer holds.
+        pad_value: value of elements outside the image.
         depth: FIFO depth of the output.
-        in_logic: products of look-up tables.
+        in_logic: whether products are made of look-up tables.
     """
 
-    PRODUCT = 4
-    """Cycles of a product."""
-    LATENCY = SlidingBuffer.LATENCY + PRODUCT + 1
+    PRODUCT_LATENCY = 4
+    """Latency of a product, in cycles."""
+    LATENCY = SlidingBuffer.LATENCY + PRODUCT_LATENCY + 1
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Depthwise(Core):
                 (self.element, self.weight),
             )
             term = product(
-                m, f"{lane}", element, weights[channel], shapes, latency=self.PRODUCT, in_logic=self.in_logic
+                m, f"{lane}", element, weights[channel], shapes, latency=self.PRODUCT_LATENCY, in_logic=self.in_logic
             )
             result = Signal(self.result, name=f"result{lane}", reset_less=True)
             with m.If(control[0]):
@@ -136,7 +136,7 @@ class Depthwise(Core):
         )
 
     def _weights(self, m: Module, reader: Engine) -> list[Value]:
-        """Stage 6: the weight of every lane of a window."""
+        """Return the weight of every lane of a window, in stage 6."""
         return read_weights(
             m, reader, self.words, self.weight, waits=SlidingBuffer.LATENCY - WEIGHTS_LATENCY, in_logic=self.in_logic
         )

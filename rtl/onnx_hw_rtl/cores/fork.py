@@ -12,10 +12,10 @@ __all__ = ["Fork"]
 
 
 class Fork(Core):
-    """Copies every beat to each output; it fires when all of them have room.
+    """Fork that copies every beat to each output. It fires when all outputs have room.
 
     Args:
-        i: the stream, of which each output is one more.
+        i: the stream; every output is a copy of it.
         depths: FIFO depth of each output, by port name.
     """
 

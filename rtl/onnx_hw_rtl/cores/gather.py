@@ -1,4 +1,4 @@
-"""Which element each lane of a rearranged beat takes: numbers in tables, decided at elaboration."""
+"""Selection of the element for each lane of a rearranged beat: numbers in tables, computed at elaboration."""
 
 from __future__ import annotations
 
@@ -11,34 +11,37 @@ from amaranth.hdl import Cat, Const, Module, Value
 from onnx_hw_rtl.parts.rom import Rom
 from onnx_hw_rtl.streams.engine import delayed
 
-__all__ = ["FILL", "UNUSED", "LoopTable", "Selects", "side_by_side"]
+__all__ = ["FILL", "UNUSED", "LaneSelection", "LoopTable", "side_by_side"]
 
 FILL, UNUSED = -1, -2
-"""Instead of a stored lane: the lane gets the constant; the lane is behind the last channel of its pixel."""
+"""Codes instead of a stored lane: FILL for a lane that gets the constant, UNUSED for a lane behind the last channel of
+its pixel.
+"""
 
 
 class LoopTable(Rom):
-    """Deeper than other memories before it takes a block: it is narrow."""
+    """Memory that stays in look-up tables up to a greater depth than others, because it is narrow."""
 
     DEEPEST_IN_LOGIC = 256
 
 
-class Selects:
-    """Which element each lane takes, by operation, as numbers that the tables of the loops hold.
+class LaneSelection:
+    """Choice of the element for each lane and operation, as numbers that the tables of the loops hold.
 
-    Lanes that change together share a number. If one loop alone decides, its table holds the numbers; if more do, each
-    table says of which *kind* a turn is, and a further table has the numbers for every combination of kinds.
+    Lanes that change together share a number. If one loop alone decides, its table holds the numbers. If several
+    decide, the table of each loop holds the *kind* of each turn, and a further table holds the numbers for every
+    combination of kinds.
 
     Args:
         takes: (operations, lanes) stored lane, FILL or UNUSED.
         loops: count of every loop.
 
     Attributes:
-        words: per loop, (bits, one word per turn) to be put into its table.
+        words: for each loop, (bits, one word per turn) for its table.
     """
 
     def __init__(self, takes: np.ndarray, loops: dict[str, int]) -> None:
-        which = np.array(_numbered(takes)).reshape(tuple(loops.values()))
+        which = np.array(_number_rows(takes)).reshape(tuple(loops.values()))
         self.patterns = takes[np.unique(which, return_index=True)[1]]
         self._number_lanes()
         numbers = [side_by_side([field[k] for field in self.fields], self.widths) for k in range(len(self.patterns))]
@@ -55,7 +58,7 @@ class Selects:
             self.combined = self._combine(which, kinds, numbers)
 
     def _number_lanes(self) -> None:
-        """``fields``: distinct ways to number the patterns; ``field_of``: which of them a lane has."""
+        """Set ``fields``, the distinct ways to number the patterns, and ``field_of``, the one that each lane uses."""
         self.fields: list[tuple[int, ...]] = []
         self.field_of: list[int | None] = []
         self.stands_for: list[list[int]] = []
@@ -73,12 +76,12 @@ class Selects:
         self.widths = [max(numbered).bit_length() for numbered in self.fields]
 
     def _kinds(self, which: np.ndarray, axis: int) -> list[int]:
-        """Per turn of a loop, a number that is the same for turns with the same patterns throughout."""
+        """Return a number for each turn of a loop. Turns with the same patterns throughout have the same number."""
         turns = np.moveaxis(which, axis, 0).reshape(which.shape[axis], -1)
-        return _numbered(turns) if self.fields else [0] * len(turns)
+        return _number_rows(turns) if self.fields else [0] * len(turns)
 
     def _combine(self, which: np.ndarray, kinds: list[list[int]], numbers: list[int]) -> list[int]:
-        """The numbers for every combination of kinds, the inner loop's in the lowest bits."""
+        """Return the numbers for every combination of kinds, the kind of the inner loop in the lowest bits."""
         words = [0] * (1 << sum(self.kind_bits))
         turns = [{kind: turn for turn, kind in enumerate(kinds[axis])} for axis in range(3)]
         for combination in product(*(sorted(turn) for turn in turns)):
@@ -87,7 +90,7 @@ class Selects:
         return words
 
     def resolve(self, m: Module, answers: list[Value]) -> Value:
-        """Stage 6 from stage 2: all numbers side by side."""
+        """Return all numbers side by side, in stage 6, from the answers of stage 2."""
         together = Cat(*reversed(answers))
         if self.combined is None:
             return delayed(m, together, 4, "select")
@@ -96,7 +99,7 @@ class Selects:
         return delayed(m, table.data, 4 - Rom.LATENCY, "select")
 
     def of_lane(self, chosen: Value, lane: int) -> tuple[Value, Sequence[int]]:
-        """A lane's number, and what each number stands for."""
+        """Return a lane's number, and the stored lane that each number stands for."""
         field = self.field_of[lane]
         if field is None:
             return Const(0, 1), self.stands_for[lane]
@@ -104,14 +107,14 @@ class Selects:
         return chosen[at : at + self.widths[field]], self.stands_for[lane]
 
 
-def _numbered(rows: np.ndarray) -> list[int]:
-    """The same number for the same rows, counted from 0 in the order of their first appearance."""
+def _number_rows(rows: np.ndarray) -> list[int]:
+    """Number the rows, from 0 in the order of their first appearance. Equal rows have the same number."""
     numbers: dict[bytes, int] = {}
     return [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
 
 
 def side_by_side(fields: Sequence[int], widths: Sequence[int]) -> int:
-    """One word, the first field in the lowest bits; fields without a width are left out."""
+    """Pack fields into one word, the first field in the lowest bits. Fields without a width are left out."""
     word, at = 0, 0
     for value, width in zip(fields, widths, strict=True):
         word |= (value << at) if width else 0

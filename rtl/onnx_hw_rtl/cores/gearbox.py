@@ -1,6 +1,6 @@
-"""The same elements in beats of another width. Two engines over a ring; one beat per cycle on the busier side.
+"""The same elements in beats of another width. Two engines around a ring; one beat per cycle on the busier side.
 
-The writer stores a beat of ``in_lanes``; the reader emits one of ``out_lanes`` once all its elements are there. (A
+The writer stores a beat of ``in_lanes``; the reader emits one of ``out_lanes`` once all its elements are stored. (A
 single engine would lose a cycle per pixel for some ratios.) Latency 3.
 
 The ring consists of *blocks* of lcm(in_lanes, out_lanes) elements, in which beats of either width always lie at the
@@ -24,11 +24,11 @@ __all__ = ["Gearbox"]
 
 
 class Gearbox(Core):
-    """Width converter; beats of neither side reach beyond the channels of their pixels.
+    """Width converter. Beats of either side never reach beyond the channels of their pixels.
 
     Args:
         channels: elements of a pixel.
-        i, o: the streams, of as many pixels each, which are moved together.
+        i, o: the streams. Both have the same number of pixels per beat, which move together.
         capacity: beats of ``i`` that may be stored and not yet given back.
         depth: FIFO depth of the output.
     """
@@ -79,12 +79,12 @@ class Gearbox(Core):
         return m
 
     def _move(self, m: Module, writer: Engine, reader: Engine, platform: object) -> None:
-        """The ring: for each place of a block a memory, in parts with addresses of their own."""
+        """Build the ring: for each place of a block one memory, in parts with addresses of their own."""
         group = gcd(self.in_lanes, self.out_lanes)
         size = group * self.pixels * self.bits
         in_groups, out_groups = self.in_lanes // group, self.out_lanes // group
 
-        data = delayed(m, self._turned(bits_of(self.i.payload), self.pixels, self.in_lanes), 1, "data")
+        data = delayed(m, self._transposed(bits_of(self.i.payload), self.pixels, self.in_lanes), 1, "data")
         write_block, write_place = self._position(m, writer, self.in_places)
         read_block, read_place = self._position(m, reader, self.out_places)
         read_place = delayed(m, read_place, 1, "read_place")
@@ -109,17 +109,17 @@ class Gearbox(Core):
                     for place, beat in enumerate(beats):
                         with m.Case(place):
                             m.d.sync += chosen[bits].eq(beat[bits])
-        m.d.comb += bits_of(self.outboxes["o"].data).eq(self._turned(chosen, self.out_lanes, self.pixels))
+        m.d.comb += bits_of(self.outboxes["o"].data).eq(self._transposed(chosen, self.out_lanes, self.pixels))
 
-    def _turned(self, elements: Value, rows: int, columns: int) -> Value:
-        """A matrix of elements, row by row, as its columns, one after the other."""
+    def _transposed(self, elements: Value, rows: int, columns: int) -> Value:
+        """Transpose a matrix of elements: from row by row to column by column."""
         if 1 in (rows, columns):
             return elements
         places = [row * columns + column for column in range(columns) for row in range(rows)]
         return Cat(elements[place * self.bits : (place + 1) * self.bits] for place in places)
 
     def _position(self, m: Module, engine: Engine, places: int) -> tuple[Signal, Signal]:
-        """(block of the ring, place in the block) of an engine's current beat."""
+        """Return (block of the ring, place in the block) of an engine's current beat."""
         block = Signal(range(max(2, self.blocks)), name=f"{engine.name}_block")
         place = Signal(range(max(2, places)), name=f"{engine.name}_place")
         last = engine.decode(engine.is_last("beat"), 1, "last")
@@ -132,7 +132,10 @@ class Gearbox(Core):
 
 
 def _blocks_touched(beats: int, places: int, span: int) -> int:
-    """The most blocks that ``span`` consecutive beats can touch; a pixel's ``beats`` fill blocks of ``places``."""
+    """Return the greatest number of blocks that ``span`` consecutive beats touch.
+
+    A pixel's ``beats`` fill blocks of ``places`` beats.
+    """
     per_pixel = -(-beats // places)
     block_of = [pixel * per_pixel + k // places for pixel in range(2 + -(-span // beats)) for k in range(beats)]
     return max(block_of[k + span - 1] - block_of[k] + 1 for k in range(beats))

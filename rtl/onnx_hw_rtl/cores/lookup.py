@@ -16,12 +16,12 @@ __all__ = ["Lookup"]
 
 
 class Lookup(Requantize):
-    """A table for every lane.
+    """Table for every lane.
 
     Args:
-        index: shape of the arguments that have an entry; others saturate to it.
-        entries: (1 or channels, 2^index.width): the result for the lowest argument first.
-        others: all that a requantizer wants beside its arithmetic.
+        index: shape of the arguments that have an entry; other arguments saturate to it.
+        entries: (1 or channels, 2^index.width): the results, that for the lowest argument first.
+        others: all arguments of a requantizer except its arithmetic.
     """
 
     def __init__(self, index: Shape, entries: np.ndarray, **others: Any) -> None:

@@ -5,7 +5,7 @@ group of ``out_lanes`` results. Per group, ``ceil(inputs / in_lanes)`` cycles; l
 
     stage  1     the beat, the address of its weights
            2..4  the buffer's copy of the beat; the weights (block RAM with its output register)
-           5     both, in registers beside the multipliers
+           5     both, in registers next to the multipliers
            6..9  the products (three registers in the multiplier, one in fabric; or look-up tables)
            10..  the adder tree, one register a level; then the accumulator
 """
@@ -30,23 +30,24 @@ RESULTS_PER_VECTOR_COPY = 4
 
 
 class MatMul(Core):
-    """Matrix times vector.
+    """Product of a matrix and a vector.
 
     Args:
         words: (groups · beats, out_lanes · in_lanes) integers: the weights of each cycle of a vector, for each group
-            of results, for each beat of the vector; in a word results outside, inputs inside, 0 where there are none.
+            of results, for each beat of the vector. Within a word, results are the outer axis and inputs the inner one;
+            lanes without a result or an input hold 0.
         groups: beats of the results of a vector.
-        weight_bits, weight_signed: that hold every weight.
-        bits, signed: of an input element.
-        out_bits: of a result, signed; wide enough for every final sum.
+        weight_bits, weight_signed: shape that holds every weight.
+        bits, signed: shape of an input element.
+        out_bits: width of a result, signed; wide enough for every final sum.
         in_lanes, out_lanes: channels per beat.
-        pixels: vectors side by side in a beat; multipliers are the product of the three.
+        pixels: vectors side by side in a beat; the number of multipliers is the product of the three.
         depth: FIFO depth of the output.
-        in_logic: products of look-up tables.
+        in_logic: whether products are made of look-up tables.
     """
 
-    PRODUCT = 4
-    """Cycles of a product."""
+    PRODUCT_LATENCY = 4
+    """Latency of a product, in cycles."""
 
     def __init__(
         self,
@@ -119,13 +120,13 @@ class MatMul(Core):
         return m
 
     def _buffer(self, m: Module) -> WeightBuffer | None:
-        """Of weights that come."""
+        """Return the buffer of weights that come on a stream; None for constant weights."""
         if not isinstance(self.words, Streamed):
             return None
         return WeightBuffer(m, self.w, self.words, beats=self.beats, in_lanes=self.in_lanes, weight=self.weight)
 
     def _vectors(self, m: Module, engine: Engine) -> list[Value]:
-        """Stage 5: the input beat, fresh or replayed, a copy for every few results."""
+        """Return the input beat, fresh or replayed, in stage 5: one copy for every few results."""
         is_fresh = engine.decode(lambda turn: turn["group"] == 0, 1, "fresh")
         fresh = delayed(m, is_fresh, 1, "fresh")
         x = delayed(m, bits_of(self.i.payload), 1, "x")
@@ -140,11 +141,13 @@ class MatMul(Core):
         return copies(m, x4, -(-self.out_lanes // RESULTS_PER_VECTOR_COPY), "vector")
 
     def _replayed(self, m: Module, engine: Engine, takes: Value, x: Value) -> Value:
-        """Stage 2: the beat of the vector that was stored last in the place of the operation's own, which is x."""
+        """Return the beat of the vector that was stored last at the current operation's place, in stage 2; x is stored
+        there.
+        """
         slot = engine.decode(lambda turn: turn["beat"], range(max(2, self.beats)), "beat")
         control = Cat(Mux(ResetSignal(allow_reset_less=True), 0, takes), slot)
         parts = memory_parts(len(x), self.beats)
-        found = []
+        words_read = []
         for bits, its_own in zip(parts, copies(m, control, len(parts), "slot"), strict=True):
             part = x[bits]
             vector = memory.Memory(shape=len(part), depth=max(2, self.beats), init=[])
@@ -156,25 +159,25 @@ class MatMul(Core):
                 write_port.en.eq(its_own[0]),
                 read_port.addr.eq(its_own[1:]),
             ]
-            found.append(read_port.data)
-        return Cat(*found)
+            words_read.append(read_port.data)
+        return Cat(*words_read)
 
     def _weights(self, m: Module, engine: Engine, buffer: WeightBuffer | None) -> list[list[Value]]:
-        """Stage 5: the weight of every lane, by result and input lane."""
+        """Return the weight of every lane, by result and input lane, in stage 5."""
         if buffer is not None:
-            found = buffer.read(engine, self.out_lanes * self.in_lanes)
+            lanes = buffer.read(engine, self.out_lanes * self.in_lanes)
         else:
             assert isinstance(self.words, np.ndarray)
-            found = read_weights(m, engine, self.words, self.weight, waits=5 - WEIGHTS_LATENCY, in_logic=self.in_logic)
-        return [found[row * self.in_lanes : (row + 1) * self.in_lanes] for row in range(self.out_lanes)]
+            lanes = read_weights(m, engine, self.words, self.weight, waits=5 - WEIGHTS_LATENCY, in_logic=self.in_logic)
+        return [lanes[row * self.in_lanes : (row + 1) * self.in_lanes] for row in range(self.out_lanes)]
 
     def _dot(self, m: Module, place: int, vector: Value, weights: list[Value]) -> Value:
-        """Products and adder tree of one result."""
+        """Build the products and the adder tree of one result."""
         terms: list[Value] = []
         width = self.element.width
         for k, weight in enumerate(weights):
             element, shapes = vector[k * width : (k + 1) * width], (self.element, self.weight)
-            name, latency = f"{place}_{k}", self.PRODUCT
+            name, latency = f"{place}_{k}", self.PRODUCT_LATENCY
             terms.append(product(m, name, element, weight, shapes, latency=latency, in_logic=self.in_logic))
         while len(terms) > 1:
             level = []

@@ -1,7 +1,7 @@
-"""``o = (a + p)·(b + q)`` for constant p and q, exactly: the product is as wide as it must be. One beat per cycle.
+"""``o = (a + p)·(b + q)`` for constant p and q, exactly: the product has the width that it needs. One beat per cycle.
 
-A lane is a hardware multiplier, several for wide factors, or look-up tables. Offsets are added in a stage of their own
-before it, which is left out where both are 0.
+A lane is a hardware multiplier, several of them for wide factors, or look-up tables. The offsets are added in a stage
+of their own before the product; without offsets, that stage is left out.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ __all__ = ["Multiply"]
 
 
 class Multiply(Core):
-    """Element by element product of two streams.
+    """Product of two streams, element by element.
 
     Args:
         a, b: (bits, signed) of the operands.
-        factors: (bits, signed) that hold a + p, and b + q; at most 36 bits.
+        factors: (bits, signed) that hold a + p and b + q; at most 36 bits.
         result: (bits, signed) of the product, wide enough for every pair.
         offsets: p and q.
         lanes: elements per beat.
         depth: FIFO depth of the output.
-        in_logic: products of look-up tables.
+        in_logic: whether products are made of look-up tables.
 
     Attributes:
-        LATENCY: cycles: of the sums and of the product.
+        LATENCY: cycles of the sums and of the product.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Multiply(Core):
         return m
 
     def _factor(self, m: Module, k: int, lane: int) -> Value:
-        """An operand and its offset; one cycle later if there is a sum at all."""
+        """Add an operand and its offset. The result comes one cycle later if any operand has an offset."""
         operand: Value = (self.a, self.b)[k].payload[lane]
         if not self.sums:
             return operand

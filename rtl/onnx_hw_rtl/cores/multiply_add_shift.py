@@ -1,15 +1,15 @@
 """``clamp((saturate(x)·m + c) >> shift, low, high)`` in look-up tables alone, in one cycle or in several steps.
 
 m is written in base 4 with the digits −1, 0, 1 and 2, the least significant first. A *row*, x times a digit, is one
-look-up table per bit. A beat takes ``steps`` cycles, each of which adds as many rows as that asks for:
+look-up table per bit. A beat takes ``steps`` cycles; each of them adds the rows of the same number of digits:
 
     sum = (sum >> 2·rows) + Σ row[j]·4^j
 
-Two bits code a digit: 0, 1, 2 are themselves, and 3 is −1. The row of −1 is the complement of x, one less than −x. What
-is missing is added as the carry of an adder: there are as many adders as rows.
+Two bits code a digit: 0, 1, 2 stand for themselves, and 3 is −1. The row of −1 is the complement of x, which is one
+less than −x. The missing one is added as the carry of an adder: there is one adder for each row.
 
-What leaves the sum below is kept only as far down as some addend has a bit; nothing below can change the result. The
-addend comes out of the memory beside the digits, a slice per step, and is complete when the last sum is.
+Bits that leave the sum at the bottom are kept only as far down as some addend has a bit; lower bits cannot change the
+result. The addend comes out of the same memory as the digits, one slice per step, and is complete when the last sum is.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["MultiplyAddShift", "Turn", "codes"]
 
 @dataclass(frozen=True)
 class Turn:
-    """What an operation is, a cycle after it fires.
+    """State of an operation, one cycle after it fires.
 
     Attributes:
         fired: an operation has fired.
         taken: an operation has fired that took a beat: the first step.
-        step: of the beat.
+        step: number of the step within the beat.
         place: chunk · steps + step.
     """
 
@@ -46,11 +46,11 @@ class Turn:
 
 @dataclass(frozen=True)
 class MultiplyAddShift:
-    """One multiplication.
+    """Requantizing multiplication.
 
     Attributes:
         clamp: the shape to which x saturates.
-        multipliers, addends: per channel; or one for all. No multiplier is negative.
+        multipliers, addends: one per channel, or one for all channels. No multiplier is negative.
         shift: bits dropped.
         low, high: bounds of the result.
         total: the signed shape that holds every sum.
@@ -76,7 +76,9 @@ class MultiplyAddShift:
 
     @property
     def latency(self) -> int:
-        """From the last step to the result: constants, rows, their sum over the digits and the steps, addend, clamp."""
+        """Cycles from the last step to the result: constants, rows, their sum over the digits and the steps, addend,
+        clamp.
+        """
         return 5 + (self.rows - 1).bit_length() + (self.steps > 1) + (self.tie_bit is not None) + 1
 
     @property
@@ -86,7 +88,7 @@ class MultiplyAddShift:
 
     @cached_property
     def zeros(self) -> int:
-        """Bits at the bottom that no addend has."""
+        """Bits at the bottom that are 0 in every addend."""
         return min(((c & -c).bit_length() - 1 for c in map(int, self.addends) if c), default=0)
 
     @property
@@ -142,12 +144,12 @@ class MultiplyAddShift:
         return clamp(m, name, total >> shift, self.low, self.high)
 
     def _addend(self, stored: Value) -> Value:
-        """With the zeros that the memory leaves out."""
+        """Append the zeros that the memory leaves out."""
         return Cat(Const(0, self.zeros - self.dropped), stored).as_signed()
 
     def _product(self, m: Module, name: str, x: Value, digits: Value) -> tuple[Value, Value]:
-        """x times the digits of a step, without the carry that is given beside it."""
-        terms: list[tuple[Value, Value, int]] = []  # a sum, the carry it still lacks, its digits
+        """Multiply x by the digits of a step. Return the product and, separately, the carry that it still lacks."""
+        terms: list[tuple[Value, Value, int]] = []  # a sum, the carry it still lacks, its number of digits
         for j in range(self.rows):
             code = digits[2 * j : 2 * j + 2]
             row = Signal(Shape(len(x) + 1, True), name=f"{name}_row{j}", reset_less=True)
@@ -171,7 +173,7 @@ class MultiplyAddShift:
         return terms[0][0], terms[0][1]
 
     def _constants(self, m: Module, name: str, turn: Turn, channels: Sequence[int]) -> Value:
-        """Digits and a slice of the addend, two cycles after the number of their place."""
+        """Return the digits and a slice of the addend, two cycles after the number of their place."""
         bits, each = 2 * self.rows, self.slice_bits
         words = []
         for channel in channels:
@@ -192,16 +194,16 @@ class MultiplyAddShift:
 
 
 def codes(factor: int, count: int = 1) -> list[int]:
-    """The digits of a factor, the least significant first, as codes 0..3; ``count`` at least.
+    """Return the digits of a factor as codes 0..3, least significant first, and at least ``count`` of them.
 
     >>> codes(7), codes(8, 3)
     ([3, 2], [0, 2, 0])
     """
-    found: list[int] = []
-    while factor or len(found) < max(count, 1):
-        found.append(factor % 4)
+    digits: list[int] = []
+    while factor or len(digits) < max(count, 1):
+        digits.append(factor % 4)
         factor = (factor + 1) // 4  # the digit of code 3 is −1
-    return found
+    return digits
 
 
 def _of(constants: Sequence[int], channel: int) -> int:
@@ -209,12 +211,12 @@ def _of(constants: Sequence[int], channel: int) -> int:
 
 
 def _plus(a: Value, b: Value, carry: Value) -> Value:
-    """a + b + carry, signed, with one chain of carries."""
+    """Return a + b + carry, signed, with a single carry chain."""
     return (Cat(Const(1, 1), a).as_signed() + Cat(carry, b).as_signed())[1:].as_signed()
 
 
 def _sum(m: Module, name: str, shape: Shape, a: Value, b: Value, carry: Value) -> Signal:
-    """a + b + carry, one cycle later."""
+    """Return a + b + carry, one cycle later."""
     total = Signal(shape, name=name, reset_less=True)
     m.d.sync += total.eq(_plus(a, b, carry))
     return total

@@ -1,7 +1,7 @@
 """``o[pixel, channel] = max``, ``min`` or ``sum`` of the elements under the kernel, channel by channel.
 
-A sliding window that folds instead of emitting: per output pixel, per chunk of ``out_lanes`` channels, one cycle per
-element of the kernel. Latency 7.
+This is a sliding window that accumulates instead of emitting: for each output pixel and each chunk of ``out_lanes``
+channels, one cycle per element of the kernel. Latency 7.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Pool", "fold_into"]
 
 
 def fold_into(kind: str, first: Value, value: Signal, total: Signal) -> Mux:
-    """The next value of an accumulator: ``value`` at the first element, else the larger or smaller one, or the sum."""
+    """Return the next value of an accumulator: ``value`` at first, then the larger, the smaller or the sum."""
     if kind != "sum":
         return Mux(first | (value > total if kind == "max" else value < total), value, total)
     return Mux(first, 0, total) + value
@@ -34,8 +34,8 @@ class Pool(Core):
         kind: ``max``, ``min`` or ``sum``.
         geometry: image and kernel.
         i, o: the streams.
-        capacity: beats the buffer holds.
-        pad_value: what elements outside the image read as.
+        capacity: beats that the buffer holds.
+        pad_value: value of elements outside the image.
         depth: FIFO depth of the output.
     """
 

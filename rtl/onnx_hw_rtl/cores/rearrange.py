@@ -1,15 +1,15 @@
-"""``o.flat[k] = i.flat[source[k]]``, or a constant: any element to any place, decided at elaboration.
+"""``o.flat[k] = i.flat[source[k]]``, or a constant: any element to any place, fixed at elaboration.
 
 The *writer* stores every incoming beat in a ring. The *reader* goes through the beats of the result in three loops.
-Lanes of the result that always come out of the same stored beat share a *port*: a copy of the ring, of which only the
-lanes that are wanted are stored, and an address, the sum of three constants, one per loop. What a beat is made of
-(which stored lane goes where, or the constant) is a *pattern*; the loops say which.
+Lanes of the result that always come from the same stored beat share a *port*: a copy of the ring, which stores only the
+lanes that are needed, and an address, which is the sum of three constants, one per loop. The composition of a beat
+(which stored lane goes where, or the constant) is a *pattern*; the loops select it.
 
-All operations of a turn of the outer loop wait for the last beat that it or an earlier turn reads; at its end, every
-beat before the first one that later turns read is given back.
+All operations of a turn of the outer loop wait for the last beat that this or an earlier turn reads; at the end of the
+turn, every beat before the first one that later turns read is given back.
 
     stage  1, 2  the tables of the three loops
-           3, 4  the address of every port (meanwhile the pattern, if more than one loop chooses it)
+           3, 4  the address of every port (meanwhile the pattern, if several loops select it)
            5, 6  the ring's word and its register
            7     each lane's element of it
 """
@@ -24,7 +24,7 @@ import numpy as np
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import memory
 
-from onnx_hw_rtl.cores.gather import FILL, UNUSED, LoopTable, Selects, side_by_side
+from onnx_hw_rtl.cores.gather import FILL, UNUSED, LaneSelection, LoopTable, side_by_side
 from onnx_hw_rtl.streams.core import Core
 from onnx_hw_rtl.streams.engine import Engine, Turn, choose, delayed, pick
 from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
@@ -33,7 +33,7 @@ from onnx_hw_rtl.streams.stream import StreamShape, bits_of, groups_of
 __all__ = ["Rearrange"]
 
 LOOPS = ("outer", "middle", "inner")
-MANY = 8  # exceptions that are cheaper as a table than one by one
+MAX_EXCEPTIONS = 8  # further exceptions from the most frequent value are cheaper as a table than one by one
 
 
 @dataclass
@@ -42,7 +42,7 @@ class RingReader:
 
     Attributes:
         wants: stored beat by operation, or -1.
-        lanes: of the result.
+        lanes: lanes of the result.
         stored: lanes of a stored beat that this copy holds, ascending.
     """
 
@@ -52,14 +52,14 @@ class RingReader:
 
 
 class Rearrange(Core):
-    """Any map from a frame to a frame.
+    """Rearrangement: any map from a frame to a frame.
 
     Args:
         source: (size of the result,) integers: flat index in the operand, or -1 for the constant.
         in_shape, out_shape: (height, width, channels) of operand and result.
         loops: three factors of the number of output beats, such that the beat every port reads is a sum of three
-            numbers, one per loop; (1, 1, beats) always are.
-        i, o: the streams, one pixel a beat.
+            numbers, one per loop; (1, 1, beats) always works.
+        i, o: the streams, one pixel per beat.
         capacity: beats that may be stored and not yet given back.
         fill: the constant.
         depth: FIFO depth of the output.
@@ -70,7 +70,9 @@ class Rearrange(Core):
 
     LATENCY = 7
     WRITE_STAGE = 4
-    """The ring is written in the stage in which it is read: after the old beat was, before the new one is."""
+    """Stage in which the ring is written, the same in which it is read: after the old beat was read, before the new one
+    is.
+    """
 
     def __init__(
         self,
@@ -96,10 +98,10 @@ class Rearrange(Core):
         self.offsets = [self._separate(port) for port in self.ports]
         super().__init__({"i": i.payload}, {"o": (o.payload, depth)}, ("writer", "reader"))
 
-    # ---- at elaboration: where everything comes from --------------------------------------------------------------
+    # ---- at elaboration: where every element comes from -----------------------------------------------------------
 
     def _locate(self, source: np.ndarray, in_shape: tuple[int, int, int], out_shape: tuple[int, int, int]) -> None:
-        """``wants``, ``takes``: (output beats, out_lanes) stored beat and lane of it; FILL or UNUSED in both."""
+        """Set ``wants`` and ``takes``: (output beats, out_lanes) stored beat and its lane, or FILL or UNUSED."""
         height, width, channels = out_shape
         per_pixel, stored_per_pixel = groups_of(channels, self.out_lanes), groups_of(in_shape[2], self.in_lanes)
         self.out_beats = height * width * per_pixel
@@ -112,26 +114,26 @@ class Rearrange(Core):
         self.takes[at] = np.where(source < 0, FILL, channel % self.in_lanes)
 
     def _share_ports(self) -> list[RingReader]:
-        found: list[RingReader] = []
+        ports: list[RingReader] = []
         for lane in range(self.out_lanes):
             wants = self.wants[:, lane]
             real = wants >= 0
             if not np.any(real):
                 continue
-            for port in found:
+            for port in ports:
                 if not np.any(real & (port.wants >= 0) & (wants != port.wants)):
                     port.wants = np.maximum(port.wants, wants)
                     port.lanes.append(lane)
                     break
             else:
-                found.append(RingReader(np.maximum(wants, FILL), [lane]))
-        for port in found:
+                ports.append(RingReader(np.maximum(wants, FILL), [lane]))
+        for port in ports:
             taken = self.takes[:, port.lanes]
             port.stored = sorted(set(taken[taken >= 0].tolist()))
-        return found
+        return ports
 
     def _separate(self, port: RingReader) -> list[list[int]]:
-        """Per loop, the part of the stored beat's number that each of its turns adds."""
+        """Return, for each loop, the part of the stored beat's number that each of its turns adds."""
         counts = tuple(self.loops.values())
         wants = port.wants.reshape(counts)
         outer, middle, inner = np.unravel_index(int(np.argmax(port.wants >= 0)), counts)
@@ -144,7 +146,9 @@ class Rearrange(Core):
         return [part.tolist() for part in parts]
 
     def _turns(self) -> tuple[list[int], list[int]]:
-        """Per turn of the outer loop: beats it waits for, counted from the frame's first; beats given back after it."""
+        """Return two lists with one entry for each turn of the outer loop: the beats it waits for, counted from the
+        start of the frame, and the beats given back after it.
+        """
         turns = self.wants.reshape(self.loops["outer"], -1)
         needed, released = [], []
         most = 0
@@ -187,13 +191,15 @@ class Rearrange(Core):
         return m
 
     def _needs_nothing(self, turn: Turn, needed: Sequence[int]) -> Any:
-        """Only turns before the first that reads anything; it does not wait for the frame before either."""
+        """Return the condition that a turn comes before the first one that reads anything; it waits for no frame
+        either.
+        """
         return turn["outer"] < sum(count == 0 for count in needed)
 
     # ---- the data path --------------------------------------------------------------------------------------------
 
     def _fetch(self, m: Module, writer: Engine, reader: Engine) -> list[Value]:
-        """The lanes of the reader's beat."""
+        """Return the lanes of the reader's beat."""
         place = Signal(range(self.ring), name="write_at")
         with m.If(writer.fire):
             m.d.sync += place.eq(place + 1)
@@ -219,7 +225,11 @@ class Rearrange(Core):
         return lanes
 
     def _lane(self, m: Module, lane: int, port: RingReader, word: Value, select: tuple[Value, Sequence[int]]) -> Value:
-        """Stage 7: the element that the pattern names. ``select``: a number, and what each number stands for."""
+        """Return the element that the pattern names, in stage 7.
+
+        Args:
+            select: a number, and the stored lane that each number stands for.
+        """
         number, stands_for = select
         at = {taken: place * self.bits for place, taken in enumerate(port.stored)}
         elements = [
@@ -231,20 +241,20 @@ class Rearrange(Core):
         return Const(self.fill & ((1 << self.bits) - 1), self.bits)
 
     def _look_up(self, m: Module, reader: Engine) -> tuple[list[Value], list[tuple[Value, Sequence[int]]]]:
-        """Stage 4: the address of every port. Stage 6: for every lane, what selects its element."""
+        """Return the address of every port in stage 4 and, for every lane, what selects its element in stage 6."""
         columns: dict[str, list[list[int]]] = {loop: [] for loop in LOOPS}
         for parts in self.offsets:
             for loop, part in zip(LOOPS, parts, strict=True):
                 column = [offset % self.ring for offset in part]
                 if column not in columns[loop]:
                     columns[loop].append(column)
-        selects = Selects(self.takes, self.loops)
+        selects = LaneSelection(self.takes, self.loops)
         answers = {
             loop: self._table(m, reader, loop, columns[loop], self.ring - 1, selects.words[loop]) for loop in LOOPS
         }
 
         def offset(port: int, axis: int) -> int:
-            """Which column of the loop's table."""
+            """Return the number of the column in the loop's table."""
             return columns[LOOPS[axis]].index([part % self.ring for part in self.offsets[port][axis]])
 
         base = delayed(m, self._base(m, reader), 2, "base")
@@ -263,14 +273,14 @@ class Rearrange(Core):
         return addresses, [selects.of_lane(chosen, lane) for lane in range(self.out_lanes)]
 
     def _sum(self, m: Module, sums: dict[tuple[int, ...], Signal], key: tuple[int, ...], a: Value, b: Value) -> Signal:
-        """Stage 3: once for all ports that want it."""
+        """Add two parts of an address in stage 3, once for all ports that need the sum."""
         if key not in sums:
             sums[key] = Signal(range(self.ring), name=f"sum{len(sums)}", reset_less=True)
             m.d.sync += sums[key].eq(a + b)
         return sums[key]
 
     def _base(self, m: Module, reader: Engine) -> Signal:
-        """Stage 0: where the frame begins in the ring."""
+        """Return the place in the ring where the frame begins, in stage 0."""
         base = Signal(range(self.ring), name="base")
         with m.If(reader.fire & reader.decode(reader.is_last(*LOOPS), 1, "frame_ends")):
             m.d.sync += base.eq(base + self.in_beats % self.ring)
@@ -279,7 +289,7 @@ class Rearrange(Core):
     def _table(
         self, m: Module, reader: Engine, loop: str, columns: list[list[int]], largest: int, words: tuple[int, list[int]]
     ) -> tuple[list[Value], Value]:
-        """Stage 2: the entries of a loop's turn: one per column, and the ``words`` of a given width beside them."""
+        """Return the entries of a loop's turn in stage 2: one per column, and the word of ``words``, (width, words)."""
         wide = [max(1, largest.bit_length()) if len(set(column)) > 1 else 0 for column in columns]
         wide.append(words[0])
         if sum(wide) == 0:
@@ -299,7 +309,10 @@ class Rearrange(Core):
 
 
 def _multiplexer(number: Value, elements: Sequence[Value]) -> Value:
-    """A tree over the bits of the number: half of what yosys makes of as many cases. Numbers beyond the last: any."""
+    """Build a multiplexer as a tree over the bits of the number, half of what yosys makes of a switch with these cases.
+
+    A number beyond the last element selects any element.
+    """
     if len(elements) == 1:
         return elements[0]
     half = 1 << ((len(elements) - 1).bit_length() - 1)
@@ -309,8 +322,8 @@ def _multiplexer(number: Value, elements: Sequence[Value]) -> Value:
 
 
 def _entry(index: Any, values: Sequence[int]) -> Any:
-    """``values[index]`` for an integer or a signal."""
+    """Return ``values[index]`` for an integer or a signal."""
     regular = max(values.count(value) for value in set(values))
-    if isinstance(index, int) or len(values) - regular <= MANY:
+    if isinstance(index, int) or len(values) - regular <= MAX_EXCEPTIONS:
         return pick(index, values)
     return Array(values)[index]

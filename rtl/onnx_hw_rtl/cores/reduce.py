@@ -18,16 +18,18 @@ from onnx_hw_rtl.target import primitives_of
 __all__ = ["Reduce"]
 
 CHUNKS_IN_FLIGHT = 3
-"""With so many, a total is stored before it is read again, even if it is read a cycle early and stored a cycle late."""
+"""Number of chunks from which a total is stored before it is read again, even if it is read a cycle early and stored a
+cycle late.
+"""
 
 
 class Reduce(Core):
-    """Maximum or sum over the pixels of a frame.
+    """Maximum, minimum or sum over the pixels of a frame.
 
     Args:
         kind: ``max``, ``min`` or ``sum``.
-        pixels, channels: of a frame.
-        i, o: the streams, of equally many lanes.
+        pixels, channels: size of a frame.
+        i, o: the streams, with the same number of lanes.
         depth: FIFO depth of the output.
     """
 
@@ -73,13 +75,14 @@ class Reduce(Core):
     def _store(
         self, m: Module, lane: int, chunk: Value, strobe: Value, following: Value, result: Value, platform: object
     ) -> Value:
-        """Stage 1: a lane's total so far. With some chunks, there is time for a register on either side of the memory.
+        """Return a lane's total so far, in stage 1. With enough chunks, there is a register on either side of the
+        memory.
 
         Args:
-            chunk: of the current operation; stage 0.
-            strobe: there is an operation; stage 1.
+            chunk: chunk of the current operation, in stage 0.
+            strobe: there is an operation, in stage 1.
             following, result: the next total, at the end of stage 1 and in stage 2.
-            platform: without distributed memory that register is the memory's own.
+            platform: the target; without distributed memory that register is the memory's own.
         """
         m.submodules[f"totals{lane}"] = totals = DistributedMemory(
             shape=len(result), depth=max(2, self.chunks), init=[]
@@ -94,5 +97,5 @@ class Reduce(Core):
             write_port.data.eq(result if early else following),
             read_port.addr.eq(chunk if early else at_write),
         ]
-        found: Value = delayed(m, read_port.data, early and not own, f"total{lane}")
-        return found
+        total: Value = delayed(m, read_port.data, early and not own, f"total{lane}")
+        return total

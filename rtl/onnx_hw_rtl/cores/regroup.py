@@ -1,7 +1,7 @@
-"""Several pixels of a row into one beat, or one beat into its pixels. Two engines over a ring; latency 3.
+"""Several pixels of a row into one beat, or one beat into its pixels. Two engines around a ring; latency 3.
 
-The ring has a memory for each pixel of a group; a word of it is one channel group. Whoever has single pixels fills or
-empties the memories in turn, whoever has groups all of them at once. A pixel group is given back as a whole.
+The ring has one memory for each pixel of a group; a word of it is one channel group. The side with single pixels fills
+or empties the memories in turn; the side with groups uses all of them at once. A pixel group is given back as a whole.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ __all__ = ["Regroup"]
 
 
 class Regroup(Core):
-    """From one pixel a beat to several, or back. A group never crosses a row; the last one of a row may be smaller.
+    """Conversion from one pixel per beat to several, or back.
+
+    A group never crosses a row; the last group of a row may be smaller.
 
     Args:
         columns: pixels of a row.
-        channels: of a pixel.
-        i, o: the streams, of as many lanes each; one of them has 1 pixel.
+        channels: channels of a pixel.
+        i, o: the streams, with the same number of lanes; one of them has 1 pixel.
         capacity: input beats that may be stored and not yet given back.
         depth: FIFO depth of the output.
     """
@@ -46,7 +48,7 @@ class Regroup(Core):
         self.gathers, self.capacity = i.pixels == 1, capacity
         self.pixels, self.size = max(i.pixels, o.pixels), i.lanes * i.bits
         self.channel_groups = groups_of(channels, i.lanes)
-        row = columns if columns % self.pixels else self.pixels  # what repeats itself
+        row = columns if columns % self.pixels else self.pixels  # the sequence of groups that repeats
         self.group_of = [column // self.pixels for column in range(row)]
         self.lengths = [min(self.pixels, row - first) for first in range(0, row, self.pixels)]
         super().__init__({"i": i.payload}, {"o": (o.payload, depth)}, ("writer", "reader"))
@@ -84,11 +86,14 @@ class Regroup(Core):
     # ---- what the reader needs and gives back -----------------------------------------------------------------------
 
     def _first_need(self, group: int) -> int:
-        """Beats of a pixel group that its first output beat waits for."""
+        """Return the number of beats of a pixel group that its first output beat waits for."""
         return (self.lengths[group] - 1) * self.channel_groups + 1 if self.gathers else 1
 
     def _need_grows_by(self, reader: Engine, turn: Turn) -> Any:
-        """From an operation to the next one. A group that is scattered is there once its first pixel has left."""
+        """Return the beats by which the need grows from an operation to the next one.
+
+        A group that is scattered is complete once its first pixel has left.
+        """
         channels_end = reader.is_last("channels")(turn)
         if self.gathers:
             firsts = [self._first_need(group) for group in range(len(self.lengths))]
@@ -105,11 +110,11 @@ class Regroup(Core):
         return choose(reader.is_last("channels")(turn), beats, 0)
 
     def _slot(self, column: int) -> int:
-        """Which pixel of its group."""
+        """Return the place of a pixel in its group."""
         return column % self.pixels
 
     def _ends(self) -> list[int]:
-        """Per pixel, whether it is the last one of its group."""
+        """Return, for each pixel, whether it is the last one of its group."""
         group = self.group_of
         return [int(k + 1 == len(group) or group[k] != group[k + 1]) for k in range(len(group))]
 
@@ -133,10 +138,10 @@ class Regroup(Core):
                     for bits, its_own in parts
                 )
             )
-        m.d.comb += bits_of(self.outboxes["o"].data).eq(self._made(m, pixels, read_slot))
+        m.d.comb += bits_of(self.outboxes["o"].data).eq(self._pixels_read(m, pixels, read_slot))
 
-    def _made(self, m: Module, stored: list[Value], slot: Value) -> Value:
-        """Stage 3: all pixels, or the one in the slot that is read."""
+    def _pixels_read(self, m: Module, stored: list[Value], slot: Value) -> Value:
+        """Return all pixels, or the one in the slot that is read, in stage 3."""
         if self.gathers:
             return delayed(m, Cat(*stored), 1, "made")
         made = Signal(self.size, name="made", reset_less=True)
@@ -145,7 +150,7 @@ class Regroup(Core):
         return made
 
     def _position(self, m: Module, engine: Engine, pixel_by_pixel: bool) -> tuple[Value, Value]:
-        """(pixel of its group, word of its memory) of an engine's current beat."""
+        """Return (pixel of its group, word of its memory) of an engine's current beat."""
         group = Signal(range(max(2, self._groups_held())), name=f"{engine.name}_group")
         channels = engine.decode(lambda turn: turn["channels"], range(max(2, self.channel_groups)), "channels")
         slots = [self._slot(k) for k in range(len(self.group_of))]
@@ -159,7 +164,10 @@ class Regroup(Core):
         return slot, Cat(channels, group)
 
     def _groups_held(self) -> int:
-        """The most pixel groups that ``capacity`` beats touch: they begin with a group, since groups go as a whole."""
+        """Return the greatest number of pixel groups that ``capacity`` beats touch.
+
+        They begin with a group, because groups are given back as a whole.
+        """
         beats = [(length if self.gathers else 1) * self.channel_groups for length in self.lengths]
         most = 0
         for first in range(len(beats)):

@@ -29,7 +29,7 @@ __all__ = ["Arithmetic", "MultiplyAddShift", "Requantize", "TableRequantizer", "
 
 @dataclass(frozen=True)
 class TableRequantizer:
-    """A look-up.
+    """Requantization by a look-up table.
 
     Attributes:
         clamp: the shape to which x saturates.
@@ -64,7 +64,7 @@ class TableRequantizer:
 
 @dataclass(frozen=True)
 class ThresholdRequantizer:
-    """A binary search.
+    """Requantization by a binary search among thresholds.
 
     Attributes:
         clamp: the shape to which x saturates; it holds every threshold.
@@ -85,7 +85,7 @@ class ThresholdRequantizer:
 
     @property
     def latency(self) -> int:
-        """Saturation, three cycles per comparison, the clamp."""
+        """Cycles of the saturation, three cycles per comparison, and the clamp."""
         return 3 + 3 * self.depth
 
     def lane(self, m: Module, name: str, x: Value, turn: Turn, channels: Sequence[int]) -> Value:
@@ -94,7 +94,7 @@ class ThresholdRequantizer:
         chunk = turn.place
         if distinct:
             chunk = delayed(m, chunk, 1, f"{name}_chunk")
-        passed: Value | None = None  # the bits of the result found so far, most significant first
+        passed: Value | None = None  # the bits of the result known so far, most significant first
         for step in reversed(range(self.depth)):
             prefixes = 1 << (self.depth - 1 - step)
             words = [
@@ -122,16 +122,16 @@ Arithmetic = MultiplyAddShift | TableRequantizer | ThresholdRequantizer
 
 
 class Requantize(Core):
-    """A step function per channel.
+    """Step function per channel.
 
     Args:
-        arithmetic: how it is computed.
+        arithmetic: how the function is computed.
         words: (chunks, lanes) integers: the channel whose constants each lane has, for each beat of a pixel.
-        bits, signed: of an input element.
-        out_bits, out_signed: of a result.
+        bits, signed: shape of an input element.
+        out_bits, out_signed: shape of a result.
         lanes: channels per beat, in and out.
         pixels: pixels per beat, in and out.
-        run: beats of one channel group that follow each other, each of other pixels.
+        run: consecutive beats of one channel group, each of other pixels.
         depth: FIFO depth of the output.
     """
 
@@ -181,7 +181,7 @@ class Requantize(Core):
         return m
 
     def _turns(self, m: Module, engine: Engine) -> list[Turn]:
-        """A copy for every lane."""
+        """Return a copy of the operation's state for every lane."""
         first = engine.decode(lambda turn: turn["step"] == 0, 1, "first")
         step = engine.decode(lambda turn: turn["step"], range(max(2, self.arithmetic.steps)), "step")
         places = self.chunks * self.arithmetic.steps

@@ -1,13 +1,13 @@
-"""A sliding window over a streamed image: two engines around one ring of beats.
+"""Sliding window over a streamed image: two engines around one ring of beats.
 
 The *writer* stores every incoming beat. The *reader* walks over the output pixels and, for each, over the *beats of a
 window*: a beat holds ``out_lanes`` elements, each at its own place (row of the kernel, column of the kernel, channel).
-A window's first beat waits until the last pixel the window touches has been written; its other beats follow freely.
-Rows that no later window touches are given back after the last window of an output row.
+A window's first beat waits until the last pixel that the window touches has been written; its other beats follow
+freely. Rows that no later window touches are given back after the last window of an output row.
 
 Elements are fetched in *groups* of ``gcd(in_lanes, out_lanes, channels)`` lanes, because a group never straddles a
 stored beat; each group has its own copy of the ring, its own address and its own choice of a slice. So any cut of the
-window into lanes is legal, and a cut that is aligned needs one copy and no multiplexer.
+window into lanes is legal, and an aligned cut needs one copy and no multiplexer.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class SlidingBuffer:
     """Writer, reader and ring, built into the module of a core.
 
     Args:
-        pixels: image, kernel, and what of them comes side by side.
+        pixels: image, kernel, and how many pixels and windows come side by side.
         out_lanes: elements that are fetched for each of the windows side by side.
         places: for each turn of the inner loops (outermost first), the places of the lanes of that beat; unused lanes
-            of a ragged beat are missing at the end.
-        inner: count of the loops over the beats of one window.
+            at the end of a ragged beat are missing.
+        inner: counts of the loops over the beats of one window.
         pushes_at: which reader operations push a token.
 
     Attributes:
@@ -48,7 +48,9 @@ class SlidingBuffer:
 
     LATENCY = 6
     WRITE_STAGE = 3
-    """The ring is written in the stage in which it is read: after the old beat was, before the new one is."""
+    """Stage in which the ring is written, the same in which it is read: after the old beat was read, before the new one
+    is.
+    """
 
     def __init__(
         self,
@@ -97,7 +99,7 @@ class SlidingBuffer:
     # ---- what operations need and give back; the arguments are integers or signals --------------------------------
 
     def _last_touched(self, axis: int) -> list[int]:
-        """Per output row (column), the last image row (column) its windows touch, or -1."""
+        """Return, for each output row (column), the last image row (column) that its windows touch, or -1."""
         size, stride, pad = self.geometry.shape[axis], self.geometry.strides[axis], self.geometry.pads[axis]
         return [
             max(-1, min(k * stride + self.geometry.extent[axis] - 1 - pad, size - 1))
@@ -105,7 +107,7 @@ class SlidingBuffer:
         ]
 
     def _needed(self, row: int, column: int) -> int:
-        """Beats of the frame that a window waits for; meaningless if it touches nothing."""
+        """Return the number of beats of the frame that a window waits for; meaningless if it touches nothing."""
         y, x = self._last_touched(0)[row], self._last_touched(1)[column]
         return (y * self.geometry.shape[1] + x + 1) * self.per_pixel
 
@@ -115,7 +117,7 @@ class SlidingBuffer:
         return pick(turn["row"], rows) | pick(turn["column"], columns)
 
     def _need_grows_by(self, turn: Turn) -> Any:
-        """From an operation to the next one."""
+        """Return the beats by which the need grows from an operation to the next one."""
         rows, columns = self.geometry.output
         y, x = self._last_touched(0), self._last_touched(1)
         width = self.geometry.shape[1]
@@ -128,7 +130,7 @@ class SlidingBuffer:
         return choose(self.reader_is_last(*self.inner)(turn), grows, 0)
 
     def _releases(self, turn: Turn) -> Any:
-        """Beats given back by an operation: whole rows, after the last window of an output row."""
+        """Return the beats that an operation gives back: whole rows, after the last window of an output row."""
         height, width, _ = self.geometry.shape
         kept_from = [
             max(0, min((row + 1) * self.geometry.strides[0] - self.geometry.pads[0], height))
@@ -153,7 +155,7 @@ class SlidingBuffer:
     # ---- the data path ------------------------------------------------------------------------------------------
 
     def _fetch(self, source: Any) -> list[Value]:
-        """The values of the reader's beat, lane by lane.
+        """Return the values of the reader's beat, lane by lane.
 
         Stage 2 has the table's answer, 3 the address in the ring, 4 the ring's word, 5 its register, 6 the slice of it
         or the padding.
@@ -174,7 +176,7 @@ class SlidingBuffer:
         return lanes
 
     def _write(self, source: Any) -> Iterator[tuple[Value, Value]]:
-        """(strobe with address, data) for every part of a copy of the ring."""
+        """Yield (strobe with address, data) for every part of a copy of the ring."""
         m, stage = self.m, self.WRITE_STAGE
         place = Signal(range(self.ring), name="write_at")
         with m.If(self.writer.fire):
@@ -189,10 +191,10 @@ class SlidingBuffer:
         return ((controls[k // together], part) for k, part in enumerate(parts))
 
     def _word(self, first_lane: int, writes: Iterator[tuple[Value, Value]], address: Value) -> Value:
-        """Stage 5 from stage 2: the beat at an address, from a copy of the ring."""
-        m, found = self.m, []
+        """Return the beat at an address, from a copy of the ring, in stage 5; the address belongs to stage 2."""
+        m, words = self.m, []
         parts, name = memory_parts(self.in_lanes * self.bits, self.ring), f"address{first_lane}"
-        # one by itself may be the same as another group's
+        # a single copy may be shared with another group
         addresses = copies(m, address, len(parts), name) if len(parts) > 1 else [delayed(m, address, 1, name)]
         for bits, its_address in zip(parts, addresses, strict=True):
             control, data = next(writes)
@@ -205,12 +207,12 @@ class SlidingBuffer:
                 write_port.en.eq(control[0]),
                 read_port.addr.eq(its_address),
             ]
-            found.append(read_port.data)
-        word: Value = delayed(m, Cat(found), 1, f"word{first_lane}")
+            words.append(read_port.data)
+        word: Value = delayed(m, Cat(words), 1, f"word{first_lane}")
         return word
 
     def _corner(self) -> Signal:
-        """The address in the ring of the window's first pixel, inside the image or not."""
+        """Return the address in the ring of the window's first pixel, inside the image or not."""
         m, geometry, reader = self.m, self.geometry, self.reader
         (rows, columns), width = geometry.output, geometry.shape[1]
         column = geometry.strides[1] * self.per_pixel
@@ -231,7 +233,9 @@ class SlidingBuffer:
         return corner
 
     def _index(self) -> Value:
-        """Stage 0: which beat of the window: the inner loops side by side, the innermost in the lowest bits."""
+        """Return the number of the window's beat in stage 0: the inner loops side by side, the innermost in the lowest
+        bits.
+        """
 
         def place(name: str) -> Signal:
             return self.reader.decode(lambda turn: turn[name], range(max(2, self.inner[name])), name)
@@ -239,7 +243,7 @@ class SlidingBuffer:
         return Cat(place(name) for name in reversed(self.inner))
 
     def _fetch_group(self, first_lane: int, word: Value, inside: Value, chosen: Value) -> list[Value]:
-        """The lanes of one group: the slice of a word, or padding."""
+        """Return the lanes of one group: the slice of a word, or padding."""
         m, size = self.m, self.group * self.bits
         slices = [word[k : k + size] for k in range(0, len(word), size)]
         padding = Const(self.pad_value & ((1 << self.bits) - 1), self.bits).replicate(self.group)
@@ -251,7 +255,7 @@ class SlidingBuffer:
         return [value[k : k + self.bits] for k in range(0, size, self.bits)]
 
     def _inside(self, axis: int) -> Callable[[Turn], Any]:
-        """Which rows (columns) of the kernel lie inside the image, one bit each."""
+        """Return which rows (columns) of the kernel lie inside the image, one bit each."""
         size, stride, pad = self.reach.shape[axis], self.reach.strides[axis], self.reach.pads[axis]
         dilation = self.reach.dilations[axis]
         masks = [
@@ -261,7 +265,7 @@ class SlidingBuffer:
         return lambda turn: pick(turn[("row", "column")[axis]], masks)
 
     def _group_table(self, first_lane: int, index: Value) -> tuple[Value, Value, Value, Value]:
-        """Stage 2: (offset in the ring, kernel row, column in reach, slice) of a group, by beat of the window."""
+        """Return (offset in the ring, kernel row, column in reach, slice) of a group, by beat, in stage 2."""
         kernel = self.reach.kernel
         widths = [
             bits_for(self.ring - 1),
@@ -269,7 +273,8 @@ class SlidingBuffer:
             bits_for(kernel[1] - 1),
             bits_for(max(1, self.in_lanes // self.group - 1)),
         ]
-        # the index is the inner loops side by side, so the table has holes where a loop is no power of two long
+        # the index is the inner loops side by side, so the table has holes where the count of a loop is not a power of
+        # two
         sizes = [1 << bits_for(max(1, count - 1)) for count in self.inner.values()]
         words, used = [], 1
         for number, place in enumerate(product(*map(range, sizes))):
@@ -295,7 +300,7 @@ class SlidingBuffer:
 
 
 def _word_of(fields: Sequence[int], widths: Sequence[int]) -> int:
-    """One word, the first field in the lowest bits."""
+    """Pack fields into one word, the first field in the lowest bits."""
     word, at = 0, 0
     for field, width in zip(fields, widths, strict=True):
         word |= field << at

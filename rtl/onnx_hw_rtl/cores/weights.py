@@ -1,9 +1,9 @@
-"""Weights beside their multipliers: words that are read one after the other, over and over.
+"""Weights next to their multipliers: words that are read one after the other, over and over.
 
 A word holds one weight for every lane. The words lie in a read-only memory; or they come on a stream, and an engine of
-their own writes them into a buffer from which they are read: the same memory, but that its writer has not been done
-before cycle 0. The lanes are cut into memories that one copy of the address can reach. Latency from the operation that
-fires to its word: ``LATENCY``, and as many cycles more as the address has to wait.
+their own writes them into a buffer from which they are read: the same kind of memory, except that its writer is not
+finished before cycle 0. The lanes are cut into memories that one copy of the address can drive. The latency from the
+operation that fires to its word is ``LATENCY``, plus the cycles for which the address is delayed.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from onnx_hw_rtl.streams.shared_buffer import SharedBuffer
 __all__ = ["LATENCY", "Streamed", "WeightBuffer", "read_weights"]
 
 LATENCY = 2 + Rom.LATENCY
-"""The address's copy, the memory, and a register in fabric behind it."""
+"""Cycles of the address's copy, the memory, and a register in fabric behind it."""
 
 
 def read_weights(
     m: Module, engine: Engine, words: np.ndarray, weight: Shape, *, waits: int = 0, in_logic: bool = False
 ) -> list[Value]:
-    """The weight of every lane for the operation that fired ``LATENCY + waits`` cycles ago.
+    """Return the weight of every lane for the operation that fired ``LATENCY + waits`` cycles ago.
 
     Args:
-        engine: each operation takes the next word; after the last one comes the first again.
+        engine: each operation takes the next word; after the last word comes the first again.
         words: (operations, lanes) integers.
-        weight: the type of a weight, which every one of them fits.
-        waits: further cycles of the address.
-        in_logic: a lane that has one weight in all words gets it as a ``Const``, for the sake of its product.
+        weight: the shape of a weight, which every one of them fits.
+        waits: further cycles by which the address is delayed.
+        in_logic: whether a lane that has the same weight in all words gets it as a ``Const``, which makes its product
+            cheaper.
     """
     known = {k: int(words[0, k]) for k in np.flatnonzero(np.ptp(words, axis=0) == 0)} if in_logic else {}
     words = words[:, [k for k in range(words.shape[1]) if k not in known]]
-    found = _from_memory(m, engine, words, weight, waits) if words.size else []
+    lanes = _from_memory(m, engine, words, weight, waits) if words.size else []
     for k, value in known.items():  # in rising order
-        found.insert(k, Const(value, weight))
-    return found
+        lanes.insert(k, Const(value, weight))
+    return lanes
 
 
 def _from_memory(m: Module, engine: Engine, words: np.ndarray, weight: Shape, waits: int) -> list[Value]:
@@ -53,26 +54,26 @@ def _from_memory(m: Module, engine: Engine, words: np.ndarray, weight: Shape, wa
         m.d.sync += address.eq(Mux(address == count - 1, 0, address + 1))
     per_rom = max(1, BITS_PER_ADDRESS_COPY // weight.width)
     addresses = copies(m, delayed(m, address, waits, "address"), -(-lanes // per_rom), "address")
-    found: list[Value] = []
+    weights: list[Value] = []
     for k, its_address in enumerate(addresses):
         part = words[:, k * per_rom : (k + 1) * per_rom] & ((1 << weight.width) - 1)
         content = [sum(int(w) << (weight.width * j) for j, w in enumerate(row)) for row in part]
         m.submodules[f"weights{k}"] = rom = Rom(weight.width * part.shape[1], content)
         m.d.comb += rom.addr.eq(its_address)
         data = delayed(m, rom.data, 1, f"weights{k}")
-        found += [data[weight.width * j : weight.width * (j + 1)] for j in range(part.shape[1])]
-    return found
+        weights += [data[weight.width * j : weight.width * (j + 1)] for j in range(part.shape[1])]
+    return weights
 
 
 @dataclass(frozen=True)
 class Streamed:
-    """How weights come.
+    """Order in which streamed weights come.
 
     Attributes:
-        lanes: weights of a word, results outside, inputs inside.
-        words: of all groups of results.
-        inputs: of a vector; in the last word of a group, lanes beyond them may hold anything.
-        capacity: groups whose words the buffer holds.
+        lanes: weights of a word; results are the outer axis, inputs the inner one.
+        words: words of all groups of results.
+        inputs: inputs of a vector; in the last word of a group, lanes beyond them may hold anything.
+        capacity: number of groups whose words the buffer holds.
         tiles: how often the words of all groups are read before the first of them are given back.
     """
 
@@ -84,23 +85,23 @@ class Streamed:
 
 
 class WeightBuffer:
-    """Between an engine that takes words from a stream and one that reads them; neither looks at the other.
+    """Buffer between an engine that takes words from a stream and one that reads them. Neither sees the other.
 
     Args:
         source: the stream of words.
-        weights: what comes.
+        weights: the order in which they come.
         beats: words of a group of results.
         in_lanes: inputs of a word.
-        weight: the type of a weight.
+        weight: the shape of a weight.
 
     Attributes:
         has_word: the condition under which the reader fires.
         writer: the engine that takes the words.
-        loops: those around the reader's loops "group" and "beat".
+        loops: the loops around the reader's loops "group" and "beat".
     """
 
     WRITE_STAGE = 2
-    """The stage in which an operation's address is read, too: so no cycle reads the word that it writes."""
+    """Stage of the write, in which an operation's address is read, too; so no cycle reads the word that it writes."""
 
     def __init__(self, m: Module, source: Any, weights: Streamed, *, beats: int, in_lanes: int, weight: Shape) -> None:
         self.m, self.weights, self.beats, self.in_lanes, self.weight = m, weights, beats, in_lanes, weight
@@ -111,10 +112,10 @@ class WeightBuffer:
         self.writer = Engine(
             m, "weights", {"beat": beats}, pops=[(source, lambda turn: 1)], conditions=(self.shared.has_room,)
         )
-        self._written = self._without_rubbish(source.payload)
+        self._written = self._masked_word(source.payload)
 
-    def _without_rubbish(self, payload: Any) -> Value:
-        """Stage 2: a word, with 0 where there is no input: what lies beside it in the vector may be anything."""
+    def _masked_word(self, payload: Any) -> Value:
+        """Return a word in stage 2, with 0 in lanes without an input, where the vector may hold anything."""
         m, lacking = self.m, self.beats * self.in_lanes - self.weights.inputs
         last = delayed(m, self.writer.decode(self.writer.is_last("beat"), 1, "last"), 1, "last")
         lanes = [delayed(m, Value.cast(payload[k]).as_unsigned(), 1, f"word{k}") for k in range(self.weights.lanes)]
@@ -123,7 +124,7 @@ class WeightBuffer:
         return delayed(m, Cat(clean), self.WRITE_STAGE - 1, "clean")
 
     def read(self, reader: Engine, lanes: int) -> list[Value]:
-        """The weight of every lane for the operation of the reader that fired ``LATENCY + 1`` cycles ago.
+        """Return the weight of every lane for the operation of the reader that fired ``LATENCY + 1`` cycles ago.
 
         Lanes for which no weight comes have 0.
         """
@@ -141,7 +142,7 @@ class WeightBuffer:
         per_memory = max(1, memory_reach(self.depth) // width) * width
         parts = range(0, len(self._written), per_memory)
         controls = copies(m, Cat(write, into, delayed(m, address, 1, "address")), len(parts), "control")
-        found: list[Value] = []
+        lane_weights: list[Value] = []
         for k, (first, control) in enumerate(zip(parts, controls, strict=True)):
             part = self._written[first : first + per_memory]
             m.submodules[f"weights{k}"] = ring = memory.Memory(shape=len(part), depth=max(2, self.depth), init=[])
@@ -153,23 +154,23 @@ class WeightBuffer:
                 read_port.addr.eq(control[1 + len(into) :]),
             ]
             data = delayed(m, read_port.data, 2, f"weights{k}")
-            found += [data[at : at + width] for at in range(0, len(part), width)]
-        return found + [Value.cast(0)] * (lanes - len(found))
+            lane_weights += [data[at : at + width] for at in range(0, len(part), width)]
+        return lane_weights + [Value.cast(0)] * (lanes - len(lane_weights))
 
     def _ends(self, turn: Turn) -> Any:
         return turn["beat"] == self.beats - 1
 
     def _group_ends(self, turn: Turn) -> Any:
-        """The operation gives a group's words back."""
+        """Return whether the operation gives a group's words back."""
         return self._ends(turn) & (turn["tile"] == self.weights.tiles - 1)
 
     def _again(self, turn: Turn) -> Any:
-        """After the operation the first word comes again."""
+        """Return whether the first word comes again after the operation."""
         last_group = turn["group"] == self.weights.words // self.beats - 1
         return self._ends(turn) & last_group & (turn["tile"] != self.weights.tiles - 1)
 
     def _address(self, engine: Engine, again: Value | None) -> Signal:
-        """Of the word of an engine's current operation."""
+        """Return the address of the word of an engine's current operation."""
         m, depth, words = self.m, self.depth, self.weights.words
         address = Signal(range(max(2, depth)), name=f"{engine.name}_address")
         following: Value = Mux(address == depth - 1, 0, address + 1)

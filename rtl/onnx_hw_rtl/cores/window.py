@@ -20,13 +20,13 @@ __all__ = ["Window"]
 
 
 class Window(Core):
-    """Line buffer and reader.
+    """Line buffer and reader of a convolution.
 
     Args:
         geometry: image and kernel.
-        i, o: the streams: pixels of the image, windows side by side, whose elements are their channels.
-        capacity: beats the buffer holds; at least those under one window's rows.
-        pad_value: what elements outside the image read as.
+        i, o: the streams: pixels of the image; windows side by side, whose elements are their channels.
+        capacity: beats that the buffer holds; at least those under one window's rows.
+        pad_value: value of elements outside the image.
         depth: FIFO depth of the output.
     """
 

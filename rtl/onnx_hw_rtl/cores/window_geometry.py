@@ -1,4 +1,6 @@
-"""Where a window lies in its image: sizes, and the places of what it fetches when several pixels come side by side."""
+"""Geometry of a window in its image: sizes, and the places of the elements it fetches if several pixels come side by
+side.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,14 @@ from dataclasses import dataclass, replace
 from onnx_hw_rtl.streams.stream import groups_of
 
 Place = tuple[int, int, int, int]
-"""(row of the kernel, column of the kernel, channel) of an element of a window, and which of the columns in its reach
-must lie inside the image; where pixels come one by one, this is the column of the kernel, too."""
+"""Place of an element in a window: (row of the kernel, column of the kernel, channel, column within its reach that must
+lie inside the image). If pixels come one by one, the last is the column of the kernel, too.
+"""
 
 
 @dataclass(frozen=True)
 class WindowGeometry:
-    """Where a kernel slides.
+    """Image over which a kernel slides, and its steps.
 
     Attributes:
         shape: (height, width, channels) of the image.
@@ -38,7 +41,7 @@ class WindowGeometry:
 
     @property
     def output(self) -> tuple[int, int]:
-        """(height, width) of the result."""
+        """Size of the result, (height, width)."""
         top, left, bottom, right = self.pads
         rows, columns = self.extent
         return (
@@ -51,10 +54,10 @@ class WindowGeometry:
 class PixelGroups:
     """Windows side by side as one wide window, over an image whose pixels come side by side as one wide pixel.
 
-    A wide pixel's channels are its beats one after the other. The windows' steps, all together, are a multiple of
+    A wide pixel's channels are its beats one after the other. The steps of the windows, all together, are a multiple of
     ``in_pixels``, or all windows of a row lie side by side: so an element lies at the same place of a wide pixel in
-    every wide window. The last wide pixel of a row may be ragged: whether an element lies inside the image is asked of
-    its own column.
+    every wide window. The last wide pixel of a row may be ragged: whether an element lies inside the image is tested
+    for its own column.
 
     Attributes:
         geometry: of the single windows and pixels.
@@ -68,14 +71,16 @@ class PixelGroups:
     out_pixels: int
 
     def _columns(self) -> list[int]:
-        """The column, from the first image column of the first window in the row on, of each window's elements."""
+        """Return the column of each window's elements, counted from the first image column of the first window in the
+        row.
+        """
         steps, taps = self.geometry.strides[1], range(self.geometry.kernel[1])
         at = [p * steps + tap * self.geometry.dilations[1] for p in range(self.out_pixels) for tap in taps]
         return [column - self.geometry.pads[1] for column in at]
 
     @property
     def wide(self) -> WindowGeometry:
-        """The same geometry where all numbers are 1."""
+        """Geometry of the wide window over wide pixels; these count as one each."""
         one = self.geometry
         if self.in_pixels == self.out_pixels == 1:
             return one
@@ -93,7 +98,7 @@ class PixelGroups:
         )
 
     def place(self, window: int, row: int, column: int, channel: int) -> Place:
-        """Where in the wide window an element of one of its windows lies."""
+        """Return the place in the wide window of an element of one of its windows."""
         if self.in_pixels == self.out_pixels == 1:
             return row, column, channel, column
         columns = self._columns()
@@ -105,7 +110,7 @@ class PixelGroups:
 
     @property
     def reach(self) -> WindowGeometry:
-        """Where the columns lie that a wide window reaches, ``dilations`` apart, pixel by pixel."""
+        """Geometry of the columns that a wide window reaches, ``dilations`` apart, pixel by pixel."""
         one = self.geometry
         if self.in_pixels == self.out_pixels == 1:
             return one
@@ -123,8 +128,10 @@ class PixelGroups:
 
 
 def side_by_side(places: Iterable[Place | None]) -> list[Place]:
-    """Those of a beat: any for an unused lane between others, none for the unused lanes at its end."""
-    found = list(places)
-    while found and found[-1] is None:
-        found.pop()
-    return [place or (0, 0, 0, 0) for place in found]
+    """Return the places of a beat: an arbitrary place for an unused lane between others, no entry for unused lanes at
+    the end.
+    """
+    lanes = list(places)
+    while lanes and lanes[-1] is None:
+        lanes.pop()
+    return [place or (0, 0, 0, 0) for place in lanes]
