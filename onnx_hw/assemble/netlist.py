@@ -139,12 +139,12 @@ def _divider(board: LinkedBoard, clock_mhz: float) -> int:
     Raises:
         UserError: the clock is too slow for the link, or no whole number of them is near enough.
     """
-    from onnx_hw_rtl.link.uart import LEAST_DIVISOR
+    from onnx_hw_rtl.link.uart import MIN_DIVISOR
 
     try:
         divider = board.baud_divider(Fraction(clock_mhz))
-        if divider < LEAST_DIVISOR:
-            least = LEAST_DIVISOR * board.link.baud / 1e6
+        if divider < MIN_DIVISOR:
+            least = MIN_DIVISOR * board.link.baud / 1e6
             raise ValueError(f"{board.link.baud:,} baud need a clock of {least:g} MHz or more, not {clock_mhz:g} MHz")
     except ValueError as error:
         raise user_error("clock", str(error), where=f"board `{board.name}`", hint="--clock", stage="assemble") from None

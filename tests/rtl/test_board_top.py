@@ -6,14 +6,14 @@ import pytest
 from amaranth.hdl import ClockDomain, Module, ResetSignal, Signal
 from amaranth.sim import Simulator
 
-from onnx_hw_rtl.shells.board_top import reset_at_first
+from onnx_hw_rtl.shells.board_top import hold_reset
 
 
 def resets(cycles: int, pressed: list[int]) -> list[int]:
     """The reset in every cycle, from power-up, while something holds the circuit asleep or does not."""
     m, asleep, reset, seen = Module(), Signal(), Signal(), list[int]()
     m.domains += ClockDomain("sync"), ClockDomain("board", reset_less=True)
-    reset_at_first(m, asleep, cycles)
+    hold_reset(m, asleep, cycles)
     m.d.comb += reset.eq(ResetSignal("sync"))
 
     async def bench(context) -> None:  # type: ignore[no-untyped-def]  # Amaranth does not name its type

@@ -1,1 +1,1 @@
-"""Link between a board and its host."""
+"""Link between a chip and its host."""

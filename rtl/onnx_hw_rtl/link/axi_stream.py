@@ -1,4 +1,4 @@
-"""Frames of AXI4-Stream and streams of a network: their ends are marked on one side and counted on the other."""
+"""Frames of AXI4-Stream and streams of a network: one side marks the ends of frames, the other counts them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["FramesIn", "FramesOut"]
 
 
 class FramesIn(Component):
-    """Beats of a network, of transfers that ``tlast`` divides into frames.
+    """Converter of transfers, which ``tlast`` divides into frames, into beats of a network.
 
-    Whatever comes, the network gets whole frames: one that is too short is filled up with zeros, and of one that is too
-    long the rest is dropped, up to its ``tlast``.
+    Whatever comes, the network gets whole frames: a frame that is too short is filled up with zeros, and the rest of a
+    frame that is too long is dropped, up to its ``tlast``.
 
     Args:
         port: the stream.
@@ -24,7 +24,7 @@ class FramesIn(Component):
     Ports:
         tdata, tvalid, tready, tlast: the transfers; each is a beat as it travels over a link, byte 0 lowest.
         payload, valid, ready: the beats.
-        wrong: a frame was too short or too long, for one cycle.
+        wrong: a frame was too short or too long; high for one cycle.
     """
 
     def __init__(self, port: LinkPort, *, marked: bool = True) -> None:
@@ -41,7 +41,7 @@ class FramesIn(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         beats = self.port.beats
-        left = Signal(range(beats), init=beats - 1)  # beats of the frame behind this one
+        left = Signal(range(beats), init=beats - 1)  # beats of the frame after this one
         filling, dropping = Signal(), Signal()
         last, taken, given = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -67,7 +67,7 @@ class FramesIn(Component):
 
 
 class FramesOut(Component):
-    """Transfers of a network's beats, ``tlast`` with the last one of a frame.
+    """Converter of a network's beats into transfers; ``tlast`` marks the last one of a frame.
 
     Ports:
         payload, valid, ready: the beats.

@@ -1,4 +1,4 @@
-"""Frames in memory: a host writes one or reads one at any of its words, while the one before it passes."""
+"""Windows of memory for frames: a host writes or reads a frame at any of its words while the previous frame passes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from amaranth.lib.wiring import Component, In, Out
 
 __all__ = ["InputWindow", "OutputWindow"]
 
-_WORD = 4  # bytes
+_WORD = 4  # bytes per word
 
 
 class InputWindow(Component):
-    """A frame that is written; once it is sent, the window is the room of the next one.
+    """Window in which a host writes a frame. Once the frame is sent, the window is free for the next one.
 
     Args:
         size: bytes of a frame.
-        window: of the window, a power of two.
+        window: bytes of the window, a power of two.
 
     Ports:
         address, data, lanes: a word, and which of its bytes are written.
-        send: what the window holds is a frame; nothing where it is not ``free``.
+        send: the window holds a whole frame; ignored unless ``free``.
         free: the window may be written.
         o: the frames, byte by byte.
     """
@@ -42,7 +42,7 @@ class InputWindow(Component):
         m = Module()
         m.submodules.memory = ram = memory.Memory(shape=8 * _WORD, depth=2 * self.window // _WORD, init=[])
         write, read = ram.write_port(granularity=8), ram.read_port()
-        sent, passed = Signal(2), Signal(2)  # frames, modulo 4
+        sent, passed = Signal(2), Signal(2)  # numbers of frames, modulo 4
         index, shown = Signal(range(self.window)), Signal()
         full, waiting, taken = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -69,16 +69,16 @@ class InputWindow(Component):
 
 
 class OutputWindow(Component):
-    """A frame's results that are read; once they are taken, the window shows the next ones.
+    """Window in which a host reads the results of a frame. Once they are taken, the window shows the next ones.
 
     Args:
         window: bytes of the window, a power of two.
 
     Ports:
-        i, last: the results, byte by byte, the last one of a frame marked.
-        address, data: a word, and what it is a cycle later.
+        i, last: the results, byte by byte; ``last`` marks the last byte of a frame.
+        address, data: a word's address, and the word one cycle later.
         ready: the window holds the results of a frame.
-        take: they have been read; nothing where it is not ``ready``.
+        take: the results have been read; ignored unless ``ready``.
     """
 
     def __init__(self, window: int) -> None:
@@ -98,7 +98,7 @@ class OutputWindow(Component):
         m = Module()
         m.submodules.memory = ram = memory.Memory(shape=8 * _WORD, depth=2 * self.window // _WORD, init=[])
         write, read = ram.write_port(granularity=8), ram.read_port()
-        come, taken = Signal(2), Signal(2)  # frames, modulo 4
+        come, taken = Signal(2), Signal(2)  # numbers of frames, modulo 4
         index, written = Signal(range(self.window)), Signal()
         m.d.comb += [
             self.i.ready.eq(come != taken ^ 0b10),

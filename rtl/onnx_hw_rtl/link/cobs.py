@@ -1,4 +1,6 @@
-"""Packets in a row of bytes without zeros: see docs/link.md, and ``onnx_hw_link.packets`` for the same in Python."""
+"""Framing of packets in a sequence of bytes without zeros: see docs/link.md, and ``onnx_hw_link.packets`` for the same
+in Python.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ _FULL = 255  # the code of a run of 254 bytes that no zero follows
 
 
 class CobsDecoder(Component):
-    """COBS, byte by byte: each run of bytes that are not zero stands behind its length and one.
+    """COBS decoder, byte by byte: each run of bytes that are not zero follows its length plus one.
 
     Ports:
-        byte, strobe: of the wire, two cycles or more apart; each byte stays for a cycle behind its strobe.
-        o_byte, o_strobe: of the packet, in the same cycles.
-        end: the packet is over, in the cycle of the zero behind it.
-        whole: with ``end``: it ended where a run ended.
+        byte, strobe: bytes from the wire, two cycles or more apart; each stays for one cycle after its strobe.
+        o_byte, o_strobe: bytes of the packet, in the same cycles.
+        end: the packet is over, in the cycle of the zero after it.
+        whole: with ``end``: the packet ended where a run ended.
     """
 
     def __init__(self) -> None:
@@ -27,8 +29,8 @@ class CobsDecoder(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        code, count = Signal(8, init=1), Signal(8, init=1)  # of the run; bytes of it so far, and one
-        zero = Signal()  # one stands between this run and the next
+        code, count = Signal(8, init=1), Signal(8, init=1)  # code of the run; number of its bytes so far, plus one
+        zero = Signal()  # a zero stands between this run and the next
         at_code = code == count
         is_zero = self.byte == 0
         passes = Signal()
@@ -48,11 +50,11 @@ class CobsDecoder(Component):
 
 
 class CobsEncoder(Component):
-    """The mirror image, byte by byte: each run stands before its length and one; a zero behind the packet.
+    """COBS encoder, byte by byte: each run follows its length plus one, and a zero follows the packet.
 
     Ports:
         i: bytes of packets, ``last`` at the end of each.
-        o: bytes of the wire.
+        o: bytes for the wire.
     """
 
     def __init__(self) -> None:
@@ -61,9 +63,9 @@ class CobsEncoder(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         i, o = self.i, self.o
-        code = Signal(8, init=1)  # bytes of the run so far, and one
-        ended = Signal()  # the last byte of the packet has gone
-        closed = Signal()  # and the last code
+        code = Signal(8, init=1)  # number of bytes of the run so far, plus one
+        ended = Signal()  # the last byte of the packet has been sent
+        closed = Signal()  # the last code has been sent, too
         full, by_code, passes = code == _FULL, Signal(), Signal()
         m.d.comb += [
             by_code.eq(Mux(ended, ~closed, i.payload == 0) | full),

@@ -1,4 +1,4 @@
-"""CRC-16/IBM-3740, half a byte in each cycle: polynomial 0x1021, beginning with 0xFFFF, the high byte first."""
+"""CRC-16/IBM-3740, half a byte per cycle: polynomial 0x1021, initial value 0xFFFF, the high byte first."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["Crc16"]
 
 
 class Crc16(Component):
-    """The CRC of bytes; a reset begins anew.
+    """CRC of a sequence of bytes. A reset begins anew.
 
-    A byte takes two cycles, half of the look-up tables that it takes at once.
+    A byte takes two cycles, which halves the look-up tables of a whole byte at once.
 
     Ports:
-        byte, strobe: the bytes, two cycles or more apart; each stays for a cycle behind its strobe.
-        crc: of all of them.
-        match: their last two are the CRC of those before.
+        byte, strobe: the bytes, two cycles or more apart; each stays for one cycle after its strobe.
+        crc: the CRC of all bytes so far.
+        match: the last two bytes are the CRC of those before them.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The chip's end of a link: bytes of a wire on one side, streams of a network on the other. See docs/link.md."""
+"""Chip's end of a link: bytes of a wire on one side, streams of a network on the other. See docs/link.md."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from onnx_hw_rtl.streams.beats import BeatsFromBytes, BytesFromBeats
 __all__ = ["LinkEnd"]
 
 RESTART_CYCLES = 4
-"""How long the network is reset when a host begins anew."""
+"""Cycles for which the network is reset when a host begins anew."""
 
 
 class LinkEnd(Component):
-    """Packets to beats and back.
+    """Converter of packets into beats and back.
 
     Ports:
-        byte, strobe: of the wire, to the chip; two cycles or more apart.
-        o: bytes of the wire, to the host.
-        {name}_payload, {name}_valid, {name}_ready: the streams of the network, those of its inputs going out.
-        restart: the network has to forget everything.
+        byte, strobe: bytes from the wire, two cycles or more apart.
+        o: bytes for the wire, to the host.
+        {name}_payload, {name}_valid, {name}_ready: the streams of the network; those of its inputs go out.
+        restart: the network has to be reset.
     """
 
     def __init__(self, link: Link) -> None:

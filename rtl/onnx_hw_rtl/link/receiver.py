@@ -1,6 +1,6 @@
-"""What comes from the host: packets whose CRC is right, their data in a buffer, the rest as news.
+"""Receiver of the host's packets. It checks their CRC, puts their data into a buffer and reports everything else.
 
-Bytes of a packet are written behind those that are known to be right, and belong to them once the packet is.
+Bytes of a packet are written behind those that are known to be right; they count as right once the packet is.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from onnx_hw_rtl.link.crc import Crc16
 
 __all__ = ["LinkReceiver"]
 
-_HEADER = 3  # bytes: kind, number, the next result that the host waits for
-_LEAST = _HEADER + 2  # with the CRC
-_KIND_BITS = max(FromHost).bit_length()  # what is above is not looked at
+_HEADER = 3  # bytes of a header: kind, number, the next result that the host waits for
+_MIN_PACKET_BYTES = _HEADER + 2  # with the CRC
+_KIND_BITS = max(FromHost).bit_length()  # higher bits are ignored
 
 
 class LinkReceiver(Component):
-    """Packets of the host.
+    """Receiver of packets from the host.
 
     Ports:
-        byte, strobe, end, whole: what a ``CobsDecoder`` makes of the wire.
+        byte, strobe, end, whole: outputs of a ``CobsDecoder`` on the wire.
         o: the data, byte by byte.
-        at_start: the next byte is the first of a frame; such a one waits for the last, where ``Link.frame_at_once``.
-        hello: the host begins anew, for one cycle; everything behind this component has to, too.
-        ack, acked: (strobe) all results before number ``acked`` have come.
-        again: with ``ack``: those from there on are wanted once more, or any answer.
-        taken, missed: (strobes) a packet of data was taken, or did not come as it was sent or in its turn.
+        at_start: the next byte is the first of a frame. If ``Link.frame_at_once``, it waits for the frame's last byte.
+        hello: the host begins anew; high for one cycle. Everything behind this component has to begin anew, too.
+        ack, acked: (strobe) all results before number ``acked`` have arrived at the host.
+        again: with ``ack``: the host wants the results from there on once more, or any answer.
+        taken, missed: (strobes) a packet of data was taken; or it arrived damaged or out of turn.
         expected: number of the next packet of data.
-        credit: bytes that have left the buffer, in ``Link.credit_unit``, modulo 256.
+        credit: number of bytes that have left the buffer, in ``Link.credit_unit``, modulo 256.
     """
 
     def __init__(self, link: Link) -> None:
@@ -50,7 +50,7 @@ class LinkReceiver(Component):
         m = Module()
         m.submodules.crc = ResetInserter(self.end)(crc := Crc16())
         kind, number = Signal(_KIND_BITS), Signal(8)
-        come = Signal(_LEAST)  # the packet has a byte, two, ...
+        come = Signal(_MIN_PACKET_BYTES)  # the packet has a byte, two bytes, ...
         is_data, behind = kind == FromHost.DATA, Signal(8)
         in_turn = behind == 0
         overflow, write, right = Signal(), Signal(), Signal()
@@ -74,19 +74,20 @@ class LinkReceiver(Component):
             self.again.eq(kind == FromHost.POLL),
             self.taken.eq(right & is_data & in_turn & ~overflow),
         ]
-        self._say_what_is_missing(m, right, is_data, behind, come[0])
+        self._report_missing(m, right, is_data, behind, come[0])
         with m.If(self.hello | self.taken):
             m.d.sync += self.expected.eq(number + is_data)
-        self._keep(m, write, overflow)
+        self._build_buffer(m, write, overflow)
         return m
 
-    def _say_what_is_missing(self, m: Module, right: Signal, is_data: Value, behind: Signal, begun: Value) -> None:
-        """A packet that is not right, at once; of those that come out of turn behind it, none. Those that have been
-        taken before are not missed: half of all numbers count as earlier.
+    def _report_missing(self, m: Module, right: Signal, is_data: Value, behind: Signal, begun: Value) -> None:
+        """Report a packet that is damaged at once, but not those that come out of turn after it.
+
+        Packets that have been taken before are not missed: half of all numbers count as earlier.
         """
         told, greeted, wrong, ahead = (Signal(name=name) for name in ("told", "greeted", "wrong", "ahead"))
         m.d.comb += [
-            wrong.eq(self.end & ~right & ~(self.whole & ~begun)),  # two zeros in a row are no packet
+            wrong.eq(self.end & ~right & ~(self.whole & ~begun)),  # two zeros in a row are not a packet
             ahead.eq(right & is_data & ~self.taken & (behind[7] | (behind == 0))),
             self.missed.eq(greeted & (wrong | (ahead & ~told))),
         ]
@@ -95,15 +96,15 @@ class LinkReceiver(Component):
         with m.Elif(self.end):
             m.d.sync += told.eq((told | ahead | wrong) & ~self.taken)
 
-    def _keep(self, m: Module, write: Signal, overflow: Signal) -> None:
-        """The buffer: bytes up to ``sure`` may be read, those behind it wait for their CRC."""
+    def _build_buffer(self, m: Module, write: Signal, overflow: Signal) -> None:
+        """Build the buffer: bytes up to ``sure`` may be read, those behind it wait for their CRC."""
         size = self.link.input_buffer
         m.submodules.memory = ram = memory.Memory(shape=8, depth=size, init=[])
         write_port, read_port = ram.write_port(), ram.read_port()
         written, sure, read = (Signal(range(2 * size), name=name) for name in ("written", "sure", "read"))
         full = written == read ^ size
-        moved = (written + Mux(self.end, -2, 1))[: len(written)]  # without the CRC, or by a byte
-        fresh, enough = Signal(), Signal(init=1)  # the memory shows what is at ``read``; the frame is there
+        moved = (written + Mux(self.end, -2, 1))[: len(written)]  # back by the CRC, or on by a byte
+        fresh, enough = Signal(), Signal(init=1)  # the memory shows the byte at ``read``; the whole frame is there
         m.d.comb += [
             write_port.addr.eq(written),
             write_port.data.eq(self.byte),
@@ -137,19 +138,23 @@ class LinkReceiver(Component):
 
 
 def _is_ahead(sure: Value, read: Value, frame: int) -> Value:
-    """Whether there is a frame, where ``read`` is at the beginning of one: so the bits below do not differ."""
+    """Return whether there is a whole frame. ``read`` is at the beginning of one, so the lowest bits do not differ."""
     below = (frame & -frame).bit_length() - 1
     first, others = read[below:], sure[below:]
     return first != others if frame >> below == 1 else _at_least((others - first)[: len(first)], frame >> below)
 
 
 def _at_least(value: Value, least: int) -> Value:
-    """Whether a number is a constant or more: a gate for each bit that matters, where synthesis subtracts."""
-    found: Value | None = None  # by the bits so far, from the lowest on that is set in ``least``; below it all are so
+    """Return whether a number is at least a constant, with one gate for each bit that matters.
+
+    Synthesis would subtract.
+    """
+    # result for the bits so far, from the lowest bit that is set in ``least``; lower bits do not matter
+    reached: Value | None = None
     for bit in range(len(value)):
-        if found is None:
-            found = value[bit] if least >> bit & 1 else None
+        if reached is None:
+            reached = value[bit] if least >> bit & 1 else None
         else:
-            found = value[bit] & found if least >> bit & 1 else value[bit] | found
-    assert found is not None
-    return found
+            reached = value[bit] & reached if least >> bit & 1 else value[bit] | reached
+    assert reached is not None
+    return reached

@@ -1,4 +1,4 @@
-"""What goes to the host: results, kept until they have come; what was taken of its packets; who we are."""
+"""Sender of packets to the host: results, which are kept until they have arrived, acknowledgements and the greeting."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from onnx_hw_rtl.link.crc import Crc16
 
 __all__ = ["LinkSender"]
 
-_HEADER = 4  # bytes: kind, number, the number of the next packet of data, credit
+_HEADER = 4  # bytes of a header: kind, number, the number of the next packet of data, credit
 
 
 class LinkSender(Component):
-    """Packets for the host.
+    """Sender of packets to the host.
 
     Ports:
-        i, last: bytes of results; the last one of a frame ends its packet.
+        i, last: bytes of results; the last byte of a frame ends its packet.
         hello, ack, again, taken, missed, acked, expected, credit: see ``LinkReceiver``.
         o, o_last: bytes of packets, for a ``CobsEncoder``.
     """
@@ -43,17 +43,20 @@ class LinkSender(Component):
         link, o = self.link, self.o
         idle = Signal(init=1)
         m.submodules.crc = ResetInserter(idle)(crc := Crc16())
-        # One of these, or idle: a header's bytes one after the other, the payload, the bytes of the CRC.
+        # One of these is high, or ``idle``: the bytes of a header one after the other, the payload, the bytes of the
+        # CRC.
         header, in_payload, crc_high, crc_low = Signal(_HEADER), Signal(), Signal(), Signal()
         byte, sent, second, reads, shown = Signal(8), Signal(), Signal(), Signal(), Signal()
         kind = Signal(3)
-        following = Signal(8)  # number of the result that is sent, or will be next
+        following = Signal(8)  # number of the result that is sent now or next
         is_hello, is_result = kind == _low(FromChip.HELLO), kind == _low(FromChip.RESULT)
-        index = Signal(range(max(len(link.greeting.to_bytes()), link.slot_bytes)))  # bytes of the payload behind this
+        # number of bytes of the payload after this one
+        index = Signal(range(max(len(link.greeting.to_bytes()), link.slot_bytes)))
         stored, kept, payload = self._payloads(m, is_hello, following, index)
         due = ("hello", "status", "missing", "answer")
         hello, status, missing, answer = (Signal(name=f"{name}_due") for name in due)
-        told = Signal()  # the bit of the credit that says that a quarter of the buffer was read
+        # the bit of the credit that changes with every quarter of the buffer that is read, as sent last
+        told = Signal()
         news, begins = Signal(), Signal()
         m.d.comb += [
             sent.eq(o.valid & o.ready),
@@ -61,16 +64,17 @@ class LinkSender(Component):
             o.payload.eq(byte),
             self.o_last.eq(crc_low),
             crc.byte.eq(byte),
-            crc.strobe.eq(sent),  # of itself, too: its high byte takes that away, and the low byte is high then
+            # the CRC runs over its own bytes, too: its high byte removes itself, and then the low byte is on top
+            crc.strobe.eq(sent),
         ]
-        # A byte stays for another cycle, for its CRC; what follows is read meanwhile.
+        # A byte stays for one more cycle, for its CRC; meanwhile the next byte is read.
         m.d.sync += [second.eq(sent), reads.eq((second & ~idle) | begins), shown.eq(reads | (shown & ~sent))]
-        # What is sent.
+        # The byte that is sent.
         parts = [(header[0], Cat(kind, 0, 0, 0, 0, 1)), (header[1], following), (header[2], self.expected)]
         parts += [(header[3], self.credit), (in_payload, payload), (crc_high | crc_low, crc.crc[8:])]
         with m.If(reads):
             m.d.sync += byte.eq(reduce(or_, (value & here.replicate(8) for here, value in parts)))
-        # One byte after the other.
+        # The bytes one after the other.
         at_end, has_payload = index == 0, is_hello | is_result
         with m.If(sent):
             m.d.sync += [
@@ -103,7 +107,7 @@ class LinkSender(Component):
                 m.d.sync += kind.eq(_low(FromChip.STATUS))
             with m.Else():
                 m.d.sync += kind.eq(_low(FromChip.RESULT))
-        # What has to be sent.
+        # The reasons to send a packet.
         with m.If(self.taken):
             m.d.sync += status.eq(1)
         with m.If(self.missed):
@@ -115,30 +119,31 @@ class LinkSender(Component):
         return m
 
     def _payloads(self, m: Module, is_hello: Value, number: Signal, index: Signal) -> tuple[Signal, Signal, Value]:
-        """The buffer, a slot for each packet of results, their bytes side by side: what they leave free is at its end,
-        and holds the greeting, if that has room there.
+        """Build the buffer: one slot for each packet of results, with its bytes side by side.
+
+        The slots leave some bytes free at the end of the memory. The greeting is stored there if it fits.
 
         Returns:
             (low bits of the number of the first result that is not complete, number of the oldest one that is kept,
             byte of the greeting or of another result).
         """
         slots, size, greeting = self.link.slots, self.link.slot_bytes, self.link.greeting.to_bytes()[::-1]
-        room = 1 << (len(greeting) - 1).bit_length()  # so that the bits above are ones
+        room = 1 << (len(greeting) - 1).bit_length()  # a power of two, so that the bits above the index are ones
         fits = room <= slots * (size - self.link.result_bytes)
         contents = [*bytes(slots * size - room), *greeting] if fits else []
         m.submodules.memory = ram = memory.Memory(shape=8, depth=slots * size, init=contents)
         write_port, read_port = ram.write_port(), ram.read_port()
         slot_bits, byte_bits = (slots - 1).bit_length(), (size - 1).bit_length()
-        stored = Signal(slot_bits + 1)  # number of the slot that is filled
-        kept = Signal(8)  # that of the oldest one that is kept
-        filled = Signal(range(size), init=self.link.result_bytes - 1)  # bytes of it behind this one
+        stored = Signal(slot_bits + 1)  # number of the slot that is being filled
+        kept = Signal(8)  # number of the oldest result that is kept
+        filled = Signal(range(size), init=self.link.result_bytes - 1)  # number of bytes of that slot after this one
         taken, ended, at = Signal(), Signal(), Signal(range(slots * size))
         m.d.comb += at.eq(Cat(number[:slot_bits], index[:byte_bits]))
         if fits:
             with m.If(is_hello):
                 m.d.comb += at.eq(slots * size - room | index)
         m.d.comb += [
-            self.i.ready.eq((stored ^ kept)[: len(stored)] != slots),  # they are as many apart where all are taken
+            self.i.ready.eq((stored ^ kept)[: len(stored)] != slots),  # this is their distance when all slots are taken
             taken.eq(self.i.valid & self.i.ready),
             ended.eq(taken & (self.last | (filled == 0 if self.link.results > 1 else 0))),
             write_port.addr.eq(Cat(stored[:slot_bits], filled[:byte_bits])),
@@ -160,7 +165,7 @@ class LinkSender(Component):
         return stored, kept, Mux(is_hello, self._in_logic(m, greeting, index), read_port.data)
 
     def _in_logic(self, m: Module, greeting: bytes, index: Signal) -> Signal:
-        """A byte of what is said of this design."""
+        """Return a byte of the greeting, from look-up tables."""
         byte = Signal(8)
         with m.Switch(index):
             for k, value in enumerate(greeting):
@@ -170,5 +175,5 @@ class LinkSender(Component):
 
 
 def _low(kind: FromChip) -> int:
-    """The bits in which the kinds differ."""
+    """Return the bits in which the kinds differ."""
     return int(kind) & 7

@@ -1,4 +1,4 @@
-"""A target of a serial peripheral interface, mode 0: bytes both ways at once, by the controller's clock."""
+"""SPI target, mode 0: bytes in both directions at once, by the controller's clock."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from amaranth.lib import stream
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import Component, In, Out
 
-__all__ = ["LEAST_CLOCK", "SpiTarget"]
+__all__ = ["MIN_CLOCK_RATIO", "SpiTarget"]
 
-LEAST_CLOCK = 5 / 8
-"""Of the domain ``sync``, in clocks of the controller: five cycles within a byte."""
+MIN_CLOCK_RATIO = 5 / 8
+"""Least clock of the domain ``sync``, relative to the controller's clock: five cycles within a byte."""
 
 
 class SpiTarget(Component):
-    """Bytes of packets, which end with a zero; where there is none to send, zeros.
+    """SPI target. It receives bytes of packets, which end with a zero, and sends bytes, or zeros if it has none to
+    send.
 
     Bits are taken at the rising edge of ``sck`` and put out at its falling edge, the highest first, by flip-flops that
-    this very clock drives: nothing is sampled by a faster one. A byte crosses to the domain ``sync`` and back whole, in
-    a register that rests while a flip-flop that changes beside it passes two others. That takes up to five cycles of
-    ``sync``, and has the eight of ``sck`` that a byte takes.
+    this very clock drives: no faster clock samples anything. A byte crosses to the domain ``sync`` and back as a whole,
+    in a register that is stable while a flip-flop that changed together with it passes two others. That takes up to
+    five cycles of ``sync``, and the eight cycles of ``sck`` that a byte takes are available for it.
 
-    A byte that ``cs_n`` interrupts is no byte for the chip; the next one begins at its first bit. Any number of bytes
+    A byte that ``cs_n`` interrupts does not reach the chip; the next one begins at its first bit. Any number of bytes
     may pass while ``cs_n`` is low.
 
     Ports:
-        sck, cs_n, copi: of the controller.
-        cipo: for it; whoever owns the pad drives it while ``cs_n`` is low.
-        byte, strobe: a byte has come, for one cycle.
-        i: bytes for the controller, no cycle of rest between those of a packet longer than three of ``sync``.
+        sck, cs_n, copi: from the controller.
+        cipo: to the controller; the owner of the pad drives it while ``cs_n`` is low.
+        byte, strobe: a byte has arrived; high for one cycle.
+        i: bytes for the controller; the bytes of a packet have at most three cycles of ``sync`` between them.
         waiting: a byte of a packet has not passed yet: the controller may clock until this is low.
     """
 
@@ -54,23 +55,24 @@ class SpiTarget(Component):
         m.d.comb += [clock.clk.eq(self.sck) for clock in (rise, fall, chosen)]
         m.d.comb += chosen.rst.eq(self.cs_n)
 
-        # By the controller's clock.
+        # In the controller's clock domain.
         count = Signal(3)  # bits of the byte
         begun = Signal(7)
-        come, arrived = Signal(8), Signal()  # the last byte, and a change with each
+        come, arrived = Signal(8), Signal()  # the last byte, and a flip-flop that changes with each byte
         m.d.chosen += count.eq(count + 1)
         m.d.rise += begun.eq(Cat(self.copi, begun))
         with m.If(~self.cs_n & (count == 7)):
             m.d.rise += [come.eq(Cat(self.copi, begun)), arrived.eq(~arrived)]
-        going, left = Signal(8), Signal()  # what is on its way, and a change with each byte that begins
-        following = Signal(8, reset_less=True)  # in ``sync``, but at rest when it is looked at
+        # the byte that is being sent, and a flip-flop that changes with each byte that begins
+        going, left = Signal(8), Signal()
+        following = Signal(8, reset_less=True)  # belongs to ``sync``, but is stable when it is read here
         m.d.comb += self.cipo.eq(going[-1])
         with m.If(~self.cs_n):
             m.d.fall += going.eq(Mux(count == 0, following, going << 1))
             with m.If(count == 0):
                 m.d.fall += left.eq(~left)
 
-        # By our own.
+        # In our own clock domain.
         m.d.comb += [self.byte.eq(come), self.strobe.eq(self._changes(m, "arrived", arrived))]
         gone = self._changes(m, "left", left)
         real, passing = (Signal(name=name) for name in ("real", "passing"))
@@ -80,7 +82,7 @@ class SpiTarget(Component):
         return m
 
     def _changes(self, m: Module, name: str, flag: Signal) -> Signal:
-        """One cycle for each change of a flip-flop of the other clock; none for those before the reset was over."""
+        """Return a strobe for each change of a flip-flop of the other clock, except changes during the reset."""
         here, before, changes = (Signal(name=f"{name}_{part}", reset_less=True) for part in ("here", "was", "now"))
         m.submodules[name] = FFSynchronizer(flag, here)
         m.d.sync += before.eq(here)

@@ -1,4 +1,4 @@
-"""When frames were computed, by a clock of 32 bits: beside each frame's results, for the host to compare."""
+"""Timestamps of frames by a clock of 32 bits. They are sent with each frame's results, for the host to compare."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from onnx_hw_rtl.parts import lfsr_counter
 
 __all__ = ["FrameTimestamps"]
 
-_BYTES = 4  # of a time
+_BYTES = 4  # bytes of a time
 _NUMBER_BITS = 8
 
 
 class FrameTimestamps(Component):
-    """The cycles in which a frame's first beat entered and its last beat left.
+    """Times at which a frame's first beat entered and its last beat left, in cycles.
 
-    Frames overlap, and one at a time is followed from its beginning: of the others, only the end is known, and of one
-    that ends within four cycles of its beginning.
+    Frames overlap, and only one at a time is followed from its beginning. Of all other frames only the end is known; so
+    it is for a frame that ends within four cycles of its beginning.
 
-    The clock counts cycles by four, a byte of it in each, through one short adder; so a time is a clock that passes by
-    and the place in those four cycles, and is kept in a row of bytes that nothing chooses between. Which frame is
-    followed is asked by equality alone: frames are numbered as a feedback register counts, fewer than 255 inside at a
-    time.
+    The clock counts in units of four cycles, one of its bytes in each cycle, through one short adder. So a time is the
+    value of the clock as it passes by and the place within those four cycles, and is kept in a row of bytes without a
+    multiplexer. The frame that is followed is recognized by equality alone: frames are numbered as an LFSR counts, with
+    fewer than 255 frames inside at a time.
 
     Ports:
-        begins, ends: strobes, of the first beat in and of the last beat out, some cycles apart from the next one.
+        begins, ends: strobes of the first beat in and of the last beat out, some cycles apart from the next one.
         waits: a byte of results has no room yet.
-        byte: of what is known of the frame that has ended, one after the other: the first says whether its beginning
-            is (1), and whether results had to wait for room since this was told of the frame before (2); four are the
-            cycle of the beginning, four that of the end, little-endian, the first of them asked for no sooner than
-            seven cycles behind it.
+        byte: next byte of the record of the frame that has ended. The first byte says whether its beginning is known
+            (1), and whether results had to wait for room since the record of the previous frame (2). Four bytes are the
+            cycle of the beginning, four the cycle of the end, little-endian; the first of these eight is taken no
+            sooner than seven cycles after the first byte.
         passes, last: that byte is taken, and is the last one.
     """
 
@@ -48,7 +48,7 @@ class FrameTimestamps(Component):
             lowest.eq(place == _BYTES - 2),
         ]
 
-        times, index = Signal(), Signal(range(2 * _BYTES))  # the first byte has passed; which one behind it
+        times, index = Signal(), Signal(range(2 * _BYTES))  # the first byte has passed; index of the byte after it
         first, second = times & ~index[-1], times & index[-1]
         told = Signal()
         m.d.comb += [self.last.eq(index.all()), told.eq(self.passes & self.last)]
@@ -61,8 +61,8 @@ class FrameTimestamps(Component):
             m.d.sync += begun.eq(lfsr_counter.next_state(begun))
             with m.If(~follows):
                 m.d.sync += [follows.eq(1), followed.eq(begun)]
-        began, begins = self._kept(m, "began", self.begins & ~follows, clock[:8], place, lowest, first & known)
-        ended, _ = self._kept(m, "ended", self.ends, clock[:8], place, lowest, second)
+        began, begins = self._time_of(m, "began", self.begins & ~follows, clock[:8], place, lowest, first & known)
+        ended, _ = self._time_of(m, "ended", self.ends, clock[:8], place, lowest, second)
         with m.If(self.ends):
             m.d.sync += [done.eq(lfsr_counter.next_state(done)), known.eq(follows & ~begins & (done == followed))]
         with m.If(told & known):
@@ -74,10 +74,10 @@ class FrameTimestamps(Component):
         m.d.comb += self.byte.eq(Mux(times, Mux(index[-1], ended, began), Cat(known, waited)))
         return m
 
-    def _kept(
+    def _time_of(
         self, m: Module, name: str, event: Value, clock: Value, place: Value, lowest: Value, asked: Value
     ) -> tuple[Value, Value]:
-        """(next byte of the time of an event, whether its first one has yet to come)."""
+        """Return (next byte of the time of an event, whether its first byte has yet to come)."""
         row = Signal(8 * _BYTES, name=name)
         waits, comes, at = Signal(name=f"{name}_waits"), Signal(name=f"{name}_comes"), Signal(2, name=f"{name}_at")
         due, enters = waits | event, Signal(name=f"{name}_in")
@@ -94,5 +94,5 @@ class FrameTimestamps(Component):
 
 
 def _following(value: Value) -> Value:
-    """The next number, in gates: a carry chain takes more than these few bits."""
+    """Return the next number, in gates: a carry chain takes more than these few bits."""
     return Cat(bit ^ value[:k].all() for k, bit in enumerate(value))

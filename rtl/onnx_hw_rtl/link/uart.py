@@ -1,4 +1,4 @@
-"""A serial line: bytes to bits and back, 8 data bits, no parity, one stop bit, the lowest bit first."""
+"""Serial line: bytes to bits and back, 8 data bits, no parity, one stop bit, the lowest bit first."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_rtl.parts.lfsr_counter import next_state, state_after, width_for
 
-__all__ = ["LEAST_DIVISOR", "UartReceiver", "UartTransmitter"]
+__all__ = ["MIN_DIVISOR", "UartReceiver", "UartTransmitter"]
 
-LEAST_DIVISOR = 4
-"""Cycles of a bit: the receiver finds the middle of a bit to within one of them."""
+MIN_DIVISOR = 4
+"""Least number of clock cycles of a bit: the receiver finds the middle of a bit to within one cycle."""
 
 
 class UartReceiver(Component):
-    """Bytes of a line.
+    """Receiver of bytes from a line.
 
-    A line that is broken is told as zeros. A stop bit that is missing is not looked at: the CRC of a packet is.
+    A break on the line is received as zeros. The receiver does not check the stop bit; the CRC of a packet protects it.
 
     Args:
         divisor: clock cycles of a bit.
 
     Ports:
         rx: the line; 1 when nothing is sent.
-        byte, strobe: a byte has come, for one cycle; it stays for another one.
+        byte, strobe: a byte has arrived; the strobe is high for one cycle, and the byte stays for one more.
     """
 
     def __init__(self, divisor: int) -> None:
@@ -33,11 +33,12 @@ class UartReceiver(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        line = Signal(2, init=0b11)  # the line keeps no clock of ours
+        line = Signal(2, init=0b11)  # the line is asynchronous to our clock
         level = line[1]
         m.d.sync += line.eq(Cat(self.rx, line[0]))
-        place = Signal(width_for(self.divisor))  # in a bit: a number of a feedback register
-        bits = Signal(9)  # what has come; the start bit, 0 at last, began at the top of nine ones
+        place = Signal(width_for(self.divisor))  # position in a bit, as the state of an LFSR
+        # bits received so far; the start bit, 0, begins above nine ones and is at the bottom in the end
+        bits = Signal(9)
         busy, first = Signal(), Signal()
         m.d.sync += place.eq(next_state(place))
         with m.If(~busy | (place == state_after(self.divisor - 1, len(place)))):
@@ -51,13 +52,13 @@ class UartReceiver(Component):
             with m.If(bits[0]):
                 m.d.sync += bits.eq(Cat(bits[1:], level))
             m.d.comb += self.strobe.eq(~bits[0])  # this is the stop bit
-            m.d.sync += busy.eq(bits[0] & ~(first & level))  # or it was no start bit
+            m.d.sync += busy.eq(bits[0] & ~(first & level))  # or it was not a start bit
         m.d.comb += self.byte.eq(bits[1:])
         return m
 
 
 class UartTransmitter(Component):
-    """Bytes onto a line.
+    """Transmitter of bytes to a line.
 
     Args:
         divisor: clock cycles of a bit.
@@ -73,8 +74,8 @@ class UartTransmitter(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        place = Signal(width_for(self.divisor))  # in a bit, also where none is sent: a number of a feedback register
-        bits = Signal(9)  # what is still to be sent, the stop bit at last
+        place = Signal(width_for(self.divisor))  # position in a bit, also between bytes, as the state of an LFSR
+        bits = Signal(9)  # bits that are still to be sent, the stop bit last
         line = Signal(init=1)
         begins = place == state_after(self.divisor - 1, len(place))
         m.d.comb += [self.tx.eq(line), self.i.ready.eq(begins & (bits == 0))]
@@ -89,6 +90,6 @@ class UartTransmitter(Component):
 
 
 def _checked(divisor: int) -> int:
-    if divisor < LEAST_DIVISOR:
-        raise ValueError(f"a bit must take {LEAST_DIVISOR} clock cycles or more, not {divisor}")
+    if divisor < MIN_DIVISOR:
+        raise ValueError(f"a bit must take {MIN_DIVISOR} clock cycles or more, not {divisor}")
     return divisor

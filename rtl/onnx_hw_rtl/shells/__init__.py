@@ -1,1 +1,1 @@
-"""Shells around a network."""
+"""Shells around a network: modules that connect its streams to the outside."""

@@ -1,4 +1,4 @@
-"""A network between AXI4-Streams: for a design of other cores, in Verilog."""
+"""Shell with AXI4-Streams, to put a network next to other cores of a design in Verilog."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from amaranth.lib.wiring import Component, In, Out
 
 from onnx_hw_link.link import LinkPort
 from onnx_hw_rtl.link.axi_stream import FramesIn, FramesOut
-from onnx_hw_rtl.shells.wrap_network import put_inside
+from onnx_hw_rtl.shells.wrap_network import insert_network
 
 __all__ = ["AxiStreamShell"]
 
-AWAKE_AFTER = 4
-"""Cycles after a reset, before which nothing is offered to a network: its cores leave the reset later."""
+WAKE_UP_CYCLES = 4
+"""Cycles after a reset before anything is offered to a network, because its cores leave the reset later."""
 
 
 class AxiStreamShell(Component):
-    """A network, each of its streams an AXI4-Stream.
+    """Network whose streams are AXI4-Streams.
 
     Args:
-        network: of the domain ``sync``, with the ports of ``inputs`` and ``outputs``: an ``Assembly``, or whatever has
-            such ports.
+        network: component of the domain ``sync`` with the ports of ``inputs`` and ``outputs``: an ``Assembly``, or
+            anything with such ports.
         inputs, outputs: its streams.
         marked: whether ``tlast`` marks the ends of the frames that come; see ``FramesIn``.
 
     Ports:
-        s_axis_{name}_tdata, _tvalid, _tready, _tlast: of each input.
-        m_axis_{name}_tdata, _tvalid, _tready, _tlast: of each output.
-        wrong: a bit for each input: since the reset, a frame was too short or too long.
+        s_axis_{name}_tdata, _tvalid, _tready, _tlast: each input.
+        m_axis_{name}_tdata, _tvalid, _tready, _tlast: each output.
+        wrong: one bit for each input: since the reset, a frame was too short or too long.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class AxiStreamShell(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        put_inside(m, self.network, Const(0))
-        awake = Signal(AWAKE_AFTER)
+        insert_network(m, self.network, Const(0))
+        awake = Signal(WAKE_UP_CYCLES)
         m.d.sync += awake.eq(Cat(1, awake))
         wrong = []
         for port in self.inputs:

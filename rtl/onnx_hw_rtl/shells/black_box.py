@@ -1,4 +1,4 @@
-"""A network's ports and nobody knows what behind them, for what stands around it to be made alone."""
+"""Stub with a network's ports only, to synthesize a shell by itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["BlackBox"]
 
 
 class BlackBox(Component):
-    """The ports that a shell expects of the network of a link."""
+    """Black box with the ports that a shell expects of the network of a link."""
 
     def __init__(self, link: Link) -> None:
         ports: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""The outermost module on a board: its clock, a reset after configuration, and the two wires of its serial link."""
+"""Outermost module on a board: its clock, a reset after configuration, and the two wires of its serial link."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from amaranth.lib import io
 from onnx_hw_rtl.parts.lfsr_counter import next_state, state_after, width_for
 from onnx_hw_rtl.target import PllSetting, Target
 
-__all__ = ["BoardTop", "reset_at_first"]
+__all__ = ["BoardTop", "hold_reset"]
 
 
 class BoardTop(Elaboratable):
-    """A circuit of the domain ``sync`` with the ports ``rx`` and ``tx``, as ``UartShell``, on a platform of Amaranth's.
+    """Circuit on a platform of Amaranth's. It belongs to the domain ``sync`` and has the ports ``rx`` and ``tx``.
 
-    The circuit is in reset for ``reset_cycles`` cycles after the chip's configuration, and after the PLL has locked;
-    so it is while the platform's own reset, if it has one, is pressed.
+    The circuit is in reset for ``reset_cycles`` cycles after the chip's configuration and after the PLL has locked;
+    also while the platform's own reset button, if it has one, is pressed.
 
     Args:
-        circuit: becomes the submodule ``shell``.
-        target: what it is elaborated for.
+        circuit: becomes the submodule ``shell``, for example a ``UartShell``.
+        target: the target for which it is elaborated.
         link: name and number of the platform's resource that has the subsignals ``rx`` and ``tx``.
-        setting: of the PLL between the platform's clock and ``sync``; None for none.
-        reset_cycles: at least so many.
+        setting: setting of the PLL between the platform's clock and ``sync``; None without a PLL.
+        reset_cycles: least number of cycles in reset.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class BoardTop(Elaboratable):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.shell = _For(self.target, self.circuit)
+        m.submodules.shell = _Retargeted(self.target, self.circuit)
         clock, locked = self._clock(m, platform)
         asleep = Signal()
         m.domains.sync = ClockDomain()
@@ -52,7 +52,7 @@ class BoardTop(Elaboratable):
             m.d.comb += asleep.eq(~locked | button.i)
         else:
             m.d.comb += asleep.eq(~locked)
-        reset_at_first(m, asleep, self.reset_cycles)
+        hold_reset(m, asleep, self.reset_cycles)
 
         pads = platform.request(*self.link, dir="-")
         m.submodules.rx, m.submodules.tx = rx, tx = io.Buffer("i", pads.rx), io.Buffer("o", pads.tx)
@@ -60,7 +60,7 @@ class BoardTop(Elaboratable):
         return m
 
     def _clock(self, m: Module, platform: Any) -> tuple[Value, Value]:
-        """The clock of ``sync``, and whether it is what it should be."""
+        """Return the clock of ``sync``, and whether it is stable."""
         pad = platform.request(platform.default_clk, dir="-")
         if self.setting is None:
             m.submodules.oscillator = oscillator = io.Buffer("i", pad)
@@ -71,13 +71,13 @@ class BoardTop(Elaboratable):
         return pll(m, pad, self.setting)
 
 
-def reset_at_first(m: Module, asleep: Signal, cycles: int) -> None:
-    """The reset of ``sync``, for so many cycles after something was asleep: a flip-flop of the domain ``board``.
+def hold_reset(m: Module, asleep: Signal, cycles: int) -> None:
+    """Hold ``sync`` in reset for some cycles after something was asleep, by a flip-flop of the domain ``board``.
 
-    It starts as 1, as its counter starts from 0 in every family.
+    It starts as 1, as its counter starts from 0, in every family.
     """
     awake = Signal(2)
-    count = Signal(width_for(cycles + 1))  # a number of a feedback register
+    count = Signal(width_for(cycles + 1))  # state of an LFSR
     reset, enough = Signal(init=1), count == state_after(cycles, len(count))
     m.d.board += [awake.eq(awake << 1 | ~asleep), reset.eq(~enough)]
     with m.If(~enough):
@@ -87,8 +87,8 @@ def reset_at_first(m: Module, asleep: Signal, cycles: int) -> None:
     m.d.comb += ResetSignal("sync").eq(reset)
 
 
-class _For(Elaboratable):
-    """A circuit for a target of ours inside one for a platform of Amaranth's."""
+class _Retargeted(Elaboratable):
+    """Circuit for a target of ours inside a circuit for a platform of Amaranth's."""
 
     def __init__(self, target: Target, circuit: Any) -> None:
         self.target, self.circuit = target, circuit

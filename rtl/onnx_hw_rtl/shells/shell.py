@@ -1,4 +1,4 @@
-"""The outermost module of a chip: clock and reset from their pins, everything else to pins of the same name."""
+"""Outermost module of a chip: clock and reset come from their pins, everything else has pins of the same name."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ INNER = "design"  # the circuit inside is the module ``top.design``
 
 
 class Shell(Component):
-    """A circuit of the domain ``sync`` on the pins of a chip.
+    """Circuit of the domain ``sync`` on the pins of a chip.
 
     The reset pad passes two flip-flops that start as 1: whatever the pad does, the circuit begins in reset and leaves
     it at a clock edge.
 
     Args:
-        circuit: its ports are plain signals, no interfaces.
+        circuit: a component whose ports are plain signals, not interfaces.
 
     Ports:
         clk, rst: the pads; ``rst`` is active high.
         every port of the circuit, under its own name.
 
     Attributes:
-        RESET_DELAY: cycles from the end of the pad's reset, or from power-up, to that of the circuit's.
+        RESET_DELAY: cycles from the end of the pad's reset, or from power-up, to the end of the circuit's reset.
     """
 
     RESET_DELAY = 2

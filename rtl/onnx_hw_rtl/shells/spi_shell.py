@@ -1,4 +1,4 @@
-"""A network behind a serial peripheral interface: the whole chip, but for its pads and the source of its clock."""
+"""Shell with a serial peripheral interface: the whole chip, except for its pads and the source of its clock."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from amaranth.lib.wiring import Component, In, Out, connect
 from onnx_hw_link.link import Link
 from onnx_hw_rtl.link.endpoint import LinkEnd
 from onnx_hw_rtl.link.spi import SpiTarget
-from onnx_hw_rtl.shells.wrap_network import join, put_inside
+from onnx_hw_rtl.shells.wrap_network import connect_streams, insert_network
 
 __all__ = ["SpiShell"]
 
 
 class SpiShell(Component):
-    """A network that a controller speaks to, in the packets of a serial line.
+    """Network to which an SPI controller speaks in the packets of a serial line.
 
-    Between packets either side sends zeros. ``sck`` may be 1 / ``spi.LEAST_CLOCK`` times as fast as the clock of the
-    domain ``sync``, and stop at any time.
+    Between packets either side sends zeros. ``sck`` may be 1 / ``spi.MIN_CLOCK_RATIO`` times as fast as the clock of
+    the domain ``sync``, and may stop at any time.
 
     Args:
-        network: of the domain ``sync``, with the ports of ``link.inputs`` and ``link.outputs``: an ``Assembly``, or
-            whatever has such ports.
-        link: what both ends agree on.
+        network: component of the domain ``sync`` with the ports of ``link.inputs`` and ``link.outputs``: an
+            ``Assembly``, or anything with such ports.
+        link: the agreement between both ends.
 
     Ports:
-        sck, cs_n, copi: of the controller, mode 0.
-        cipo, cipo_oe: for it, and whether the pad is to be driven.
+        sck, cs_n, copi: from the controller, mode 0.
+        cipo, cipo_oe: to the controller, and whether the pad is to be driven.
         irq: there are bytes for the controller: it may clock until this is low.
     """
 
@@ -38,7 +38,7 @@ class SpiShell(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         end = LinkEnd(self.link)
-        put_inside(m, self.network, end.restart)
+        insert_network(m, self.network, end.restart)
         m.submodules.end = end
         m.submodules.target = target = SpiTarget()
         m.d.comb += [
@@ -52,5 +52,5 @@ class SpiShell(Component):
             end.strobe.eq(target.strobe),
         ]
         connect(m, end.o, target.i)
-        join(m, (*self.link.inputs, *self.link.outputs), end, self.network)
+        connect_streams(m, (*self.link.inputs, *self.link.outputs), end, self.network)
         return m

@@ -1,4 +1,4 @@
-"""A network behind a serial line: the whole chip, but for its pads and the source of its clock."""
+"""Shell with a serial line: the whole chip, except for its pads and the source of its clock."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from amaranth.lib.wiring import Component, In, Member, Out, connect
 from onnx_hw_link.link import Link
 from onnx_hw_rtl.link.endpoint import LinkEnd
 from onnx_hw_rtl.link.uart import UartReceiver, UartTransmitter
-from onnx_hw_rtl.shells.wrap_network import join, put_inside
+from onnx_hw_rtl.shells.wrap_network import connect_streams, insert_network
 
 __all__ = ["TracedUartShell", "UartShell"]
 
 
 class UartShell(Component):
-    """A network that is spoken to over two wires.
+    """Network to which a host speaks over two wires.
 
     Args:
-        network: of the domain ``sync``, with the ports of ``link.inputs`` and ``link.outputs``: an ``Assembly``, or
-            whatever has such ports.
-        link: what both ends agree on.
+        network: component of the domain ``sync`` with the ports of ``link.inputs`` and ``link.outputs``: an
+            ``Assembly``, or anything with such ports.
+        link: the agreement between both ends.
         divisor: clock cycles of a bit.
 
     Ports:
@@ -37,7 +37,7 @@ class UartShell(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         end = LinkEnd(self.link)
-        put_inside(m, self.network, end.restart)
+        insert_network(m, self.network, end.restart)
         m.submodules.end = end
         m.submodules.receiver, m.submodules.transmitter = receiver, transmitter = (
             UartReceiver(self.divisor),
@@ -50,15 +50,15 @@ class UartShell(Component):
             end.strobe.eq(receiver.strobe),
         ]
         connect(m, end.o, transmitter.i)
-        join(m, (*self.link.inputs, *self.link.outputs), end, self.network)
+        connect_streams(m, (*self.link.inputs, *self.link.outputs), end, self.network)
         return m
 
 
 class TracedUartShell(UartShell):
-    """One to be simulated, of a network with one input.
+    """Shell for simulations, of a network with one input.
 
     Ports:
-        comes: a beat is there for the network to take, and was not in the cycle before.
+        comes: a beat is offered to the network, and was not in the cycle before.
     """
 
     MORE_PORTS: ClassVar[dict[str, Member]] = {"comes": Out(1)}

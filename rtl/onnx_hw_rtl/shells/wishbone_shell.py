@@ -1,4 +1,4 @@
-"""A network on a bus: for a design with a processor. Control, status and two windows; docs/cores.md has the map."""
+"""Shell with a bus, for a design with a processor: control, status and two windows. docs/cores.md has the map."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from amaranth.lib.wiring import Component, In, Out, connect
 from onnx_hw_link.link import TRAILER, Link
 from onnx_hw_rtl.link.bus_windows import InputWindow, OutputWindow
 from onnx_hw_rtl.link.timestamps import FrameTimestamps
-from onnx_hw_rtl.shells.wrap_network import join, put_inside
+from onnx_hw_rtl.shells.wrap_network import connect_streams, insert_network
 from onnx_hw_rtl.streams.beats import BeatsFromBytes, BytesFromBeats
 
 __all__ = ["BusRegister", "Control", "Status", "WishboneShell"]
 
 RESTART_CYCLES = 4
-"""How long the network is reset."""
+"""Cycles for which the network is reset."""
 
-_WORD = 4  # bytes
+_WORD = 4  # bytes per word
 
 
 class BusRegister(IntEnum):
-    """Words from address 0 on."""
+    """Registers on the bus, by the address of their word."""
 
     INPUT_BYTES = 0
     OUTPUT_BYTES = 1
     STATUS = 2
     CONTROL = 3
-    DIGEST = 4  # and the three behind it
+    DIGEST = 4  # and the three words after it
 
 
 class Status(IntEnum):
-    """Bits."""
+    """Bits of the status register."""
 
     FREE = 0  # the window of the input may be written
     READY = 1  # the window of the output holds the results of a frame
-    REFUSED = 2  # since the last restart, something was asked for at the wrong time
+    REFUSED = 2  # since the last restart, something was requested at the wrong time
 
 
 class Control(IntEnum):
-    """Bits, of which each does something when it is written as 1."""
+    """Bits of the control register. Each has its effect when it is written as 1."""
 
-    SEND = 0  # what the window of the input holds is a frame
+    SEND = 0  # the window of the input holds a frame
     TAKE = 1  # the results in the window of the output have been read
-    RESTART = 2  # whatever is under way is forgotten
+    RESTART = 2  # discard everything that is in progress
 
 
 class WishboneShell(Component):
-    """A network with its frames in two windows of memory, the results with their times as over a link.
+    """Network with its frames in two windows of memory; the results come with their times, as over a link.
 
-    A bus of 32 bits, Wishbone B4, classic cycles, each of two cycles of the clock; little-endian. Where a frame passes,
-    the next one may be written, and where results are read, the next ones come.
+    The bus has 32 bits and follows Wishbone B4, classic cycles, each of two cycles of the clock; little-endian. While a
+    frame passes, the next one may be written, and while results are read, the next ones come.
 
     Args:
-        network: of the domain ``sync``, with the ports of ``link.inputs`` and ``link.outputs``.
-        link: the streams, the order of their beats, and the digest; its buffers do not matter.
+        network: component of the domain ``sync`` with the ports of ``link.inputs`` and ``link.outputs``.
+        link: the streams, the order of their beats, and the digest; its buffers are not used.
 
     Ports:
         wb_cyc_i, wb_stb_i, wb_we_i, wb_adr_i, wb_dat_i, wb_sel_i, wb_ack_o, wb_dat_o: the bus; addresses count words.
@@ -86,7 +86,7 @@ class WishboneShell(Component):
         link = self.link
         restarts = Signal(RESTART_CYCLES, init=(1 << RESTART_CYCLES) - 1)
         restart = restarts.any()
-        put_inside(m, self.network, restart)
+        insert_network(m, self.network, restart)
         into, out = InputWindow(link.input_bytes, self.window), OutputWindow(self.window)
         beats, taken_apart = (
             BeatsFromBytes(link.inputs, link.input_turns),
@@ -107,8 +107,8 @@ class WishboneShell(Component):
             taken_apart.trailer_last.eq(times.last),
             self.irq.eq(out.ready),
         ]
-        join(m, link.inputs, beats, self.network)
-        join(m, link.outputs, taken_apart, self.network)
+        connect_streams(m, link.inputs, beats, self.network)
+        connect_streams(m, link.outputs, taken_apart, self.network)
 
         begins, writes, part = Signal(), Signal(), self.wb_adr_i[-2:]
         asked, refused = Signal(len(Control)), Signal()

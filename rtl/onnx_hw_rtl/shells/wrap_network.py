@@ -1,4 +1,4 @@
-"""A network within a shell: its streams at what speaks for it, its reset when that begins anew."""
+"""Insertion of a network into a shell: it connects the streams and resets the network when a host begins anew."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from amaranth.lib.wiring import Component, Out
 
 from onnx_hw_link.link import LinkPort
 
-__all__ = ["join", "put_inside"]
+__all__ = ["connect_streams", "insert_network"]
 
 
-def put_inside(m: Module, network: Component, restart: Value) -> None:
-    """The submodule ``design``, a network of the domain ``sync``, which ``restart`` resets beside the common reset."""
+def insert_network(m: Module, network: Component, restart: Value) -> None:
+    """Add the network as the submodule ``design``; ``restart`` resets it in addition to the common reset."""
     m.domains.network = domain = ClockDomain(local=True)
     m.submodules.design = DomainRenamer({"sync": domain.name})(network)
     m.d.comb += [domain.clk.eq(ClockSignal()), domain.rst.eq(ResetSignal() | restart)]
 
 
-def join(m: Module, ports: Sequence[LinkPort], here: Component, there: Component) -> None:
-    """``{name}_payload``, ``{name}_valid`` and ``{name}_ready`` of two components, from whose output each is to the
-    other's input."""
+def connect_streams(m: Module, ports: Sequence[LinkPort], here: Component, there: Component) -> None:
+    """Connect ``{name}_payload``, ``{name}_valid`` and ``{name}_ready`` of two components, output to input."""
     for port in ports:
         for part in ("payload", "valid", "ready"):
             name = f"{port.name}_{part}"
